@@ -103,14 +103,14 @@ func (m *Module) askedForAck(in *arrival) {
 
 // check proves that the lists hold exactly the living endpoints that owe an ACK, in the order in
 // which they are due.
-func (a *acknowledgements) check(p *peers, now Time) error {
+func (a *acknowledgements) check(p *peerTable, now Time) error {
 	owing, held := 0, 0
-	for _, ep := range p.slots.Values() {
+	for _, ep := range p.All() {
 		switch {
 		case ep == nil:
 		case ep.ackHeld != ep.rcv.AckLater() || ep.ackHeld && !ep.ackOwed:
 			return fmt.Errorf("list of ACKs: endpoint %d owes one: %v, on the list of those held "+
-				"back: %v, is to be: %v", ep.slot, ep.ackOwed, ep.ackHeld, ep.rcv.AckLater())
+				"back: %v, is to be: %v", ep.id.Slot, ep.ackOwed, ep.ackHeld, ep.rcv.AckLater())
 		case ep.ackHeld:
 			held++
 		case ep.ackOwed:
@@ -173,13 +173,13 @@ func (l *endpointList) remove(ep *Endpoint) {
 	l.count--
 }
 
-func (l *endpointList) check(p *peers, members int, now Time) error {
+func (l *endpointList) check(p *peerTable, members int, now Time) error {
 	due := now
 	n := 0
 	var last *Endpoint
 	for ep := l.first; ep != nil && n <= l.count; ep = ep.ackLink.next {
 		n++
-		if !p.holds(ep) || !ep.ackOwed {
+		if !p.Holds(ep) || !ep.ackOwed {
 			return errors.New("an endpoint that does not belong there")
 		}
 		if ep.ackLink.prev != last {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 
+	"gobtl/btl/internal/meet"
 	"gobtl/frag"
 )
 
@@ -57,8 +58,9 @@ func (m *Module) Admit(fn func(Request) Verdict) { m.admission = fn }
 func (m *Module) onFirstHello(
 	h *frag.Header, hello *frag.Hello,
 ) (ep *Endpoint, answer frag.Reject) {
-	peer := peerKey{peerTag{hello.Incarnation, hello.Tag}, string(hello.CommandName)}
-	if ep = m.byTag[peer]; ep != nil {
+	addr := string(hello.CommandName)
+	peer := meet.PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag}
+	if ep = m.peers.ByPeer(peer, addr); ep != nil {
 		if ep.state == stateAccepting { // the Hello before may have been another's, in the peer's name
 			if answer, ok := m.welcomeAgain(ep, hello); !ok {
 				return nil, answer
@@ -67,15 +69,15 @@ func (m *Module) onFirstHello(
 		}
 		return ep, answer
 	}
-	ep = m.byAddr[peer.addr]
-	if ep != nil && ep.state == stateConnecting && ep.isLife(hello.Incarnation) &&
-		!ep.hs.Bound() && m.free(ep, hello.Tag) {
+	ep = m.peers.ByAddr(addr)
+	if ep != nil && ep.state == stateConnecting && ep.id.IsLife(hello.Incarnation) &&
+		!ep.hs.Bound() && m.peers.Free(ep, ep.hs.Offered(), hello.Tag) {
 		return ep, answer
 	}
-	if m.census.HalfOpenFull(peer.addr) || m.draining || m.outbox.full(m.cfg.PeersMax) {
+	if m.peers.HalfOpenFull(addr) || m.draining || m.outbox.full(m.cfg.PeersMax) {
 		return nil, answer
 	}
-	if answer.Reason = m.roomFor(peer.addr, hello.Incarnation); answer.Reason != 0 {
+	if answer.Reason = m.roomFor(addr, hello.Incarnation); answer.Reason != 0 {
 		return nil, answer
 	}
 	if answer = m.askOwner(hello); answer.Reason != 0 || m.closed || m.draining {
@@ -91,10 +93,10 @@ func (m *Module) onFirstHello(
 		return nil, answer
 	}
 	ep.state = stateAccepting
-	m.census.AddHalfOpen(ep.addrKey)
+	m.peers.AddHalfOpen(ep.id.Addr)
 	m.bind(ep, h, hello)
 	ep.hs.ProveAll()
-	m.leadToIfFree(ep)
+	m.peers.LeadToIfFree(ep)
 	m.setTimer(ep, m.cfg.HandshakeTimeout)
 	return ep, answer
 }
@@ -115,7 +117,7 @@ func (m *Module) askOwner(hello *frag.Hello) (answer frag.Reject) {
 // else than what it was let in with. If it is refused, or the owner has ended the endpoint or the
 // module meanwhile, the Hello must change nothing.
 func (m *Module) welcomeAgain(ep *Endpoint, hello *frag.Hello) (answer frag.Reject, ok bool) {
-	if ep.label == string(hello.Label) {
+	if ep.id.Label == string(hello.Label) {
 		return answer, true
 	}
 	answer = m.askOwner(hello)
@@ -123,14 +125,14 @@ func (m *Module) welcomeAgain(ep *Endpoint, hello *frag.Hello) (answer frag.Reje
 }
 
 // PeerLabel is what the peer's owner calls it (Config.Label), empty until it is known.
-func (ep *Endpoint) PeerLabel() string { return ep.label }
+func (ep *Endpoint) PeerLabel() string { return ep.id.Label }
 
 // RemoteName names the peer for people: its label, quoted, if it has one, and its address.
 func (ep *Endpoint) RemoteName() string {
-	if ep.label == "" {
+	if ep.id.Label == "" {
 		return ep.PeerAddress()
 	}
-	return strconv.Quote(ep.label) + " at " + ep.PeerAddress()
+	return strconv.Quote(ep.id.Label) + " at " + ep.PeerAddress()
 }
 
 // StateName says in a word how far the connection is: connecting, accepting, connected, lingering
@@ -143,22 +145,22 @@ func (ep *Endpoint) StateName() string { return ep.state.String() }
 // ends if this one is established, and so is in nobody's way before.
 func (m *Module) roomFor(addr string, life uint64) (reason uint8) {
 	others := 0
-	if m.census.AddressFull(addr, 0) {
-		others = m.ofOtherLives(addr, life)
-		if m.census.AddressFull(addr, others) {
-			oldest := m.oldestLingering(addr, life)
+	if m.peers.AddressFull(addr, 0) {
+		others = m.peers.OfOtherLives(addr, life)
+		if m.peers.AddressFull(addr, others) {
+			oldest := m.peers.OldestLingering(addr, life)
 			if oldest == nil {
-				m.askSilent(func(ep *Endpoint) bool { return ep.addrKey == addr })
+				m.askSilent(func(ep *Endpoint) bool { return ep.id.Addr == addr })
 				return frag.RejectCrowded
 			}
 			m.end(oldest, EventClosed, ErrPeerClosed)
 		}
 	}
-	if m.census.HostFull(addr, others) {
-		m.askSilent(func(ep *Endpoint) bool { return m.census.SameHost(ep.addrKey, addr) })
+	if m.peers.HostFull(addr, others) {
+		m.askSilent(func(ep *Endpoint) bool { return m.peers.SameHost(ep.id.Addr, addr) })
 		return frag.RejectCrowded
 	}
-	if m.slots.Full() {
+	if m.peers.Full() {
 		m.askSilent(func(*Endpoint) bool { return true })
 		return frag.RejectFull
 	}

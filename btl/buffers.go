@@ -130,11 +130,8 @@ func (b *buffers) owner(buf fabric.Buf) *Endpoint {
 
 // takeSeg takes a free send buffer for an endpoint, if it may have one.
 func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
-	return m.buffers.take(ep, m.lonely(), t)
+	return m.buffers.take(ep, m.peers.Alone(), t)
 }
-
-// lonely says whether there is only one endpoint.
-func (p *peers) lonely() bool { return p.slots.Len() == 1 }
 
 // takeBulk takes up to limit send buffers for chunks, and appends them to run. If nothing of the
 // fragment is in flight the first is taken even from a small fragment that waits, or it could wait
@@ -148,7 +145,7 @@ func (m *Module) takeBulk(f *Fragment, limit int, run []reliability.Token) []rel
 		}
 		run = append(run, t)
 	}
-	return m.takeRun(ep, m.lonely(), limit, run)
+	return m.takeRun(ep, m.peers.Alone(), limit, run)
 }
 
 // giveSeg makes a send buffer of an endpoint free again, for whoever waits for one.
@@ -237,8 +234,8 @@ func (m *Module) checkSegments(c *checker) error {
 			if state != port.Busy|port.Release || s.ep == nil {
 				return fmt.Errorf("send buffer %d is lost: wire %d", i, state)
 			}
-			if m.holds(s.ep) {
-				c.held[s.ep.slot]++
+			if m.peers.Holds(s.ep) {
+				c.held[s.ep.id.Slot]++
 			}
 		case placeWindow, placePack:
 		}
@@ -269,7 +266,7 @@ func (m *Module) checkSegments(c *checker) error {
 // lent to the caller.
 func (m *Module) checkHeld(c *checker) error {
 	lent := 0
-	for slot, ep := range m.slots.Values() {
+	for slot, ep := range m.peers.All() {
 		if ep == nil {
 			continue
 		}

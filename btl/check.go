@@ -37,12 +37,12 @@ func (m *Module) check(c *checker) error {
 	if err := m.frags.checkFree(c); err != nil {
 		return err
 	}
-	for slot, ep := range m.slots.Values() {
+	for slot, ep := range m.peers.All() {
 		if ep == nil {
 			continue
 		}
-		if ep.m != m || int(ep.slot) != slot {
-			return fmt.Errorf("slot %d holds an endpoint of slot %d", slot, ep.slot)
+		if ep.m != m || int(ep.id.Slot) != slot {
+			return fmt.Errorf("slot %d holds an endpoint of slot %d", slot, ep.id.Slot)
 		}
 		if err := m.checkEndpoint(c, ep); err != nil {
 			return fmt.Errorf("endpoint %d: %w", slot, err)
@@ -114,15 +114,6 @@ func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 	if ep.state != stateConnected && ep.asm.Active() > 0 {
 		return fmt.Errorf("%d fragments arrive in state %d", ep.asm.Active(), ep.state)
 	}
-	if m.byTag[ep.key()] == ep {
-		c.byTag++
-	}
-	if m.byAddr[ep.addrKey] == ep {
-		c.byAddr++
-	}
-	if ep.displacesItself() {
-		return errors.New("it has displaced itself")
-	}
 	return ep.checkFlushes()
 }
 
@@ -132,8 +123,8 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 	switch {
 	case ep.state > stateLingering:
 		return fmt.Errorf("ended, but has a slot")
-	case m.lookup(ep.tag) != ep:
-		return fmt.Errorf("its tag %#x is not its own", ep.tag)
+	case m.peers.Lookup(ep.id.Tag) != ep:
+		return fmt.Errorf("its tag %#x is not its own", ep.id.Tag)
 	case ep.joined != (ep.state == stateConnected):
 		return fmt.Errorf("in state %d, has a share of the credits: %v", ep.state, ep.joined)
 	case (ep.err != nil) != (ep.state == stateLingering):
@@ -149,12 +140,9 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 	case ep.ackOwed != (ep.rcv.AckDue() != Never):
 		return fmt.Errorf("owes an ACK: %v, due %d", ep.ackOwed, ep.rcv.AckDue())
 	}
-	if ep.state == stateAccepting {
-		c.accept++
-	}
 	if ep.room != 0 {
 		c.timers++
-		if slot, ok := m.timers.Knock(ep.room); !ok || slot != ep.slot {
+		if slot, ok := m.timers.Knock(ep.room); !ok || slot != ep.id.Slot {
 			return fmt.Errorf("its timer is not its own")
 		}
 	} else if ep.hs != nil || ep.closing || ep.superseded || ep.state != stateConnected ||
@@ -212,7 +200,7 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 		}
 		if f.hasSeg {
 			c.places[f.seg] = placeQueued
-			c.held[ep.slot]++
+			c.held[ep.id.Slot]++
 		}
 	}
 	if count != q.count {
@@ -247,13 +235,16 @@ func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 	}
 	c.places[p.seg] = placePack
 	c.packs++
-	c.held[ep.slot]++
+	c.held[ep.id.Slot]++
 	return nil
 }
 
 // checkTables compares the sums over the endpoints with what the module says of them.
 func (m *Module) checkTables(c *checker) error {
-	if err := m.peers.check(c); err != nil {
+	if c.timers != m.timers.Len() {
+		return fmt.Errorf("%d endpoints have a timer, %d run", c.timers, m.timers.Len())
+	}
+	if err := m.peers.Check(); err != nil {
 		return err
 	}
 	switch {
@@ -274,7 +265,7 @@ func (m *Module) checkTables(c *checker) error {
 
 // checkPort proves that the buffers and addresses of the port are where they are counted.
 func (m *Module) checkPort(c *checker) error {
-	if err := m.port.CheckAddresses(m.slots.Len()); err != nil || m.closed {
+	if err := m.port.CheckAddresses(m.peers.Len()); err != nil || m.closed {
 		return err // of a closed module the fabric is gone, with what it held
 	}
 	var lent [2]int

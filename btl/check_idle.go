@@ -17,7 +17,7 @@ func (m *Module) CheckIdle() error {
 	if err := m.pool.CheckIdle(); err != nil {
 		return fmt.Errorf("btl: idle: %w", err)
 	}
-	for slot, ep := range m.slots.Values() {
+	for slot, ep := range m.peers.All() {
 		if ep == nil {
 			continue
 		}
@@ -30,7 +30,7 @@ func (m *Module) CheckIdle() error {
 			return fmt.Errorf("btl: idle: %d %s, not %d", v.got, v.what, v.want)
 		}
 	}
-	if live := m.slots.Len(); live > 0 {
+	if live := m.peers.Len(); live > 0 {
 		return nil
 	}
 	for t := range m.segs {
@@ -65,7 +65,7 @@ func (m *Module) idleValues() []idleValue {
 		{"fragments with the caller", m.frags.lent, 0},
 		{"free descriptors", len(m.frags.free), m.frags.count},
 		{"regions of fragments", m.frags.ownRegions, 0},
-		{"half-open endpoints", m.census.HalfOpen(), 0},
+		{"half-open endpoints", m.peers.HalfOpen(), 0},
 		{"reassembly bytes in use", int(m.pool.ActiveBytes()), 0},
 		{"bytes of packets in Parts", m.parts.pool.Bytes(), 0},
 	}
@@ -83,11 +83,12 @@ func (m *Module) idleValues() []idleValue {
 			m.port.Command.ReceivesPending() + m.port.Data.ReceivesPending(), 0,
 		},
 	)
-	if m.slots.Len() == 0 {
+	if m.peers.Len() == 0 {
 		inserted, answers := m.port.Inserted()
+		byPeer, byAddr := m.peers.Leads()
 		all = append(all,
-			idleValue{"connection tags without peers", len(m.byTag), 0},
-			idleValue{"addresses without peers", len(m.byAddr), 0},
+			idleValue{"connection tags without peers", byPeer, 0},
+			idleValue{"addresses without peers", byAddr, 0},
 			idleValue{"timers without peers", m.timers.Len() + m.pathTimers.Len(), 0},
 			idleValue{"credits granted without peers", m.credits.Granted(), 0},
 			idleValue{"addresses inserted without peers", inserted, answers},

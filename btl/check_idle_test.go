@@ -15,7 +15,7 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 		leave      func(l *lab, m *Module, ep *Endpoint)
 	}{
 		{"nothing", "", func(*lab, *Module, *Endpoint) {}},
-		{"broken", "check", func(_ *lab, m *Module, _ *Endpoint) { m.census.AddHalfOpen("nowhere") }},
+		{"broken", "check", func(_ *lab, m *Module, _ *Endpoint) { m.peers.AddHalfOpen("nowhere") }},
 		{"idle buffer kept", "", func(l *lab, m *Module, ep *Endpoint) {
 			send(l.tb, l.accepted(1), 4000)
 			l.settle(time.Second)
@@ -59,7 +59,7 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 			m.outbox.note(ep, EventConnected, nil)
 		}},
 		{"address", "to be removed", func(l *lab, m *Module, ep *Endpoint) {
-			if _, err := m.port.Insert([]byte(ep.addrKey)); err != nil {
+			if _, err := m.port.Insert([]byte(ep.id.Addr)); err != nil {
 				l.tb.Fatal(err)
 			}
 			m.port.Leave(ep.cmdAddr, m.now.Add(time.Hour))
@@ -75,7 +75,7 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 		{"guest without peers", "", func(l *lab, m *Module, ep *Endpoint) {
 			ep.Abort()
 			l.step(time.Millisecond)
-			if _, err := m.port.InsertForAnswer(m.now, []byte(ep.addrKey)); err != nil {
+			if _, err := m.port.InsertForAnswer(m.now, []byte(ep.id.Addr)); err != nil {
 				l.tb.Fatal(err)
 			}
 		}},

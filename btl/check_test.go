@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/remote"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -137,12 +138,12 @@ var tamperings = []struct {
 
 	{"time", "unpaused", func(b *busyModule) { b.nowUnpaused = b.now + 1 }},
 	{"heard in the future", "heard", func(b *busyModule) { b.in.life.Heard(b.nowUnpaused+1, 0) }},
-	{"slot", "slot", func(b *busyModule) { b.in.slot = b.out.slot }},
-	{"tag", "not its own", func(b *busyModule) { b.in.tag++ }},
+	{"slot", "slot", func(b *busyModule) { b.in.id.Slot = b.out.id.Slot }},
+	{"tag", "not its own", func(b *busyModule) { b.in.id.Tag++ }},
 	{"state", "share of the credits", func(b *busyModule) { b.in.state = stateConnecting }},
 	{"ended", "ended", func(b *busyModule) { b.in.state = stateEnded }},
 	{"error", "has ended", func(b *busyModule) { b.in.err = ErrPeerDead }},
-	{"half open", "half open", func(b *busyModule) { b.census.AddHalfOpen("nowhere") }},
+	{"half open", "half open", func(b *busyModule) { b.peers.AddHalfOpen("nowhere") }},
 	{"timer forgotten", "no timer", func(b *busyModule) { b.in.room = 0 }},
 	{"timer of another", "not its own", func(b *busyModule) { b.in.room = b.out.room }},
 	{"timer leaked", "have a timer", func(b *busyModule) {
@@ -151,9 +152,16 @@ var tamperings = []struct {
 		}
 	}},
 	{"connection tag", "connection tags", func(b *busyModule) {
-		b.byTag[peerKey{peerTag{1, 2}, ""}] = b.out
+		was := b.out.id.Peer
+		b.peers.SetPeer(b.out, meet.PeerTag{Incarnation: 1, Tag: 2})
+		b.out.id.Peer = was
 	}},
-	{"address", "addresses, ", func(b *busyModule) { b.byAddr["x"] = b.out }},
+	{"address", "addresses, ", func(b *busyModule) {
+		was := b.out.id.Addr
+		b.out.id.Addr = "x"
+		b.peers.LeadTo(b.out)
+		b.out.id.Addr = was
+	}},
 
 	{"credits leaked", "credits granted", func(b *busyModule) {
 		other := reliability.Receiver{}
@@ -286,7 +294,7 @@ var tamperings = []struct {
 		b.out.large.queue.first.ownRegion = false
 	}},
 	{"pack in a closed window", "a pack is open in state", func(b *busyModule) {
-		b.in.snd.Init(b.in.slot, 0, 8)
+		b.in.snd.Init(b.in.id.Slot, 0, 8)
 		b.sched.rearm(b.in)
 	}},
 	{"pack forgotten", "no pack is open", func(b *busyModule) { b.in.pack.bytes = 0 }},

@@ -12,10 +12,7 @@ type checker struct {
 	freeNext int     // free descriptors are looked at in turn, some in each call
 	joined   int     // endpoints with a share of the credits
 	charged  int     // what was granted to them
-	accept   int     // half-open endpoints
 	timers   int     // endpoints with a timer
-	byTag    int     // endpoints that Module.byTag leads to
-	byAddr   int     // and Module.byAddr
 	window   int     // packets in the send windows
 	asmBytes int64   // reassembly memory of the endpoints
 	frags    [5]int  // descriptors by state
@@ -52,7 +49,7 @@ func (c *checker) reset(m *Module) {
 		places = make([]place, len(m.segs))
 		seen = make([]bool, m.port.Arena.Len())
 	}
-	for len(held) < len(m.slots.Values()) {
+	for len(held) < len(m.peers.All()) {
 		held = append(held, 0)
 	}
 	clear(places)

@@ -102,7 +102,7 @@ func (m *Module) checkPauses(*checker) error {
 			listed--
 		}
 	}
-	for _, ep := range m.slots.Values() {
+	for _, ep := range m.peers.All() {
 		if ep != nil && ep.counts.pauseUntil != 0 && ep.err == nil {
 			listed--
 		}

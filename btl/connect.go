@@ -36,17 +36,17 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 		return nil, fmt.Errorf("%w: it is of provider %s, this module uses %s", ErrBadName, n.Provider,
 			m.port.WireName())
 	}
-	old := m.byAddr[string(n.Command)]
-	if old != nil && old.isLife(n.Incarnation) && !old.closing && old.err == nil &&
+	old := m.peers.ByAddr(string(n.Command))
+	if old != nil && old.id.IsLife(n.Incarnation) && !old.closing && old.err == nil &&
 		old.state != stateAccepting {
 		return old, nil
 	}
-	if half := m.halfOpenTo(n.Incarnation, string(n.Command)); half != nil {
+	if half := m.peers.HalfOpenTo(n.Incarnation, string(n.Command)); half != nil {
 		err := m.adopt(half, n.Data, int(n.CommandBytes), int(n.MTUBytes), n.Incarnation)
 		if err != nil {
 			return nil, err
 		}
-		m.displace(half, old)
+		m.peers.Displace(half, old)
 		return half, nil
 	}
 	m.giveUpAddr(n.Command)
@@ -55,7 +55,7 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.displace(ep, old)
+	m.peers.Displace(ep, old)
 	m.begin(ep, n.Incarnation, n.Data)
 	return ep, nil
 }
@@ -63,7 +63,7 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 // begin starts this side's handshake with an incarnation, whose data endpoint has a name.
 func (m *Module) begin(ep *Endpoint, incarnation uint64, data []byte) {
 	ep.state = stateConnecting
-	ep.peer = peerTag{incarnation: incarnation}
+	ep.id.Peer = meet.PeerTag{Incarnation: incarnation}
 	ep.hs.Want(incarnation, data, m.nowUnpaused.Add(m.cfg.HandshakeTimeout))
 	m.sayHello(ep)
 }
@@ -82,17 +82,17 @@ func (m *Module) adopt(
 	ep.dataAddr = dataAddr
 	ep.agreeSizes(&m.port, tinyBytes, mtuBytes, fragBytesUnknown)
 	ep.settle(agreement{})
-	m.forgetPeer(ep)
+	m.peers.ForgetPeer(ep)
 	ep.hs = meet.New(m.nowUnpaused, m.newNonces())
-	ep.hs.OfferedBefore(ep.peer.tag)
-	m.census.RemoveHalfOpen(ep.addrKey)
+	ep.hs.OfferedBefore(ep.id.Peer.Tag)
+	m.peers.RemoveHalfOpen(ep.id.Addr)
 	m.begin(ep, incarnation, data)
 	return nil
 }
 
 // newEndpoint takes a slot and inserts the peer's addresses.
 func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoint, error) {
-	if m.slots.Full() {
+	if m.peers.Full() {
 		m.askSilent(func(*Endpoint) bool { return true })
 		return nil, fmt.Errorf("%w on this side: all of PeersMax (%d) are taken", ErrRefused,
 			m.cfg.PeersMax)
@@ -107,15 +107,14 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 		return nil, fmt.Errorf("%w: data channel: %w", ErrBadName, err)
 	}
 	ep := &Endpoint{m: m, hs: meet.New(m.nowUnpaused, m.newNonces())}
-	ep.addrKey = string(cmd)
+	ep.id.Addr = string(cmd)
 	ep.route = route{cmdAddr: cmdAddr, dataAddr: dataAddr}
 	ep.agreeSizes(&m.port, tinyBytes, mtuBytes, fragBytesUnknown)
 	ep.life.Begin(m.nowUnpaused)
-	m.peers.add(ep, m.random())
-	m.census.Add(ep.addrKey)
+	m.peers.Add(ep, m.random())
 	ep.initFlows()
 	first := m.random()
-	ep.snd.Init(ep.slot, seq.Num(first), m.rules.WindowPackets)
+	ep.snd.Init(ep.id.Slot, seq.Num(first), m.rules.WindowPackets)
 	ep.fragIDs.init(uint32(first >> 32))
 	ep.rcv.Init(0, m.rules.WindowPackets)
 	return ep, nil
@@ -142,7 +141,7 @@ func (m *Module) onHello(c *port.Channel, in *arrival, hello *frag.Hello, source
 	var ep *Endpoint
 	switch {
 	case h.Conn != 0:
-		if ep = m.lookup(h.Conn); ep == nil || !ep.isLife(hello.Incarnation) {
+		if ep = m.peers.Lookup(h.Conn); ep == nil || !ep.id.IsLife(hello.Incarnation) {
 			return false
 		}
 		ep = m.onProvenHello(ep, h, hello)
@@ -171,7 +170,7 @@ func (m *Module) onHello(c *port.Channel, in *arrival, hello *frag.Hello, source
 // onRetry takes the cookie of a peer that wants to see it, and, when it is there for both channels,
 // says Hello again.
 func (m *Module) onRetry(c *port.Channel, h *frag.Header, r *frag.Retry) bool {
-	ep := m.lookup(h.Conn)
+	ep := m.peers.Lookup(h.Conn)
 	if ep == nil || ep.state != stateConnecting || c.Which() != viaOf(r.Probe) {
 		return false
 	}
@@ -186,14 +185,14 @@ func (m *Module) onRetry(c *port.Channel, h *frag.Header, r *frag.Retry) bool {
 // should know, the cookies or a nonce. What was noted before may have been said by another module,
 // in its name.
 func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
-	m.setPeer(ep, peerTag{hello.Incarnation, hello.Tag})
+	m.peers.SetPeer(ep, meet.PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag})
 	ep.hs.Bind()
-	ep.label = string(hello.Label)
+	ep.id.Label = string(hello.Label)
 	ep.life.Grant(max(0, min(time.Duration(hello.AwayMs)*time.Millisecond, m.cfg.AwayMax)))
 	ep.agreeSizes(&m.port, int(hello.CommandBytes), int(hello.MTUBytes), hello.FragBytesMax)
 	_, first := ep.snd.Window()
 	window := min(m.rules.WindowPackets, 1<<(bits.Len32(hello.WindowPkts)-1))
-	ep.snd.Init(ep.slot, first, window)
+	ep.snd.Init(ep.id.Slot, first, window)
 	ep.rcv.Init(h.Seq, m.rules.WindowPackets)
 	ep.asm.Init(m.pool)
 	m.agree(ep, hello)
@@ -201,8 +200,8 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 
 // onHelloAck books a channel that works both ways: the Hello's nonce has come back by it.
 func (m *Module) onHelloAck(c *port.Channel, h *frag.Header, hello *frag.Hello) bool {
-	ep := m.lookup(h.Conn)
-	if ep == nil || !ep.isLife(hello.Incarnation) || c.Which() != viaOf(hello.Probe) {
+	ep := m.peers.Lookup(h.Conn)
+	if ep == nil || !ep.id.IsLife(hello.Incarnation) || c.Which() != viaOf(hello.Probe) {
 		return false
 	}
 	if !m.matchesPeer(ep, h, hello) {
@@ -276,7 +275,9 @@ func (m *Module) beginConnected(ep *Endpoint) {
 	m.credits.Join()
 	ep.joined = true
 	m.sortQueues(ep)
-	m.endDisplaced(ep)
+	for _, earlier := range m.peers.EarlierLives(ep) {
+		m.end(earlier, EventFailed, ErrPeerRestarted)
+	}
 	m.stats.counters[CntPeersConnected]++
 	if ep.counted {
 		m.stats.counters[CntPeersReliable]++
@@ -405,7 +406,7 @@ func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 // life by now (askLife). The nonce in it is random, so it answers a Hello of this side, and not one
 // of somebody else in its name. source is where it came from, if that is known.
 func (m *Module) onReject(h *frag.Header, r frag.Reject, source []byte) bool {
-	ep := m.lookup(h.Conn)
+	ep := m.peers.Lookup(h.Conn)
 	if ep != nil && ep.state == stateConnected && ep.saysOtherLife(r, source) {
 		m.end(ep, EventFailed, ErrPeerRestarted)
 		return true

@@ -78,7 +78,7 @@ func TestContract07EverythingReturns(t *testing.T) {
 			m.stats.Get(CntPostErrors) == 0 {
 			t.Errorf("module %d saw no errors of the fabric", i)
 		}
-		for _, ep := range m.slots.Values() {
+		for _, ep := range m.peers.All() {
 			if ep != nil {
 				ep.Abort()
 			}
@@ -210,7 +210,7 @@ func (l *lab) endThus(how string, a *Endpoint) {
 	case "module closes":
 		l.mods[1].Close()
 	default:
-		for _, ep := range l.mods[1].slots.Values() {
+		for _, ep := range l.mods[1].peers.All() {
 			if ep != nil && how == "peer aborts" {
 				ep.Abort()
 			} else if ep != nil {
@@ -388,8 +388,8 @@ func TestContract11HalfOpen(t *testing.T) {
 		s.raw(0, s.packHello(frag.KindHello, 0, 0))
 		replies = append(replies, s.run(4)...)
 	}
-	if len(replies) != 3 || m.census.HalfOpen() != 3 || len(m.byTag) != 3 {
-		t.Errorf("%d replies, %d half-open endpoints, want 3", len(replies), m.census.HalfOpen())
+	if len(replies) != 3 || m.peers.HalfOpen() != 3 || m.peers.Len() != 3 {
+		t.Errorf("%d replies, %d half-open endpoints, want 3", len(replies), m.peers.HalfOpen())
 	}
 	l.idleFor(200 * time.Millisecond)
 	l.wantEmpty(0)

@@ -50,7 +50,7 @@ func TestContract12Callbacks(t *testing.T) {
 			}
 		},
 		"abort all": func(_ *lab, m *Module, _ *Endpoint, _ *Region) {
-			for _, ep := range m.slots.Values() {
+			for _, ep := range m.peers.All() {
 				if ep != nil {
 					ep.Abort()
 				}
@@ -154,7 +154,7 @@ func testCallback(t *testing.T, act func(*lab, *Module, *Endpoint, *Region), whe
 func (l *lab) afterCallbacks(t *testing.T) {
 	t.Helper()
 	for _, m := range l.mods {
-		for _, ep := range m.slots.Values() {
+		for _, ep := range m.peers.All() {
 			if ep != nil && !m.closed {
 				ep.Abort()
 			}

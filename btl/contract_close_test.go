@@ -273,9 +273,9 @@ func TestCloseThenReplay(t *testing.T) {
 func (l *lab) wantOneLive(t *testing.T, a, b *Endpoint) {
 	t.Helper()
 	for i, ep := range []*Endpoint{a, b} {
-		if live := l.live(i); len(live) != 1 || live[0] != ep || l.mods[i].census.HalfOpen() != 0 ||
+		if live := l.live(i); len(live) != 1 || live[0] != ep || l.mods[i].peers.HalfOpen() != 0 ||
 			!ep.Connected() {
-			t.Errorf("side %d: %d connections, %d half-open", i, len(live), l.mods[i].census.HalfOpen())
+			t.Errorf("side %d: %d connections, %d half-open", i, len(live), l.mods[i].peers.HalfOpen())
 		}
 	}
 }

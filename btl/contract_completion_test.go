@@ -53,7 +53,7 @@ var endings = []ending{
 	},
 	{
 		name: "peer closed", do: func(l *lab, _ *Endpoint) {
-			for _, ep := range l.mods[1].slots.Values() {
+			for _, ep := range l.mods[1].peers.All() {
 				if ep != nil {
 					ep.Close(l.now)
 				}
@@ -216,7 +216,7 @@ func testEnding(t *testing.T, phase func(*lab) *Endpoint, e ending, passes int) 
 		l.step(100 * time.Millisecond) // lingering and half-open endpoints go
 	}
 	for i, m := range l.mods {
-		for _, ep := range m.slots.Values() {
+		for _, ep := range m.peers.All() {
 			if ep != nil {
 				ep.Abort()
 			}

@@ -121,7 +121,7 @@ func TestEndAtOnce(t *testing.T) {
 		if sent := s.run(5); len(sent) != 0 {
 			t.Errorf("code %d is answered: %v", code, sent[0].hdr)
 		}
-		if n := s.m.slots.Len(); n != 0 {
+		if n := s.m.peers.Len(); n != 0 {
 			t.Errorf("code %d: %d endpoints left", code, n)
 		}
 	}

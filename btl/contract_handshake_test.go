@@ -33,7 +33,7 @@ func (l *lab) exchange(i, j int, a, b *Endpoint) {
 
 // live returns the endpoints of module i that are connected.
 func (l *lab) live(i int) (eps []*Endpoint) {
-	for _, ep := range l.mods[i].slots.Values() {
+	for _, ep := range l.mods[i].peers.All() {
 		if ep != nil && ep.Connected() {
 			eps = append(eps, ep)
 		}
@@ -104,12 +104,12 @@ func (l *lab) wantOne(t *testing.T, a, b *Endpoint) {
 		if len(l.events[i]) != 1 || l.events[i][0].ev != EventConnected {
 			t.Errorf("module %d told of %v", i, l.events[i])
 		}
-		if l.mods[i].census.HalfOpen() != 0 {
-			t.Errorf("module %d has %d half-open endpoints", i, l.mods[i].census.HalfOpen())
+		if l.mods[i].peers.HalfOpen() != 0 {
+			t.Errorf("module %d has %d half-open endpoints", i, l.mods[i].peers.HalfOpen())
 		}
 		l.wantIdle(i)
 	}
-	if a.peer.tag != b.tag || b.peer.tag != a.tag {
+	if a.id.Peer.Tag != b.id.Tag || b.id.Peer.Tag != a.id.Tag {
 		t.Error("the two ends are not each other's")
 	}
 }

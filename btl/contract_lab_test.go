@@ -141,11 +141,11 @@ func (l *lab) wantIdle(i int) {
 		return
 	}
 	l.tb.Errorf("module %d: %v", i, err)
-	for _, ep := range m.slots.Values() {
+	for _, ep := range m.peers.All() {
 		if ep != nil {
 			p, f := ep.Outstanding()
 			l.tb.Logf("module %d: endpoint %d: state %d, closing %v, handshake %+v, %d packets, "+
-				"%d fragments, room %d, asm %d, error %v", i, ep.slot, ep.state, ep.closing, ep.hs, p, f,
+				"%d fragments, room %d, asm %d, error %v", i, ep.id.Slot, ep.state, ep.closing, ep.hs, p, f,
 				ep.snd.Room(), ep.asm.ActiveBytes(), ep.err)
 		}
 	}
@@ -156,7 +156,7 @@ func (l *lab) wantEmpty(i int) {
 	l.tb.Helper()
 	m := l.mods[i]
 	l.wantIdle(i)
-	if n := m.slots.Len(); n != 0 {
+	if n := m.peers.Len(); n != 0 {
 		l.tb.Errorf("module %d without peers: %d endpoints", i, n)
 	}
 	if _, answers := m.port.Inserted(); l.spies[i].inserts() != answers {

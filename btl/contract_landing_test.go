@@ -352,7 +352,7 @@ func TestLandingSurplus(t *testing.T) {
 		sent := 0
 		chunk := func(p []byte) int {
 			b.hdr = frag.Header{
-				Kind: frag.KindChunk, Conn: b.ep.tag, Seq: nullPeerFirst.Add(uint32(sent)), Tag: 1,
+				Kind: frag.KindChunk, Conn: b.ep.id.Tag, Seq: nullPeerFirst.Add(uint32(sent)), Tag: 1,
 				FragID: 5, SizeBytes: uint32(1000 * room), OffsetBytes: uint32(sent * room),
 				PayloadLen: uint16(room), FirstBytes: uint16(room), ChunkBytes: uint16(room),
 			}

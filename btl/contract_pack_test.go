@@ -566,7 +566,7 @@ func TestPackOpenAtTheEnd(t *testing.T) {
 			t.Errorf("ended %v", *ended)
 		}
 		l.until("gone", time.Millisecond, 10*time.Second, func() bool {
-			return l.mods[0].slots.Len() == 0
+			return l.mods[0].peers.Len() == 0
 		})
 		l.wantEmpty(0)
 	})

@@ -405,7 +405,7 @@ func TestPathOrderOfSends(t *testing.T) {
 	var seqs []uint32
 	l.net.SetFilter(func(_, _, pkt []byte) mem.Verdict {
 		var h frag.Header
-		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind.HasSeq() && h.Conn == a.peer.tag {
+		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind.HasSeq() && h.Conn == a.id.Peer.Tag {
 			seqs = append(seqs, uint32(h.Tag)<<24|uint32(h.PayloadLen))
 		}
 		return mem.Deliver
@@ -650,7 +650,7 @@ func TestPathIdlePolls(t *testing.T) {
 			}
 			arriving = nil
 			ch.fill(&out[0], func(p []byte) int {
-				n.hdr = frag.Header{Kind: frag.KindFrag, Conn: n.ep.tag, Tag: 1, Seq: next}
+				n.hdr = frag.Header{Kind: frag.KindFrag, Conn: n.ep.id.Tag, Tag: 1, Seq: next}
 				next++
 				return n.hdr.Encode(p)
 			})
@@ -753,7 +753,7 @@ func TestPathTimersSparedAfterFastReceive(t *testing.T) {
 			return 0
 		}
 		n.data.fill(&out[0], func(p []byte) int {
-			n.hdr = frag.Header{Kind: frag.KindFrag, Conn: n.ep.tag, Tag: 1, Seq: next}
+			n.hdr = frag.Header{Kind: frag.KindFrag, Conn: n.ep.id.Tag, Tag: 1, Seq: next}
 			next++
 			return n.hdr.Encode(p)
 		})

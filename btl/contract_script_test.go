@@ -224,7 +224,7 @@ func (s *script) connect() *Endpoint {
 	}
 	s.raw(0, s.packHello(frag.KindHello, s.conn, 0))
 	s.run(4)
-	ep := s.m.lookup(s.conn)
+	ep := s.m.peers.Lookup(s.conn)
 	if ep == nil || !ep.Connected() {
 		s.l.tb.Fatalf("the script is not connected: %d packets, proven %b", len(s.got), s.hello.Proven)
 	}
@@ -244,7 +244,7 @@ func (s *script) accept() *Endpoint {
 			s.hello.Proven, s.hello.Nonce = frag.ProvenAll, asked.Nonce
 			s.raw(pkt.channel, s.packHello(frag.KindHelloAck, s.conn, asked.Probe))
 		}
-		if ep := s.m.lookup(s.conn); ep != nil && ep.Connected() && ep.hs == nil {
+		if ep := s.m.peers.Lookup(s.conn); ep != nil && ep.Connected() && ep.hs == nil {
 			return ep
 		}
 	}

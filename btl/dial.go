@@ -26,22 +26,22 @@ func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	old := m.byAddr[string(cmd)]
+	old := m.peers.ByAddr(string(cmd))
 	if old != nil && !old.closing && old.err == nil && old.state != stateAccepting {
 		return old, nil
 	}
-	if half := m.halfOpenTo(0, string(cmd)); half != nil {
-		if err := m.adopt(half, data, half.tiny, half.mtu, half.peer.incarnation); err != nil {
+	if half := m.peers.HalfOpenTo(0, string(cmd)); half != nil {
+		if err := m.adopt(half, data, half.tiny, half.mtu, half.id.Peer.Incarnation); err != nil {
 			return nil, err
 		}
-		m.displace(half, old)
+		m.peers.Displace(half, old)
 		return half, nil
 	}
 	ep, err := m.newEndpoint(cmd, data, m.port.Command.MTUBytes(), m.port.Data.MTUBytes())
 	if err != nil {
 		return nil, err
 	}
-	m.displace(ep, old)
+	m.peers.Displace(ep, old)
 	m.begin(ep, 0, data)
 	return ep, nil
 }
@@ -93,16 +93,16 @@ func (m *Module) Address() string {
 // there.
 func (ep *Endpoint) IsModule(name []byte) bool {
 	n, err := frag.ParseName(name)
-	return err == nil && string(n.Command) == ep.addrKey && ep.isLife(n.Incarnation)
+	return err == nil && string(n.Command) == ep.id.Addr && ep.id.IsLife(n.Incarnation)
 }
 
 // AtHost says whether the name of an endpoint of the fabric belongs to the host from which the peer
 // has answered. Where the fabric tells no hosts apart, any name may.
 func (ep *Endpoint) AtHost(name []byte) bool {
-	c := &ep.m.census
-	return !c.TellsHosts() || c.SameHost(string(name), ep.addrKey)
+	c := &ep.m.peers
+	return !c.TellsHosts() || c.SameHost(string(name), ep.id.Addr)
 }
 
 // PeerAddress is the peer's command channel for people: "192.0.2.1:4000", or hexadecimal where the
 // fabric's addresses cannot be written.
-func (ep *Endpoint) PeerAddress() string { return ep.m.formatName([]byte(ep.addrKey)) }
+func (ep *Endpoint) PeerAddress() string { return ep.m.formatName([]byte(ep.id.Addr)) }

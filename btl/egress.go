@@ -61,7 +61,7 @@ func (m *Module) write(p *packet, s *sendSegment) int {
 // returns the datagram's length.
 func writeWhole(ep *Endpoint, b fabric.Buf, tag uint8, data []byte) int {
 	pkt := ep.m.port.Arena.Bytes(b)
-	n := frag.PutFrag(pkt, ep.peer.tag, ep.numbers.take(ep.m, viaCommand, 1), tag, len(data))
+	n := frag.PutFrag(pkt, ep.id.Peer.Tag, ep.numbers.take(ep.m, viaCommand, 1), tag, len(data))
 	return n + copy(pkt[n:], data)
 }
 
@@ -146,7 +146,7 @@ func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	if s.void {
 		void := packet{
 			Header: frag.Header{
-				Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.peer.tag, Seq: m.seqOf(t),
+				Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.id.Peer.Tag, Seq: m.seqOf(t),
 			},
 			ep: ep, seg: t,
 		}
@@ -184,7 +184,7 @@ func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	}
 	p := packet{
 		Header: frag.Header{
-			Kind: frag.KindPack, Conn: ep.peer.tag, Seq: m.seqOf(t), PayloadLen: uint16(n),
+			Kind: frag.KindPack, Conn: ep.id.Peer.Tag, Seq: m.seqOf(t), PayloadLen: uint16(n),
 		},
 		ep: ep, seg: t,
 	}
@@ -221,7 +221,8 @@ func (m *Module) sendAck(ep *Endpoint) bool {
 		return false
 	}
 	pkt := m.port.Arena.Bytes(b)
-	h := frag.Header{Kind: frag.KindAck, Conn: ep.peer.tag, Number: ep.numbers.take(m, c.Which(), 1)}
+	h := frag.Header{Kind: frag.KindAck, Conn: ep.id.Peer.Tag}
+	h.Number = ep.numbers.take(m, c.Which(), 1)
 	ep.snd.Hasten(m.now) // the peer may get by this one what a lone answer that is lost has brought
 	m.takeAck(ep, &h)
 	if ep.asking {
@@ -275,7 +276,7 @@ func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	}
 	pkt := m.port.Arena.Bytes(b)
 	h := frag.Header{
-		Kind: frag.KindNack, Conn: ep.peer.tag, Seq: n, Tag: reason,
+		Kind: frag.KindNack, Conn: ep.id.Peer.Tag, Seq: n, Tag: reason,
 		Number: ep.numbers.take(m, c.Which(), 1),
 	}
 	if reason == frag.NackRecord {
@@ -296,7 +297,7 @@ func (m *Module) sendQuestion(ep *Endpoint) bool {
 		return false
 	}
 	h := frag.Header{
-		Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.peer.tag, Seq: ep.snd.Count(),
+		Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.id.Peer.Tag, Seq: ep.snd.Count(),
 		Number: ep.numbers.take(m, viaCommand, 1),
 	}
 	m.stats.counters[CntAsked]++
@@ -313,7 +314,7 @@ func (m *Module) sendLastWord(ep *Endpoint, code uint16) {
 	}
 	pkt := m.port.Arena.Bytes(b)
 	h := frag.Header{
-		Kind: frag.KindFrag, Tag: frag.TagBye, Conn: ep.peer.tag,
+		Kind: frag.KindFrag, Tag: frag.TagBye, Conn: ep.id.Peer.Tag,
 		Number:     ep.numbers.take(m, viaCommand, 1),
 		PayloadLen: uint16(frag.PutByeCode(pkt[frag.FragHeaderBytes:], code)),
 	}

@@ -15,7 +15,7 @@ func viaOf(p frag.Probe) via {
 }
 
 // askHello sends a Hello by a channel, with the peer's tag if it is known.
-func (m *Module) askHello(ep *Endpoint, p frag.Probe) { m.askHelloOf(ep, p, ep.peer.tag) }
+func (m *Module) askHello(ep *Endpoint, p frag.Probe) { m.askHelloOf(ep, p, ep.id.Peer.Tag) }
 
 // askHelloOf sends a Hello by a channel to the end of the peer that has a tag: 0 for whichever
 // answers, which has to be shown that this side receives at its addresses.
@@ -61,7 +61,7 @@ func (m *Module) askLife(ep *Endpoint) {
 	}
 	ep.life.AskedLife(m.nowUnpaused, nonce)
 	hello := m.helloOf(ep, frag.ProbeCommand)
-	hello.Expected, hello.Nonce = ep.peer.incarnation, nonce
+	hello.Expected, hello.Nonce = ep.id.Peer.Incarnation, nonce
 	m.sendHello(ep, frag.KindHello, 0, &hello, ep.cmdAddr)
 }
 
@@ -70,7 +70,7 @@ func (m *Module) askLife(ep *Endpoint) {
 // any other module refuse it, but not from there.
 func (ep *Endpoint) saysOtherLife(r frag.Reject, source []byte) bool {
 	return r.Reason == frag.RejectStale && ep.life.AnswersLife(r.Nonce) &&
-		(len(source) == 0 || string(source) == ep.addrKey)
+		(len(source) == 0 || string(source) == ep.id.Addr)
 }
 
 // answerHello answers a Hello of the peer by the channel that it came through. Where that has not
@@ -96,7 +96,7 @@ func (m *Module) answerHello(ep *Endpoint, asked *frag.Hello, askedBytes int, sh
 // helloOf is what this side says of itself to a peer.
 func (m *Module) helloOf(ep *Endpoint, p frag.Probe) frag.Hello {
 	hello := frag.Hello{
-		Incarnation: m.incarnation, Tag: ep.tag,
+		Incarnation: m.incarnation, Tag: ep.id.Tag,
 		CommandName: m.told[0], DataName: m.told[1], Label: m.label, Features: m.features(),
 		WindowPkts: uint32(m.rules.WindowPackets), FragBytesMax: m.cfg.FragmentBytesMax,
 		AckDelayUs: uint32(m.rules.AckDelay.Microseconds()), AwayMs: uint32(m.cfg.Away.Milliseconds()),

@@ -31,8 +31,8 @@ type Endpoint struct {
 	// Context is the caller's.
 	Context any
 
-	m *Module
-	identity
+	m      *Module
+	id     meet.End[*Endpoint]
 	state  endpointState
 	err    error           // why it ended
 	hs     *meet.Handshake // nil once it is over
@@ -55,6 +55,12 @@ type Endpoint struct {
 	room        hotel.Room // of its only timer
 	asksWatched bool       // the timer asks for a sign of life while the peer owes answers
 }
+
+// peerTable is the table of connections.
+type peerTable = meet.Table[*Endpoint]
+
+// endOf is what the table knows of an endpoint.
+func endOf(ep *Endpoint) (*meet.End[*Endpoint], meet.State) { return &ep.id, ep.state }
 
 // arriving is what arrives in chunks.
 type arriving struct {
@@ -280,13 +286,11 @@ func (m *Module) remove(ep *Endpoint) {
 	m.leave(ep)
 	ep.state = stateEnded
 	ep.hs = nil
-	m.forgetPeer(ep)
-	m.leaveAddrTo(ep)
+	m.peers.Remove(ep)
 	cancelAt := m.now
 	if !errors.Is(ep.err, ErrPeerDead) {
 		cancelAt = cancelAt.Add(port.CancelAfter)
 	}
 	m.port.Leave(ep.cmdAddr, cancelAt)
 	m.port.Leave(ep.dataAddr, cancelAt)
-	m.vacate(ep)
 }

@@ -109,7 +109,7 @@ func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d to this peer", ErrTooLarge, size,
 			min(ep.fragBytesMax, m.cfg.FragmentBytesMax))
 	}
-	f, ok := m.frags.lend(ep, m.cfg.FragmentsMax, m.lonely())
+	f, ok := m.frags.lend(ep, m.cfg.FragmentsMax, m.peers.Alone())
 	if !ok {
 		return nil, ep.again(wantsFragment)
 	}

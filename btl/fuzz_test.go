@@ -39,7 +39,7 @@ func FuzzModule(f *testing.F) {
 		s := l.newScript(0)
 		s.connect()
 		feed(l, s, input)
-		for _, ep := range m.slots.Values() {
+		for _, ep := range m.peers.All() {
 			if ep != nil {
 				ep.Abort()
 			}

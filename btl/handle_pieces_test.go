@@ -29,7 +29,8 @@ func TestHandleUpToPieces(t *testing.T) {
 			FragID: 7, SizeBytes: parts * part, OffsetBytes: i * part, FirstBytes: part, ChunkBytes: part,
 		}, make([]byte, part))
 		in := arrival{ep: ep, payload: pack}
-		in.Kind, in.Conn, in.Seq, in.PayloadLen = frag.KindPack, ep.tag, ep.rcv.Next(), uint16(len(pack))
+		in.Kind, in.Conn, in.Seq = frag.KindPack, ep.id.Tag, ep.rcv.Next()
+		in.PayloadLen = uint16(len(pack))
 		m.accept(&in)
 		if n := ep.asm.ActiveBytes(); n > 0 {
 			t.Errorf("memory of %d bytes after %d packets", n, i+1)

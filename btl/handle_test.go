@@ -117,7 +117,7 @@ func TestHandleUpToReliable(t *testing.T) {
 func TestHandleUpToRefusalLost(t *testing.T) {
 	for _, operates := range []bool{false, true} {
 		s, got, room := landScript(t)
-		ep := s.m.lookup(s.conn)
+		ep := s.m.peers.Lookup(s.conn)
 		n, size := s.next, 4*room
 		reason := uint8(frag.NackNoHandler)
 		if ep.operates = operates; operates {
@@ -159,7 +159,7 @@ func TestHandleUpToGuess(t *testing.T) {
 				t.Fatalf("%d bytes: %v", len(p.whole), p.err)
 			}
 		}
-		for _, ep := range p.mods[1].slots.Values() {
+		for _, ep := range p.mods[1].peers.All() {
 			if ep != nil && !ep.expected().begins {
 				t.Fatal("the fourth message of one size is not expected")
 			}

@@ -36,7 +36,7 @@ func (w *twoEnds) connect() (ep *Endpoint, nonces [frag.ProbeCount]uint64) {
 		w.tb.Fatal(err)
 	}
 	for _, pkt := range kinds(w.s.run(2), frag.KindHello) {
-		if hello := helloIn(w.tb, pkt.bytes); hello.Tag == ep.tag {
+		if hello := helloIn(w.tb, pkt.bytes); hello.Tag == ep.id.Tag {
 			nonces[hello.Probe] = hello.Nonce
 		}
 	}
@@ -49,7 +49,7 @@ func (w *twoEnds) answer(tag uint64, ep *Endpoint, nonces [frag.ProbeCount]uint6
 	w.s.hello.Tag = tag
 	for p := range frag.Probe(frag.ProbeCount) {
 		w.s.hello.Nonce = nonces[p]
-		w.s.raw(probeChannel(p), w.s.packHello(frag.KindHelloAck, ep.tag, p))
+		w.s.raw(probeChannel(p), w.s.packHello(frag.KindHelloAck, ep.id.Tag, p))
 	}
 	w.step(time.Microsecond)
 }
@@ -73,12 +73,12 @@ func TestContestWaits(t *testing.T) {
 			w.s.hello.Tag = first
 			w.s.meet()
 			ep, nonces := w.connect()
-			before := ep.tag
+			before := ep.id.Tag
 			w.idleFor(trip)
 			for p := range frag.Probe(frag.ProbeCount) { // which tells how long the way is
 				b := make([]byte, frag.HelloBytesMax)
 				r := frag.Retry{Nonce: nonces[p], Probe: p, Addr: w.s.name[p], Cookie: []byte{1}}
-				w.s.raw(probeChannel(p), b[:r.Encode(b, ep.tag)])
+				w.s.raw(probeChannel(p), b[:r.Encode(b, ep.id.Tag)])
 			}
 			w.step(time.Microsecond)
 			w.ask(first, 0)
@@ -87,22 +87,22 @@ func TestContestWaits(t *testing.T) {
 			}
 			w.answer(second, ep, nonces)
 			w.idleFor(trip - time.Millisecond)
-			if ep.tag != before || ep.hs.Bound() {
+			if ep.id.Tag != before || ep.hs.Bound() {
 				t.Errorf("lower: %v: begins again before the first end could prove itself", lower)
 			}
 			if proves {
-				w.ask(first, ep.tag)
+				w.ask(first, ep.id.Tag)
 			}
 			again := 3 * time.Millisecond
 			if w.idleFor(again); !lower {
-				if ep.tag != before {
+				if ep.id.Tag != before {
 					t.Error("the higher side begins again with the lower one")
 				}
 				w.idleFor(meet.HelloIntervalMin)
 			}
-			if proves != (ep.tag == before) || proves != (ep.peer.tag == first) {
-				t.Errorf("lower: %v, proven: %v: tag %x of %x, peer's %d", lower, proves, ep.tag, before,
-					ep.peer.tag)
+			if proves != (ep.id.Tag == before) || proves != (ep.id.Peer.Tag == first) {
+				t.Errorf("lower: %v, proven: %v: tag %x of %x, peer's %d", lower, proves, ep.id.Tag, before,
+					ep.id.Peer.Tag)
 			}
 		}
 	}
@@ -127,13 +127,13 @@ func TestOfferedEndIsTaken(t *testing.T) {
 		t.Fatalf("told to %d", ep.hs.Offered())
 	}
 	w.answer(first, old, toOld)
-	if old.state != stateConnected || old.peer.tag != first {
-		t.Fatalf("the old one: state %d, peer's tag %d", old.state, old.peer.tag)
+	if old.state != stateConnected || old.id.Peer.Tag != first {
+		t.Fatalf("the old one: state %d, peer's tag %d", old.state, old.id.Peer.Tag)
 	}
-	before := ep.tag
+	before := ep.id.Tag
 	w.answer(second, ep, nonces)
-	if ep.tag != before || ep.state != stateConnected || ep.peer.tag != second {
-		t.Errorf("tag %x of %x, state %d, peer's tag %d", ep.tag, before, ep.state, ep.peer.tag)
+	if ep.id.Tag != before || ep.state != stateConnected || ep.id.Peer.Tag != second {
+		t.Errorf("tag %x of %x, state %d, peer's tag %d", ep.id.Tag, before, ep.state, ep.id.Peer.Tag)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestAnswerNoLongerThanHello(t *testing.T) {
 			if w.s.hello.Padding = 0; padded {
 				w.s.hello.Pad()
 			}
-			asks := w.s.packHello(frag.KindHello, ep.tag, frag.ProbeCommand)
+			asks := w.s.packHello(frag.KindHello, ep.id.Tag, frag.ProbeCommand)
 			w.s.raw(0, asks)
 			answers := kinds(w.s.run(2), frag.KindHelloAck)
 			if want := proven || padded; want != (len(answers) == 1) {
@@ -189,11 +189,11 @@ func TestBeginsAgainUnconfirmed(t *testing.T) {
 	w := newTwoEnds(t, smallConfig(), true)
 	w.s.meet()
 	ep, _ := w.connect()
-	before := ep.tag
+	before := ep.id.Tag
 	ep.counts.takes, ep.counts.missed = true, true
 	w.m.restart(ep)
-	if ep.tag == before || ep.counts.takes || ep.counts.missed {
-		t.Errorf("under a new tag %v: takes %v, missed %v", ep.tag != before, ep.counts.takes,
+	if ep.id.Tag == before || ep.counts.takes || ep.counts.missed {
+		t.Errorf("under a new tag %v: takes %v, missed %v", ep.id.Tag != before, ep.counts.takes,
 			ep.counts.missed)
 	}
 }

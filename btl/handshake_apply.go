@@ -50,11 +50,11 @@ func (m *Module) lastWord(ep *Endpoint, h *frag.Header, hello *frag.Hello) *Endp
 // of the peer which this endpoint deals with, and does what follows if it is not.
 func (m *Module) matchesPeer(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
 	f := meet.Tagged{
-		State: ep.state, Settled: ep.hs == nil, Same: ep.peer.tag == hello.Tag,
-		Lower: m.incarnation <= ep.peer.incarnation,
+		State: ep.state, Settled: ep.hs == nil, Same: ep.id.Peer.Tag == hello.Tag,
+		Lower: m.incarnation <= ep.id.Peer.Incarnation,
 	}
 	if hs := ep.hs; hs != nil {
-		f.Bound, f.Free = hs.Bound(), m.free(ep, hello.Tag)
+		f.Bound, f.Free = hs.Bound(), m.peers.Free(ep, hs.Offered(), hello.Tag)
 		f.Stale = ep.maybeStale()
 	}
 	switch f.Claim() {
@@ -75,19 +75,6 @@ func (m *Module) matchesPeer(ep *Endpoint, h *frag.Header, hello *frag.Hello) bo
 	case meet.ClaimIgnored:
 	}
 	return false
-}
-
-// free says whether an endpoint that is not connected has told its tag to no other end of the peer
-// than this one that may use it. One that a connection of this side deals with does not: it has
-// answered there, and an end deals with one only.
-func (m *Module) free(ep *Endpoint, tag uint64) bool {
-	offered := ep.hs.Offered()
-	if offered == 0 || offered == tag {
-		return true
-	}
-	other := m.byTag[peerKey{peerTag{ep.peer.incarnation, offered}, ep.addrKey}]
-	return other != nil && other != ep &&
-		(other.state == stateConnected || other.state == stateLingering)
 }
 
 // contest has an endpoint that deals with no end of the peer begin again under a new tag, unless
@@ -118,11 +105,11 @@ func (ep *Endpoint) maybeStale() bool {
 // more.
 func (m *Module) restart(ep *Endpoint) {
 	if ep.hs.Bound() {
-		m.forgetPeer(ep)
-		ep.peer.tag = 0
+		m.peers.ForgetPeer(ep)
+		ep.id.Peer.Tag = 0
 	}
 	ep.counts.takes, ep.counts.missed = false, false // what that end has said
-	ep.tag = m.slots.Rename(ep.tag, m.random())
+	m.peers.Rename(ep, m.random())
 	ep.hs = ep.hs.Again(m.nowUnpaused, m.newNonces())
 	m.setTimer(ep, 0)
 }
@@ -132,11 +119,11 @@ func (m *Module) restart(ep *Endpoint) {
 // same peer, and that nobody there knows, takes the half-open one's place. It returns nil if what
 // proves the peer comes late, from a life that is over.
 func (m *Module) validate(ep *Endpoint) *Endpoint {
-	old := m.byAddr[ep.addrKey]
+	old := m.peers.ByAddr(ep.id.Addr)
 	p := meet.Proof{Known: old != nil && old != ep}
 	if p.Known {
-		p.SameLife, p.State = old.peer.incarnation == ep.peer.incarnation, old.state
-		p.Newer = old.born > ep.born
+		p.SameLife, p.State = old.id.Peer.Incarnation == ep.id.Peer.Incarnation, old.state
+		p.Newer = old.id.Born > ep.id.Born
 		if hs := old.hs; hs != nil {
 			p.Named, p.Told = hs.Wanted(), hs.Told()
 		}
@@ -146,12 +133,12 @@ func (m *Module) validate(ep *Endpoint) *Endpoint {
 		m.end(ep, EventFailed, ErrPeerRestarted)
 		return nil
 	}
-	m.census.RemoveHalfOpen(ep.addrKey)
+	m.peers.RemoveHalfOpen(ep.id.Addr)
 	ep.state = stateConnecting
 	switch outcome {
 	case meet.OutcomeAlone, meet.OutcomeLate:
 	case meet.OutcomeUndecided:
-		ep.standBehind(old)
+		m.peers.StandBehind(ep, old)
 	case meet.OutcomeRestarted:
 		m.end(old, EventFailed, ErrPeerRestarted)
 	case meet.OutcomeSupersedes:
@@ -161,7 +148,7 @@ func (m *Module) validate(ep *Endpoint) *Endpoint {
 		ep = old
 	}
 	if outcome != meet.OutcomeUndecided {
-		m.leadTo(ep)
+		m.peers.LeadTo(ep)
 	}
 	return ep
 }
@@ -173,7 +160,7 @@ func (m *Module) whyNot(ep *Endpoint) error {
 	if code, ok := hs.Later(); ok {
 		return &RefusedError{Code: code, Later: true}
 	}
-	command := m.formatName([]byte(ep.addrKey)) + " (command channel)"
+	command := m.formatName([]byte(ep.id.Addr)) + " (command channel)"
 	data := m.formatName([]byte(hs.DataName())) + " (data channel)"
 	const both = "both ports must pass"
 	byCommand, byData := hs.HeardBy(frag.ProbeCommand), hs.HeardBy(frag.ProbeData)
@@ -187,40 +174,6 @@ func (m *Module) whyNot(ep *Endpoint) error {
 		return fmt.Errorf("%w: it answers by %s but not by %s: %s", ErrUnreachable, data, command, both)
 	}
 	return fmt.Errorf("%w: neither %s nor %s answers", ErrUnreachable, command, data)
-}
-
-// standBehind puts an endpoint into the chain of those that another one has displaced, unless it
-// was there before.
-func (ep *Endpoint) standBehind(newer *Endpoint) {
-	for d := newer.displaced; d != ep; d = d.displaced {
-		if d == nil {
-			ep.displaced, newer.displaced = newer.displaced, ep
-			return
-		}
-	}
-}
-
-// endDisplaced ends the connections to earlier incarnations of a peer that was reached under a new
-// one: those that this one has displaced, and all others of the same address that were made before
-// this one, with which the peer has shown since that it receives there. (One that was made later
-// may be of a later life: what proves this one may have been under way for long.)
-func (m *Module) endDisplaced(ep *Endpoint) {
-	for d := ep.displaced; d != nil; d = d.displaced {
-		if d.peer.incarnation != ep.peer.incarnation &&
-			(d.state == stateConnecting || d.state == stateConnected) {
-			m.end(d, EventFailed, ErrPeerRestarted)
-		}
-	}
-	ep.displaced = nil
-	if m.census.At(ep.addrKey) == 1 {
-		return
-	}
-	for _, d := range m.slots.Values() {
-		if d != nil && d.addrKey == ep.addrKey && d.born < ep.born && d.peer.incarnation != 0 &&
-			d.peer.incarnation != ep.peer.incarnation {
-			m.end(d, EventFailed, ErrPeerRestarted)
-		}
-	}
 }
 
 // supersede has a connection asked whether its peer's end is there still: the peer has closed it,
@@ -240,16 +193,14 @@ func (m *Module) mergeInto(ep, half *Endpoint) {
 	m.clearTimer(ep)
 	m.leaveAddr(ep.cmdAddr)
 	m.leaveAddr(ep.dataAddr)
-	m.vacate(ep)
-	m.slots.Replace(half.tag, ep)
-	m.replacePeer(half, ep)
-	ep.slot, ep.tag, ep.room = half.slot, half.tag, half.room
+	m.peers.Merge(ep, half)
+	ep.room = half.room
 	ep.numbers = half.numbers // none may come again under that tag
 	half.hs.TakeGoal(ep.hs)
-	ep.peer, ep.hs, ep.born = half.peer, half.hs, half.born
+	ep.hs = half.hs
 	ep.route = half.route
 	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
 	ep.renumberFlushes()
-	ep.link, ep.life, ep.label = half.link, half.life, half.label
+	ep.link, ep.life = half.link, half.life
 	half.state, half.hs = stateEnded, nil
 }

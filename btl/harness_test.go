@@ -105,7 +105,7 @@ func (b *bench) connect(i, j int) *Endpoint {
 // opening says whether somebody still waits for the answer to the first Ping of a connection.
 func (b *bench) opening() bool {
 	for _, m := range b.mods {
-		for _, ep := range m.slots.Values() {
+		for _, ep := range m.peers.All() {
 			if ep != nil && ep.Connected() && !ep.counted && ep.path.FirstProbePending() {
 				return true
 			}

@@ -153,7 +153,7 @@ func testMutated(t *testing.T, rng *rand.Rand, mode string) {
 	}
 	l.net.SetFilter(nil)
 	for _, m := range l.mods {
-		for _, ep := range m.slots.Values() {
+		for _, ep := range m.peers.All() {
 			if ep != nil {
 				ep.Abort()
 			}
@@ -357,7 +357,7 @@ func TestContract06OverlappingChunks(t *testing.T) {
 func TestContract06HelloFlood(t *testing.T) {
 	v := newVictim(t, testenv.Seed(t, 65))
 	m, s := v.mods[1], v.s
-	m.census.Limit(meet.Limits{PerAddress: m.cfg.PeersPerAddress, HalfOpen: 8})
+	m.peers.Limit(meet.Limits{PerAddress: m.cfg.PeersPerAddress, HalfOpen: 8})
 	var first, last runtime.MemStats
 	s.hello.Incarnation = 1 << 40
 	for i := range 6000 {
@@ -375,11 +375,12 @@ func TestContract06HelloFlood(t *testing.T) {
 		}
 		v.hit(probeChannel(p), s.packHello(frag.KindHello, 0, p))
 		_, answers := m.port.Inserted()
-		if m.census.HalfOpen() > 8 || len(m.byTag) > 9 || len(m.byAddr) > 9 ||
-			len(m.slots.Values()) > 9 || answers > port.AnswersMax ||
+		byPeer, byAddr := m.peers.Leads()
+		if m.peers.HalfOpen() > 8 || byPeer > 9 || byAddr > 9 ||
+			len(m.peers.All()) > 9 || answers > port.AnswersMax ||
 			v.spies[1].inserts() > 2*9+port.AnswersMax {
 			t.Fatalf("after %d hellos: %d half-open, %d tags, %d addresses, %d slots, %d guests, %d inserts",
-				i, m.census.HalfOpen(), len(m.byTag), len(m.byAddr), len(m.slots.Values()),
+				i, m.peers.HalfOpen(), byPeer, byAddr, len(m.peers.All()),
 				answers, v.spies[1].inserts())
 		}
 	}
@@ -402,11 +403,11 @@ func TestContract06ForgedHellos(t *testing.T) {
 	peer := v.mods[0]
 	s.hello.CommandName, s.hello.DataName = peer.port.Command.Name(), peer.port.Data.Name()
 	for i := range 200 {
-		s.hello.Tag = v.a.tag + uint64(i%3)
+		s.hello.Tag = v.a.id.Tag + uint64(i%3)
 		s.hello.Incarnation = peer.incarnation + uint64(i%5)
 		s.hello.Expected = []uint64{0, m.incarnation}[i%2]
 		s.hello.Proven = uint8(i % 4)
-		conn := []uint64{0, v.b.tag ^ 1<<50, v.b.tag + 1}[i%3]
+		conn := []uint64{0, v.b.id.Tag ^ 1<<50, v.b.id.Tag + 1}[i%3]
 		kind := []frag.Kind{frag.KindHello, frag.KindHelloAck}[i%2]
 		if kind == frag.KindHelloAck && conn == 0 {
 			conn = 1

@@ -152,7 +152,7 @@ func newNullBench(tb testing.TB, mtu int, gather bool, cfg Config) *nullBench {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	m.byAddr[ep.addrKey] = ep
+	m.peers.LeadTo(ep)
 	m.begin(ep, 7, nil)
 	m.bind(ep, &frag.Header{Seq: nullPeerFirst}, &frag.Hello{
 		Incarnation: 7, Tag: 99, WindowPkts: 4096, FragBytesMax: 1 << 30,
@@ -180,7 +180,7 @@ func (b *nullBench) acknowledge() {
 		b.cmd.arrive = nil
 		b.cmd.fill(&out[0], func(p []byte) int {
 			b.hdr = frag.Header{
-				Kind: frag.KindAck, Flags: frag.FlagAck, Conn: b.ep.tag, Ack: next - 1, Credit: 4095,
+				Kind: frag.KindAck, Flags: frag.FlagAck, Conn: b.ep.id.Tag, Ack: next - 1, Credit: 4095,
 				CreditBytes: frag.CreditBytesAll,
 			}
 			return b.hdr.Encode(p)
@@ -295,7 +295,7 @@ func BenchmarkReceiveSegment(b *testing.B) {
 				offset := uint32((segments - left) * room)
 				if frag.SeqOf(p) == 0 { // for the first time
 					n.hdr = frag.Header{
-						Kind: frag.KindChunk, Conn: n.ep.tag, Tag: 1, SizeBytes: uint32(segments * room),
+						Kind: frag.KindChunk, Conn: n.ep.id.Tag, Tag: 1, SizeBytes: uint32(segments * room),
 						FirstBytes: uint16(room), ChunkBytes: uint16(room),
 						PayloadLen: uint16(room),
 					}
@@ -394,7 +394,7 @@ func BenchmarkReceivePack(b *testing.B) {
 		arrived = true
 		n.data.fill(&out[0], func(p []byte) int {
 			n.hdr = frag.Header{
-				Kind: frag.KindPack, Conn: n.ep.tag, Seq: next, PayloadLen: uint16(len(body)),
+				Kind: frag.KindPack, Conn: n.ep.id.Tag, Seq: next, PayloadLen: uint16(len(body)),
 			}
 			next++
 			at := n.hdr.Encode(p)

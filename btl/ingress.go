@@ -55,7 +55,7 @@ func (m *Module) decode(c *port.Channel, comp *fabric.Completion, in *arrival) b
 		m.onHandshake(c, comp, in)
 		return false
 	}
-	ep := m.lookup(in.Conn)
+	ep := m.peers.Lookup(in.Conn)
 	if ep == nil {
 		return m.drop(CntDropConn)
 	}
@@ -217,7 +217,7 @@ func (m *Module) receiveFast(c *port.Channel, comp *fabric.Completion) bool {
 		return false
 	}
 	placed := h.Flags&(frag.FlagPut|frag.FlagOp) != 0
-	ep := m.lookup(h.Conn)
+	ep := m.peers.Lookup(h.Conn)
 	if ep == nil || ep.state != stateConnected || ep.byeSeen || !ep.admissible(h) {
 		return false
 	}
@@ -265,7 +265,7 @@ func (m *Module) finishDeferred() {
 	d.pending = false
 	m.rxVia = d.on.Which()
 	d.on.Return(d.buf)
-	ep := m.lookup(d.tag)
+	ep := m.peers.Lookup(d.tag)
 	if ep == nil || ep.state != stateConnected {
 		m.stats.counters[CntRecvFrag]++
 		return

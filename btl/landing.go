@@ -115,32 +115,32 @@ func (m *Module) expectNext(ep *Endpoint) {
 	l, x := &m.landing, ep.expects
 	m.learn(ep)
 	l.tag = 0
-	if next := m.lookup(x.next); next != nil && next.expects != nil && next.expects.open {
+	if next := m.peers.Lookup(x.next); next != nil && next.expects != nil && next.expects.open {
 		l.tag = x.next
 	} else if x.open {
-		l.tag = ep.tag
+		l.tag = ep.id.Tag
 	}
 }
 
 // learn notes who has come in this poll after the one that came last in those before.
 func (m *Module) learn(ep *Endpoint) {
 	l := &m.landing
-	l.latest = ep.tag
+	l.latest = ep.id.Tag
 	if l.learned {
 		return
 	}
 	l.learned = true
-	before := m.lookup(l.before)
+	before := m.peers.Lookup(l.before)
 	if before == nil {
 		return
 	}
 	switch x := before.expected(); {
-	case x.next == ep.tag:
+	case x.next == ep.id.Tag:
 		x.rival = 0
-	case x.rival == ep.tag:
-		x.next, x.rival = ep.tag, 0
+	case x.rival == ep.id.Tag:
+		x.next, x.rival = ep.id.Tag, 0
 	default:
-		x.rival = ep.tag
+		x.rival = ep.id.Tag
 	}
 }
 
@@ -205,7 +205,7 @@ func (m *Module) land(bulk bool) error {
 		bulk = false
 	}
 	if bulk && l.tag != 0 {
-		l.aim = m.lookup(l.tag)
+		l.aim = m.peers.Lookup(l.tag)
 		if l.aim != nil {
 			l.mem = l.aim.landing(&l.to)
 		}
@@ -312,7 +312,7 @@ func (m *Module) unsplit(comps []fabric.Completion) {
 // expectNothing gives up what is expected of an endpoint.
 func (m *Module) expectNothing(ep *Endpoint) {
 	ep.expects.open, ep.expects.begins = false, false
-	if m.landing.tag == ep.tag {
+	if m.landing.tag == ep.id.Tag {
 		m.landing.tag = 0
 	}
 }
@@ -328,7 +328,7 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 		return m.receivePutLanded(comps, base)
 	}
 	ep, x := l.aim, l.aim.expects
-	if l.mem == nil || !m.decodeLanded(&comps[0], &in, 0) || h.Conn != ep.tag || !x.open ||
+	if l.mem == nil || !m.decodeLanded(&comps[0], &in, 0) || h.Conn != ep.id.Tag || !x.open ||
 		h.FragID != x.fragID || h.OffsetBytes != base+comps[0].LandedOff {
 		return 0
 	}
@@ -408,7 +408,7 @@ func (m *Module) checkLanding(*checker) error {
 	if m.landing.aim != nil {
 		return errors.New("a landing outlives its poll")
 	}
-	for slot, ep := range m.slots.Values() {
+	for slot, ep := range m.peers.All() {
 		if ep == nil || ep.expects == nil {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"gobtl/btl/internal/meet"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -21,7 +22,7 @@ func TestLandingGuessEnds(t *testing.T) {
 	room := segmentRoom(1472, frag.KindChunk)
 	next := nullPeerFirst
 	receive := func(h frag.Header) {
-		h.Conn, h.Seq, h.Tag = b.ep.tag, next, 1
+		h.Conn, h.Seq, h.Tag = b.ep.id.Tag, next, 1
 		next = next.Add(1)
 		b.data.arrive = func(out []fabric.Completion) int {
 			b.data.arrive = nil
@@ -145,10 +146,9 @@ func TestLandingOver(t *testing.T) {
 			if lander != nil {
 				m.landing.on = &m.port.Data
 			}
-			m.slots.Init(slotBits, 3)
+			m.peers.Init(endOf, 3, nil, meet.Limits{})
 			for range 3 { // those with the numbers 1 and 2 are the peers
-				ep := &Endpoint{m: m}
-				ep.tag, _ = m.slots.Add(0, ep)
+				m.peers.Add(&Endpoint{m: m}, 0)
 			}
 			var last *expectation
 			for i, w := range c.came {
@@ -156,8 +156,8 @@ func TestLandingOver(t *testing.T) {
 					Conn: w.conn, SizeBytes: w.size, FragID: ^uint32(0) - 1 + uint32(i),
 					ChunkBytes: aloneBytesMin - frag.ChunkHeaderBytes,
 				}
-				m.chunkCame(m.slots.At(uint32(w.conn)), &h, true)
-				last = m.slots.At(uint32(w.conn)).expected()
+				m.chunkCame(m.peers.At(uint32(w.conn)), &h, true)
+				last = m.peers.At(uint32(w.conn)).expected()
 				if last.begins && last.fragID != h.FragID+1 {
 					t.Errorf("%s: fragment %d is expected behind %d", c.name, last.fragID, h.FragID)
 				}
@@ -192,7 +192,7 @@ func TestLandingGuessKeepsReserve(t *testing.T) {
 		chunk(s.next+1, id+1, 1)
 		s.next = s.next.Add(2)
 	}
-	if !s.m.slots.At(0).expects.begins {
+	if !s.m.peers.At(0).expects.begins {
 		t.Fatal("nothing is expected")
 	}
 	chunk(s.next+2, 3, 0)

@@ -184,7 +184,7 @@ func TestPutLandsUnexpected(t *testing.T) {
 	s.put(5, 6, 7, 8, 9)
 	s.run(4)
 	s.want(t, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
-	if s.m.landing.tag != 0 && s.m.lookup(s.m.landing.tag).expects.open {
+	if s.m.landing.tag != 0 && s.m.peers.Lookup(s.m.landing.tag).expects.open {
 		t.Error("more is expected to land behind the end of a put")
 	}
 }

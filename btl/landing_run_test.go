@@ -632,7 +632,7 @@ func TestFollowing(t *testing.T) {
 	const count = 10
 	batch := func(size uint32) (frag.Header, []fabric.Completion) {
 		h := frag.Header{
-			Kind: frag.KindChunk, Flags: frag.FlagAck, Conn: b.ep.tag, Seq: 1<<32 - 4, Tag: 1, FragID: 5,
+			Kind: frag.KindChunk, Flags: frag.FlagAck, Conn: b.ep.id.Tag, Seq: 1<<32 - 4, Tag: 1, FragID: 5,
 			SizeBytes: size, OffsetBytes: uint32(room), PayloadLen: uint16(room), Credit: 1,
 			Number: 1<<32 - 2, FirstBytes: uint16(room), ChunkBytes: uint16(room),
 		}

@@ -354,7 +354,7 @@ func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 	if bytes != ep.snd.InFlightBytes() {
 		return fmt.Errorf("%d bytes in flight, %d counted", bytes, ep.snd.InFlightBytes())
 	}
-	c.held[ep.slot] += count
+	c.held[ep.id.Slot] += count
 	if int(next-oldest) != count+early {
 		return fmt.Errorf("window [%d, %d) of %d packets, %d arrived early", oldest, next, count, early)
 	}
@@ -378,7 +378,7 @@ func (m *Module) checkInFlight(c *checker, ep *Endpoint, t reliability.Token, n 
 		return fmt.Errorf("its packet has the number %d", m.seqOf(t))
 	case m.recovery.State(t) != reliability.Posted && m.recovery.State(t) != reliability.Resend:
 		return fmt.Errorf("is %v", m.recovery.State(t))
-	case owner != ep.slot || got != n:
+	case owner != ep.id.Slot || got != n:
 		return fmt.Errorf("belongs to number %d of endpoint %d", got, owner)
 	}
 	c.places[t] = placeWindow

@@ -65,7 +65,7 @@ func (m *Module) sealCounted(p *packet) int {
 		m.beginWatch(ep)
 	}
 	n := ep.snd.Count()
-	p.Conn, p.Seq = ep.peer.tag, 0
+	p.Conn, p.Seq = ep.id.Peer.Tag, 0
 	last := p.Kind != frag.KindChunk ||
 		p.OffsetBytes+uint32(p.PayloadLen) == p.SizeBytes &&
 			p.Flags&frag.FlagOp == 0 // else the notice
@@ -133,7 +133,7 @@ func (ep *Endpoint) roomOn(c *port.Channel) int {
 	}
 	depth := c.Caps().TxDepth
 	free := depth - c.Posted() - c.Batched()
-	return min(room, mayAdd(ep.counts.held, free, depth, ep.m.lonely()))
+	return min(room, mayAdd(ep.counts.held, free, depth, ep.m.peers.Alone()))
 }
 
 // await has fragments wait for the confirmation of the packet that the first one's last is.

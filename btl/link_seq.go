@@ -48,7 +48,7 @@ func (m *Module) answersAlone(p *packet, s *sendSegment) bool {
 // ACK that is owed.
 func (m *Module) stamp(p *packet) {
 	ep := p.ep
-	p.Conn = ep.peer.tag
+	p.Conn = ep.id.Peer.Tag
 	if ep.snd.InFlight() == 0 {
 		ep.life.FirstInFlight(m.nowUnpaused)
 	}

@@ -45,7 +45,8 @@ const (
 //	credits        what peers may send, shared out: see reliability  connect.go egress.go timers.go
 //	overcommit     more of them for long paths                       overcommit.go
 //	pool           memory of fragments that arrive in chunks: frag   connect.go link.go
-//	peers          the table of connections                          peers.go admission.go
+//	peers          the table of connections                          internal/meet admission.go
+//	timers         when something is to be done for a peer           timers.go
 //	face           what others are told; answers to strangers         internal/meet
 //	scheduler      whose turn it is to send                          sched.go
 //	acks           who owes an ACK, the first due in front           acks_owed.go
@@ -70,7 +71,8 @@ type Module struct {
 	buffers
 	credits *reliability.Credits
 	overcommit
-	peers
+	peers peerTable
+	peerTimers
 	sched  scheduler
 	acks   acknowledgements
 	frags  descriptors
@@ -100,11 +102,13 @@ type scratch struct {
 	sackWords   [frag.WindowMax / 64]uint64
 }
 
-// reception is whom the module calls with what arrives, by tag.
+// reception is whom the module calls with what arrives, by tag, and what has come of packets that
+// are not whole.
 type reception struct {
 	handlers  [256]Handler
 	mostBytes [256]uint32 // of a fragment in chunks; 0: any
 	keeping   keeping     // what handlers have kept of what has arrived
+	parts     partial
 }
 
 // face is what others are told of a module, and how it receives them.
@@ -214,7 +218,9 @@ func (m *Module) openTables(dom fabric.Domain) (err error) {
 	limits := meet.Limits{
 		PerAddress: cfg.PeersPerAddress, PerHost: cfg.PeersPerHost, HalfOpen: cfg.HalfOpenMax,
 	}
-	if err = m.peers.init(dom, cfg.PeersMax, limits); err != nil {
+	hosts, _ := dom.(fabric.Addresser)
+	m.peers.Init(endOf, cfg.PeersMax, hosts, limits)
+	if err = m.peerTimers.init(cfg.PeersMax); err != nil {
 		return err
 	}
 	m.pool, err = frag.NewPool(frag.PoolConfig{
@@ -352,7 +358,7 @@ func (m *Module) Wake() {
 func (m *Module) Drain(now, until Time) {
 	m.at(now)
 	m.draining, m.drainUntil = true, until
-	for _, ep := range m.slots.Values() {
+	for _, ep := range m.peers.All() {
 		if ep != nil {
 			ep.Close(now)
 		}
@@ -365,7 +371,7 @@ func (m *Module) Drained() bool {
 	if m.port.Pending() {
 		return false
 	}
-	for _, ep := range m.slots.Values() {
+	for _, ep := range m.peers.All() {
 		if ep != nil && (ep.state != stateLingering || ep.ackOwed) {
 			return false
 		}
@@ -387,7 +393,7 @@ func (m *Module) Close() error {
 	m.finishDeferred()
 	m.inProgress = true // callbacks run below; none of them may start a pass
 	m.draining = true   // nor connect
-	for _, ep := range m.slots.Values() {
+	for _, ep := range m.peers.All() {
 		if ep != nil {
 			m.end(ep, EventClosed, ErrClosed)
 		}

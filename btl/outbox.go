@@ -214,8 +214,8 @@ func (m *Module) checkEnded(c *checker, l *fragmentList) error {
 				c.places[f.seg], m.recovery.State(f.seg))
 		}
 		c.places[f.seg] = placeEnded
-		if m.holds(f.ep) {
-			c.held[f.ep.slot]++
+		if m.peers.Holds(f.ep) {
+			c.held[f.ep.id.Slot]++
 		}
 	}
 	if count != l.count {

@@ -187,7 +187,7 @@ func TestPullNothing(t *testing.T) {
 			}
 		}
 		ep.Abort()
-		for _, other := range m.slots.Values() {
+		for _, other := range m.peers.All() {
 			if other != nil {
 				other.Abort()
 			}

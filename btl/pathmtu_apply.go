@@ -31,6 +31,12 @@ type pathState struct {
 	trip
 }
 
+// partial is what a module has of packets that arrive in Parts.
+type partial struct {
+	pool  *frag.PartPool
+	whole []byte // scratch of onPart
+}
+
 // doubt is of which doubt of the path it is known when it began, on the axis of clock.nowUnpaused.
 type doubt struct{ since, unpaused Time }
 
@@ -148,7 +154,7 @@ func (m *Module) pathTimer(ep *Endpoint) {
 	if ep.path.Due() == Never || ep.state != stateConnected {
 		return
 	}
-	room, err := m.pathTimers.Checkin(m.now, ep.path.Due().Sub(m.now), ep.slot)
+	room, err := m.pathTimers.Checkin(m.now, ep.path.Due().Sub(m.now), ep.id.Slot)
 	if err != nil {
 		panic("btl: no room for a path's timer: " + err.Error()) // as many as endpoints
 	}
@@ -162,7 +168,7 @@ func (m *Module) expirePaths() {
 		if !ok {
 			return
 		}
-		ep := m.slots.At(slot)
+		ep := m.peers.At(slot)
 		ep.pathState.room = 0
 		m.searchPath(ep)
 	}
@@ -346,7 +352,7 @@ func (ep *Endpoint) sweepParts() {
 // counts.
 func (m *Module) checkPaths(*checker) error {
 	kept := 0
-	for _, ep := range m.slots.Values() {
+	for _, ep := range m.peers.All() {
 		if ep == nil {
 			continue
 		}
@@ -359,15 +365,15 @@ func (m *Module) checkPaths(*checker) error {
 		switch {
 		case ep.state != stateConnected || ep.counted || !p.Begun():
 			if ep.pathState.room != 0 || n > 0 {
-				return fmt.Errorf("endpoint %d in state %d searches its path", ep.slot, ep.state)
+				return fmt.Errorf("endpoint %d in state %d searches its path", ep.id.Slot, ep.state)
 			}
 		case p.Check() != nil:
-			return fmt.Errorf("endpoint %d: %w", ep.slot, p.Check())
+			return fmt.Errorf("endpoint %d: %w", ep.id.Slot, p.Check())
 		case p.Size() != ep.mtu || ep.tiny > ep.mtu:
-			return fmt.Errorf("endpoint %d: packets of %d and %d bytes, searched %d", ep.slot, ep.tiny,
+			return fmt.Errorf("endpoint %d: packets of %d and %d bytes, searched %d", ep.id.Slot, ep.tiny,
 				ep.mtu, p.Size())
 		case (p.Due() == Never) != (ep.pathState.room == 0):
-			return fmt.Errorf("endpoint %d: search of stage %d, due %d, room %d", ep.slot, p.Stage(),
+			return fmt.Errorf("endpoint %d: search of stage %d, due %d, room %d", ep.id.Slot, p.Stage(),
 				p.Due(), ep.pathState.room)
 		}
 	}

@@ -199,7 +199,7 @@ func (m *Module) restsOn() bool {
 		!m.port.Data.MayRest(m.now) {
 		return false
 	}
-	if ep := m.lookup(d.tag); ep == nil || !ep.counted || ep.hs != nil {
+	if ep := m.peers.Lookup(d.tag); ep == nil || !ep.counted || ep.hs != nil {
 		return false
 	}
 	m.finishDeferred()
@@ -244,7 +244,7 @@ func (m *Module) deadline() Time {
 	if m.sched.pauseEnd != 0 {
 		d = d.Min(m.sched.pauseEnd)
 	}
-	if m.draining && m.slots.Len() > 0 {
+	if m.draining && m.peers.Len() > 0 {
 		d = d.Min(m.drainUntil)
 	}
 	return d.Min(m.ackDeadline())

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
@@ -83,8 +84,8 @@ func TestBeginAnewWithEstablishedPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("established", time.Microsecond, time.Second, a.Connected)
-	if l.mods[1].census.HalfOpen() != 1 {
-		t.Fatalf("%d half-open endpoints at the responder", l.mods[1].census.HalfOpen())
+	if l.mods[1].peers.HalfOpen() != 1 {
+		t.Fatalf("%d half-open endpoints at the responder", l.mods[1].peers.HalfOpen())
 	}
 	a.hs.OnPacket() // which was under way
 	l.mods[0].establish(a)
@@ -93,13 +94,13 @@ func TestBeginAnewWithEstablishedPeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.hs == nil || b.hs.Bound() || b.hs.Offered() != a.tag {
+	if b.hs == nil || b.hs.Bound() || b.hs.Offered() != a.id.Tag {
 		t.Fatalf("the half-open endpoint was not adopted: %+v", b.hs)
 	}
 	l.net.SetFilter(deliverAll)
 	l.until("connected", 10*time.Microsecond, time.Second, b.Connected)
-	if a.Err() != nil || b.peer.tag != a.tag || a.peer.tag != b.tag {
-		t.Fatalf("tags %#x and %#x, error %v", b.peer.tag, a.peer.tag, a.Err())
+	if a.Err() != nil || b.id.Peer.Tag != a.id.Tag || a.id.Peer.Tag != b.id.Tag {
+		t.Fatalf("tags %#x and %#x, error %v", b.id.Peer.Tag, a.id.Peer.Tag, a.Err())
 	}
 	ended = append(ended, send(t, b, 100))
 	l.until("ended", 100*time.Microsecond, 10*time.Second, func() bool {
@@ -208,7 +209,7 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 		return mem.Deliver
 	})
 	var closing *Endpoint
-	for _, ep := range l.mods[1].slots.Values() {
+	for _, ep := range l.mods[1].peers.All() {
 		closing = ep
 	}
 	closing.Close(l.now)
@@ -218,29 +219,29 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("half open", 10*time.Microsecond, time.Second, func() bool {
-		return l.mods[1].census.HalfOpen() == 1
+		return l.mods[1].peers.HalfOpen() == 1
 	})
-	if l.mods[1].byAddr[first] != closing {
+	if l.mods[1].peers.ByAddr(first) != closing {
 		t.Fatal("the old connection is not closing any more")
 	}
 	b, err := l.mods[1].Connect(l.now, l.mods[0].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.mods[1].census.HalfOpen() != 0 || b.hs == nil || b.hs.Offered() != a.tag {
-		t.Fatalf("%d half-open endpoints beside the one that connects", l.mods[1].census.HalfOpen())
+	if l.mods[1].peers.HalfOpen() != 0 || b.hs == nil || b.hs.Offered() != a.id.Tag {
+		t.Fatalf("%d half-open endpoints beside the one that connects", l.mods[1].peers.HalfOpen())
 	}
 	l.net.SetFilter(deliverAll)
 	l.until("connected", 10*time.Microsecond, time.Second, func() bool {
 		return a.Connected() && b.Connected()
 	})
-	if b.peer.tag != a.tag || a.peer.tag != b.tag {
-		t.Fatalf("tags %#x and %#x", b.peer.tag, a.peer.tag)
+	if b.id.Peer.Tag != a.id.Tag || a.id.Peer.Tag != b.id.Tag {
+		t.Fatalf("tags %#x and %#x", b.id.Peer.Tag, a.id.Peer.Tag)
 	}
 	l.until("the old one's end", time.Millisecond, 10*time.Second, func() bool {
 		return closing.state == stateEnded
 	})
-	if l.mods[1].byAddr[first] != b {
+	if l.mods[1].peers.ByAddr(first) != b {
 		t.Error("the new connection is not found by its address")
 	}
 }
@@ -273,7 +274,7 @@ func TestConnectToDisplaced(t *testing.T) {
 		return mem.Deliver
 	})
 	l.until("half open", 10*time.Microsecond, time.Second, func() bool {
-		return l.mods[1].census.HalfOpen() == 1
+		return l.mods[1].peers.HalfOpen() == 1
 	})
 	living := l.mods[0].Name()
 	other, err := l.mods[1].Connect(l.now, otherLife(t, living))
@@ -284,9 +285,9 @@ func TestConnectToDisplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	half := l.mods[1].census.HalfOpen()
-	if b == other || half != 0 || b.displaced != other || other.displaced != nil {
-		t.Errorf("%d half-open, displaced %p and %p", half, b.displaced, other.displaced)
+	half := l.mods[1].peers.HalfOpen()
+	if b == other || half != 0 || b.id.Displaced() != other || other.id.Displaced() != nil {
+		t.Errorf("%d half-open, displaced %p and %p", half, b.id.Displaced(), other.id.Displaced())
 	}
 	if err := l.mods[1].Check(); err != nil {
 		t.Fatal(err)
@@ -317,9 +318,9 @@ func TestConnectToEarlierLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("connected", 10*time.Microsecond, time.Second, a.Connected)
-	b := l.mods[1].lookup(a.peer.tag)
+	b := l.mods[1].peers.Lookup(a.id.Peer.Tag)
 	l.until("connected there", 10*time.Microsecond, time.Second, b.Connected)
-	if !errors.Is(old.Err(), ErrPeerRestarted) || l.mods[1].byAddr[b.addrKey] != b {
+	if !errors.Is(old.Err(), ErrPeerRestarted) || l.mods[1].peers.ByAddr(b.id.Addr) != b {
 		t.Errorf("the connection to the life that is over: %v", old.Err())
 	}
 	if err := l.mods[1].Check(); err != nil {
@@ -341,10 +342,11 @@ func TestEarlierLifeEndsWithProof(t *testing.T) {
 		t.Fatal(err)
 	}
 	half.state = stateAccepting
-	m.census.AddHalfOpen(half.addrKey)
-	m.setPeer(half, peerTag{peer.incarnation, 4711})
-	if m.validate(half) != half || !errors.Is(old.Err(), ErrPeerRestarted) || !m.known(half) {
-		t.Errorf("the connection to the earlier life: %v; it is reached: %v", old.Err(), !m.known(half))
+	m.peers.AddHalfOpen(half.id.Addr)
+	m.peers.SetPeer(half, meet.PeerTag{Incarnation: peer.incarnation, Tag: 4711})
+	if m.validate(half) != half || !errors.Is(old.Err(), ErrPeerRestarted) || !m.peers.Known(half) {
+		t.Errorf("the connection to the earlier life: %v; it is reached: %v", old.Err(),
+			!m.peers.Known(half))
 	}
 }
 
@@ -367,17 +369,18 @@ func TestPeersEndGoneWhileConnecting(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("an answer", 10*time.Microsecond, time.Second, func() bool { return a.hs.Bound() })
-	key := peerKey{peerTag{l.mods[0].incarnation, a.tag}, string(l.mods[0].port.Command.Name())}
-	gone := l.mods[1].byTag[key]
-	if gone == nil || gone.tag != a.peer.tag {
+	tag := meet.PeerTag{Incarnation: l.mods[0].incarnation, Tag: a.id.Tag}
+	addr := string(l.mods[0].port.Command.Name())
+	gone := l.mods[1].peers.ByPeer(tag, addr)
+	if gone == nil || gone.id.Tag != a.id.Peer.Tag {
 		t.Fatal("the peer's end is not the one that answered")
 	}
-	a.hs.OfferedBefore(a.peer.tag) // as by a Hello of that end
+	a.hs.OfferedBefore(a.id.Peer.Tag) // as by a Hello of that end
 	l.mods[1].end(gone, EventFailed, ErrUnreachable)
 	l.net.SetFilter(deliverAll)
 	l.until("connected", time.Millisecond, time.Second, a.Connected)
-	key.tag = a.tag // it has begun again
-	if b := l.mods[1].byTag[key]; b == nil || b.tag != a.peer.tag {
+	tag.Tag = a.id.Tag // it has begun again
+	if b := l.mods[1].peers.ByPeer(tag, addr); b == nil || b.id.Tag != a.id.Peer.Tag {
 		t.Error("the two ends do not belong together")
 	}
 }

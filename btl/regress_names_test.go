@@ -52,7 +52,7 @@ func TestLaterHelloCounts(t *testing.T) {
 			s.hello.Proven = frag.ProvenAll
 			s.raw(0, s.packHello(frag.KindHello, s.conn, 0))
 			s.run(4)
-			ep := s.m.lookup(s.conn)
+			ep := s.m.peers.Lookup(s.conn)
 			if ep == nil || !ep.Connected() || !ep.operates || ep.mtuMost != int(truth.MTUBytes) {
 				t.Errorf("what another has said in the peer's name counts: %+v", ep)
 			}
@@ -80,7 +80,7 @@ func TestLaterHelloCounts(t *testing.T) {
 			s.frag(truth, 1, []byte("not yet"))
 			s.ack(s.peerFirst)
 			s.run(3)
-			if ep := s.m.lookup(s.conn); ep == nil || ep.Connected() {
+			if ep := s.m.peers.Lookup(s.conn); ep == nil || ep.Connected() {
 				t.Fatalf("a packet, and not a Hello, confirms an endpoint of first number %d", wrong)
 			}
 		}
@@ -122,7 +122,7 @@ func TestLaterHelloCounts(t *testing.T) {
 		s.hello.Proven, s.hello.Nonce = frag.ProvenAll, 1
 		s.raw(0, s.packHello(frag.KindHelloAck, s.conn, frag.ProbeCommand))
 		s.run(3)
-		ep := s.m.lookup(s.conn)
+		ep := s.m.peers.Lookup(s.conn)
 		if ep.Connected() {
 			t.Error("confirmed by an answer to nothing")
 		}
@@ -148,7 +148,7 @@ func TestLaterHelloCounts(t *testing.T) {
 		s.hello.Features, s.hello.Nonce, s.hello.Proven = 0, 1, frag.ProbeData.Bit()
 		s.raw(0, s.packHello(frag.KindHello, s.conn, frag.ProbeCommand))
 		s.run(1)
-		ep := s.m.lookup(s.conn)
+		ep := s.m.peers.Lookup(s.conn)
 		if !ep.hs.Bound() || ep.operates {
 			t.Fatal("the first Hello is not believed")
 		}

@@ -102,7 +102,7 @@ func TestStatsAfterTimer(t *testing.T) {
 		l.step(100 * time.Millisecond)
 	}
 	for i, m := range l.mods {
-		if s := m.Stats(); s.Endpoints != 0 || m.slots.Len() != 0 {
+		if s := m.Stats(); s.Endpoints != 0 || m.peers.Len() != 0 {
 			t.Errorf("module %d says it has %d endpoints", i, s.Endpoints)
 		}
 	}
@@ -197,7 +197,7 @@ func TestTwoEndsOfThePeer(t *testing.T) {
 	l.until("ended", 10*time.Microsecond, 10*time.Second, func() bool {
 		return !errors.Is(*ended, errPending)
 	})
-	if *ended != nil || len(from) != 1 || from[0].peer.tag != b.tag {
+	if *ended != nil || len(from) != 1 || from[0].id.Peer.Tag != b.id.Tag {
 		t.Errorf("to the new end: %v, delivered %d times (%+v)", *ended, len(from), from)
 	}
 	for i, m := range l.mods {
@@ -210,15 +210,15 @@ func TestTwoEndsOfThePeer(t *testing.T) {
 // oneEach proves that of the peer's connected ends no two mean the same endpoint here.
 func (m *Module) oneEach(peer *Module) error {
 	seen := map[uint64]*Endpoint{}
-	for _, ep := range peer.slots.Values() {
+	for _, ep := range peer.peers.All() {
 		if ep == nil || !ep.Connected() {
 			continue
 		}
-		if seen[ep.peer.tag] != nil {
+		if seen[ep.id.Peer.Tag] != nil {
 			return errors.New("two ends of the peer have the same tag here")
 		}
-		seen[ep.peer.tag] = ep
-		if here := m.lookup(ep.peer.tag); here != nil && here.peer.tag != ep.tag {
+		seen[ep.id.Peer.Tag] = ep
+		if here := m.peers.Lookup(ep.id.Peer.Tag); here != nil && here.id.Peer.Tag != ep.id.Tag {
 			return errors.New("an end of the peer means an endpoint that means another")
 		}
 	}
@@ -267,11 +267,11 @@ func wantGets(t *testing.T, l *lab, ends ...*Endpoint) {
 func wantSettled(t *testing.T, l *lab, of int) {
 	t.Helper()
 	pairs := 0
-	for _, ep := range l.mods[of].slots.Values() {
+	for _, ep := range l.mods[of].peers.All() {
 		if ep == nil {
 			continue
 		}
-		other := l.mods[1-of].lookup(ep.peer.tag)
+		other := l.mods[1-of].peers.Lookup(ep.id.Peer.Tag)
 		if other == nil { // the one that has closed at once
 			continue
 		}
@@ -327,7 +327,7 @@ func forgedHello(t *testing.T, l *lab, to int, both bool) {
 	l.net.SetFilter(deliverAll)
 	a := connect(to)
 	l.mods[to].inject(t, caught)
-	if a.hs.Offered() != gone.tag {
+	if a.hs.Offered() != gone.id.Tag {
 		t.Fatalf("the forged Hello was not answered as the endpoint: offered %#x", a.hs.Offered())
 	}
 	var b *Endpoint
@@ -347,7 +347,7 @@ func forgedHello(t *testing.T, l *lab, to int, both bool) {
 	for i, m := range l.mods {
 		l.wantIdle(i)
 		// Each connected to one of its own of the other's, or both to each other.
-		if n := m.slots.Len(); n != 1 && (!both || n != 2) {
+		if n := m.peers.Len(); n != 1 && (!both || n != 2) {
 			t.Errorf("module %d has %d endpoints", i, n)
 		}
 		if err := m.oneEach(l.mods[1-i]); err != nil {
@@ -516,7 +516,7 @@ func TestReflectedHello(t *testing.T) {
 	})
 	l.until("bound", time.Millisecond, time.Second, func() bool { return ep.hs.Bound() })
 	reject := make([]byte, frag.RejectBytes)
-	frag.EncodeReject(reject, ep.tag, frag.Version,
+	frag.EncodeReject(reject, ep.id.Tag, frag.Version,
 		frag.Reject{
 			Reason: frag.RejectStale, VersionMin: frag.Version, VersionMax: frag.Version,
 			Nonce: ep.hs.Nonce(0),
@@ -550,7 +550,7 @@ func TestLateProofOfEarlierLife(t *testing.T) {
 			for range 10 {
 				l.step(50 * time.Microsecond)
 			}
-			if proof == nil || l.mods[0].census.HalfOpen() != 1 {
+			if proof == nil || l.mods[0].peers.HalfOpen() != 1 {
 				t.Fatal("no half-open endpoint")
 			}
 			if err := l.mods[dead].Close(); err != nil {
@@ -566,7 +566,7 @@ func TestLateProofOfEarlierLife(t *testing.T) {
 				}
 			} else {
 				there := l.connect(young, 0)
-				ep = l.mods[0].lookup(there.peer.tag)
+				ep = l.mods[0].peers.Lookup(there.id.Peer.Tag)
 			}
 			if connected {
 				l.until("connected", time.Microsecond, time.Second, ep.Connected)
@@ -583,7 +583,7 @@ func TestLateProofOfEarlierLife(t *testing.T) {
 					ep.Err())
 			}
 			l.wantIdle(0)
-			if n := l.mods[0].slots.Len(); n != 1 {
+			if n := l.mods[0].peers.Len(); n != 1 {
 				t.Errorf("by name %v, connected %v: %d endpoints", byName, connected, n)
 			}
 		}
@@ -642,8 +642,8 @@ func TestTagToldToAnotherEnd(t *testing.T) {
 	for range 40 {
 		l.step(time.Millisecond)
 	}
-	if e.Err() != nil || p2.peer.tag == 0 {
-		t.Fatalf("%v, second end proven: %v", e.Err(), p2.peer.tag != 0)
+	if e.Err() != nil || p2.id.Peer.Tag == 0 {
+		t.Fatalf("%v, second end proven: %v", e.Err(), p2.id.Peer.Tag != 0)
 	}
 	l.net.SetFilter(deliverAll)
 	l.net.Release()

@@ -21,7 +21,7 @@ func TestReliableBeyondCredits(t *testing.T) {
 	var end error
 	r.mods[1].OnEndpoint(func(_ *Endpoint, _ Event, err error) { end = err })
 	ep := r.connect(0, 1)
-	there := r.mods[1].slots.At(0)
+	there := r.mods[1].peers.At(0)
 	credits := ep.snd.Room()
 	for range credits + 10 {
 		r.mods[0].ask(ep)

@@ -54,7 +54,7 @@ func TestReliableSuperseded(t *testing.T) {
 				t.Error(err)
 			}
 			probed = probed || ep.Connected() && (!confirmed || ep.snd.Open())
-			return sim.Verdict{Drop: d.From.Node == 1 && h.Conn == ep.tag &&
+			return sim.Verdict{Drop: d.From.Node == 1 && h.Conn == ep.id.Tag &&
 				(probed || !confirmed && h.Kind != frag.KindHelloAck && h.Kind != frag.KindRetry)}
 		})
 		r.run(10 * time.Millisecond)
@@ -77,7 +77,7 @@ func TestReliableSuperseded(t *testing.T) {
 				t.Errorf("confirmed %v: given up %v later than its time", confirmed, late)
 			}
 		})
-		r.mods[1].slots.At(0).Abort()
+		r.mods[1].peers.At(0).Abort()
 		r.run(800 * time.Millisecond)
 		if _, err := r.mods[1].Connect(r.mods[1].Now(), r.mods[0].Name()); err != nil {
 			t.Fatal(err)
@@ -248,7 +248,7 @@ func TestReliableDrained(t *testing.T) {
 	for range 100 {
 		r.nw.RunUntil(r.nw.Now().Add(time.Microsecond))
 	}
-	if b := m.slots.At(0); b == nil || b.state != stateLingering || m.port.Data.Batched() != 1 {
+	if b := m.peers.At(0); b == nil || b.state != stateLingering || m.port.Data.Batched() != 1 {
 		t.Fatalf("not as it should be: %d packets wait", m.port.Data.Batched())
 	}
 	if m.Drained() {

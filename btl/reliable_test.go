@@ -243,7 +243,7 @@ func TestReliableMixedPair(t *testing.T) {
 			t.Errorf("%v, %d delivered", end, n)
 		}
 		for _, m := range r.mods {
-			if m.slots.At(0).counted || m.stats.Get(CntPeersReliable) != 0 {
+			if m.peers.At(0).counted || m.stats.Get(CntPeersReliable) != 0 {
 				t.Error("reliable, although one side is not")
 			}
 		}

@@ -49,7 +49,7 @@ func TestRemotePrompt(t *testing.T) {
 		early = l.mods[0].fastLast
 		s := l.mods[1].Stats()
 		answered = answered || l.mods[1].deferred.pending && s.Get(CntSentAck) == acks &&
-			l.mods[1].peers.slots.Values()[0].snd.InFlight() == 1
+			l.mods[1].peers.All()[0].snd.InFlight() == 1
 		return ended
 	})
 	if n := l.ep.snd.InFlight(); !answered || !l.mods[0].deferred.pending || n != 1 {

@@ -65,7 +65,7 @@ func (m *Module) roomDue() bool {
 
 // hasRoom says whether there is room for what an endpoint wants.
 func (m *Module) hasRoom(ep *Endpoint) bool {
-	d, alone := &m.frags, m.lonely()
+	d, alone := &m.frags, m.peers.Alone()
 	if !m.mayTake(ep, len(m.freeSegs), alone) {
 		return false
 	}
@@ -86,7 +86,7 @@ func (m *Module) checkWanting(*checker) error {
 		}
 	}
 	listed := len(m.outbox.wanting)
-	for _, ep := range m.slots.Values() {
+	for _, ep := range m.peers.All() {
 		if ep != nil && ep.wants != 0 {
 			listed--
 		}

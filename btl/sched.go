@@ -92,12 +92,12 @@ func (s *scheduler) endTurn(f *flow) {
 
 // check proves that the lists hold exactly the flows of living endpoints that belong there; c has
 // counted the open packs.
-func (s *scheduler) check(c *checker, p *peers) error {
+func (s *scheduler) check(c *checker, p *peerTable) error {
 	if c.packs != s.packs {
 		return fmt.Errorf("%d packs are open, %d counted", c.packs, s.packs)
 	}
 	fresh, old := 0, 0
-	for _, ep := range p.slots.Values() {
+	for _, ep := range p.All() {
 		if ep == nil {
 			continue
 		}
@@ -152,12 +152,12 @@ func (l *flowList) remove(f *flow) {
 }
 
 // check proves that a list has the given members, and they are those of living endpoints.
-func (l *flowList) check(p *peers, members int) error {
+func (l *flowList) check(p *peerTable, members int) error {
 	n := 0
 	var last *flow
 	for f := l.first; f != nil && n <= l.count; f = f.next {
 		n++
-		if !p.holds(f.ep) || f.list != l {
+		if !p.Holds(f.ep) || f.list != l {
 			return errors.New("an endpoint that does not belong there")
 		}
 		if f.prev != last {

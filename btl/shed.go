@@ -23,7 +23,7 @@ func (m *Module) wantsMemory(refused *Endpoint) {
 	m.shedAt = now.Add(m.lifeRules.PressAfter())
 	var worst *Endpoint
 	most := int64(0)
-	for _, ep := range m.slots.Values() {
+	for _, ep := range m.peers.All() {
 		if ep == nil || ep.state != stateConnected || ep.asm.ActiveBytes() == 0 {
 			continue
 		}

@@ -75,7 +75,7 @@ func TestShedKeepsWhoFinishes(t *testing.T) {
 	s.send(big, whole, func(error) {})
 	next(nil)
 	arrived := func() (n int64) {
-		for _, ep := range s.mods[0].slots.Values() {
+		for _, ep := range s.mods[0].peers.All() {
 			if ep != nil {
 				n = max(n, ep.asm.ArrivedBytes())
 			}
@@ -147,7 +147,7 @@ func TestShedOwnPlaces(t *testing.T) {
 }
 
 func thinHeld(m *Module) (n int64) {
-	for _, ep := range m.slots.Values() {
+	for _, ep := range m.peers.All() {
 		if ep != nil {
 			n += ep.asm.ActiveBytes()
 		}

@@ -343,7 +343,7 @@ func TestAckPassesOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	senders := [2]*Endpoint{b.connect(1, 0), b.connect(2, 0)}
-	c, to := m.slots.At(0).ackPath() // of the first
+	c, to := m.peers.At(0).ackPath() // of the first
 	// The fabric keeps what it takes, and what goes to the first for ever.
 	c.Caps().InjectBytes = 0
 	keeps := &keepsFor{to: to}

@@ -322,7 +322,7 @@ func (m *Module) touch() {
 // publish lets other goroutines see the counters.
 func (m *Module) publish() {
 	s := &m.stats
-	s.Endpoints = uint64(m.slots.Len())
+	s.Endpoints = uint64(m.peers.Len())
 	s.SendBuffersFree = uint64(len(m.freeSegs))
 	s.InFlight = uint64(m.recovery.InFlight())
 	s.CreditsGranted = uint64(m.credits.Granted())

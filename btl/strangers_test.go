@@ -60,9 +60,9 @@ func TestMixedAddresses(t *testing.T) {
 				s.learn(pkt)
 			}
 		}
-		if s.conn != 0 || m.census.HalfOpen() != 0 || m.slots.Len() != 1 {
+		if s.conn != 0 || m.peers.HalfOpen() != 0 || m.peers.Len() != 1 {
 			t.Errorf("own channel %d: an endpoint was made: tag %x, %d half open, %d in all", mine, s.conn,
-				m.census.HalfOpen(), m.slots.Len())
+				m.peers.HalfOpen(), m.peers.Len())
 		}
 		if got > sent {
 			t.Errorf("own channel %d: %d bytes made %d for somebody else", mine, sent, got)
@@ -97,15 +97,15 @@ func TestCookiesOfOthers(t *testing.T) {
 		change()
 		s.raw(0, s.packHello(frag.KindHello, 0, frag.ProbeCommand))
 		got := s.run(3)
-		if m.slots.Len() != 0 || len(kinds(got, frag.KindHelloAck)) != 0 {
-			t.Errorf("%s: %d endpoints, answers %+v", about, m.slots.Len(), got)
+		if m.peers.Len() != 0 || len(kinds(got, frag.KindHelloAck)) != 0 {
+			t.Errorf("%s: %d endpoints, answers %+v", about, m.peers.Len(), got)
 		}
 	}
 	s.hello = good
 	l.idleFor(2*meet.CookieSlot + time.Second)
 	s.raw(0, s.packHello(frag.KindHello, 0, frag.ProbeCommand))
-	if got := s.run(3); m.slots.Len() != 0 || len(kinds(got, frag.KindRetry)) != 1 {
-		t.Errorf("too late: %d endpoints, answers %+v", m.slots.Len(), got)
+	if got := s.run(3); m.peers.Len() != 0 || len(kinds(got, frag.KindRetry)) != 1 {
+		t.Errorf("too late: %d endpoints, answers %+v", m.peers.Len(), got)
 	}
 	s.connect()
 }
@@ -141,7 +141,7 @@ func TestFloodShutsNobodyOut(t *testing.T) {
 		return a.Connected()
 	})
 	l.exchange(0, 1, a, l.accepted(1))
-	if n := peer.slots.Len(); n != 1 {
+	if n := peer.peers.Len(); n != 1 {
 		t.Errorf("%d endpoints", n)
 	}
 }
@@ -164,7 +164,7 @@ func TestOneAddressTakesFew(t *testing.T) {
 			t.Errorf("newcomer %d: %+v", i, got)
 		}
 	}
-	if n := m.slots.Len(); n != 3 {
+	if n := m.peers.Len(); n != 3 {
 		t.Errorf("%d endpoints of one address", n)
 	}
 	m.peerClosed(first)
@@ -269,7 +269,7 @@ func TestSourceIsUsed(t *testing.T) {
 	heard := 0
 	mustHandle(t, b.mods[1], func() { heard++ })
 	ep := b.connect(1, 0)
-	if got == nil || got.addrKey == string(b.mods[1].port.Command.Name()) {
+	if got == nil || got.id.Addr == string(b.mods[1].port.Command.Name()) {
 		t.Fatalf("the peer is known by the address that it claims")
 	}
 	send(t, got, 1000)
@@ -299,7 +299,7 @@ func TestAdmissionOfAnotherLabel(t *testing.T) {
 	for _, pkt := range hello("good", 0) {
 		s.learn(pkt)
 	}
-	ep := m.lookup(s.conn)
+	ep := m.peers.Lookup(s.conn)
 	if ep == nil || ep.state != stateAccepting || ep.PeerLabel() != "good" {
 		t.Fatalf("no half-open endpoint: %+v", ep)
 	}

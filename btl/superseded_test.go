@@ -27,7 +27,7 @@ func TestWhySuperseded(t *testing.T) {
 			l := newLab(t, mem.Config{}, 2, regressConfig())
 			mustHandle(t, l.mods[0], func() {})
 			old, anew := l.superseded(t)
-			now := l.mods[0].byAddr[old.addrKey]
+			now := l.mods[0].peers.ByAddr(old.id.Addr)
 			begin := l.mods[0].nowUnpaused.Add(-now.life.Quiet(l.mods[0].nowUnpaused))
 			l.mods[1].lifeRules.PeerTimeout = time.Minute // it does not give up before
 			drop := mem.Drop
@@ -82,7 +82,7 @@ func (l *lab) superseded(t *testing.T) (old, anew *Endpoint) {
 	t.Helper()
 	old, end := l.pair()
 	l.settle(time.Second)
-	tag := old.tag
+	tag := old.id.Tag
 	l.net.SetFilter(func(_, _, pkt []byte) mem.Verdict {
 		var h frag.Header
 		if _, err := frag.Decode(pkt, &h); err != nil || h.Conn == tag {

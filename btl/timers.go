@@ -6,6 +6,7 @@ import (
 
 	"gobtl/btl/internal/liveness"
 	"gobtl/frag"
+	"gobtl/hotel"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
 )
@@ -23,10 +24,26 @@ import (
 //	an answer owed on a counted link             the next question for it (link_watch.go)
 //	else                                         the next keep-alive question
 
+// peerTimers is when something is to be done for peers, and for how long they may be silent.
+type peerTimers struct {
+	timers      *hotel.Hotel[uint32] // one for each endpoint, by its place
+	pathTimers  *hotel.Hotel[uint32] // of the searches for the size of datagrams
+	lifeRules   liveness.Rules
+	shedAt      Time // when peers that hold memory may be looked at again
+	askSilentAt Time // when silent peers may be asked again for what others want
+}
+
+func (p *peerTimers) init(peersMax int) (err error) {
+	if p.timers, err = hotel.New[uint32](hotel.Config{Rooms: peersMax}); err == nil {
+		p.pathTimers, err = hotel.New[uint32](hotel.Config{Rooms: peersMax})
+	}
+	return err
+}
+
 // setTimer makes the endpoint's only timer run out after d.
 func (m *Module) setTimer(ep *Endpoint, d time.Duration) {
 	m.clearTimer(ep)
-	room, err := m.timers.Checkin(m.now, d, ep.slot)
+	room, err := m.timers.Checkin(m.now, d, ep.id.Slot)
 	if err != nil {
 		// As many rooms as endpoints, and one timer each.
 		panic("btl: no room for an endpoint's timer: " + err.Error())
@@ -63,11 +80,11 @@ func (m *Module) connectedTimer(ep *Endpoint) {
 func (m *Module) expire(received bool) {
 	if !m.recovery.Spare(m.gap > lateGap && received) {
 		for s := m.recovery.Expire(m.now); s != nil; s = m.recovery.Expire(m.now) {
-			m.sched.rearm(m.slots.At(s.Number()))
+			m.sched.rearm(m.peers.At(s.Number()))
 		}
 	}
 	if m.draining && m.now >= m.drainUntil {
-		for _, ep := range m.slots.Values() {
+		for _, ep := range m.peers.All() {
 			if ep != nil {
 				m.end(ep, EventClosed, ErrClosed)
 			}
@@ -78,7 +95,7 @@ func (m *Module) expire(received bool) {
 		if !ok {
 			break
 		}
-		ep := m.slots.At(slot)
+		ep := m.peers.At(slot)
 		ep.room, ep.counts.watched = 0, false
 		m.onTimer(ep)
 	}
@@ -134,7 +151,7 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 	if ep.life.IsThere() {
 		ep.superseded = false
 		ep.life.ForgetThere()
-		m.leadToIfFree(ep)
+		m.peers.LeadToIfFree(ep)
 		m.connectedTimer(ep)
 		return
 	}
@@ -169,7 +186,7 @@ func (m *Module) supersededTimeout(ep *Endpoint) time.Duration {
 // askSuccessor asks the peer's end of the new connection, too: who answers there has the other
 // question.
 func (m *Module) askSuccessor(ep *Endpoint) {
-	now := m.byAddr[ep.addrKey]
+	now := m.peers.ByAddr(ep.id.Addr)
 	if now != nil && now.state == stateConnected && now.hs == nil && !now.superseded {
 		m.askHello(now, frag.ProbeCommand)
 	}
@@ -179,7 +196,7 @@ func (m *Module) askSuccessor(ep *Endpoint) {
 // if the peer has answered elsewhere meanwhile. That it was heard does not say so: who only
 // computes may send, and answers nothing.
 func (m *Module) whySuperseded(ep *Endpoint, v *liveness.Verdict) error {
-	now := m.byAddr[ep.addrKey]
+	now := m.peers.ByAddr(ep.id.Addr)
 	if now != nil && now.life.Unanswered(m.nowUnpaused) < v.Owed/2 {
 		return ErrPeerClosed
 	}
@@ -231,7 +248,7 @@ func (m *Module) askSilent(holds func(*Endpoint) bool) {
 	}
 	silence := m.lifeRules.PressAfter()
 	m.askSilentAt = m.nowUnpaused.Add(silence)
-	for _, ep := range m.slots.Values() {
+	for _, ep := range m.peers.All() {
 		if ep == nil || ep.state != stateConnected || ep.closing || ep.superseded || ep.hs != nil ||
 			ep.life.Pressed() || ep.owed() || ep.life.Quiet(m.nowUnpaused) < silence || !holds(ep) {
 			continue
@@ -263,7 +280,7 @@ func (m *Module) peerClosed(ep *Endpoint) {
 	ep.state = stateLingering
 	ep.hs = nil // a late answer to it must not connect the endpoint again
 	m.fail(ep, EventClosed, err)
-	m.forgetAddr(ep)
+	m.peers.ForgetAddr(ep)
 	m.leave(ep)
 	ep.rcv.AskAck(m.now, 0)
 	m.acks.owe(ep, m.now)
@@ -273,7 +290,7 @@ func (m *Module) peerClosed(ep *Endpoint) {
 // leave gives an endpoint's share of the credits back to the others.
 func (m *Module) leave(ep *Endpoint) {
 	if ep.state == stateAccepting {
-		m.census.RemoveHalfOpen(ep.addrKey)
+		m.peers.RemoveHalfOpen(ep.id.Addr)
 	}
 	if ep.joined {
 		ep.joined = false

@@ -46,7 +46,7 @@ func TestUnreadSinceNothingWasLeft(t *testing.T) {
 				t.Fatal(err)
 			}
 			ep := b.connect(0, 1)
-			there := b.mods[1].slots.At(0)
+			there := b.mods[1].peers.At(0)
 			send := func(n int) {
 				for range n {
 					f, err := ep.Alloc(1, 1000)

@@ -37,14 +37,14 @@ func TestLyingReceiver(t *testing.T) {
 					return mem.Deliver
 				}
 				switch {
-				case h.Conn == b.tag && h.Kind.HasSeq():
+				case h.Conn == b.id.Tag && h.Kind.HasSeq():
 					if packets++; packets == 1 || newest.Before(h.Seq) {
 						newest, number = h.Seq, h.Number
 					}
 					if packets%8 == 0 {
 						return mem.Drop
 					}
-				case lies && h.Conn == a.tag && h.Kind == frag.KindAck && packets > 0:
+				case lies && h.Conn == a.id.Tag && h.Kind == frag.KindAck && packets > 0:
 					forged := make([]byte, 256)
 					sack := frag.Sack{Last: newest, LastNumber: number, LastData: true}
 					h.Ack, h.PayloadLen = newest, uint16(sack.Bytes())

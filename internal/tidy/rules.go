@@ -286,10 +286,10 @@ const (
 // methodsToday and linesToday are the bounds of what is larger than that today.
 var (
 	methodsToday = map[string]int{
-		"btl.Endpoint": 131, "btl.Module": 397, "btl/runner.Runner": 75, "mpi.engine": 72,
+		"btl.Endpoint": 127, "btl.Module": 395, "btl/runner.Runner": 75, "mpi.engine": 72,
 		"pml.Layer": 78, "reliability.Sender": 65,
 	}
-	linesToday = map[string]int{"btl": 13428}
+	linesToday = map[string]int{"btl": 13150}
 )
 
 // structFieldsMax bounds the fields of a struct of btl.
@@ -318,7 +318,7 @@ var btlFloors = [][]string{
 	{
 		"acks_owed.go", "buffers.go", "checker.go", "clock.go", "descriptors.go",
 		"arrivals.go", "keep.go", "outbox.go", "packet_number.go", "payload.go",
-		"peers.go", "random.go",
+		"random.go",
 	},
 	{
 		"config.go", "errors.go", "params.go", "sharing.go", "stats.go", "strings.go",

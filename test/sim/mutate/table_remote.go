@@ -195,8 +195,8 @@ var remoteMutations = []mutation{
 		name:  "merged-without-operations",
 		fault: "an end that takes over a half-open one takes no operations",
 		in:    "btl",
-		old:   "$ep.link, $ep.life, $ep.label = $half.link, $half.life, $half.label",
-		new:   "$ep.life, $ep.label = $half.life, $half.label",
+		old:   "$ep.link, $ep.life = $half.link, $half.life",
+		new:   "$ep.life = $half.life",
 		test:  "./btl -run TestForgedHelloWhileConnecting",
 	},
 	{

@@ -12,11 +12,11 @@ import (
 
 // The places of those fields, looked up once: the judge reads them at each message.
 var (
-	endpointTag     = placeOf(reflect.TypeFor[btl.Endpoint](), "identity", "tag")
-	endpointPeerTag = placeOf(reflect.TypeFor[btl.Endpoint](), "identity", "peer", "tag")
-	endpointPeerInc = placeOf(reflect.TypeFor[btl.Endpoint](), "identity", "peer", "incarnation")
-	moduleSlots     = placeOf(reflect.TypeFor[btl.Module](), "slots", "values")
-	moduleFreeSlots = placeOf(reflect.TypeFor[btl.Module](), "slots", "free")
+	endpointTag     = placeOf(reflect.TypeFor[btl.Endpoint](), "id", "Tag")
+	endpointPeerTag = placeOf(reflect.TypeFor[btl.Endpoint](), "id", "Peer", "Tag")
+	endpointPeerInc = placeOf(reflect.TypeFor[btl.Endpoint](), "id", "Peer", "Incarnation")
+	moduleSlots     = placeOf(reflect.TypeFor[btl.Module](), "peers", "slots", "values")
+	moduleFreeSlots = placeOf(reflect.TypeFor[btl.Module](), "peers", "slots", "free")
 )
 
 func tagOf(ep *btl.Endpoint) uint64 { return peek(ep, endpointTag).Uint() }

@@ -98,6 +98,10 @@ deps-go:
 build: deps-build ## Build the programs into bin/
 	$(GO) build -trimpath -o $(BIN)/ ./cmd/btlbench ./cmd/btlrun ./cmd/btlstream ./cmd/btlvnic ./cmd/mpibench
 
+.PHONY: package
+package: deps-go ## Build a Debian package of the programs in bin/package, without root or network
+	tools/debian/package.sh $(BIN)/package
+
 .PHONY: bench
 bench: deps-bench build ## Measure latency and bandwidth on this machine
 	$(BIN)/btlbench pair --test $(BENCH_TESTS) $(BENCH_FLAGS)

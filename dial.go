@@ -19,10 +19,11 @@ const attemptDelay = 250 * time.Millisecond
 
 // Dial connects to the Node at an address, "server:4000" or "192.0.2.1:4000". A host's name may
 // stand for several addresses, of IPv4 and IPv6: each is tried, the next one when the one before
-// has failed or not answered for 250 ms, and the first that answers is the peer's. If there is a
-// connection to that address already, it is the one. Nobody answers: btl.ErrUnreachable after
-// Config.Transport.HandshakeTimeout, 3 s by default. Other errors: ErrAddress, that of the look-up,
-// ErrClosed, that of ctx.
+// has failed or not answered for 250 ms, and the first that answers is the peer's. One that answers
+// later, or after ctx has ended, stays connected: OnPeer is told, and the next Dial of that address
+// returns it. If there is a connection to that address already, it is the one. Nobody answers:
+// btl.ErrUnreachable after Config.Transport.HandshakeTimeout, 3 s by default. Other errors:
+// ErrAddress, that of the look-up, ErrClosed, that of ctx.
 func (n *Node) Dial(ctx context.Context, address string) (*Peer, error) {
 	if ctx == nil {
 		return nil, btl.ErrContext
@@ -137,7 +138,7 @@ func (n *Node) dial(ctx context.Context, t target) (*Peer, error) {
 }
 
 // linkTo returns the link by which this host reaches another one: that of the address from which
-// the kernel would send. It is opened if there is none.
+// the kernel would send. It is opened if there is none, or if its network has broken.
 func (n *Node) linkTo(host netip.Addr) (*Link, error) {
 	hints := fabric.Hints{Provider: n.cfg.Provider}
 	var source netip.Addr
@@ -157,8 +158,12 @@ func (n *Node) linkTo(host netip.Addr) (*Link, error) {
 		return nil, ErrClosed
 	}
 	for _, l := range links {
-		if l.host == source {
+		switch {
+		case l.host != source:
+		case !l.ended():
 			return l, nil
+		default:
+			n.abandon(l)
 		}
 	}
 	return n.openLink(hints)

@@ -132,3 +132,23 @@ func TestCloseBesideStuckHandler(t *testing.T) {
 	}
 	close(goOn)
 }
+
+// A Node dials on when a link of its has ended, as one whose network breaks does.
+func TestDialAfterBrokenLink(t *testing.T) {
+	server, client := listen(t, gobtl.Config{}, "127.0.0.1:0"), open(t, gobtl.Config{})
+	peer := dial(t, client, server.Address())
+	ctx, cancel := context.WithCancel(t.Context())
+	taken := make(chan error, 1)
+	go func() { _, err := client.Take(ctx); taken <- err }()
+	must(t, peer.Link().Runner().Close(t.Context()))
+	<-peer.Done()
+	again := dial(t, client, server.Address())
+	if _, err := again.Call(t.Context(), "none", nil); !errors.Is(err, call.ErrMethod) {
+		t.Error(err)
+	}
+	if n := len(client.Links()); n != 1 {
+		t.Errorf("%d links", n)
+	}
+	cancel()
+	<-taken
+}

@@ -139,6 +139,14 @@ func (n *Node) drop(l *Link) {
 	n.links = links
 }
 
+// abandon takes a link whose Runner has ended out of the Node's list, and waits for nothing.
+func (n *Node) abandon(l *Link) {
+	n.drop(l)
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = l.close(over) // The Runner has said why it ended to who used it.
+}
+
 // ended says whether the Runner of the link has ended.
 func (l *Link) ended() bool {
 	select {

@@ -184,8 +184,8 @@ var callMutations = []mutation{
 		name:  "looks-while-another-sleeps",
 		fault: "a call looks again and again while another goroutine sleeps in the kernel",
 		in:    "btl/runner",
-		old:   "(!$searched || !$r.sleeping.Load()) && $r.token.TryLock()",
-		new:   "$r.token.TryLock()",
+		old:   "!$left && (!$searched || !$r.sleeping.Load()) && $r.token.TryLock()",
+		new:   "!$left && $r.token.TryLock()",
 		test:  "./btl/runner -run TestRunnerWaitsAsleep",
 	},
 	{

@@ -17,8 +17,8 @@ type Config struct {
 	// Launch says how to find the launcher.
 	Launch launch.Config
 	// Fabric chooses the provider, which the program must have imported, and the address. If it names
-	// no provider that is "shm" where all ranks are on one host and see the same shared memory, and
-	// the program has imported it; else "udp". World.Network tells which. The address over "udp" is
+	// no provider that is "shm" where all ranks are on one host and see the same shared memory, can
+	// open it, and the program has imported it; else "udp". World.Network tells which. The address over "udp" is
 	// loopback if the job is on one host; else that by which most of the other hosts can reach this
 	// one: not one that another host has as well.
 	Fabric fabric.Hints

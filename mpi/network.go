@@ -45,9 +45,7 @@ func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, e
 	}
 	mine := wish{Provider: hints.Provider}
 	if hints.Node == "" && hints.Domain == "" && job.Size() <= sharingRanksMax {
-		if mine.Memory = sharedMemory(); mine.Memory != "" {
-			mine.Lack = limitOfFiles(filesForPeer * job.Size())
-		}
+		mine.Memory, mine.Lack = sharedMemory(job.Size())
 	}
 	value, err := json.Marshal(mine)
 	if err != nil {
@@ -90,7 +88,7 @@ func agreeOnNetwork(wishes []wish) (Network, error) {
 	for rank, w := range wishes {
 		switch {
 		case w.Lack != "":
-			why := fmt.Sprintf("rank %d has too few files for shared memory: %s", rank, w.Lack)
+			why := fmt.Sprintf("rank %d cannot share memory: %s", rank, w.Lack)
 			return Network{networkProvider, why}, nil
 		case w.Memory == "":
 			why := fmt.Sprintf("rank %d cannot use shared memory", rank)
@@ -104,13 +102,25 @@ func agreeOnNetwork(wishes []wish) (Network, error) {
 }
 
 // sharedMemory tells the shared memory that this process sees from that of other hosts,
-// containers and users; it is empty if the program cannot use any.
-func sharedMemory() string {
+// containers and users; it is empty if the program cannot use any. lack is what is in the way of
+// using it with so many ranks. It is opened for a trial: another user may have taken the place of
+// its sockets, and that must show before the ranks agree.
+func sharedMemory(ranks int) (memory, lack string) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: memoryProvider})
 	if err != nil {
-		return ""
+		return "", ""
 	}
-	return infos[0].Fabric
+	if lack = limitOfFiles(filesForPeer * ranks); lack != "" {
+		return infos[0].Fabric, lack
+	}
+	domain, err := fabric.Open(infos[0], fabric.DomainConfig{Buffers: 1})
+	if err == nil {
+		err = domain.Close()
+	}
+	if err != nil {
+		lack = fmt.Sprintf("%.200s", err)
+	}
+	return infos[0].Fabric, lack
 }
 
 // Network is the network that the ranks use, and why: the same at all ranks of a host.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -176,7 +177,22 @@ func openEngine(info fabric.Info, job Job, cfg Config) (*engine, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("mpi: %w", err), m.Close())
 	}
+	if crowded(job) {
+		e.policy.AmongFriends()
+	}
 	return e, nil
+}
+
+// crowded says whether more ranks are on this host than this one may use processors. A rank that
+// was given a processor of its own says so, too: it is not preempted there, and never yields.
+func crowded(job Job) bool {
+	here := 0
+	for rank := range job.Size() {
+		if job.NodeOf(rank) == job.NodeOf(job.Rank()) {
+			here++
+		}
+	}
+	return here > runtime.NumCPU()
 }
 
 // Job is the job that the world belongs to.

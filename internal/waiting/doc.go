@@ -34,11 +34,14 @@
 //	who                          comes back            so
 //	others that wait, too        in microseconds       yield
 //	nobody                       at once               spin
-//	a neighbour that computes    a slice later         never yield: spin, then sleep
+//	a neighbour that computes    a slice later         never yield: spin briefly, then sleep
 //
-// On Linux the last is so within one scheduling group: a session, a container, a job step. One
-// yield that takes a millisecond or more shows it (Yielded). For 100 ms nothing is yielded then,
-// and after each further such yield for twice as long, up to 3.2 s.
+// On Linux the last is so within one scheduling group: a session, a container, a job step. Two
+// yields in a row that take a millisecond or more show it (Yielded). For 100 ms nothing is yielded
+// then, and after each further such yield for twice as long, up to 3.2 s. Meanwhile a thread spins
+// for no longer than a wake-up costs, whatever it was given: more threads than processors that spin
+// for longer, one after the other, would look like such a neighbour to each other. Threads of a job
+// that are more than its processors yield in any case (AmongFriends).
 //
 // A Policy belongs to one thread at a time: several may use it in turn, under a lock, and each
 // calls Begin first. It allocates nothing.

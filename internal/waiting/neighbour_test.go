@@ -34,6 +34,7 @@ func TestNeighbourThatComputes(t *testing.T) {
 		var now mono.Time = 1
 		thread := new(fakeThread)
 		p := preempted(t, mode, thread, &now)
+		p.Yielded(now, 3*ms) // a slice that may have been anybody's
 		for want := apartLeast; want <= 2*apartMost; want *= 2 {
 			apart := min(want, apartMost)
 			now = now.Add(3 * ms) // his slice
@@ -72,6 +73,44 @@ func TestNeighbourThatComputes(t *testing.T) {
 	}
 }
 
+// A long yield alone, among others, is a slice of another session, or of a rank that computes for a
+// moment: it keeps nobody from yielding. Ranks above processors would spin in each other's way.
+func TestSlicesOfOthers(t *testing.T) {
+	var now mono.Time = 1
+	p := preempted(t, Adaptive, new(fakeThread), &now)
+	for range 100 {
+		now = now.Add(3 * ms)
+		p.Yielded(now, 3*ms)
+		now = now.Add(10 * us)
+		p.Yielded(now, 10*us)
+	}
+	if !p.MayYield(now) || p.Counts().Apart != 0 {
+		t.Errorf("%d slices far from each other are taken for a neighbour", p.Counts().Apart)
+	}
+}
+
+// Beside a neighbour a thread spins for no longer than a wake-up costs, also one that was told to
+// spin for longer: four such on one processor would make each other's yields long, for ever.
+func TestSpinsBrieflyBesideNeighbour(t *testing.T) {
+	const told = 300 * us
+	var now mono.Time = 1
+	p := New(Adaptive, told, new(fakeThread), now)
+	if p.Begin(now); p.Empty(now.Add(told-us)) == Sleep {
+		t.Error("alone it sleeps before its time")
+	}
+	for range yieldsLong {
+		now = now.Add(3 * ms)
+		p.Yielded(now, 3*ms)
+	}
+	if p.Begin(now); p.Empty(now.Add(wakeFirst)) != Sleep {
+		t.Error("beside a neighbour it spins for longer than a wake-up costs")
+	}
+	now = now.Add(apartLeast)
+	if p.Begin(now); p.Empty(now.Add(told-us)) == Sleep {
+		t.Error("when the time is over it sleeps before its time")
+	}
+}
+
 // yieldsAgain says whether a policy yields in the searches to come, whose thread is preempted.
 func yieldsAgain(p *Policy, now *mono.Time) bool {
 	thread, _ := p.thread.(*fakeThread)
@@ -103,13 +142,56 @@ func TestYieldsToOthersThatWait(t *testing.T) {
 	}
 }
 
+// Threads of a job that are more than the processors yield to each other, however long that takes.
+func TestYieldsToFriends(t *testing.T) {
+	var now mono.Time = 1
+	p := preempted(t, Adaptive, new(fakeThread), &now)
+	p.AmongFriends()
+	for range 100 {
+		now = now.Add(3 * ms)
+		p.Yielded(now, 3*ms)
+	}
+	if p.Begin(now); !p.MayYield(now) || p.Empty(now.Add(us)) != Yield {
+		t.Error("it does not yield to those that it waits for")
+	}
+}
+
+// CedeBy tells the policy how long yields take, and does not yield while a neighbour computes.
+func TestCedeBy(t *testing.T) {
+	var now mono.Time = 1
+	p := New(Busy, 0, new(fakeThread), now)
+	reads, step := 0, 3*ms
+	clock := func() mono.Time {
+		reads++
+		now = now.Add(step)
+		return now
+	}
+	for range yieldsLong {
+		CedeBy(p, clock)
+	}
+	if reads != 2*yieldsLong || p.Counts().Apart != 1 {
+		t.Errorf("%d long yields, %d readings: a neighbour is seen %d times", yieldsLong, reads,
+			p.Counts().Apart)
+	}
+	reads, step = 0, us
+	if CedeBy(p, clock); reads != 1 {
+		t.Error("it yields to a neighbour that computes")
+	}
+	now, reads = now.Add(apartLeast), 0
+	if CedeBy(p, clock); reads != 2 {
+		t.Error("it does not yield when the time is over")
+	}
+}
+
 // Where the threads of one process that wait are as many as its processors, a yield lets Go's other
 // goroutines run: it must come, whoever computes beside them.
 func TestCrowdedYieldsBesideNeighbour(t *testing.T) {
 	var now mono.Time = 1
 	thread := &fakeThread{crowded: true}
 	p := New(Busy, 0, thread, now)
-	p.Yielded(now, 3*ms)
+	for range yieldsLong {
+		p.Yielded(now, 3*ms)
+	}
 	if !p.MayYield(now.Add(us)) || p.Empty(now.Add(us)) != Yield {
 		t.Error("a crowded process does not yield beside a neighbour")
 	}

@@ -82,9 +82,13 @@ const (
 	yieldsLook = 64
 	// yieldsTaken is how many of them must have let somebody run to go on yielding.
 	yieldsTaken = 4
-	// yieldLong is a yield that only a neighbour who computes makes so long: Linux gives him a
-	// slice. One who waits as well gives the processor back in microseconds.
+	// yieldLong is a yield that only somebody who computes makes so long: Linux gives him a slice.
+	// One who waits as well gives the processor back in microseconds.
 	yieldLong = time.Millisecond
+	// yieldsLong of them in a row show a neighbour: each yield gives him a slice. One alone may be a
+	// slice of another group, which it takes whether anybody yields or not, or a rank of the own job
+	// that has computed for a moment.
+	yieldsLong = 2
 	// apartLeast is for how long nothing is yielded to such a neighbour. Then one yield may show
 	// whether he is there still: each that does doubles the time, up to apartMost.
 	apartLeast = 100 * time.Millisecond
@@ -97,12 +101,14 @@ type Policy struct {
 	fixed  bool // the budget is the caller's
 	slept  bool // since the latest find
 	shared bool // others want the processor
+	friend bool // those are threads that wait as well: see AmongFriends
 	probed bool // has yielded once before it sleeps
 	cold   bool // the search has begun after a silence
 	yields int  // since the latest look
 	calm   int  // silences slept through in a row, up to calmLeast
 	probes uint // chances in a row to yield before a sleep, of which none has helped anybody
 	near   uint // pauses after silences in a row that were a near thing, of which none was caught
+	long   int  // long yields in a row
 	thread Thread
 
 	since  mono.Time // of the latest find
@@ -265,7 +271,7 @@ func (p *Policy) Empty(now mono.Time) Action {
 	if p.mode == Event {
 		return Sleep
 	}
-	if p.mode == Adaptive && now.Sub(p.since) >= p.Budget() {
+	if p.mode == Adaptive && now.Sub(p.since) >= p.budgetAt(now) {
 		if p.probed || p.shared || p.slept || now < p.apart {
 			return Sleep
 		}
@@ -295,16 +301,27 @@ func (p *Policy) Empty(now mono.Time) Action {
 // own goroutines must have their turn in any case.
 func (p *Policy) MayYield(now mono.Time) bool { return now >= p.apart || p.thread.Crowded() }
 
+// AmongFriends says that more threads of one job wait than there are processors for them. Who has
+// the processor after a yield is one of them, mostly, also after a long one: one that does not
+// yield to it is in its way, and makes the yields of the others long.
+func (p *Policy) AmongFriends() { p.friend = true }
+
 // Yielded notes that a yield has ended at now, which took so long. A neighbour to whom the kernel
-// has given a whole slice computes: on Linux a thread that yields within one scheduling group (a
-// session, a container, a job step) has the processor again when that slice is over.
+// gives a whole slice each time computes: on Linux a thread that yields within one scheduling group
+// (a session, a container, a job step) has the processor again when that slice is over.
 func (p *Policy) Yielded(now mono.Time, took time.Duration) {
+	if p.friend {
+		return
+	}
+	if p.long++; took < yieldLong {
+		p.long = 0
+	}
 	switch {
-	case took >= yieldLong:
+	case p.long >= yieldsLong || p.long > 0 && p.pause > 0:
 		p.pause = min(max(2*p.pause, apartLeast), apartMost)
 		p.apart = now.Add(p.pause)
 		p.counts.Apart++
-	case p.pause > 0 && now >= p.apart:
+	case p.long == 0 && p.pause > 0 && now >= p.apart:
 		p.pause /= 2
 	}
 }
@@ -352,13 +369,19 @@ func (p *Policy) Slept(asked, took, slack time.Duration) {
 // InVain notes that the sleep before ended early, and that there was nothing.
 func (p *Policy) InVain() { p.counts.Vain++ }
 
-// Shared says whether others are known to want this thread's processor.
-func (p *Policy) Shared() bool { return p.shared }
-
 // Counts returns what was decided so far.
 func (p *Policy) Counts() Counts { return p.counts }
 
-// Budget is for how long Adaptive spins now.
+// budgetAt is Budget at an instant. Beside a neighbour nobody yields, and who spins there is in the
+// way of others of its own kind, whose yields it makes long: it spins for no more than a wake-up.
+func (p *Policy) budgetAt(now mono.Time) time.Duration {
+	if now < p.apart {
+		return min(p.Budget(), p.wake)
+	}
+	return p.Budget()
+}
+
+// Budget is for how long Adaptive spins now, if no neighbour computes.
 func (p *Policy) Budget() time.Duration {
 	if p.cold && !p.fixed {
 		return min(p.first, p.budget)

@@ -201,7 +201,7 @@ func TestSharedProcessor(t *testing.T) {
 			t.Fatal("preempted, and spins on")
 		}
 	}
-	if !p.Shared() || p.Counts().Crowded != 1 {
+	if !p.shared || p.Counts().Crowded != 1 {
 		t.Error("does not tell of it")
 	}
 	for range 1000 { // somebody runs, now and then, when it yields
@@ -240,7 +240,7 @@ func TestSharedByOneThatSleeps(t *testing.T) {
 		t.Fatal("sleeps without trying whether the other one needs the processor")
 	}
 	p.Found(now) // it did
-	if p.Empty(now) != Yield || !p.Shared() || p.Counts().Crowded != 1 {
+	if p.Empty(now) != Yield || !p.shared || p.Counts().Crowded != 1 {
 		t.Error("spins on, while the other one cannot run")
 	}
 	for i := 0; p.Empty(now) == Yield; i++ {

@@ -99,7 +99,7 @@ func TestYieldsRarely(t *testing.T) {
 		}
 	}
 	p.Found(now)
-	if !p.Shared() || p.probes != 0 {
+	if !p.shared || p.probes != 0 {
 		t.Error("a yield that has helped is forgotten")
 	}
 }

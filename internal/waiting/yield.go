@@ -3,6 +3,8 @@ package waiting
 import (
 	"runtime"
 	"sync/atomic"
+
+	"gobtl/internal/mono"
 )
 
 // pollers counts the threads of this process that wait by a Policy.
@@ -38,4 +40,16 @@ func Cede() {
 		}
 	}
 	osYield()
+}
+
+// CedeBy is Cede, unless the policy knows of a neighbour that would take a slice for it. It is for
+// loops that yield between all their searches; clock reads the time.
+func CedeBy(p *Policy, clock func() mono.Time) {
+	before := clock()
+	if !p.MayYield(before) {
+		return
+	}
+	Cede()
+	after := clock()
+	p.Yielded(after, after.Sub(before))
 }

@@ -14,6 +14,7 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric"
 	"gobtl/internal/mono"
+	"gobtl/internal/waiting"
 )
 
 // PortConfig says how a Port is opened; the zero value of each field is a good default.
@@ -45,6 +46,8 @@ type Port struct {
 	dom   fabric.Domain // of the data endpoint; nil if there is none
 	start time.Time
 	done  chan struct{}
+	// policy knows whether a neighbour computes, to whom nothing is yielded. It is the loop's.
+	policy *waiting.Policy
 	// parked: the loop sleeps, or is about to.
 	parked atomic.Bool
 
@@ -86,6 +89,7 @@ func Open(info fabric.Info, cfg PortConfig) (*Port, error) {
 		return nil, err
 	}
 	p := &Port{e: e, cfg: cfg, dom: data, start: time.Now(), done: make(chan struct{})}
+	p.policy = waiting.New(waiting.Busy, 0, new(waiting.OSThread), p.now())
 	go p.loop()
 	return p, nil
 }
@@ -157,7 +161,7 @@ func (p *Port) loop() {
 		case now.Sub(last) >= p.cfg.Spin:
 			err = p.park(now)
 		default:
-			yield()
+			waiting.CedeBy(p.policy, p.now)
 		}
 	}
 	p.lock.Lock()
@@ -186,7 +190,7 @@ func (p *Port) park(now mono.Time) error {
 		d = 20 * time.Millisecond
 	}
 	if d = sleepFor(d, now, p.e.Deadline()); d <= 0 {
-		yield()
+		waiting.CedeBy(p.policy, p.now)
 		return nil
 	}
 	p.parked.Store(true)

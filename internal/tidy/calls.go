@@ -18,6 +18,13 @@ var clockNames = map[string][]string{
 	"syscall":               {"Gettimeofday", "Nanosleep", "Time"},
 }
 
+// yieldNames are the ways to give the processor away.
+var yieldNames = map[string][]string{
+	"runtime":               {"Gosched"},
+	"golang.org/x/sys/unix": {"SYS_SCHED_YIELD"},
+	"syscall":               {"SYS_SCHED_YIELD"},
+}
+
 // outputNames are what only the owner of a process does with it.
 var outputNames = map[string][]string{
 	"fmt": {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
@@ -73,6 +80,9 @@ func (c *checker) selector(s *source, pos token.Pos, imported, name string) {
 	case slices.Contains(clockNames[imported], name) && !mayReadClock(s.Path):
 		c.at(s, pos, "clock", "%s.%s: take the instant as an argument; clocks are read in "+
 			"programs and where rule 2 of CONTRIBUTING.md says",
+			path.Base(imported), name)
+	case slices.Contains(yieldNames[imported], name) && !mayYield(s.Path, name):
+		c.at(s, pos, "yield", "%s.%s: loops yield by the policy of internal/waiting",
 			path.Base(imported), name)
 	case library && slices.Contains(outputNames[imported], name):
 		c.at(s, pos, "output", "a library has no %s.%s; return an error or take an io.Writer",

@@ -114,7 +114,8 @@ var policies = []policy{
 	},
 	{dir: "vnic/emfile", imports: []string{"vnic"}, libs: []string{"github.com/BurntSushi/toml"}},
 	{
-		dir: "stream", imports: with(leaves, "btl", "fabric", "internal/bounded", "internal/plain"),
+		dir: "stream", imports: with(leaves, "btl", "fabric", "internal/bounded", "internal/plain",
+			"internal/waiting"),
 		libs: []string{"golang.org/x/sys"},
 		deny: []string{"log/..."},
 	},
@@ -255,6 +256,15 @@ func mayStartGoroutines(name string) bool {
 		dir == "." || dir == "stream" && strings.HasPrefix(base, "run") ||
 		dir == "mpi" && strings.HasPrefix(base, "wait") ||
 		dir != "fabric/sim" && isProvider(dir)
+}
+
+// mayYield says whether a file may name a way to give the processor away. Loops that poll do so by
+// the policy of internal/waiting. Where goroutines hand over to each other, Gosched is enough: it
+// leaves the system's thread its processor.
+func mayYield(name, how string) bool {
+	dir := path.Dir(name)
+	return isTest(name) || dir == "internal/waiting" || how == "Gosched" &&
+		(dir == "btl/runner" || dir == "mpi" || covers("examples/...", dir))
 }
 
 // btlDir is the package whose inside has rules of its own.

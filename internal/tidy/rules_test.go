@@ -114,6 +114,8 @@ func TestCalls(t *testing.T) {
 	const exits = "package x\nimport \"os\"\nfunc f() { os.Exit(1) }\n"
 	const prints = "package x\nimport \"fmt\"\nfunc f() { fmt.Println() }\n"
 	const global = "package x\nimport \"math/rand/v2\"\nvar _ = rand.IntN(3)\n"
+	const yields = "package x\nimport \"golang.org/x/sys/unix\"\nvar _ = unix.SYS_SCHED_YIELD\n"
+	const gosched = "package x\nimport \"runtime\"\nvar _ = runtime.Gosched\n"
 	clock := []string{"3 clock"}
 	run(t, []violation{
 		{"clock in btl", "btl/module.go", now, clock},
@@ -138,6 +140,13 @@ func TestCalls(t *testing.T) {
 			"a field called Now", "btl/x.go",
 			"package x\nfunc f(time struct{ Now int }) int { return time.Now }\n", nil,
 		},
+		{"a yield in a program", "cmd/btlvnic/agent/clock.go", yields, []string{"3 yield"}},
+		{"a yield in a provider", "fabric/udp/x.go", yields, []string{"3 yield"}},
+		{"a yield by its policy", "internal/waiting/thread_linux.go", yields, nil},
+		{"a yield in a test", "test/netns/recovery/role.go", yields, nil},
+		{"Go's yield in stream", "stream/run.go", gosched, []string{"3 yield"}},
+		{"Go's yield in the Runner", "btl/runner/drive.go", gosched, nil},
+		{"the system's yield in the Runner", "btl/runner/drive.go", yields, []string{"3 yield"}},
 		{"goroutine in btl", "btl/module.go", goes, []string{"2 goroutine"}},
 		{"goroutine in the simulator", "fabric/sim/x.go", goes, []string{"2 goroutine"}},
 		{"goroutine in the Runner", "btl/runner/watch.go", goes, nil},

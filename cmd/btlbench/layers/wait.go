@@ -31,6 +31,8 @@ type waiter struct {
 	looks uint
 	fresh bool // something was found that the policy does not know of
 	early bool // a sleep has ended before its time
+	// yields: the latest look has let others have the processor, and so do those to come.
+	yields bool
 }
 
 // newWaiter returns the waiter of the calling thread.
@@ -47,7 +49,7 @@ func (w *waiter) busy() { w.empty, w.fresh, w.early = 0, true, false }
 // idle notes an empty poll and waits in its way. It reports whether it is time to look around.
 func (w *waiter) idle() bool {
 	w.empty++
-	if w.mode != waiting.Event && w.empty%clockEvery != 0 && !w.policy.Shared() {
+	if w.mode != waiting.Event && w.empty%clockEvery != 0 && !w.yields {
 		return false
 	}
 	now := clock()
@@ -59,7 +61,9 @@ func (w *waiter) idle() bool {
 		w.policy.InVain()
 		w.early = false
 	}
-	switch w.policy.Empty(now) {
+	action := w.policy.Empty(now)
+	w.yields = action == waiting.Yield
+	switch action {
 	case waiting.Poll:
 	case waiting.Yield:
 		waiting.Cede()

@@ -5,9 +5,8 @@ package agent
 import (
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gobtl/internal/mono"
+	"gobtl/internal/waiting"
 )
 
 // clockBase is where this process' time axis has its zero.
@@ -21,6 +20,12 @@ type idling struct {
 	since mono.Time // when it began to look; 0: it does not
 	last  mono.Time // when there was something
 	dense bool      // the last things came close together
+
+	policy *waiting.Policy // whether others may have the processor
+}
+
+func newIdling() idling {
+	return idling{policy: waiting.New(waiting.Busy, 0, new(waiting.OSThread), clock())}
 }
 
 // spin is how long a thread looks for more. Shorter ones cost a stream a quarter of its rate.
@@ -28,7 +33,13 @@ const spin = 80 * time.Microsecond
 
 // over says, after a pass that has done n things, whether it is time to sleep.
 func (i *idling) over(n int) bool {
-	return i.at(clock(), n)
+	if i.at(clock(), n) {
+		return true
+	}
+	if n == 0 {
+		waiting.CedeBy(i.policy, clock)
+	}
+	return false
 }
 
 // at is over at an instant.
@@ -45,7 +56,6 @@ func (i *idling) at(now mono.Time, n int) bool {
 		i.since, i.dense = 0, false
 		return true
 	}
-	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	return false
 }
 

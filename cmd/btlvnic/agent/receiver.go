@@ -219,7 +219,7 @@ func (r *receiver) run() error {
 	if !waits {
 		return fabric.ErrNotSupported
 	}
-	var idle idling
+	idle := newIdling()
 	for {
 		n, stop, err := r.pass()
 		if stop || err != nil {

@@ -81,7 +81,7 @@ func newSender(a *Agent, link *endpoint) (*sender, error) {
 func (s *sender) run() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var idle idling
+	idle := newIdling()
 	for {
 		n, stop, err := s.pass()
 		if stop || err != nil {

@@ -18,9 +18,9 @@ type Config struct {
 	Launch launch.Config
 	// Fabric chooses the provider, which the program must have imported, and the address. If it names
 	// no provider that is "shm" where all ranks are on one host and see the same shared memory, can
-	// open it, and the program has imported it; else "udp". World.Network tells which. The address over "udp" is
-	// loopback if the job is on one host; else that by which most of the other hosts can reach this
-	// one: not one that another host has as well.
+	// open it, and the program has imported it; else "udp". World.Network tells which. The address
+	// over "udp" is loopback if the job is on one host; else that by which most of the other hosts can
+	// reach this one: not one that another host has as well.
 	Fabric fabric.Hints
 	// Transport tunes the module; the variables GOBTL_* of the environment go before what it says.
 	// Its PeerTimeout is 30 s if it is 0: for so long a rank may be out of breath. Its

@@ -230,11 +230,9 @@ static void take_back(struct gofi_ep *ep, struct gofi_copy *c)
 	free_copy(d, c);
 	ep->copied--;
 	d->copied--;
-	if (peer->gen != c->to >> 32) { // removed meanwhile
+	peer->copied--; // The place is the peer's until it has none.
+	if (!peer->gen) // removed meanwhile
 		d->left--;
-		return;
-	}
-	peer->copied--;
 }
 
 int64_t gofi_read_copies(struct gofi_ep *ep)

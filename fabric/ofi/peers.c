@@ -155,7 +155,8 @@ int gofi_insert(struct gofi_domain *d, uint64_t addr, const void *name, uint64_t
 	if (ret != 1 || fi == FI_ADDR_NOTAVAIL)
 		return gofi_failed(fail, "fi_av_insert", ret < 0 ? ret : -GOFI_NO_ADDRESS);
 	p = &d->peers[index];
-	*p = (struct gofi_peer){.fi = fi, .gen = (uint32_t)(addr >> 32)};
+	d->left -= p->copied; // of a peer that comes again, in the place that it had
+	*p = (struct gofi_peer){.fi = fi, .gen = (uint32_t)(addr >> 32), .copied = p->copied};
 	table_put(&d->back, fi, addr);
 	switch (gofi_addr_kind(d->info)) {
 	case GOFI_ADDR_SOCKADDR:
@@ -193,6 +194,21 @@ int gofi_remove(struct gofi_domain *d, uint64_t addr, int *kept, struct gofi_fai
 	if (ret == -FI_EINVAL && d->lay.quirks & GOFI_REMOVE_COMPLAINS)
 		return 0;
 	return ret ? gofi_failed(fail, "fi_av_remove", ret) : 0;
+}
+
+int gofi_forget(struct gofi_domain *d, uint32_t index)
+{
+	struct gofi_peer *p = &d->peers[index];
+
+	if (p->copied)
+		return 0;
+	fi_av_remove(d->av, &p->fi, 1, 0); // whatever it says: the peer is not used again
+	return 1;
+}
+
+uint32_t gofi_copied(const struct gofi_domain *d)
+{
+	return d->copied;
 }
 
 int gofi_reg_mr(struct gofi_domain *d, void *base, uint64_t len, uint64_t access,

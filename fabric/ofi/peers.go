@@ -23,10 +23,20 @@ type peers struct {
 	all    []peer            // by the index in an Addr
 	free   []uint32          // indices to use again
 	byName map[string]uint32 // canonical name to index: Insert is idempotent on every provider
-	// kept are libfabric's addresses of peers that were removed, where the provider must not be told
-	// (quirks.keptPeers) or has something for them, by canonical name.
-	kept map[string]C.uint64_t
+	// kept are the indices of peers that were removed, where the provider must not be told
+	// (quirks.keptPeers) or has something for them, by canonical name. One that comes again has the
+	// index that it had, and what the provider has for it counts as its own.
+	kept    map[string]uint32
+	forgets int // at so many of them those are looked for for which the provider has nothing any more
 }
+
+const (
+	// keptMost bounds the peers that were removed while the provider had something for them: each of
+	// them stands still, or has ended without a word.
+	keptMost = 1 << 14
+	// forgetsLeast is at how many of them to look for those that may be forgotten.
+	forgetsLeast = 16
+)
 
 type peer struct {
 	name  string
@@ -35,7 +45,9 @@ type peer struct {
 }
 
 func newPeers() peers {
-	return peers{byName: make(map[string]uint32), kept: make(map[string]C.uint64_t)}
+	return peers{
+		byName: make(map[string]uint32), kept: make(map[string]uint32), forgets: forgetsLeast,
+	}
 }
 
 func (p *peer) addr(index uint32) fabric.Addr {
@@ -55,11 +67,16 @@ func (p *peers) take() (uint32, error) {
 	}
 	i := p.free[n-1]
 	p.free = p.free[:n-1]
+	p.renew(i)
+	return i, nil
+}
+
+// renew gives an index a generation that it never had.
+func (p *peers) renew(i uint32) {
 	p.all[i].gen++
 	if p.all[i].gen == 0 {
 		p.all[i].gen = 1 // 0 marks a removed peer in the shim
 	}
-	return i, nil
 }
 
 // find returns the index of an Addr; false for one that names no peer.
@@ -86,17 +103,17 @@ func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 		return d.peers.all[i].addr(i), nil
 	}
 	known := C.uint64_t(C.GOFI_NO_FI_ADDR)
-	if fi, ok := d.peers.kept[canon]; ok {
-		known = fi
-	} else if most := d.limits.quirks.keptPeers; most > 0 {
-		if len(d.peers.byName)+len(d.peers.kept) >= most {
-			return fabric.AddrUnknown, fmt.Errorf("%w: this version of %s cannot forget a peer, and "+
-				"has room for %d", fabric.ErrAgain, d.info.Provider, most)
+	i, was := d.peers.kept[canon]
+	if was {
+		known = C.gofi_fi_addr(d.c, C.uint64_t(i))
+		d.peers.renew(i)
+	} else {
+		if err := d.roomForPeer(); err != nil {
+			return fabric.AddrUnknown, err
 		}
-	}
-	i, err := d.peers.take()
-	if err != nil {
-		return fabric.AddrUnknown, err
+		if i, err = d.peers.take(); err != nil {
+			return fabric.AddrUnknown, err
+		}
 	}
 	p := &d.peers.all[i]
 	// Some providers read the longest name they know of, whatever the length of this one.
@@ -104,7 +121,9 @@ func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	copy(padded[:], canon)
 	var fail C.struct_gofi_fail
 	if C.gofi_insert(d.c, C.uint64_t(p.addr(i)), unsafe.Pointer(&padded[0]), known, &fail) != 0 {
-		d.peers.free = append(d.peers.free, i)
+		if !was {
+			d.peers.free = append(d.peers.free, i)
+		}
 		return fabric.AddrUnknown, d.refused(d.fail(&fail))
 	}
 	p.name, p.count = canon, 1
@@ -112,6 +131,41 @@ func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	delete(d.peers.kept, canon)
 	return p.addr(i), nil
 }
+
+// roomForPeer says whether there is room for a peer that is not kept, and why not.
+func (d *domain) roomForPeer() error {
+	p := &d.peers
+	if most := d.limits.quirks.keptPeers; most > 0 {
+		if len(p.byName)+len(p.kept) >= most {
+			return fmt.Errorf("%w: this version of %s cannot forget a peer, and has room for %d",
+				fabric.ErrAgain, d.info.Provider, most)
+		}
+		return nil
+	}
+	if len(p.kept) >= p.forgets {
+		d.forget()
+	}
+	if len(p.kept) >= keptMost {
+		return fmt.Errorf("%w: %s has sends for %d peers that were removed, and have not taken them",
+			fabric.ErrAgain, d.info.Provider, len(p.kept))
+	}
+	return nil
+}
+
+// forget tells the provider of the peers that were removed, and for which it has nothing any more.
+func (d *domain) forget() {
+	p := &d.peers
+	for name, i := range p.kept {
+		if C.gofi_forget(d.c, C.uint32_t(i)) != 0 {
+			delete(p.kept, name)
+			p.free = append(p.free, i)
+		}
+	}
+	p.forgets = min(max(2*len(p.kept), forgetsLeast), keptMost)
+}
+
+// copied is how many sends the provider has that it has copies of.
+func (d *domain) copied() int { return int(C.gofi_copied(d.c)) }
 
 // refused makes the error of a name that the provider did not take. Of opaque names only the
 // provider knows whether they are malformed or lead nowhere, and it does not tell which.
@@ -142,10 +196,11 @@ func (d *domain) Remove(a fabric.Addr) error {
 	var kept C.int
 	failed := C.gofi_remove(d.c, C.uint64_t(a), &kept, &fail) != 0
 	if kept != 0 {
-		d.peers.kept[p.name] = C.gofi_fi_addr(d.c, C.uint64_t(a))
+		d.peers.kept[p.name] = i
+	} else {
+		d.peers.free = append(d.peers.free, i)
 	}
 	p.name = ""
-	d.peers.free = append(d.peers.free, i)
 	if failed {
 		return d.fail(&fail)
 	}

@@ -12,6 +12,7 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
+	"gobtl/internal/waiting"
 )
 
 // ackDelay is how long the receiver of TestRunnerSleepsOwingNothing may keep an ACK back.
@@ -152,42 +153,69 @@ func TestRunnerWaitsAsleep(t *testing.T) {
 }
 
 // wakeful is a domain that has no descriptor left to sleep on.
-type wakeful struct{ fabric.Domain }
+type wakeful struct {
+	fabric.Domain
+	arms atomic.Int64 // tries to sleep
+}
 
-func (d wakeful) Wait(timeout time.Duration) error {
+func (d *wakeful) Wait(timeout time.Duration) error {
 	return d.Domain.(fabric.Waiter).Wait(timeout)
 }
 
-func (d wakeful) Wake()                     { d.Domain.(fabric.Waiter).Wake() }
-func (d wakeful) Arm() bool                 { return false }
-func (d wakeful) Sleep(time.Duration) error { return errors.New("not armed") }
+func (d *wakeful) Wake()                     { d.Domain.(fabric.Waiter).Wake() }
+func (d *wakeful) Sleep(time.Duration) error { return errors.New("not armed") }
 
-// A loop that cannot sleep lets others have the processor again and again, unless one of them has
-// shown that it computes: on a busy machine the test shows nothing.
+func (d *wakeful) Arm() bool {
+	d.arms.Add(1)
+	return false
+}
+
+// crowdedThread is one of as many that wait as there are processors: it must yield, whatever the
+// machine does.
+type crowdedThread struct{}
+
+func (crowdedThread) Switches() uint64 { return 0 }
+func (crowdedThread) Crowded() bool    { return true }
+
+// A loop that cannot sleep lets others have the processor again and again, between its passes.
 func TestRunnerWaitsAwake(t *testing.T) {
-	r := openRunner(t, openShm(t, func(dom fabric.Domain) fabric.Domain { return wakeful{dom} }))
-	yields := func() (n, apart uint64) {
-		look := func(*btl.Module) error {
-			for _, p := range r.policies { // the watcher may drive, and the call wait for that
-				n += p.Counts().Yields
-				apart += p.Counts().Apart
-			}
-			return nil
-		}
-		if err := r.Do(t.Context(), look); err != nil {
+	dom := new(wakeful)
+	r := openRunner(t, openShm(t, func(inner fabric.Domain) fabric.Domain {
+		dom.Domain = inner
+		return dom
+	}))
+	look := func(fn func(m *btl.Module)) {
+		t.Helper()
+		err := r.Do(t.Context(), func(m *btl.Module) error { fn(m); return nil })
+		if err != nil {
 			t.Fatal(err)
 		}
-		return n, apart
 	}
-	before, _ := yields()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	err := r.Await(ctx, func(*btl.Module, Waker) error { return nil })
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatal(err)
+	look(func(*btl.Module) {
+		for i := range r.policies { // the watcher may drive, and the call wait for that
+			r.policies[i] = waiting.New(WaitAdaptive, 5*time.Millisecond, crowdedThread{}, r.now())
+		}
+	})
+	count := func() (yields, passes uint64) {
+		look(func(m *btl.Module) {
+			passes = passesOf(m)
+			for _, p := range r.policies {
+				yields += p.Counts().Yields
+			}
+		})
+		return yields, passes
 	}
-	if n, apart := yields(); apart == 0 && n-before < 50 {
-		t.Errorf("%d yields in a wait of 200 ms", n-before)
+	yields, passes := count()
+	for until := dom.arms.Load() + 3; dom.arms.Load() < until; { // searches that ended in no sleep
+		short, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		err := r.Await(short, func(*btl.Module, Waker) error { return nil })
+		if stop(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+	more, made := count()
+	if yields, passes = more-yields, made-passes; 2*yields < passes {
+		t.Errorf("%d yields in %d passes", yields, passes)
 	}
 }
 

@@ -128,7 +128,7 @@ type Policy struct {
 type Counts struct {
 	Sleeps  uint64 // sleeps
 	Vain    uint64 // sleeps that ended before their time, with nothing to be found
-	Yields  uint64 // yields
+	Yields  uint64 // yields, as Yielded was told of them
 	Crowded uint64 // times that the processor was found to be shared
 	Apart   uint64 // times that a neighbour was found to compute, to whom nothing is yielded
 }
@@ -281,14 +281,12 @@ func (p *Policy) Empty(now mono.Time) Action {
 		// One who spins just until it sleeps is never preempted. So it yields once: if that helps, it
 		// has kept the one that it waits for from running.
 		p.probed = true
-		p.counts.Yields++
 		return Yield
 	}
 	if p.shared && p.MayYield(now) {
 		if p.yields++; p.yields >= yieldsLook {
 			p.lookShared()
 		}
-		p.counts.Yields++
 		return Yield
 	}
 	if now >= p.lookAt {
@@ -310,6 +308,7 @@ func (p *Policy) AmongFriends() { p.friend = true }
 // gives a whole slice each time computes: on Linux a thread that yields within one scheduling group
 // (a session, a container, a job step) has the processor again when that slice is over.
 func (p *Policy) Yielded(now mono.Time, took time.Duration) {
+	p.counts.Yields++
 	if p.friend {
 		return
 	}

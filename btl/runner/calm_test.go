@@ -8,7 +8,7 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// becalmed returns a policy that has slept through nothing but long silences, of a clock of its own.
+// becalmed returns a policy that has slept through nothing but long silences until an instant.
 func becalmed(t *testing.T, now btl.Time) *waiting.Policy {
 	t.Helper()
 	const silence, silences = 10 * time.Millisecond, 8

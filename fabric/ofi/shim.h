@@ -214,10 +214,10 @@ int gofi_has_source(struct gofi_domain *d);
 
 // Peers and regions: the index and its generation are chosen by Go; the shim checks them. known is
 // the fi_addr_t that libfabric has for the name already, or GOFI_NO_FI_ADDR. gofi_fi_addr returns
-// that of a peer. After gofi_remove kept says whether libfabric has it still, for ever or because it has
-// sends for it: then its index is not used for another peer. gofi_forget removes such a one, when
-// nothing is there for it any more: it returns 1 then, else 0. gofi_copied is how many sends of
-// copies libfabric has not completed (for tests).
+// that of a peer. After gofi_remove kept says whether libfabric has it still, for ever or because
+// it has sends for it: then its index is not used for another peer. gofi_forget removes such a one
+// when nothing is there for it any more: it returns 1 then, else 0. gofi_copied is how many sends
+// of copies libfabric has not completed (for tests).
 #define GOFI_NO_FI_ADDR UINT64_MAX
 int gofi_insert(struct gofi_domain *d, uint64_t addr, const void *name, uint64_t known,
 	struct gofi_fail *fail);

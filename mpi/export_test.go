@@ -205,3 +205,25 @@ func (w *World) LoneAcks() uint64 {
 
 // SleepMost is how long a call sleeps that nothing wakes.
 const SleepMost = sleepMost
+
+// LongNotice sends a rank what is no notice, and returns how that ended.
+func (w *World) LongNotice(ctx context.Context, to, sizeBytes int) (ended, err error) {
+	e := w.e
+	e.lock()
+	defer e.unlock()
+	p, err := e.peer(to)
+	if err != nil {
+		return nil, err
+	}
+	f, err := p.Endpoint().Alloc(e.failures.tag, sizeBytes)
+	if err != nil {
+		return nil, err
+	}
+	wait := e.newWaiter(1)
+	f.Signal, f.OnDone = true, func(_ *btl.Fragment, why error) { ended, wait.left = why, 0 }
+	if _, err := p.Endpoint().Send(e.now(), f); err != nil {
+		return nil, err
+	}
+	err = e.wait(ctx, wait)
+	return ended, err
+}

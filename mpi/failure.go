@@ -57,7 +57,7 @@ func (e *engine) handleNotices(layerTag btl.Tag) error {
 	f.tag = (layerTag + 1) % (btl.TagMax + 1)
 	f.dead = make(map[int]error)
 	f.comms, f.rounds = make(map[uint64]*Comm), make(map[roundKey]*round)
-	return e.m.Handle(f.tag, func(ep *btl.Endpoint, _ btl.Tag, data []byte) {
+	return e.m.HandleUpTo(f.tag, noticeBytesMax, func(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 		a := arrival{from: e.l.Peer(ep)}
 		if !a.notice.read(data) {
 			ep.Abort() // It is none of the peer's to send that.

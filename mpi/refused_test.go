@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl"
 	"gobtl/mpi"
 )
 
@@ -151,5 +152,20 @@ func TestPersistentOrder(t *testing.T) {
 			}
 		}
 		return nil
+	})
+}
+
+// What is longer than any notice is refused at its first chunk, and its sender is told.
+func TestLongNotice(t *testing.T) {
+	run(t, "udp", 2, func(ctx context.Context, w *mpi.World) error {
+		if err := mpi.Barrier(ctx, &w.Comm); err != nil {
+			return err
+		}
+		if w.Rank() == 0 {
+			if ended, err := w.LongNotice(ctx, 1, 1<<20); err != nil || !errors.Is(ended, btl.ErrUnwanted) {
+				return fmt.Errorf("ended: %v, %w; want %w", ended, err, btl.ErrUnwanted)
+			}
+		}
+		return mpi.Barrier(ctx, &w.Comm)
 	})
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -415,6 +417,13 @@ func TestFloor(t *testing.T) {
 		s.whole(time.Minute, 1000)
 		if got := s.tx.cast.datagrams; got != 1 {
 			t.Errorf("leaves %v: messages of 64 bytes leave in %d datagrams", leaves, got)
+		}
+		told := false
+		for _, l := range bad.heard {
+			told = told || strings.Contains(fmt.Sprint(l["reason"]), "takes datagrams of 25 bytes")
+		}
+		if !told && !leaves {
+			t.Errorf("it was not told why it is refused: %v", bad.heard)
 		}
 	}
 }

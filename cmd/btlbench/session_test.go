@@ -136,9 +136,11 @@ func TestRunnerLayer(t *testing.T) {
 func checkRun(t *testing.T, r *measure.RunRecord) {
 	t.Helper()
 	name := fmt.Sprintf("%s %s %d", r.Test, r.Layer, r.SizeBytes)
-	// The bare fabric may lose datagrams on a machine that is busy with other things.
+	// On a machine that is busy with other things the bare fabric may lose datagrams, and it sends a
+	// ping again that has no reply after 100 ms.
 	missing := r.Layer != plan.LayerRaw && r.MissingMessages != 0
-	if r.CorruptBytes != 0 || missing || r.DuplicatedMessages != 0 {
+	twice := r.Layer != plan.LayerRaw && r.DuplicatedMessages != 0
+	if r.CorruptBytes != 0 || missing || twice {
 		t.Errorf("%s: %d corrupt, %d missing, %d twice", name, r.CorruptBytes, r.MissingMessages,
 			r.DuplicatedMessages)
 	}

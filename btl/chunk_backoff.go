@@ -43,7 +43,7 @@ func (m *Module) resendWhole(ep *Endpoint, f *Fragment) {
 
 // backOff has the endpoint's large fragments pause, if they do not already.
 func (m *Module) backOff(ep *Endpoint) {
-	c := &ep.counts
+	c := ep.counts
 	if c.pauseUntil != 0 {
 		return
 	}
@@ -57,7 +57,9 @@ func (m *Module) backOff(ep *Endpoint) {
 
 // pauses says whether a large fragment that is the next to be sent has to wait: one that is under
 // way goes on.
-func (ep *Endpoint) pauses(f *Fragment) bool { return ep.counts.pauseUntil != 0 && f.cursor == 0 }
+func (ep *Endpoint) pauses(f *Fragment) bool {
+	return ep.counted && ep.counts.pauseUntil != 0 && f.cursor == 0
+}
 
 // endPauses ends those whose time has come.
 func (m *Module) endPauses() {
@@ -103,7 +105,7 @@ func (m *Module) checkPauses(*checker) error {
 		}
 	}
 	for _, ep := range m.peers.All() {
-		if ep != nil && ep.counts.pauseUntil != 0 && ep.err == nil {
+		if ep != nil && ep.counted && ep.counts.pauseUntil != 0 && ep.err == nil {
 			listed--
 		}
 	}

@@ -382,7 +382,7 @@ func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 	case ep.state == stateLingering:
 		return ep
 	case !ep.hs.Bound():
-		ep.counts.missed = true
+		ep.counting.missed = true
 		return nil
 	case ep.state == stateAccepting && !ep.counted:
 		m.askFromHalfOpen(ep)
@@ -394,7 +394,7 @@ func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 	}
 	ep.hs.OnPacket()
 	if ep.hs.Proven() != frag.ProvenAll {
-		ep.counts.missed = true
+		ep.counting.missed = true
 		m.hurry(ep)
 		return nil
 	}

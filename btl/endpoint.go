@@ -31,12 +31,14 @@ type Endpoint struct {
 	// Context is the caller's.
 	Context any
 
-	m      *Module
-	id     meet.End[*Endpoint]
-	state  endpointState
-	err    error           // why it ended
-	hs     *meet.Handshake // nil once it is over
-	joined bool            // has a share of the credits
+	m           *Module
+	id          meet.End[*Endpoint]
+	err         error           // why it ended
+	hs          *meet.Handshake // nil once it is over
+	state       endpointState
+	joined      bool // has a share of the credits
+	superseded  bool // the peer has connected anew: it ends with its bye, or if it does not answer
+	asksWatched bool // the timer asks for a sign of life while the peer owes answers
 	route
 	numbers
 	snd reliability.Sender
@@ -46,14 +48,12 @@ type Endpoint struct {
 	pathState
 	sending
 	ackDebt
-	life       liveness.Peer
-	superseded bool // the peer has connected anew: it ends with its bye, or if it does not answer
+	life liveness.Peer
 	goodbye
 	flushing
 	remote *remote.Peer[*Fragment] // operations and answers: nil until there is one
 	unheard
-	room        hotel.Room // of its only timer
-	asksWatched bool       // the timer asks for a sign of life while the peer owes answers
+	room hotel.Room // of its only timer
 }
 
 // peerTable is the table of connections.
@@ -109,8 +109,8 @@ func (r *route) useSize(mtuBytes int) { r.mtu, r.tiny = mtuBytes, min(r.tinyMost
 type goodbye struct {
 	closing  bool      // Close was called: a bye is queued, sent, or acknowledged
 	byeSeen  bool      // the peer's has come
-	byeSeq   seq.Num   // under this number
 	byeCode  uint16    // with this reason
+	byeSeq   seq.Num   // under this number
 	byeAhead *Fragment // the own bye, which has arrived before older packets
 	closeAt  Time      // since when the own has been due, on the axis of clock.nowUnpaused
 }

@@ -31,11 +31,11 @@ type sending struct {
 	balance int  // bytes that the small ones may be ahead of the others
 	pack    openPack
 	sentIn  uint64 // the module's sendEpoch in which something was sealed last
-	bursts  bool   // the latest pack had several records: the next message will not be alone
 	fragIDs fragIDs
 	buffers int // send buffers lent, queued or in flight
 	// descriptors are the fragments that are lent, under way, or ended and not told yet.
 	descriptors int
+	bursts      bool  // the latest pack had several records: the next message will not be alone
 	wants       wants // its owner has found no room for something
 }
 

@@ -190,10 +190,10 @@ func TestBeginsAgainUnconfirmed(t *testing.T) {
 	w.s.meet()
 	ep, _ := w.connect()
 	before := ep.id.Tag
-	ep.counts.takes, ep.counts.missed = true, true
+	ep.counting.takes, ep.counting.missed = true, true
 	w.m.restart(ep)
-	if ep.id.Tag == before || ep.counts.takes || ep.counts.missed {
-		t.Errorf("under a new tag %v: takes %v, missed %v", ep.id.Tag != before, ep.counts.takes,
-			ep.counts.missed)
+	if ep.id.Tag == before || ep.counting.takes || ep.counting.missed {
+		t.Errorf("under a new tag %v: takes %v, missed %v", ep.id.Tag != before, ep.counting.takes,
+			ep.counting.missed)
 	}
 }

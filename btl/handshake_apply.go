@@ -108,7 +108,7 @@ func (m *Module) restart(ep *Endpoint) {
 		m.peers.ForgetPeer(ep)
 		ep.id.Peer.Tag = 0
 	}
-	ep.counts.takes, ep.counts.missed = false, false // what that end has said
+	ep.counting.takes, ep.counting.missed = false, false // what that end has said
 	m.peers.Rename(ep, m.random())
 	ep.hs = ep.hs.Again(m.nowUnpaused, m.newNonces())
 	m.setTimer(ep, 0)

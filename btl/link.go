@@ -26,10 +26,11 @@ import (
 // link is what an endpoint knows of its link.
 type link struct {
 	agreement
-	asking   bool    // the next ACK goes alone, and asks for one of what was sent
+	asking   bool // the next ACK goes alone, and asks for one of what was sent
+	counting counting
 	asksFor  seq.Num // up to here
 	refusals []refusal
-	counts   countedState
+	counts   *countedState // of a counted link; else it may be nil
 }
 
 // agreement is what the handshake has settled of the link: the same on both sides.
@@ -79,6 +80,9 @@ func (m *Module) features() (bits uint64) {
 func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 	ep.settle(agreed(m.features() & hello.Features))
 	if ep.counted {
+		if ep.counts == nil {
+			ep.counts = new(countedState)
+		}
 		ep.useSize(ep.mtuMost)
 		ep.tiny = ep.mtu // all goes one way
 		ep.snd.Unbind()
@@ -243,7 +247,7 @@ func (m *Module) refuse(in *arrival, reason uint8) {
 
 // refuses says whether refusedBefore may have something to do: it mostly has not.
 func (l *link) refuses() bool {
-	return len(l.refusals) > 0 || l.counts.failed != 0
+	return len(l.refusals) > 0 || l.counting.failed != 0
 }
 
 // refusedBefore says whether a chunk is of a fragment that is refused already, and deals with it.
@@ -301,7 +305,7 @@ func (m *Module) abandon(ep *Endpoint, err error) {
 // mayClose says whether a goodbye may be sent. A counted link keeps it until everything before is
 // confirmed: of that something may have to be sent again.
 func (ep *Endpoint) mayClose() bool {
-	return ep.counts.confirm.first == nil && ep.remote.Waiting() == 0
+	return (!ep.counted || ep.counts.confirm.first == nil) && ep.remote.Waiting() == 0
 }
 
 // watches says whether the endpoint's timer asks the peer while an answer is owed: where packets

@@ -29,26 +29,30 @@ import (
 // that confirms it; and a fragment in chunks for which the peer had no memory is sent anew as a
 // whole.
 
-// countedState is what only reliable endpoints have.
+// countedState is what only reliable endpoints have, from the handshake on.
 type countedState struct {
-	confirm  fragmentList  // sent whole, not confirmed, oldest first
-	held     int           // send buffers that the fabric has
-	nacks    []pendingNack // refusals that the peer is to be told before the next Ack
-	failed   uint8         // reason for which what comes of failedID is refused; 0: nothing is
-	failedID uint32
-	// Of the fragment in chunks that is arriving, if there is one: its id, and where it goes on.
-	arriving, arrived uint32
-	asked             seq.Num // that of the packet behind the latest question
-	askedAt           Time    // when that left
-	watched           bool    // the endpoint's timer is that of watch
-	showSince         seq.Num // the peer's next packet, as of the latest pack; until it comes one of
-	showAt            uint32  // so many records is posted at once
+	confirm fragmentList  // sent whole, not confirmed, oldest first
+	nacks   []pendingNack // refusals that the peer is to be told before the next Ack
+	askedAt Time          // when the latest question left
 	// Before a fragment goes anew: how long the latest pause was, until when one lasts (0: none does).
 	pause      time.Duration
 	pauseUntil Time
-	takes      bool // the peer has said, or shown by an Ack, that it is established
-	missed     bool // a packet came too early, with credits perhaps: they are to be asked for
-	broken     bool // the fabric could not carry a packet
+	held       int    // send buffers that the fabric has
+	failedID   uint32 // the fragment of which counting.failed tells
+	// Of the fragment in chunks that is arriving, if there is one: its id, and where it goes on.
+	arriving, arrived uint32
+	asked             seq.Num // that of the packet behind the latest question
+	showSince         seq.Num // the peer's next packet, as of the latest pack; until it comes one of
+	showAt            uint32  // so many records is posted at once
+}
+
+// counting is the part of that which any endpoint is asked for.
+type counting struct {
+	failed  uint8 // reason for which what comes of a fragment is refused; 0: nothing is
+	watched bool  // the endpoint's timer is that of watch
+	takes   bool  // the peer has said, or shown by an Ack, that it is established
+	missed  bool  // a packet came too early, with credits perhaps: they are to be asked for
+	broken  bool  // the fabric could not carry a packet
 }
 
 // pendingNack is a Nack to be sent. The peer's credits, which no Ack renews before, bound them: who
@@ -186,18 +190,18 @@ func (m *Module) lost(ep *Endpoint, why error) {
 
 // refusedBeforeCounted refuses a chunk of a fragment that is refused.
 func (m *Module) refusedBeforeCounted(in *arrival) bool {
-	c := &in.ep.counts
-	if c.failed == 0 || c.failedID != in.FragID {
+	failed := in.ep.counting.failed
+	if failed == 0 || in.ep.counts.failedID != in.FragID {
 		return false
 	}
 	m.drop(CntDropState)
-	m.refuseCounted(in.ep, &in.Header, c.failed)
+	m.refuseCounted(in.ep, &in.Header, failed)
 	return true
 }
 
 // assembleCounted is assemble for a counted link, over which chunks come in their order.
 func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
-	ep, h, c := in.ep, &in.Header, &in.ep.counts
+	ep, h, c := in.ep, &in.Header, in.ep.counts
 	arriving := ep.asm.Active() > 0
 	if arriving && (h.FragID != c.arriving || h.OffsetBytes != c.arrived) ||
 		!arriving && h.OffsetBytes != 0 {
@@ -223,7 +227,7 @@ func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 // admitRecordsCounted notes the tags of a pack that have no handler: the other records are
 // delivered. There are no pieces over a counted link.
 func (ep *Endpoint) admitRecordsCounted(in *arrival) bool {
-	c, n, refused := &ep.counts, ep.rcv.Expected(), &ep.m.refusedTags
+	c, n, refused := ep.counts, ep.rcv.Expected(), &ep.m.refusedTags
 	*refused = tagSet{}
 	for rest := in.payload; len(rest) > 0; {
 		if frag.IsPiece(rest) {
@@ -270,9 +274,9 @@ func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 	n := ep.rcv.Expected()
 	m.count(ep, h, false)
 	if h.Kind == frag.KindChunk {
-		ep.counts.failed, ep.counts.failedID = reason, h.FragID
+		ep.counting.failed, ep.counts.failedID = reason, h.FragID
 		if h.OffsetBytes+uint32(h.PayloadLen) == h.SizeBytes {
-			ep.counts.failed = 0 // it is over: chunks come in their order
+			ep.counting.failed = 0 // it is over: chunks come in their order
 		}
 		ep.asm.Forget(h.FragID)
 	}
@@ -284,6 +288,9 @@ func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 // tellRefusals sends the Nacks that belong before an Ack to a reliable peer. False means that there
 // is no room for all of them now.
 func (m *Module) tellRefusals(ep *Endpoint) bool {
+	if !ep.counted {
+		return true
+	}
 	nacks, told := ep.counts.nacks, 0
 	for told < len(nacks) && m.sendNack(ep, nacks[told].seq, nacks[told].reason, nacks[told].tag) {
 		told++
@@ -294,7 +301,7 @@ func (m *Module) tellRefusals(ep *Endpoint) bool {
 
 // onConfirm ends the sends that the peer's Ack confirms.
 func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
-	ep.counts.takes, ep.counts.missed = true, false
+	ep.counting.takes, ep.counting.missed = true, false
 	if ep.snd.Confirm(m.now, h.Ack, h.Credit) {
 		ep.life.Acked(m.nowUnpaused)
 		for f := ep.counts.confirm.first; f != nil && !h.Ack.Before(f.until); {
@@ -355,8 +362,8 @@ func (m *Module) breakOff(b fabric.Buf) {
 
 // breakOffTo is breakOff for what has no owner in a buffer.
 func (m *Module) breakOffTo(ep *Endpoint) {
-	if ep.counted && ep.state == stateConnected && !ep.counts.broken {
-		ep.counts.broken = true
+	if ep.counted && ep.state == stateConnected && !ep.counting.broken {
+		ep.counting.broken = true
 		m.setTimer(ep, 0)
 	}
 }
@@ -365,7 +372,7 @@ func (m *Module) breakOffTo(ep *Endpoint) {
 func (m *Module) checkCounted(c *checker, ep *Endpoint) error {
 	oldest, next := ep.snd.Window()
 	unconfirmed := ep.snd.InFlight()
-	r := &ep.counts
+	r := ep.counts
 	switch {
 	case ep.state != stateConnected && (unconfirmed > 0 || r.confirm.count > 0):
 		return fmt.Errorf("%d packets, %d fragments not confirmed in state %d", unconfirmed,
@@ -374,7 +381,7 @@ func (m *Module) checkCounted(c *checker, ep *Endpoint) error {
 		return fmt.Errorf("%d packets not confirmed, or no credits, and no timer", unconfirmed)
 	case r.held < 0 || r.held > ep.buffers:
 		return fmt.Errorf("the fabric holds %d send buffers of %d", r.held, ep.buffers)
-	case r.watched && ep.room == 0:
+	case ep.counting.watched && ep.room == 0:
 		return fmt.Errorf("watched without a timer")
 	case ep.asm.Active() > 1:
 		return fmt.Errorf("%d fragments arrive at a time", ep.asm.Active())

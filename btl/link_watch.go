@@ -19,7 +19,7 @@ func (ep *Endpoint) owed() bool {
 // beginWatch notes that something is not confirmed from now on.
 func (m *Module) beginWatch(ep *Endpoint) {
 	ep.life.FirstInFlight(m.nowUnpaused)
-	if ep.counts.watched || ep.closing || ep.superseded || ep.counts.broken || ep.hs != nil {
+	if ep.counting.watched || ep.closing || ep.superseded || ep.counting.broken || ep.hs != nil {
 		return
 	}
 	m.watch(ep, m.lifeRules.AskEvery())
@@ -27,7 +27,7 @@ func (m *Module) beginWatch(ep *Endpoint) {
 
 func (m *Module) watch(ep *Endpoint, d time.Duration) {
 	m.setTimer(ep, d)
-	ep.counts.watched = true
+	ep.counting.watched = true
 }
 
 // askFlush asks for the confirmation that a Flush waits for, unless something is to be sent that
@@ -40,7 +40,7 @@ func (m *Module) askFlush(ep *Endpoint) {
 		return
 	}
 	if ep.watches() && ep.state == stateConnected && ep.snd.InFlight() > 0 && !ep.waiting() &&
-		!ep.closing && !ep.superseded && !ep.counts.broken {
+		!ep.closing && !ep.superseded && !ep.counting.broken {
 		m.watch(ep, 0)
 	}
 }
@@ -48,7 +48,7 @@ func (m *Module) askFlush(ep *Endpoint) {
 // onWatch asks for a confirmation, and gives the peer up that has long not answered.
 func (m *Module) onWatch(ep *Endpoint) {
 	v := ep.life.Verdict(m.nowUnpaused, &m.lifeRules, liveness.Confirm, 0)
-	if v.Owed < m.lifeRules.AskEvery() && !ep.counts.missed && m.mayAnswer(ep) {
+	if v.Owed < m.lifeRules.AskEvery() && !ep.counting.missed && m.mayAnswer(ep) {
 		m.watch(ep, m.lifeRules.AskEvery())
 		return
 	}
@@ -64,7 +64,7 @@ func (m *Module) onWatch(ep *Endpoint) {
 // what came too early has not left: there was no room for it, or the peer has not said yet that it
 // is established.
 func (m *Module) askEvery(ep *Endpoint) time.Duration {
-	if ep.counts.missed {
+	if ep.counting.missed {
 		return min(m.lifeRules.AskEvery(), meet.HelloIntervalMax)
 	}
 	return m.lifeRules.AskEvery()
@@ -72,18 +72,18 @@ func (m *Module) askEvery(ep *Endpoint) time.Duration {
 
 // noteTakes notes whether the peer says that it is established.
 func (m *Module) noteTakes(ep *Endpoint, hello *frag.Hello) {
-	if ep.counts.takes || hello.Proven != frag.ProvenAll {
+	if ep.counting.takes || hello.Proven != frag.ProvenAll {
 		return
 	}
-	ep.counts.takes = true
+	ep.counting.takes = true
 	m.askMissed(ep)
 }
 
 // askMissed has a peer asked at once, now that both sides are established, whose ACKs may have come
 // too early: with them went its first credits, and it does not say by itself again what they are.
 func (m *Module) askMissed(ep *Endpoint) {
-	if ep.counts.missed && ep.owed() && ep.state == stateConnected && ep.hs == nil &&
-		!ep.closing && !ep.superseded && !ep.counts.broken {
+	if ep.counting.missed && ep.owed() && ep.state == stateConnected && ep.hs == nil &&
+		!ep.closing && !ep.superseded && !ep.counting.broken {
 		m.watch(ep, 0)
 	}
 }
@@ -93,7 +93,7 @@ func (m *Module) askMissed(ep *Endpoint) {
 // another one would be in vain. As each is owed an answer of its own, they would go on for ever. A
 // peer that took no notice of it is asked again after PeerTimeout, whatever else it says.
 func (m *Module) mayAnswer(ep *Endpoint) bool {
-	r := &ep.counts
+	r := ep.counts
 	_, next := ep.snd.Window()
 	return r.asked == next && ep.life.HeardAfter(r.askedAt) &&
 		m.nowUnpaused.Sub(r.askedAt) < m.cfg.PeerTimeout
@@ -102,7 +102,7 @@ func (m *Module) mayAnswer(ep *Endpoint) bool {
 // ask sends a Void that asks for a confirmation. If there is no room now, the next one will do. A
 // peer that is not known to be established would drop what has a number: it is asked by a Hello.
 func (m *Module) ask(ep *Endpoint) {
-	if !ep.counts.takes {
+	if !ep.counting.takes {
 		m.askHello(ep, frag.ProbeCommand)
 		m.noteAsked(ep)
 		return
@@ -115,7 +115,7 @@ func (m *Module) ask(ep *Endpoint) {
 		m.overtook(ep, sizeBytes)
 	}
 	if m.sendQuestion(ep) {
-		ep.counts.missed = false
+		ep.counting.missed = false
 		m.noteAsked(ep)
 		m.sched.rearm(ep) // it may have used up the credits
 	}

@@ -14,9 +14,9 @@ import (
 
 // trip is what an endpoint knows of the round trip to its peer, as it is measured by Pings.
 type trip struct {
-	beganAt Time // when the search for the path's size began
-	near    bool // its first answers came so soon that there is no need to measure
-	answers int  // Pongs that have come, up to tripFirst
+	beganAt Time  // when the search for the path's size began
+	near    bool  // its first answers came so soon that there is no need to measure
+	answers int32 // Pongs that have come, up to tripFirst
 	nonce   uint64
 	askedAt Time             // the latest Ping, of that nonce; 0: it is answered
 	nextAt  Time             // when the next one may be

@@ -104,7 +104,7 @@ const showFirst = 16
 // showPack posts the open pack of a burst over a reliable fabric, if it has its share of it: there
 // a post is no system call, and the peer can begin while others are still being written.
 func (m *Module) showPack(ep *Endpoint) {
-	s := &ep.counts
+	s := ep.counts
 	if next := ep.rcv.Expected(); s.showSince != next || s.showAt == 0 {
 		s.showSince, s.showAt = next, showFirst
 	}

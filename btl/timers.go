@@ -54,7 +54,7 @@ func (m *Module) setTimer(ep *Endpoint, d time.Duration) {
 func (m *Module) clearTimer(ep *Endpoint) {
 	m.timers.Checkout(ep.room)
 	ep.room = 0
-	ep.counts.watched = false
+	ep.counting.watched = false
 }
 
 // connectedTimer starts the timer of a connected endpoint, if it needs one.
@@ -96,7 +96,7 @@ func (m *Module) expire(received bool) {
 			break
 		}
 		ep := m.peers.At(slot)
-		ep.room, ep.counts.watched = 0, false
+		ep.room, ep.counting.watched = 0, false
 		m.onTimer(ep)
 	}
 	m.endPauses()
@@ -105,7 +105,7 @@ func (m *Module) expire(received bool) {
 
 func (m *Module) onTimer(ep *Endpoint) {
 	switch {
-	case ep.counts.broken && ep.state == stateConnected:
+	case ep.counting.broken && ep.state == stateConnected:
 		m.end(ep, EventFailed, fmt.Errorf("%w: the fabric cannot carry its packets", ErrPeerDead))
 	case ep.state == stateAccepting:
 		m.stats.counters[CntPeersFailed]++

@@ -39,7 +39,6 @@ type adaptive struct {
 	sentAt       [channels]mono.Time     // when something was sent last
 	progressAt   mono.Time               // of the latest progress or time-out; or longAgo
 	ackedAt      mono.Time               // when something was acknowledged last
-	lastMeasured Channel                 // by which the packet went that was measured last
 	wait         [channels]time.Duration // for an answer, before the oldest packet is sent again
 	waitMax      time.Duration           // most that wait may be
 	peerDelay    time.Duration           // how long the peer may hold an ACK back
@@ -64,10 +63,11 @@ type adaptive struct {
 	spurious, spuriousSeen uint32    // packets sent again in vain; those known when this round began
 	quietRounds            uint8     // rounds since there was one
 	untested               uint8     // rounds since a packet was withheld
+	lastMeasured           Channel   // by which the packet went that was measured last
 	resentInRound          [2]int32  // in this round and the one before, but the spurious ones
 	roundEnd               seq.Num   // when this has arrived, a round trip is over
-	roundAt                mono.Time // when this one began
 	newest                 seq.Num   // latest number that has arrived
+	roundAt                mono.Time // when this one began
 }
 
 // arrival is a packet that has arrived.

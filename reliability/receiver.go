@@ -26,45 +26,45 @@ type Receiver struct {
 	// Allocated at the first gap, and larger when one is wider.
 	outOfOrder []uint64
 
-	next      seq.Num // next to arrive in order
-	limit     seq.Num // first number beyond the credits granted
-	told      seq.Num // the highest limit that the peer was told, which may have lapsed
-	window    uint32
-	held      uint32 // bits set in outOfOrder
-	charged   uint32 // credits that the peer has
-	booked    uint32 // places in Credits for them
-	earned    uint32 // credits that the peer has earned by use
-	used      uint32 // credits used since earned last grew
-	unacked   uint32 // packets accepted since the last ACK
-	ackAt     mono.Time
-	lastAt    mono.Time     // when the latest packet was accepted
-	unread    time.Duration // how long it may have waited before
-	last      seq.Num       // its number
-	copies    uint32        // packets that had come before, modulo 2^32
-	answers   uint32        // of these since answersAt for which an ACK was due at once
-	ackNews   bool          // the pending ACK reports a packet that is no duplicate
-	ackLater  bool          // the pending ACK is held back, for its packet is a lone answer
-	patient   bool          // the pending ACK is of a lone answer alone, for which the peer waits
-	departed  bool          // takes no part in the sharing of credits any more
-	lapsed    bool          // limit is not what is booked: see Credits
-	short     bool          // was granted less than it needs, and than its share
-	wants     bool          // less than it has earned
-	path      time.Duration // round trip to the peer, 0 if it is not known
-	listed    bool          // in the pool's list, between these two, for its limit was raised then
-	raisedAt  mono.Time
-	answersAt mono.Time
-	earlier   *Receiver
-	later     *Receiver
-	usedAt    mono.Time // since when usedLately counts
-	// usedLately are the credits used in this period: who uses few has earned fewer.
-	usedLately uint32
-	load       load
-	askedFor   seq.Num // the peer waits for the ACK of everything up to here
-	asked      bool
-	refused    refusedPackets
-	turns      turns
+	next     seq.Num // next to arrive in order
+	limit    seq.Num // first number beyond the credits granted
+	told     seq.Num // the highest limit that the peer was told, which may have lapsed
+	window   uint32
+	held     uint32 // bits set in outOfOrder
+	charged  uint32 // credits that the peer has
+	booked   uint32 // places in Credits for them
+	earned   uint32 // credits that the peer has earned by use
+	used     uint32 // credits used since earned last grew
+	unacked  uint32 // packets accepted since the last ACK
+	ackAt    mono.Time
+	lastAt   mono.Time     // when the latest packet was accepted
+	unread   time.Duration // how long it may have waited before
+	last     seq.Num       // its number
+	copies   uint32        // packets that had come before, modulo 2^32
+	answers  uint32        // of these since answersAt for which an ACK was due at once
+	ackNews  bool          // the pending ACK reports a packet that is no duplicate
+	ackLater bool          // the pending ACK is held back, for its packet is a lone answer
+	patient  bool          // the pending ACK is of a lone answer alone, for which the peer waits
+	departed bool          // takes no part in the sharing of credits any more
+	lapsed   bool          // limit is not what is booked: see Credits
+	short    bool          // was granted less than it needs, and than its share
+	wants    bool          // less than it has earned
+	asked    bool          // the peer waits for the ACK of everything up to askedFor
+	listed   bool          // in the pool's list, between earlier and later
 	// Selective: the peer takes selective acknowledgements, so a gap is reported at once.
 	Selective bool
+	askedFor  seq.Num
+	// usedLately are the credits used since usedAt: a peer that uses few has earned fewer.
+	usedLately uint32
+	usedAt     mono.Time
+	path       time.Duration // round trip to the peer, 0 if it is not known
+	raisedAt   mono.Time     // when the limit was raised, for which it is listed
+	answersAt  mono.Time
+	earlier    *Receiver
+	later      *Receiver
+	load       load
+	refused    refusedPackets
+	turns      turns
 }
 
 // Init sets the peer's first sequence number and the window in packets (a power of two).

@@ -34,14 +34,14 @@ type Sender struct {
 	oldest    seq.Num // oldest unacknowledged; next if there is none
 	next      seq.Num // next to send
 	limit     seq.Num // first number beyond the credits
-	raisedAt  mono.Time
-	rested    bool    // half of the credits are let go since, or none was raised yet
 	sendLimit seq.Num // first number that may not be sent now
 	window    uint32
 	number    uint32
 	sacked    int32 // packets of the window that have arrived before an older one
 	bytes     int   // of the packets in flight, as the caller tells
 	bytesMax  int   // no packet is sent while they are as many: see BoundBytes
+	raisedAt  mono.Time
+	rested    bool // half of the credits are let go since raisedAt, or none was raised yet
 	// blocked: something had to wait until the window was open; the policy forgets it.
 	blocked   bool
 	patient   bool    // what is in flight is a lone answer, whose ACK may be held back: see lone.go

@@ -21,11 +21,11 @@ type small struct {
 // load is what a Receiver knows of its peer's packets.
 type load struct {
 	bytes   int    // since the latest Grant
-	packets uint32 // these were
 	mean    int    // bytes of a packet, lately; 0: not known
+	granted int    // bytes, by the latest Grant
+	packets uint32 // that came since the latest Grant
 	small   bool   // so few that the peer is granted more packets, and a bound in bytes
 	bounded bool   // has such a bound, or had it when packets were granted that it still has
-	granted int    // bytes, by the latest Grant
 }
 
 // Small lets peers with small packets have more credits than there are places: perPlace packets and

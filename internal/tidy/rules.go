@@ -299,7 +299,7 @@ var (
 		"btl.Endpoint": 127, "btl.Module": 395, "btl/runner.Runner": 75, "mpi.engine": 72,
 		"pml.Layer": 78, "reliability.Sender": 65,
 	}
-	linesToday = map[string]int{"btl": 13150}
+	linesToday = map[string]int{"btl": 13160}
 )
 
 // structFieldsMax bounds the fields of a struct of btl.

@@ -171,8 +171,8 @@ var remoteMutations = []mutation{
 		name:  "goodbye-before-answers",
 		fault: "a goodbye does not wait for the answers to gets",
 		in:    "btl",
-		old:   "counts.confirm.first == nil && $ep.remote.Waiting() == 0",
-		new:   "$ep.counts.confirm.first == nil",
+		old:   "($a || $ep.counts.confirm.first == nil) && $ep.remote.Waiting() == 0",
+		new:   "$a || $ep.counts.confirm.first == nil",
 		test:  "./btl -run TestRemoteEnds",
 	},
 	{

@@ -162,8 +162,12 @@ func TestLongNotice(t *testing.T) {
 			return err
 		}
 		if w.Rank() == 0 {
-			if ended, err := w.LongNotice(ctx, 1, 1<<20); err != nil || !errors.Is(ended, btl.ErrUnwanted) {
-				return fmt.Errorf("ended: %v, %w; want %w", ended, err, btl.ErrUnwanted)
+			ended, err := w.LongNotice(ctx, 1, 1<<20)
+			if err != nil {
+				return err
+			}
+			if !errors.Is(ended, btl.ErrUnwanted) {
+				return fmt.Errorf("ended with %w, want %w", ended, btl.ErrUnwanted)
 			}
 		}
 		return mpi.Barrier(ctx, &w.Comm)

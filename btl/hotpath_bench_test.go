@@ -264,8 +264,10 @@ func BenchmarkSendSegment(b *testing.B) {
 			sent := n.data.sends
 			ended = 0
 			measure(b, segments, "segment", op)
-			if ended != b.N || n.data.sends-sent != b.N*segments {
-				b.Fatalf("%d fragments ended, %d packets", ended, n.data.sends-sent)
+			// A long run has a few packets more: questions about the path.
+			least, packets := b.N*segments, n.data.sends-sent
+			if ended != b.N || packets < least || packets > least+least/100 {
+				b.Fatalf("%d fragments ended, %d packets", ended, packets)
 			}
 			b.ReportMetric(float64(b.N*segments)/float64(n.data.posts), "segments/post")
 		})

@@ -100,6 +100,8 @@ func TestFailures(t *testing.T) {
 		{"serve --listen " + addr, "choose another address with --listen"},
 		{"serve --listen 127.0.0.1:0 --metrics " + addr, "choose another address with --metrics"},
 		{"info --provider zzz/y", "no provider matches"},
+		{"info --domain lo,eth0", `no provider matches --domain "lo,eth0"; see`},
+		{"info --provider udp --domain no", `no provider matches --provider "udp" --domain "no"; see`},
 		{"params ack_dely", `did you mean "ack_delay"?`},
 		{"params --set ack_dely=1us", `did you mean "ack_delay"?`},
 		{"params --set ack_delay=soon", "--set ack_delay=soon"},

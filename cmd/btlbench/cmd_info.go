@@ -62,15 +62,37 @@ func (c *infoCmd) Run(env *environment) error {
 			d.Providers = append(d.Providers, layers.NewInfoRecord(&infos[i]))
 		}
 	}
-	if c.Provider != "" && len(d.Providers)+len(d.Unavailable) == 0 {
-		return fmt.Errorf("no provider matches %q%s", c.Provider,
-			plan.Suggestion(c.Provider, layers.ProviderNames()))
+	if len(d.Providers)+len(d.Unavailable) == 0 {
+		if err := c.nothing(); err != nil {
+			return err
+		}
 	}
 	c.markDefault(d)
 	if c.Format == measure.FormatJSON {
 		return measure.WriteJSON(env.stdout, d)
 	}
 	return c.writeText(env.stdout, d)
+}
+
+// nothing returns an error that names the flags that leave no provider, nil without such flags.
+func (c *infoCmd) nothing() error {
+	names := layers.ProviderNames()
+	known := func(name string) bool { return strings.HasPrefix(name, c.Provider) }
+	if !slices.ContainsFunc(names, known) {
+		return fmt.Errorf("no provider matches %q%s", c.Provider, plan.Suggestion(c.Provider, names))
+	}
+	flags := ""
+	for _, f := range [][2]string{
+		{"provider", c.Provider}, {"domain", c.Domain}, {"node", c.Node},
+	} {
+		if f[1] != "" {
+			flags += fmt.Sprintf(" --%s %q", f[0], f[1])
+		}
+	}
+	if flags == "" {
+		return nil
+	}
+	return fmt.Errorf("no provider matches%s; see \"btlbench info\"", flags)
 }
 
 // markDefault finds out what --provider auto stands for, among all providers. If it is listed, it

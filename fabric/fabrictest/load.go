@@ -247,7 +247,7 @@ func (q *port) check(streams []*stream) int {
 // wants to see.
 func testConcurrentDomains(t *testing.T, f *Fixture) {
 	const pairs, rounds = 2, 300
-	var workers sync.WaitGroup
+	var plays []func() // none begins while the test can still fail or skip
 	for pair := range uint64(pairs) {
 		ports := [2]*port{newPort(t, f), newPort(t, f)}
 		if room := ports[0].burstRoom(); room < 2 {
@@ -257,8 +257,12 @@ func testConcurrentDomains(t *testing.T, f *Fixture) {
 			to := q.insert(ports[1-i])
 			q.stock(min(8, q.caps.RxDepth))
 			q.guest = true
-			workers.Go(func() { pingPong(q, to, pair, i == 0, rounds) })
+			plays = append(plays, func() { pingPong(q, to, pair, i == 0, rounds) })
 		}
+	}
+	var workers sync.WaitGroup
+	for _, play := range plays {
+		workers.Go(play)
 	}
 	workers.Wait()
 }

@@ -94,10 +94,19 @@ func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte, sent func()) e
 	return err
 }
 
-// sendAnswer sends an answer, or of one that is too large no more than that, and returns what it
-// was.
+// sendAnswer sends an answer. Instead of one that is too large for a message, or for the peer, it
+// sends statusSize. It returns what it has sent.
 func (n *Node) sendAnswer(peer *btl.Endpoint, h head, body []byte) (head, []byte, error) {
-	err := send(peer, n.cfg.Tag, h, body)
+	var done func(*btl.Fragment, error)
+	if len(body) > messageBytesLeast { // the peer may refuse it
+		refused := head{id: h.id, kind: h.kind, code: uint16(statusSize)}
+		done = func(_ *btl.Fragment, err error) {
+			if errors.Is(err, btl.ErrUnwanted) {
+				n.reply(peer, refused, nil)
+			}
+		}
+	}
+	err := sendSignalled(peer, n.cfg.Tag, h, body, done)
 	if errors.Is(err, btl.ErrTooLarge) {
 		h.code, body = uint16(statusSize), nil
 		err = send(peer, n.cfg.Tag, h, nil)

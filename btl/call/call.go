@@ -144,6 +144,9 @@ func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, er
 		s = new(sentRequest)
 		s.done = func(_ *btl.Fragment, err error) {
 			if q := n.asked[s.id]; q != nil && err != nil {
+				if errors.Is(err, btl.ErrUnwanted) {
+					err = fmt.Errorf("%w: %w", ErrRequestSize, err)
+				}
 				delete(n.asked, s.id)
 				q.waker.Wake(err)
 			}

@@ -150,6 +150,9 @@ func TestErrors(t *testing.T) {
 	if _, err := call.New(nil, call.Config{Concurrent: -1}); !errors.Is(err, call.ErrConfig) {
 		t.Errorf("a negative limit: %v", err)
 	}
+	if _, err := call.New(nil, call.Config{MessageBytes: 1000}); !errors.Is(err, call.ErrConfig) {
+		t.Errorf("messages that a stream cannot use: %v", err)
+	}
 }
 
 // A caller that gives up ends its handler's context; a deadline travels by itself.

@@ -60,6 +60,11 @@ type Config struct {
 	// it is the only one, without its body: ErrAnswerRoom. All peers together have eight times as
 	// much; beyond that a peer that has none may have one of 64 KiB.
 	AnswerBytes int64
+	// MessageBytes bounds one request or answer that a peer sends to this Node, in bytes, 1<<18 to
+	// 1<<31; 0 means the largest of RequestBytes, AnswerBytes and 64 MiB, up to 1<<31. A longer one is
+	// refused at its first packet and takes no memory here: a request's Call ends with ErrRequestSize,
+	// an answer's with ErrAnswerSize.
+	MessageBytes int64
 }
 
 // fill sets the defaults, and says what is out of its range.
@@ -76,17 +81,21 @@ func (c *Config) fill() error {
 	if c.AnswerBytes == 0 {
 		c.AnswerBytes = defaultBytes
 	}
+	if c.MessageBytes == 0 {
+		c.MessageBytes = min(max(c.RequestBytes, c.AnswerBytes, defaultBytes), messageBytesMost)
+	}
 	for _, f := range []struct {
-		name       string
-		value, max int64
+		name            string
+		value, min, max int64
 	}{
-		{"Concurrent", int64(c.Concurrent), concurrentMax},
-		{"Total", int64(c.Total), totalFactor * concurrentMax},
-		{"RequestBytes", c.RequestBytes, bytesMax},
-		{"AnswerBytes", c.AnswerBytes, bytesMax},
+		{"Concurrent", int64(c.Concurrent), 1, concurrentMax},
+		{"Total", int64(c.Total), 1, totalFactor * concurrentMax},
+		{"RequestBytes", c.RequestBytes, 1, bytesMax},
+		{"AnswerBytes", c.AnswerBytes, 1, bytesMax},
+		{"MessageBytes", c.MessageBytes, messageBytesLeast, messageBytesMost},
 	} {
-		if f.value < 1 || f.value > f.max {
-			return fmt.Errorf("%w: %s is %d, want 1 to %d", ErrConfig, f.name, f.value, f.max)
+		if f.value < f.min || f.value > f.max {
+			return fmt.Errorf("%w: %s is %d, want %d to %d", ErrConfig, f.name, f.value, f.min, f.max)
 		}
 	}
 	return nil
@@ -160,6 +169,8 @@ const (
 	totalFactor       = 8
 	defaultBytes      = 64 << 20
 	bytesMax          = 1 << 40
+	messageBytesLeast = 2 * streamChunk
+	messageBytesMost  = 1 << 31
 )
 
 type kind uint8
@@ -238,7 +249,7 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 	}
 	n.silent, n.hush = context.WithCancel(context.Background())
 	n.ended, n.end = context.WithCancel(context.Background())
-	return n, m.Handle(cfg.Tag, n.receive)
+	return n, m.HandleUpTo(cfg.Tag, uint32(headBytes+nameBytesMax+cfg.MessageBytes), n.receive)
 }
 
 // Start starts a Runner for the module with the Node as its only layer, and returns it. It is the

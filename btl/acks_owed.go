@@ -8,15 +8,15 @@ import (
 	"gobtl/reliability"
 )
 
-// acknowledgements are the ACKs that are owed, one an endpoint, the one that is due first in front.
-// Those of lone answers, which are held back for much longer, are on a list of their own.
+// acknowledgements holds the endpoints that owe an ACK, ordered by due time. ACKs of lone answers,
+// which wait much longer, have their own list.
 type acknowledgements struct {
 	list, later endpointList
 	lulls       uint32 // how often a pass has received nothing after one that had
 	lull        bool   // the latest one has received nothing
 }
 
-// noteLull counts the lulls by what a pass has received: see reliability.Receiver.Pace.
+// noteLull counts lulls: empty passes after one that received (reliability.Receiver.Pace).
 func (a *acknowledgements) noteLull(nothing bool) {
 	if nothing && !a.lull {
 		a.lulls++
@@ -24,15 +24,15 @@ func (a *acknowledgements) noteLull(nothing bool) {
 	a.lull = nothing
 }
 
-// ackDebt is an endpoint's part in it.
+// ackDebt is an endpoint's place on the lists of owed ACKs.
 type ackDebt struct {
 	ackOwed bool
 	ackHeld bool         // back: it stands in acknowledgements.later, else in list
 	ackLink endpointLink // there
 }
 
-// owe puts an endpoint on the list of those that owe an ACK: at the end, for all delays on it are
-// equal; at the front if the ACK is due at once.
+// owe puts an endpoint on a list of owed ACKs: at the end, as all delays on a list are equal, or at
+// the front if the ACK is due at once.
 func (a *acknowledgements) owe(ep *Endpoint, now Time) {
 	if ep.ackHeld && !ep.rcv.AckLater() {
 		a.settle(ep)
@@ -52,7 +52,7 @@ func (a *acknowledgements) owe(ep *Endpoint, now Time) {
 	ep.ackOwed = true
 }
 
-// settle takes an endpoint off its list, if it is on one: its ACK was sent, or will not be.
+// settle takes an endpoint off its list of owed ACKs, because the ACK was sent or was dropped.
 func (a *acknowledgements) settle(ep *Endpoint) {
 	switch {
 	case ep.ackHeld:
@@ -63,11 +63,11 @@ func (a *acknowledgements) settle(ep *Endpoint) {
 	ep.ackOwed, ep.ackHeld = false, false
 }
 
-// ripeLooks is how many endpoints ripen looks at: with more that owe an ACK there is enough to do.
+// ripeLooks bounds the endpoints that ripen examines: if more owe an ACK, there is enough to do.
 const ripeLooks = 8
 
-// ripen has ACKs leave in a pass that finds nothing, if they cover as much as a batch: the sender
-// may have no more in flight than that, and wait. One that owes less, for longer, holds nobody up.
+// ripen sends owed ACKs early, in an idle pass, if they cover at least a batch: the sender may have
+// only that in flight, and wait. A smaller ACK that is delayed blocks no sender.
 func (a *acknowledgements) ripen(now Time, rules *reliability.Rules) {
 	ep := a.list.first
 	for n := 0; ep != nil && n < ripeLooks; n++ {
@@ -80,8 +80,8 @@ func (a *acknowledgements) ripen(now Time, rules *reliability.Rules) {
 	}
 }
 
-// askAck has the peer asked for the ACK of everything up to packet n, for which a flush waits: else
-// it keeps that back for a while, in case that it sends something by which it can ride.
+// askAck requests an ACK of everything up to packet n from the peer, for a waiting flush. Unasked,
+// the peer delays that ACK in the hope of a packet to piggyback it on.
 func (m *Module) askAck(ep *Endpoint, n seq.Num) {
 	oldest, _ := ep.snd.Window()
 	if !ep.mayAskAck || ep.state != stateConnected || n.Before(oldest) {
@@ -92,7 +92,7 @@ func (m *Module) askAck(ep *Endpoint, n seq.Num) {
 	m.acks.owe(ep, m.now)
 }
 
-// askedForAck handles an Ack that asks for one.
+// askedForAck handles an Ack packet that requests an ACK in return.
 func (m *Module) askedForAck(in *arrival) {
 	ep := in.ep
 	ep.rcv.AskAckOf(m.now, in.Seq)

@@ -1,19 +1,19 @@
 package btl
 
-// ackRides says whether the ACK that is owed may go with another packet. A selective one that has a
-// gap to report goes alone, and so does one that asks.
+// ackRides says whether the owed ACK may be piggybacked on another packet. A selective ACK that
+// reports a gap needs its own packet, as does an ACK that requests one.
 func (ep *Endpoint) ackRides() bool {
 	return ep.ackOwed && !ep.asking && (!ep.selective || ep.rcv.Held() == 0)
 }
 
-// acknowledge sends the ACKs that are due and found nothing to ride on.
+// acknowledge sends, as packets of their own, the ACKs that are due and were not piggybacked.
 func (m *Module) acknowledge() {
 	m.acknowledgeUntil(&m.acks.list, m.now)
 	m.acknowledgeUntil(&m.acks.later, m.now)
 }
 
-// acknowledgeUntil sends the ACKs of a list that are due by then. An endpoint that has too many
-// control packets on their way is passed over.
+// acknowledgeUntil sends the ACKs of a list that are due by until. An endpoint with too many
+// control packets in flight is skipped.
 func (m *Module) acknowledgeUntil(l *endpointList, until Time) {
 	var next *Endpoint
 	for ep := l.first; ep != nil && ep.rcv.AckDue() <= until; ep = next {
@@ -27,8 +27,8 @@ func (m *Module) acknowledgeUntil(l *endpointList, until Time) {
 	}
 }
 
-// acknowledgeAll sends every ACK that is owed, for an owner who would be woken for them soon; not
-// those of lone answers.
+// acknowledgeAll sends every owed ACK but those of lone answers, so that no ACK timer soon wakes
+// the owner.
 func (m *Module) acknowledgeAll() {
 	if m.acks.list.first != nil && !m.inProgress && !m.closed {
 		m.acknowledgeUntil(&m.acks.list, Never)
@@ -36,12 +36,12 @@ func (m *Module) acknowledgeAll() {
 	}
 }
 
-// ackDeadline is when the next ACK is due for which there is room.
+// ackDeadline is the time when the next ACK is due that there is room to send.
 func (m *Module) ackDeadline() Time {
 	return m.acksDue(&m.acks.list).Min(m.acksDue(&m.acks.later))
 }
 
-// acksDue is ackDeadline of one of the lists.
+// acksDue is ackDeadline for one of the two lists.
 func (m *Module) acksDue(l *endpointList) Time {
 	for ep := l.first; ep != nil && m.port.FreeControl() > 0; ep = ep.ackLink.next {
 		c, to := ep.ackPath()

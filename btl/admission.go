@@ -9,8 +9,7 @@ import (
 	"gobtl/frag"
 )
 
-// Request is what a module knows of a peer that wants to connect. Its slices are valid only during
-// the call.
+// Request describes a peer that wants to connect. Its slices are valid only during the call.
 type Request struct {
 	Address     string // of the peer's command channel, as it is seen here: "192.0.2.1:4000"
 	Command     []byte // the same as the fabric writes it
@@ -19,42 +18,42 @@ type Request struct {
 	Incarnation uint64 // which life of the peer's module
 }
 
-// Is says whether the peer is the module of a name, in the life that the name was made in: somebody
-// who knows the name, but does not receive what is sent to its address, is not.
+// Is says whether the peer is the module of that name, of the same incarnation. An impostor who
+// knows the name, but cannot receive at its address, is not that module.
 func (r *Request) Is(name []byte) bool {
 	n, err := frag.ParseName(name)
 	return err == nil && r.Incarnation == n.Incarnation && bytes.Equal(r.Command, n.Command)
 }
 
-// Verdict is what an owner says to a Request.
+// Verdict is the owner's answer to a Request.
 type Verdict struct {
 	reason uint8
 	code   uint16
 }
 
-// Accept lets a peer in.
+// Accept is the Verdict that lets the peer connect.
 func Accept() Verdict { return Verdict{} }
 
 // Refuse tells a peer that it is not wanted: its Connect ends with a RefusedError that has the
 // code.
 func Refuse(code uint16) Verdict { return Verdict{frag.RejectOwner, code} }
 
-// Defer tells a peer that it is not wanted now. It goes on asking, at least twice a second, until
-// its handshake's time-out, and the owner is asked each time.
+// Defer refuses a peer for now. The peer asks again, at least twice a second, until its handshake
+// times out; each time the owner is asked.
 func Defer(code uint16) Verdict { return Verdict{frag.RejectLater, code} }
 
-// Admit has fn asked about each peer that wants to connect and that this side does not connect to
-// itself; nil lets everybody in, as does a module at first. A peer has shown by then that it
-// receives at both its addresses. What fn lets in may still end before it is connected. fn is
-// called from Progress; it may do what a handler may. Repetitions of a peer's first packets may
-// have it asked more than once, and one that calls itself something else is asked about again.
+// Admit sets fn to decide on each incoming connection, except from peers that this side connects to
+// itself. With nil, the initial setting, every peer is accepted. A peer has proven by then that it
+// receives at both its addresses. An accepted peer may still fail before it is connected. Progress
+// calls fn, which may do what a handler may. fn may see a peer twice if its first packets repeat,
+// and sees it again if its label changes.
 func (m *Module) Admit(fn func(Request) Verdict) { m.admission = fn }
 
 // onFirstHello finds or makes the endpoint for a Hello that does not carry its tag, but shows
-// that its sender receives at both its addresses. It is the half-open endpoint that an earlier
-// one of its kind made, or the endpoint that is itself connecting to the Hello's sender
-// (simultaneous opening), unless another end of the peer may use that one's tag already, or a new
-// one. If there is none, answer refuses the Hello, unless its Reason is 0: then nothing is said.
+// that its sender receives at both its addresses. The endpoint is a half-open one that an earlier
+// such Hello made, or one that is itself connecting to the sender (simultaneous open) if no other
+// end of the peer may use its tag, or a new one. Without an endpoint, answer is the Reject to send;
+// if its Reason is 0, no packet is sent.
 func (m *Module) onFirstHello(
 	h *frag.Header, hello *frag.Hello,
 ) (ep *Endpoint, answer frag.Reject) {
@@ -101,7 +100,7 @@ func (m *Module) onFirstHello(
 	return ep, answer
 }
 
-// askOwner says how a newcomer is to be refused: with a Reason of 0, not at all.
+// askOwner returns the Reject for a new peer; its Reason is 0 if the owner accepts the peer.
 func (m *Module) askOwner(hello *frag.Hello) (answer frag.Reject) {
 	if m.admission == nil {
 		return answer
@@ -113,9 +112,9 @@ func (m *Module) askOwner(hello *frag.Hello) (answer frag.Reject) {
 	return frag.Reject{Reason: v.reason, Code: v.code}
 }
 
-// welcomeAgain asks the owner about a half-open endpoint's peer that now calls itself something
-// else than what it was let in with. If it is refused, or the owner has ended the endpoint or the
-// module meanwhile, the Hello must change nothing.
+// welcomeAgain asks the owner again about the peer of a half-open endpoint whose label has changed
+// since it was accepted. If the owner refuses the peer, or ends the endpoint or the module
+// meanwhile, the Hello must change nothing.
 func (m *Module) welcomeAgain(ep *Endpoint, hello *frag.Hello) (answer frag.Reject, ok bool) {
 	if ep.id.Label == string(hello.Label) {
 		return answer, true
@@ -124,10 +123,10 @@ func (m *Module) welcomeAgain(ep *Endpoint, hello *frag.Hello) (answer frag.Reje
 	return answer, answer.Reason == 0 && ep.state == stateAccepting && !m.closed && !m.draining
 }
 
-// PeerLabel is what the peer's owner calls it (Config.Label), empty until it is known.
+// PeerLabel is the label that the peer claims (Config.Label), empty until it is known.
 func (ep *Endpoint) PeerLabel() string { return ep.id.Label }
 
-// RemoteName names the peer for people: its label, quoted, if it has one, and its address.
+// RemoteName is the peer's human-readable name: its label, quoted, if it has one, and its address.
 func (ep *Endpoint) RemoteName() string {
 	if ep.id.Label == "" {
 		return ep.PeerAddress()
@@ -139,10 +138,10 @@ func (ep *Endpoint) RemoteName() string {
 // (the peer has closed it), or ended.
 func (ep *Endpoint) StateName() string { return ep.state.String() }
 
-// roomFor says for what reason nobody else of a peer's life may connect from an address, 0 if there
-// is none. An endpoint that only lingers makes room for another one from where it was; those that
-// are silent and hold a place are asked for a sign of life. What another life is connected with
-// ends if this one is established, and so is in nobody's way before.
+// roomFor returns the reason why no further endpoint of a peer's incarnation may connect from an
+// address, 0 if it may. A lingering endpoint gives way to a new one from its address. Silent
+// endpoints that hold a place are probed. Those of another incarnation do not count: they end when
+// this one connects.
 func (m *Module) roomFor(addr string, life uint64) (reason uint8) {
 	others := 0
 	if m.peers.AddressFull(addr, 0) {

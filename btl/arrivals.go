@@ -2,7 +2,7 @@ package btl
 
 import "fmt"
 
-// Arrival is a message that an owner has pulled.
+// Arrival is a message that the module's owner has pulled.
 type Arrival struct {
 	Endpoint *Endpoint
 	Tag      Tag
@@ -20,15 +20,15 @@ type arrivals struct {
 // arrivalsOwnMax bounds the memory for copies that is kept, in pieces of up to ownBytesMax.
 const arrivalsOwnMax = 64
 
-// HandlePulled has the messages of a tag wait for PullArrivals, instead of calling a handler of it;
-// Handle ends that. Each is kept as by Keep: up to Config.KeptPackets packets and KeptBytesMax
-// bytes nothing is copied, more are copies. While Config.ArrivalsMax messages wait, or copies of
-// ArrivalsBytesMax bytes, Progress does nothing, and Deadline is Never, as if it were not called:
-// peers are not heard, and what they send waits where credits and their own bounds stop it. So who
-// waits for anything must pull. Error: ErrTag.
+// HandlePulled queues the messages of a tag for PullArrivals, instead of calling a handler; Handle
+// ends that. Messages are kept as by Keep: without a copy up to Config.KeptPackets packets and
+// KeptBytesMax bytes, then copied. While Config.ArrivalsMax messages, or ArrivalsBytesMax bytes of
+// copies, are queued, Progress does nothing and Deadline is Never. Packets of peers are then not
+// read; credits and the peers' own bounds stop them. So a caller that waits for any event must
+// pull. Error: ErrTag.
 func (m *Module) HandlePulled(tag Tag) error { return m.Handle(tag, m.arrive) }
 
-// arrive is the handler of a tag that is pulled.
+// arrive is the handler of each tag whose messages are pulled.
 func (m *Module) arrive(ep *Endpoint, tag Tag, data []byte) {
 	q := &m.keeping.arrivals
 	a := Arrival{Endpoint: ep, Tag: tag}
@@ -43,16 +43,16 @@ func (m *Module) arrive(ep *Endpoint, tag Tag, data []byte) {
 	m.boundArrivals()
 }
 
-// boundArrivals notes whether so much waits to be pulled that nothing more is taken in.
+// boundArrivals notes whether the queue of messages to be pulled is full, so that polling stops.
 func (m *Module) boundArrivals() {
 	q := &m.keeping.arrivals
 	q.full = q.waiting.len() >= m.cfg.ArrivalsMax || q.copied >= m.cfg.ArrivalsBytesMax
 }
 
-// PullArrivals releases what buf holds and fills it with the messages of HandlePulled, in the order
-// in which handlers would have been called. It returns how many there are; fewer than len(buf)
-// means that no more wait. So a loop calls Progress, and this with the same buf until none are
-// left. It may be called at any time by the module's owner, also by a handler and after Close.
+// PullArrivals releases the messages in buf and refills it with queued ones of HandlePulled tags,
+// in the order in which handlers would have been called. It returns their number; if that is below
+// len(buf) the queue is empty. So a loop calls Progress, then PullArrivals with the same buf until
+// it is empty. The module's owner may call it at any time, also from a handler and after Close.
 func (m *Module) PullArrivals(buf []Arrival) int {
 	q := &m.keeping.arrivals
 	for i := range buf {
@@ -78,7 +78,7 @@ func (m *Module) PullArrivals(buf []Arrival) int {
 	return n
 }
 
-// check looks at what waits to be pulled.
+// check verifies the queue of messages to be pulled.
 func (q *arrivals) check(m *Module) error {
 	copied := int64(0)
 	for _, a := range q.waiting.all() {

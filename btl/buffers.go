@@ -9,8 +9,8 @@ import (
 	"gobtl/reliability"
 )
 
-// buffers is what the module knows of its send buffers, which hold a segment each and are known by
-// its Token. (The port has the control buffers.) A send buffer is
+// buffers is the state of the module's send buffers, which hold a segment each, identified by its
+// Token. (The port has the control buffers.) A send buffer is
 //
 //	free         on the list
 //	taken        with the caller, in a fragment that waits, or the open pack of an endpoint
@@ -25,12 +25,12 @@ type buffers struct {
 	ctlOwner [port.ControlBuffers]*Endpoint // endpoints on counted links, whose packets must not fail
 }
 
-// sendSegment is what the module knows of a send buffer in flight, under the buffer's Token. It is
-// small, for a stream walks through those of all its packets in flight.
+// sendSegment is the state of a send buffer in flight, indexed by the buffer's Token. It is small
+// because a stream walks through the segments of all its packets in flight.
 type sendSegment struct {
 	frag *Fragment // nil if nobody waits for it; of a pack the first of those that do
 	ep   *Endpoint
-	// begins is the fragment of which a mixed pack has the beginning, and whose rest follows it.
+	// begins is the fragment whose beginning is in a mixed pack, and whose rest follows the pack.
 	begins *Fragment
 
 	bytes     uint32 // of the datagram, header included
@@ -46,7 +46,7 @@ type sendSegment struct {
 	stripTag uint8 // their tag
 }
 
-// channel is the one that it takes at first.
+// channel is the channel of the segment's first transmission.
 func (s *sendSegment) channel() reliability.Channel {
 	if s.data {
 		return reliability.Data
@@ -54,7 +54,7 @@ func (s *sendSegment) channel() reliability.Channel {
 	return reliability.Command
 }
 
-// describe says in a send what the packet of a segment is made of.
+// describe fills a fabric.Send with the location and length of a segment's packet.
 func (s *sendSegment) describe(t reliability.Token, to *fabric.Send) {
 	to.Buf, to.Len = segBuf(t), s.bytes-uint32(s.gatherLen)
 	if s.gatherLen == 0 {
@@ -96,8 +96,8 @@ func (b *buffers) take(ep *Endpoint, alone bool, t *reliability.Token) bool {
 	return true
 }
 
-// takeRun takes send buffers for chunks until run has limit of them. Of those that the endpoint may
-// have it leaves some to small fragments.
+// takeRun takes send buffers for chunks until run has limit of them. It leaves some of the
+// endpoint's share of buffers to small fragments.
 func (b *buffers) takeRun(ep *Endpoint, alone bool, limit int, run []reliability.Token,
 ) []reliability.Token {
 	const share = 16
@@ -120,7 +120,7 @@ func (b *buffers) give(ep *Endpoint, t reliability.Token) {
 	b.freeSegs = append(b.freeSegs, t)
 }
 
-// owner is the endpoint that lives by what is in a buffer, nil if there is none.
+// owner is the endpoint that fails if the packet in a buffer fails; nil if there is none.
 func (b *buffers) owner(buf fabric.Buf) *Endpoint {
 	if n := int(buf) - len(b.segs); n >= 0 {
 		return b.ctlOwner[n]
@@ -134,8 +134,8 @@ func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 }
 
 // takeBulk takes up to limit send buffers for chunks, and appends them to run. If nothing of the
-// fragment is in flight the first is taken even from a small fragment that waits, or it could wait
-// for ever for a caller that holds all of them.
+// fragment is in flight, the first buffer is taken even ahead of a waiting small fragment: else a
+// caller that holds all buffers could starve the large fragment.
 func (m *Module) takeBulk(f *Fragment, limit int, run []reliability.Token) []reliability.Token {
 	ep := f.ep
 	if limit > 0 && ep.idle(f) {
@@ -154,7 +154,7 @@ func (m *Module) giveSeg(ep *Endpoint, t reliability.Token) {
 	m.give(ep, t)
 }
 
-// takeControl takes a buffer for a packet that has no send buffer, if there is room for it: see
+// takeControl takes a control buffer for a packet without a send buffer, if there is room: see
 // port.Port.TakeControl.
 func (m *Module) takeControl(c *port.Channel, to fabric.Addr) (b fabric.Buf, ok bool) {
 	if b, ok = m.port.TakeControl(c, to); ok {
@@ -163,7 +163,7 @@ func (m *Module) takeControl(c *port.Channel, to fabric.Addr) (b fabric.Buf, ok 
 	return b, ok
 }
 
-// putSegment adds a send segment to a channel's batch: its buffer, and what is to be gathered from
+// putSegment adds a send segment to a channel's batch: its buffer, and the payload to gather from
 // registered memory.
 func (m *Module) putSegment(c *port.Channel, t reliability.Token, to fabric.Addr) {
 	s := c.Next(segBuf(t))
@@ -171,7 +171,7 @@ func (m *Module) putSegment(c *port.Channel, t reliability.Token, to fabric.Addr
 	m.segs[t].describe(t, s)
 }
 
-// release frees an acknowledged send buffer, or has it freed when the fabric is done with it too.
+// release frees an acknowledged send buffer, at once or when the fabric has completed its send.
 func (m *Module) release(t reliability.Token) {
 	ep := m.segs[t].ep
 	if b := segBuf(t); m.port.Busy(b) {
@@ -183,8 +183,8 @@ func (m *Module) release(t reliability.Token) {
 	m.giveSeg(ep, t)
 }
 
-// keepGathered keeps a segment that is over for its peer while the fabric may still read its
-// payload from the caller's memory: the fragment cannot end before.
+// keepGathered keeps an acknowledged segment while the fabric may still read its payload from the
+// caller's memory; until then the fragment cannot end.
 func (m *Module) keepGathered(t reliability.Token) bool {
 	b := segBuf(t)
 	if m.segs[t].gatherLen == 0 || !m.port.Busy(b) {
@@ -212,7 +212,7 @@ func (m *Module) checkFreeBuffers(c *checker) error {
 }
 
 // checkSegments looks at every send buffer where the free list, the queues and the windows have
-// left it: what is in none of them is with the caller, or acknowledged but still posted.
+// left it: a buffer in none of them is with the caller, or acknowledged but still posted.
 func (m *Module) checkSegments(c *checker) error {
 	for i := range m.segs {
 		s, state := &m.segs[i], m.port.State(fabric.Buf(i))
@@ -262,8 +262,8 @@ func (m *Module) checkSegments(c *checker) error {
 	return m.checkHeld(c)
 }
 
-// checkHeld compares the send buffers found of each endpoint with what it counts: the difference is
-// lent to the caller.
+// checkHeld compares the send buffers found for each endpoint with the endpoint's own count: the
+// difference is buffers lent to the caller.
 func (m *Module) checkHeld(c *checker) error {
 	lent := 0
 	for slot, ep := range m.peers.All() {
@@ -276,7 +276,7 @@ func (m *Module) checkHeld(c *checker) error {
 		}
 		lent += ep.buffers - c.held[slot]
 	}
-	// Those of ended endpoints make up the rest.
+	// Fragments of ended endpoints make up the rest.
 	if lent > c.lent || c.lent > m.frags.lent {
 		return fmt.Errorf("%d send buffers lent, %d of living endpoints, %d fragments lent", c.lent,
 			lent, m.frags.lent)

@@ -7,10 +7,10 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The end of a connection, told by one side to the other. In order it is a Bye that is queued like
-// a fragment, and counts when everything before it has arrived. At once it is a Bye with a code of
-// one of those ends: a packet that nobody keeps, or sends again, for its sender has forgotten the
-// connection. If it is lost the peer finds out by itself.
+// How one side tells the other that a connection ends. An orderly close queues a Bye like a
+// fragment; the Bye takes effect when everything before it has arrived. An abort sends a Bye with
+// an abort code once: it is never retransmitted, for its sender has dropped the connection's state.
+// If that Bye is lost, the peer's own timers detect the end.
 
 // CloseCodeMax is the largest code of CloseWith.
 const CloseCodeMax = frag.ByeOwnerMax
@@ -32,7 +32,7 @@ func (e *EndedError) Error() string {
 // Is makes it an ErrPeerClosed.
 func (e *EndedError) Is(target error) bool { return target == ErrPeerClosed }
 
-// whyEnded is what a caller is told of a Bye with a code.
+// whyEnded is the error that a caller gets for a Bye with a code.
 func whyEnded(code uint16) error {
 	switch {
 	case code == frag.ByeClosed:
@@ -43,8 +43,9 @@ func whyEnded(code uint16) error {
 	return &EndedError{Code: code}
 }
 
-// CloseWith is Close with a reason that the peer is told, 0 to CloseCodeMax: its event comes with
-// an EndedError. What the numbers mean the two owners know. Errors: ErrConfig if it is larger.
+// CloseWith is Close with a reason that the peer is told, 0 to CloseCodeMax: the peer's event
+// carries an EndedError. The meaning of the codes is up to the two owners. Errors: ErrConfig if the
+// code is larger.
 func (ep *Endpoint) CloseWith(now Time, code uint16) error {
 	if code > CloseCodeMax {
 		return fmt.Errorf("%w: close code %d, at most %d", ErrConfig, code, CloseCodeMax)
@@ -53,7 +54,7 @@ func (ep *Endpoint) CloseWith(now Time, code uint16) error {
 	return nil
 }
 
-// newBye is the goodbye of an endpoint: a fragment that is nobody's.
+// newBye makes the Bye of an endpoint: a fragment that no caller owns.
 func (ep *Endpoint) newBye(code uint16) *Fragment {
 	bye := &Fragment{ep: ep, tag: frag.TagBye}
 	bye.own = make([]byte, frag.ByeCodeBytes)
@@ -62,8 +63,7 @@ func (ep *Endpoint) newBye(code uint16) *Fragment {
 	return bye
 }
 
-// endTelling is end, of which the peer is told if it is connected: once, with a code that ends the
-// connection at once.
+// endTelling is end, plus a single Bye with an abort code to the peer if it is connected.
 func (m *Module) endTelling(ep *Endpoint, code uint16, ev Event, err error) {
 	if ep.err == nil && ep.mayBeConnectedThere() {
 		m.sendLastWord(ep, code)
@@ -71,17 +71,17 @@ func (m *Module) endTelling(ep *Endpoint, code uint16, ev Event, err error) {
 	m.end(ep, ev, err)
 }
 
-// mayBeConnectedThere says whether the peer's end may be connected, and has proven to receive:
-// while this side is connecting, too, if the peer has set out to connect as well, and was the first
-// to get there. (One that is half open drops what it is told, but over a reliable fabric it would
-// take that for the proof of a connection.)
+// mayBeConnectedThere says whether the peer's end may be connected, and has proven to receive. It
+// may be so while this side is still connecting, in a simultaneous open in which the peer was
+// faster. (A half-open peer drops a Bye, but over a reliable fabric it would take the Bye for proof
+// of a connection.)
 func (ep *Endpoint) mayBeConnectedThere() bool {
 	return ep.state == stateConnected ||
 		ep.state == stateConnecting && ep.hs.ReachesPeer() && !ep.counted
 }
 
-// onLastWord ends an endpoint whose peer has forgotten it. False means that the packet is another
-// one, or comes from nowhere near what the peer has sent.
+// onLastWord ends an endpoint whose peer has aborted the connection. False means that the packet is
+// no abort, or that its number is far from those that the peer has sent.
 func (m *Module) onLastWord(in *arrival) bool {
 	ep := in.ep
 	if in.Kind != frag.KindFrag || in.Tag != frag.TagBye || in.Flags&frag.FlagPut != 0 ||
@@ -101,7 +101,7 @@ func (m *Module) onLastWord(in *arrival) bool {
 	return true
 }
 
-// mayBeNext says whether a number can be the one that the peer would have used next.
+// mayBeNext says whether n can be the peer's next sequence number.
 func (ep *Endpoint) mayBeNext(n seq.Num) bool {
 	if ep.counted {
 		return n == 0

@@ -9,9 +9,9 @@ import (
 	"gobtl/reliability"
 )
 
-// Check looks at the module's whole state and returns the first invariant that does not hold. It is
-// for tests and simulators, which call it between passes, after each of them: it takes a time in
-// proportion to the send buffers and endpoints, and allocates nothing after the first call.
+// Check looks at the module's whole state and returns the first invariant that does not hold. Check
+// is for tests and simulators, which call it after each pass. Its time is proportional to the
+// number of send buffers and endpoints, and only its first call allocates.
 func (m *Module) Check() error {
 	if m.checker == nil {
 		m.checker = new(checker)
@@ -64,7 +64,7 @@ func (m *Module) check(c *checker) error {
 	return m.frags.registered.Check()
 }
 
-// checkParts has those parts look at themselves that need no more than what c has counted.
+// checkParts runs the checks of the parts that need only the counts in c.
 func (m *Module) checkParts(c *checker) error {
 	if err := m.frags.check(c, m.cfg.FragmentsMax); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (m *Module) checkParts(c *checker) error {
 	return m.acks.check(&m.peers, m.now)
 }
 
-// checkEndpoint looks at one endpoint by itself and adds it to the sums of all.
+// checkEndpoint verifies one endpoint and adds its counts to the totals.
 func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 	if err := m.checkState(c, ep); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 	return ep.checkFlushes()
 }
 
-// checkState compares what an endpoint says of itself with its state.
+// checkState compares the fields of an endpoint with its state.
 func (m *Module) checkState(c *checker, ep *Endpoint) error {
 	handshake := ep.state == stateConnecting || ep.state == stateAccepting
 	switch {
@@ -153,7 +153,7 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 	return nil
 }
 
-// checkFlow looks at one of an endpoint's flows.
+// checkFlow verifies one of an endpoint's two flows.
 func (m *Module) checkFlow(f *flow) error {
 	ep := f.ep
 	switch {
@@ -168,7 +168,7 @@ func (m *Module) checkFlow(f *flow) error {
 	return nil
 }
 
-// checkQueue looks at the fragments of a to-send list.
+// checkQueue verifies the fragments of a to-send list.
 func (m *Module) checkQueue(c *checker, fl *flow) error {
 	count := 0
 	ep, q := fl.ep, &fl.queue
@@ -209,7 +209,7 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 	return nil
 }
 
-// checkPack looks at the open pack of an endpoint. Its fragments are looked at with its segment.
+// checkPack verifies the open pack of an endpoint. Its fragments are verified with its segment.
 func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 	p := &ep.pack
 	if !p.open() {
@@ -239,7 +239,7 @@ func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 	return nil
 }
 
-// checkTables compares the sums over the endpoints with what the module says of them.
+// checkTables compares the totals over all endpoints with the module's counters.
 func (m *Module) checkTables(c *checker) error {
 	if c.timers != m.timers.Len() {
 		return fmt.Errorf("%d endpoints have a timer, %d run", c.timers, m.timers.Len())
@@ -263,7 +263,7 @@ func (m *Module) checkTables(c *checker) error {
 	return m.pool.Check()
 }
 
-// checkPort proves that the buffers and addresses of the port are where they are counted.
+// checkPort verifies the port's counts of buffers and addresses.
 func (m *Module) checkPort(c *checker) error {
 	if err := m.port.CheckAddresses(m.peers.Len()); err != nil || m.closed {
 		return err // of a closed module the fabric is gone, with what it held

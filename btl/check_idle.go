@@ -6,10 +6,10 @@ import (
 	"gobtl/btl/internal/port"
 )
 
-// CheckIdle returns what is not as it must be when nothing is under way: no send, no handshake, no
-// close, no packet on the network. Then every buffer, timer and descriptor is back, nothing waits
-// on a list, and the credits granted are those of the connected endpoints; without endpoints
-// nothing refers to one any more. It includes Check, and is for tests and simulators.
+// CheckIdle returns the first violated invariant of an idle module: one with no send, handshake or
+// close under way, and no packet on the network. Then every buffer, timer and descriptor is free,
+// all lists are empty, and only connected endpoints hold credits; nothing refers to an endpoint
+// that is gone. CheckIdle includes Check, and is for tests and simulators.
 func (m *Module) CheckIdle() error {
 	if err := m.Check(); err != nil {
 		return err
@@ -49,7 +49,7 @@ type idleValue struct {
 	got, want int
 }
 
-// idleValues are the module's counts and what they are at rest.
+// idleValues are the module's counts with the values that they have when it is idle.
 func (m *Module) idleValues() []idleValue {
 	pending := 0
 	if m.deferred.pending {

@@ -2,8 +2,8 @@ package btl
 
 import "fmt"
 
-// checker is the scratch memory of Check, made by its first call so that a module that is never
-// checked pays nothing for it.
+// checker is the scratch memory of Check. The first call allocates it, so that a module that is
+// never checked has none.
 type checker struct {
 	places   []place // where each send buffer was found
 	held     []int   // send buffers on the wire or queued, by slot of their endpoint
@@ -23,7 +23,7 @@ type checker struct {
 	lent     int     // send buffers with the caller, in lent fragments
 }
 
-// place is where a send buffer was found; it has to be found in exactly one.
+// place is where a send buffer was found; each buffer must be found in exactly one place.
 type place uint8
 
 const (
@@ -57,8 +57,8 @@ func (c *checker) reset(m *Module) {
 	c.places, c.held, c.seen = places, held, seen
 }
 
-// meet counts a fragment that has segments in flight when it is met first. A bye is nobody's send
-// and not of the pool.
+// meet counts a fragment with segments in flight, once. It skips Byes: they are no caller's sends
+// and not from the pool.
 func (c *checker) meet(f *Fragment) {
 	if f.checked == c.round {
 		return

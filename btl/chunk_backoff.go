@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// A reliable peer that has no memory for a fragment in chunks says so, and the fragment is sent
-// anew, as a whole. What holds that memory may be a third peer's fragment that does not get on: so
-// before it goes anew the endpoint's large fragments pause, twice as long each time, until one has
-// arrived. Small ones go on.
+// A reliable peer without memory for a chunked fragment says so, and the whole fragment is sent
+// anew. A third peer's stalled fragment may hold that memory. So before each new attempt the
+// endpoint's large fragments pause, with exponential back-off, until one has arrived. Small
+// fragments do not pause.
 const (
 	backoffMin = 100 * time.Microsecond
 	backoffMax = 100 * time.Millisecond
 )
 
-// resendWhole puts a fragment in chunks, for which the peer had no memory, back to the front of the
-// to-send list: but behind one of which chunks have been sent, for they must not mix.
+// resendWhole puts a chunked fragment, for which the peer had no memory, back at the front of the
+// to-send list, but behind a partly sent one: chunks of two fragments must not interleave.
 func (m *Module) resendWhole(ep *Endpoint, f *Fragment) {
 	if !f.large || f.put {
 		return // it needs none
@@ -55,13 +55,13 @@ func (m *Module) backOff(ep *Endpoint) {
 	}
 }
 
-// pauses says whether a large fragment that is the next to be sent has to wait: one that is under
-// way goes on.
+// pauses says whether the next large fragment has to wait for the end of a pause. A partly sent one
+// goes on.
 func (ep *Endpoint) pauses(f *Fragment) bool {
 	return ep.counted && ep.counts.pauseUntil != 0 && f.cursor == 0
 }
 
-// endPauses ends those whose time has come.
+// endPauses ends the pauses whose time is over.
 func (m *Module) endPauses() {
 	s := &m.sched
 	if s.pauseEnd == 0 || m.now < s.pauseEnd {
@@ -92,7 +92,7 @@ func (m *Module) endPauses() {
 	s.pausing = s.pausing[:n]
 }
 
-// checkPauses proves that the endpoints which pause are on the list, and that their end is seen.
+// checkPauses verifies that the pausing endpoints, and no others, are listed, with their deadline.
 func (m *Module) checkPauses(*checker) error {
 	s := &m.sched
 	listed := len(s.pausing)

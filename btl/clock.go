@@ -10,12 +10,12 @@ import (
 // to one module must be of one axis, and greater than 0: the axis begins at 0 or later.
 type Time = mono.Time
 
-// Never is the deadline of a module that waits for nothing but the network.
+// Never is the deadline of a module without a timer: only the network can wake it.
 const Never = mono.Never
 
-// clock is what time it is for a module: what its owner has said last, in Progress or in a call
-// between two passes. Peers are judged by another axis, on which the time does not go on while the
-// owner was stopped.
+// clock is a module's time: the instant that its owner passed last, to Progress or to a call
+// between two passes. Peer time-outs use a second axis, on which time stands still while the owner
+// is stopped.
 type clock struct {
 	now         Time          // the latest instant that the owner has given
 	nowUnpaused Time          // without the time that the owner was stopped: peers are judged by it
@@ -25,17 +25,17 @@ type clock struct {
 	sendEpoch   uint64        // counts the passes, and the times between them
 }
 
-// at notes in a call of the owner's that it is now. An instant before the latest one counts as that
-// one. What is called may be work for the next pass.
+// at sets the time in a call of the owner's, and has the next pass look at everything, for the call
+// may leave work for it. An instant before the latest one counts as the latest.
 func (m *Module) at(now Time) {
 	m.stir()
 	m.tick(now)
 }
 
-// stir has the next pass be a whole one.
+// stir makes the next pass a full one.
 func (m *Module) stir() { m.restUntil, m.resumeUntil = 0, 0 }
 
-// tick notes that it is now, and nothing else.
+// tick sets the time and has no other effect.
 func (m *Module) tick(now Time) {
 	if now > m.now {
 		m.advance(now)
@@ -53,17 +53,17 @@ func (m *Module) advance(now Time) {
 // mayPause says whether the latest pass is so long ago that the owner may have been stopped since.
 func (c *clock) mayPause(now Time) bool { return now.Sub(c.passAt) >= c.pauseMin }
 
-// advance has the time go on until now; asked is the Deadline that the module had until then. A
-// process that was stopped for a while has heard nothing in that time, and asked for nothing: what
-// is later than the Deadline, its peers must not be blamed for.
+// advance moves the time on to now; asked is the Deadline that the module had until then. A process
+// that was stopped has received and sent nothing, so time after that Deadline does not count
+// against its peers.
 func (c *clock) advance(now, asked Time) {
 	pause := max(0, now.Sub(max(c.now, asked)))
 	c.nowUnpaused = c.nowUnpaused.Add(now.Sub(c.now) - pause)
 	c.now = now
 }
 
-// beginPass notes that a pass begins. The pass before may have left it to this one to look at the
-// timers: then the time between that one and the one before it counts, too.
+// beginPass notes that a pass begins. If the previous pass left the timers to this one, the time
+// between that pass and the one before it counts, too.
 func (c *clock) beginPass(left bool) {
 	if c.now > c.passAt {
 		gap := c.now.Sub(c.passAt)
@@ -77,9 +77,9 @@ func (c *clock) beginPass(left bool) {
 
 func (c *clock) endPass() { c.sendEpoch++ }
 
-// Now is the latest instant that the module was given: in handlers and other callbacks that of the
-// pass. Outside of passes it may be long ago: there give the present one to what takes an instant.
+// Now is the latest instant that the module was given: in handlers and other callbacks, the instant
+// of the pass. Outside of passes it may be long past: there pass the present instant to methods.
 func (m *Module) Now() Time { return m.now }
 
-// Now is Module.Now of the endpoint's module, for handlers that know no more than the endpoint.
+// Now is Module.Now of the endpoint's module, for handlers that have only the endpoint.
 func (ep *Endpoint) Now() Time { return ep.m.now }

@@ -12,11 +12,11 @@ import (
 
 // Config tunes a module. The zero value is a good default; Validate checks a filled one.
 type Config struct {
-	// Profile names the recovery rules: "adaptive", the default; "usnic", which keeps the rules of
-	// Open MPI's BTL of that name; or "lossless", the default over what is reliable and ordered.
+	// Profile names the recovery rules: "adaptive", the default; "usnic", the rules of Open MPI's
+	// BTL of that name; or "lossless", the default over a reliable, ordered provider.
 	Profile string
-	// Reliability says who sees to it that nothing is lost: "auto", the provider if it is reliable and
-	// ordered and the peer says the same of its own, else the module; or "own", always the module.
+	// Reliability selects the layer that recovers losses. "auto": the provider if both sides' are
+	// reliable and ordered, else the module. "own": always the module.
 	Reliability string
 	// Rules overrides single numbers of the profile; zero fields keep the profile's.
 	Rules reliability.Rules
@@ -25,120 +25,120 @@ type Config struct {
 	// 65472 if that is larger.
 	MTUBytes int
 	// TinyBytes is the largest datagram of the command channel, 256 to MTUBytes. Fragments that fit
-	// it travel there, ahead of bulk data. 0 means 768 (or the MTU, if that is smaller).
+	// such a datagram use that channel, ahead of bulk data. 0 means 768, or a smaller MTU.
 	TinyBytes int
 
-	// PackBytes is the largest packet that small fragments share, up to 65507; it is never above the
-	// peer's MTU. Fragments share packets if two of them fit. 0 means 8 KiB, 1 turns sharing off.
+	// PackBytes is the largest packet that small fragments share, up to 65507 and the peer's MTU.
+	// Fragments share packets if two of them fit. 0 means 8 KiB, 1 turns sharing off.
 	PackBytes int
 	// MixBytes is the largest MTU, up to 65507, at which the end of a large fragment and the beginning
 	// of the next share a packet, if the next is queued, so that a stream of messages of a few packets
-	// fills them. 0 means 9000: on Ethernet, with jumbo frames too. 1 turns it off. What a peer sends
-	// so is always taken.
+	// each fills its packets. 0 means 9000: any Ethernet, jumbo frames included. 1 turns mixing
+	// off. Mixed packets from a peer are always accepted.
 	MixBytes int
 
 	// SendBuffers is the number of packets that can be in flight or lent to the caller, over all
 	// peers, 64 to 1<<20. 0 means one full window (Rules.WindowPackets), and 4096 at least. Each takes
-	// MTUBytes of memory, on most providers once it is used. One peer alone has seven eighths of them
-	// at most, of several each as many as are free.
+	// MTUBytes of memory, on most providers from its first use on. A lone peer may use seven
+	// eighths of them; one of several peers as many as are then free.
 	SendBuffers int
 	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. 0 means 1024.
 	RecvDepth int
 	// TxDepth is the number of sends that may wait for completion on each channel. 0: the provider's.
 	TxDepth int
 	// RecvBufferBytes asks for a kernel receive buffer of that size on each channel, where the
-	// provider has one. 0 asks for 4 MiB, negative leaves the system's default. What is granted bounds
-	// the credits given to peers, whatever was asked for.
+	// provider has one. 0 asks for 4 MiB, negative leaves the system's default. The size that the
+	// kernel grants bounds the credits given to peers.
 	RecvBufferBytes int
 	// RingBytes is the size of the ring to each peer's channel where the provider has rings: a power
-	// of two in its range, which the error of opening its Domain names. 0: the provider's.
+	// of two in the provider's range, which its errors state. 0: the provider's.
 	RingBytes int
 
 	// FragmentsMax is the number of fragment descriptors: sends queued or unacknowledged, 16 to 1<<20.
-	// 0 means 4096. One peer alone has seven eighths of them at most, of several each as many as are
-	// free.
+	// 0 means 4096. A lone peer may use seven eighths of them; one of several peers as many as are
+	// then free.
 	FragmentsMax int
 	// FragmentBytesMax bounds one fragment, sent or received, up to 4 GiB - 1. 0 means 1 GiB.
 	FragmentBytesMax uint32
-	// ReassemblyBytesMax bounds the memory of all fragments being received; chunks beyond it are
-	// dropped and come again later. 0 means 2 GiB, and at least FragmentBytesMax.
+	// ReassemblyBytesMax bounds the memory of all fragments being received; chunks beyond that are
+	// dropped and retransmitted later. 0 means 2 GiB, and at least FragmentBytesMax.
 	ReassemblyBytesMax int64
 	// ReassemblyKeepBytes bounds the idle reassembly memory that is kept for reuse. 0 means 64 MiB.
 	ReassemblyKeepBytes int64
-	// KeptPackets bounds the packets that handlers keep (Module.Keep) where they came, up to 1<<20.
-	// For each there is a spare packet buffer. 0 means 256, negative none.
+	// KeptPackets bounds the packets that handlers keep in their receive buffers (Module.Keep), up
+	// to 1<<20. Each needs a spare packet buffer. 0 means 256, negative none.
 	KeptPackets int
 	// KeptBytesMax bounds the memory of larger fragments that handlers keep, beside
 	// ReassemblyBytesMax. 0 means 256 MiB, negative none.
 	KeptBytesMax int64
-	// ArrivalsMax and ArrivalsBytesMax bound what waits for Module.PullArrivals: messages, and bytes
-	// of those that had to be copied. What is in hand when a bound is reached comes in beyond it, at
-	// most what a pass takes in. 0 means 65536 messages, and 256 MiB.
+	// ArrivalsMax and ArrivalsBytesMax bound the queue of Module.PullArrivals: the messages, and
+	// the bytes of copied ones. The queue may exceed a bound by the messages of one pass. 0 means
+	// 65536 messages, and 256 MiB.
 	ArrivalsMax      int
 	ArrivalsBytesMax int64
 
 	// PeersMax bounds the endpoints, 1 to 1<<20. 0 means 4096.
 	PeersMax int
-	// HalfOpenMax bounds the endpoints that peers have opened who receive at the addresses that they
-	// claim, and have not said yet that they have heard of it. One host may hold a quarter of
-	// them, one at least, where PeersPerHost bounds it. 0 means 256.
+	// HalfOpenMax bounds the half-open endpoints: the peer has proven its addresses, but has not
+	// confirmed yet that the handshake is complete. If PeersPerHost is in force, one host may hold
+	// a quarter of them, but at least one. 0 means 256.
 	HalfOpenMax int
-	// PeersPerAddress bounds the endpoints of one address that its module has opened, those that are
-	// on their way out among them, 1 to 1<<20. 0 means 16.
+	// PeersPerAddress bounds the endpoints of one address that its module has opened, closing ones
+	// included, 1 to 1<<20. 0 means 16.
 	PeersPerAddress int
 	// PeersPerHost bounds the endpoints of one host (or of those that share its address, behind a
-	// router), up to 1<<20, where the fabric tells hosts apart: so that one cannot take all places. It
-	// bounds what peers open, not what this side does. 0 means a quarter of PeersMax, and 256 at
+	// router), up to 1<<20, where the fabric tells hosts apart, so that one host cannot take all
+	// places. It does not bound what this side opens. 0 means a quarter of PeersMax, and 256 at
 	// least; negative sets no bound.
 	PeersPerHost int
-	// Advertise is the address that peers are told, in the notation of Module.Dial, where it is
-	// another one than this side is bound to: one that a router maps to it. Empty tells the bound
-	// one. Where the fabric knows the source of datagrams (udp), who answers uses that; the address
-	// is for those who begin.
+	// Advertise is the address that peers are told, in the notation of Module.Dial, if it is not
+	// the bound one: an address that a router maps to this host. Empty: the bound address. Where
+	// the fabric knows the source of datagrams (udp), answers go to that source; the advertised
+	// address is for peers that initiate.
 	Advertise string
-	// Label is what peers are told that this module is called, up to 32 bytes: see Request. Nobody
-	// proves it.
+	// Label is the name of this module that peers are told, up to 32 bytes: see Request. It is not
+	// authenticated.
 	Label string
 	// RegionsMax bounds the exposed regions, 1 to 1<<16. 0 means 1024.
 	RegionsMax int
-	// RegistrationsKept is how many registrations stay cached after their last user is gone. 0 keeps
-	// none, which is the safe choice: memory that was unmapped meanwhile must not stay registered.
+	// RegistrationsKept is the number of registrations that stay cached after their last use. 0
+	// caches none, the safe choice: registered memory must not be unmapped.
 	RegistrationsKept int
 
 	// HandshakeTimeout bounds Connect. 0 means 3 s.
 	HandshakeTimeout time.Duration
-	// PeerTimeout is how long a peer may owe the acknowledgement of the oldest packet, whatever else
-	// is heard of it, or the answer to a question, before it is dead. 0 means 5 s. A process that
-	// computes for longer than that without a call of Progress is taken for dead, unless it has said
-	// so (Away), or a Runner makes progress. Below four times the resend time-out it shortens that.
+	// PeerTimeout is the time after which a peer is dead if it has not acknowledged the oldest
+	// packet, whatever else it sends, or not answered a probe. 0 means 5 s. A process that computes
+	// for longer than that without a call of Progress is declared dead, unless it announced that
+	// (Away), or a Runner calls Progress. A PeerTimeout below four resend time-outs shortens those.
 	PeerTimeout time.Duration
-	// Away is for how long this module's process may be without a call of Progress because it
-	// computes, up to an hour: peers are told, and give it up that much later, if they grant it
-	// (AwayMax). 0 asks for nothing. Close waits no longer for it.
+	// Away is the longest time that this module's process computes without a call of Progress, up
+	// to an hour. Peers are told, and extend their PeerTimeout for it by as much as they grant
+	// (AwayMax). 0 asks for no extension. Close does not wait longer because of it.
 	Away time.Duration
-	// AwayMax is how much of what a peer asks for by its Away it gets, up to an hour. 0 means a
-	// minute, negative nothing.
+	// AwayMax bounds the time granted for a peer's Away, up to an hour. 0 means a minute, negative
+	// nothing.
 	AwayMax time.Duration
-	// KeepAlive is how long this side sends nothing by a channel, or hears nothing of the peer, before
-	// it asks the peer for a sign of life there. So a dead peer is noticed without traffic, and
-	// firewalls and NATs on the way keep both pairs of ports. 0 means 20 s, negative never asks; but
-	// while memory or places are wanted, silent peers are asked at once.
+	// KeepAlive is the silence on a channel, in either direction, after which this side probes the
+	// peer there. So a dead peer is detected without traffic, and firewalls and NATs on the path
+	// keep both port mappings. 0 means 20 s, negative never probes. When memory or endpoints run
+	// short, silent peers are probed at once.
 	KeepAlive time.Duration
 	// CloseTimeout bounds the drain of Endpoint.Close after the peer stops answering. 0 means 1 s.
 	CloseTimeout time.Duration
 
-	// QuantumBytes is what an endpoint may send of its small or its large fragments before the others'
-	// turns. 0 means 64768: 44 packets of an Ethernet's size, which UDP segmentation offload takes as
-	// one. It is a packet at least.
+	// QuantumBytes is the bytes that an endpoint may send of its small or its large fragments in a
+	// turn. 0 means 64768: 44 packets of an Ethernet's size, which fit one UDP segmentation offload
+	// send. The minimum in force is one packet.
 	QuantumBytes int
 	// PassPackets bounds the new packets posted in one pass of the progress loop, 1 to 1024. 0 means
 	// 88.
 	PassPackets int
 	// PollBatch bounds the completions taken from a channel in one pass, 1 to 1024. 0 means 128.
 	PollBatch int
-	// IdlePollEvery is the number of passes between polls of a channel on which nothing came
-	// lately, and not the latest message, 1 to 64; after 20 us it is polled in any case. 0 means 16.
-	// An empty poll of a socket is a system call, which other messages need not wait for.
+	// IdlePollEvery is the number of passes, 1 to 64, between polls of an idle channel, if the
+	// latest message came by the other one; after 20 us it is polled in any case. 0 means 16. An
+	// empty poll of a socket is a system call that delays messages on the other channel.
 	IdlePollEvery int
 
 	// Random returns random numbers for incarnation, tags and first sequence numbers. nil uses
@@ -160,7 +160,7 @@ func profileFor(info fabric.Info) string {
 	return "adaptive"
 }
 
-// WithDefaults returns c with its zero fields filled in for a provider's Info.
+// WithDefaults returns c with defaults for its zero fields that suit a provider's Info.
 func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	setString(&c.Profile, profileFor(info))
 	setString(&c.Reliability, reliabilityAuto)
@@ -226,9 +226,9 @@ func setString(p *string, v string) {
 	}
 }
 
-// providersMTU is how large datagrams are over a provider that carries so many bytes. Where that is
-// more than a packet can say they are whole cache lines, so that chunks keep to the lines of what
-// they are copied from and to.
+// providersMTU is the datagram size for a provider that carries that many bytes. If a packet header
+// cannot express that size, the result is a multiple of the cache line, to keep chunks aligned with
+// lines of the memory that they are copied from and to.
 func providersMTU(bytes int) int {
 	if bytes > mtuBytesMax {
 		return mtuBytesMax &^ 63
@@ -297,7 +297,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// DomainConfig returns what to open the fabric's Domain with for a module of this configuration.
+// DomainConfig returns the configuration of the fabric's Domain for a module of this Config.
 func (c Config) DomainConfig(info fabric.Info) (fabric.DomainConfig, error) {
 	c, err := c.WithDefaults(info)
 	if err != nil {

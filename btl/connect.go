@@ -13,16 +13,15 @@ import (
 )
 
 const (
-	// helloCredit is what a Hello promises: the real credits follow with the first ACK, because those
-	// of peers that have not proven their address would be lost to the others.
+	// helloCredit is the credit in a Hello. The real credits follow with the first ACK: credits
+	// held by peers that have not proven their addresses would be lost to the others.
 	helloCredit = 1
 )
 
 // Connect returns the endpoint for a module's name, and begins the handshake if there is none yet.
-// What is sent before it is done waits in the queue. Its outcome is told to OnEndpoint:
-// ErrUnreachable, ErrVersion, ErrStale or ErrRefused if it fails. Connecting to this module's own
-// name works. now is the present instant. Errors: ErrBadName, ErrRefused when PeersMax are there,
-// ErrClosed.
+// Messages sent before it is complete are queued. OnEndpoint gets its outcome: ErrUnreachable,
+// ErrVersion, ErrStale or ErrRefused if it fails. Connecting to this module's own name works. now
+// is the present instant. Errors: ErrBadName, ErrRefused at PeersMax endpoints, ErrClosed.
 func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 	m.at(now)
 	if m.closed || m.draining {
@@ -60,7 +59,7 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 	return ep, nil
 }
 
-// begin starts this side's handshake with an incarnation, whose data endpoint has a name.
+// begin starts this side's handshake with an incarnation of the peer; data names its data channel.
 func (m *Module) begin(ep *Endpoint, incarnation uint64, data []byte) {
 	ep.state = stateConnecting
 	ep.id.Peer = meet.PeerTag{Incarnation: incarnation}
@@ -68,9 +67,9 @@ func (m *Module) begin(ep *Endpoint, incarnation uint64, data []byte) {
 	m.sayHello(ep)
 }
 
-// adopt makes a half-open endpoint the caller's: the peer is connecting too, and may know this
-// endpoint's tag already, so that another endpoint in its place would be a second connection. Of
-// what the peer's Hello said nothing is kept, for none of it is proven.
+// adopt makes a half-open endpoint the one that Connect returns: the peer is connecting too, and
+// may know this endpoint's tag already, so that a new endpoint would be a second connection.
+// Nothing from the peer's Hello is kept, for it is not proven.
 func (m *Module) adopt(
 	ep *Endpoint, data []byte, tinyBytes, mtuBytes int, incarnation uint64,
 ) error {
@@ -121,7 +120,8 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 }
 
 // onHello answers a Hello with one packet, no longer than it, on the same channel: a HelloAck, or
-// what is said to who has proven nothing. source is where it came from, if the fabric knows it.
+// a Retry or Reject for an unproven peer. source is the address that the Hello came from, if the
+// fabric knows it.
 func (m *Module) onHello(c *port.Channel, in *arrival, hello *frag.Hello, source []byte) bool {
 	if c.Which() != viaOf(hello.Probe) {
 		return false // names another channel than the one it came through
@@ -167,8 +167,8 @@ func (m *Module) onHello(c *port.Channel, in *arrival, hello *frag.Hello, source
 	return true
 }
 
-// onRetry takes the cookie of a peer that wants to see it, and, when it is there for both channels,
-// says Hello again.
+// onRetry stores the cookie that the peer demands, and repeats the Hello once it has the cookies of
+// both channels.
 func (m *Module) onRetry(c *port.Channel, h *frag.Header, r *frag.Retry) bool {
 	ep := m.peers.Lookup(h.Conn)
 	if ep == nil || ep.state != stateConnecting || c.Which() != viaOf(r.Probe) {
@@ -181,9 +181,8 @@ func (m *Module) onRetry(c *port.Channel, h *frag.Header, r *frag.Retry) bool {
 	return ok
 }
 
-// bind notes what the peer of an endpoint that is not connected says of itself, with what only it
-// should know, the cookies or a nonce. What was noted before may have been said by another module,
-// in its name.
+// bind records the peer's parameters from a Hello that shows a secret of the peer (cookies or a
+// nonce), for an endpoint that is not connected. Earlier parameters may come from an impostor.
 func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	m.peers.SetPeer(ep, meet.PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag})
 	ep.hs.Bind()
@@ -198,7 +197,7 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	m.agree(ep, hello)
 }
 
-// onHelloAck books a channel that works both ways: the Hello's nonce has come back by it.
+// onHelloAck notes that a channel works both ways: it has returned the Hello's nonce.
 func (m *Module) onHelloAck(c *port.Channel, h *frag.Header, hello *frag.Hello) bool {
 	ep := m.peers.Lookup(h.Conn)
 	if ep == nil || !ep.id.IsLife(hello.Incarnation) || c.Which() != viaOf(hello.Probe) {
@@ -234,8 +233,8 @@ func (m *Module) onHelloAck(c *port.Channel, h *frag.Header, hello *frag.Hello) 
 	return true
 }
 
-// establish makes an endpoint connected once both channels are known to work: who was called waits
-// until the peer knows that too, for it may not get that far.
+// establish makes an endpoint connected once both channels are known to work: the passive side
+// waits until the peer knows that too, for the peer's handshake may still fail.
 func (m *Module) establish(ep *Endpoint) {
 	hs := ep.hs
 	if !hs.Works() {
@@ -268,7 +267,7 @@ func (m *Module) establish(ep *Endpoint) {
 	}
 }
 
-// beginConnected is what an endpoint does when it is connected, whether or not the peer knows it.
+// beginConnected starts the work of a connected endpoint, whether or not the peer knows it is.
 func (m *Module) beginConnected(ep *Endpoint) {
 	ep.state = stateConnected
 	ep.life.BeginChannels(m.nowUnpaused, ep.numbers.latest())
@@ -292,9 +291,9 @@ func (m *Module) beginConnected(ep *Endpoint) {
 	m.dirty = true
 }
 
-// sortQueues puts what was queued before the peer could say how much it takes where it belongs: a
-// fragment that is larger than a packet of the peer's among the others in chunks, and one that the
-// peer does not take, for its size or its kind, nowhere.
+// sortQueues re-sorts fragments that were queued before the peer's limits were known. Fragments
+// larger than a packet of the peer's move to the chunked ones. Fragments that the peer does not
+// accept, for their size or kind, fail.
 func (m *Module) sortQueues(ep *Endpoint) {
 	m.moveLarge(ep)
 	m.failTooLarge(ep, &ep.small.queue)
@@ -302,7 +301,7 @@ func (m *Module) sortQueues(ep *Endpoint) {
 	ep.checkFlushed()
 }
 
-// moveLarge has the small fragments that wait and fit no packet leave as large ones.
+// moveLarge moves queued small fragments that no longer fit a packet to the large ones.
 func (m *Module) moveLarge(ep *Endpoint) {
 	moved := false
 	for f := ep.small.queue.first; f != nil; {
@@ -321,8 +320,9 @@ func (m *Module) moveLarge(ep *Endpoint) {
 	}
 }
 
-// moveToLarge moves one of them to the front, for the last large one may be a bye, but behind one
-// that is under way, for its chunks stay together, and those before whose fence it was sent.
+// moveToLarge moves a fragment to the front of the large queue, for the last one may be a Bye. A
+// partly sent fragment stays ahead, as chunks must not interleave, and so do those of earlier
+// fences.
 func (m *Module) moveToLarge(ep *Endpoint, f *Fragment) {
 	if f.hasSeg {
 		m.unfill(f)
@@ -338,7 +338,7 @@ func (m *Module) moveToLarge(ep *Endpoint, f *Fragment) {
 	ep.large.queue.insert(f, behind)
 }
 
-// failTooLarge ends the fragments of a queue that the peer does not take.
+// failTooLarge fails the fragments of a queue that the peer does not accept.
 func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 	for f := q.first; f != nil; {
 		next := f.next
@@ -356,7 +356,7 @@ func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 	}
 }
 
-// cannotTake says why the peer, which has said how much it takes, does not take a fragment.
+// cannotTake returns why a fragment is beyond the peer's announced limits, nil if it is not.
 func (ep *Endpoint) cannotTake(f *Fragment) error {
 	switch {
 	case f.op != nil && !ep.operates:
@@ -368,15 +368,15 @@ func (ep *Endpoint) cannotTake(f *Fragment) error {
 }
 
 // confirmByPacket decides about a packet with the tag of an endpoint that is not connected, or does
-// not know that the peer is: the peer sends nothing but Hellos until it knows that both channels
-// work. It returns the endpoint that the packet is for, nil to drop it: what the peer knows says
-// nothing of the addresses to which this side sends.
+// not know that the peer is: the peer sends only Hellos until it knows that both channels work. It
+// returns the packet's endpoint, nil to drop the packet: the peer's knowledge proves nothing of the
+// addresses to which this side sends.
 //
-// A half-open endpoint drops it, unless the connection is reliable: there nobody else can send. The
-// Hello that the endpoint was made of may have been another's. Confirmed by a packet, the endpoint
-// would keep that one's numbers, and neither side would ever take what the other sends. The Hello
-// by which the peer says what it knows, and how it counts, leaves before the packet, and again. The
-// peer does not say it any more if it was made to believe that all is confirmed: so it is asked.
+// A half-open endpoint drops the packet, unless the connection is reliable: there no impostor can
+// send. The Hello that made the endpoint may be forged. If a packet confirmed the endpoint, it
+// would keep the forged sequence numbers, and each side would drop the other's packets. The peer's
+// genuine Hello leaves before the packet, and is repeated. A peer that was tricked into believing
+// in a confirmation stops repeating its Hello: so this side probes the peer.
 func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 	switch {
 	case ep.state == stateLingering:
@@ -402,9 +402,9 @@ func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 	return ep
 }
 
-// onReject ends a handshake that the peer refuses, or a connection whose peer's address has another
-// life by now (askLife). The nonce in it is random, so it answers a Hello of this side, and not one
-// of somebody else in its name. source is where it came from, if that is known.
+// onReject ends a handshake that the peer refuses, or a connection to an address where another
+// incarnation answers (askLife). The Reject's random nonce proves that it answers a Hello of this
+// side, not a forged one. source is the address that the Reject came from, if known.
 func (m *Module) onReject(h *frag.Header, r frag.Reject, source []byte) bool {
 	ep := m.peers.Lookup(h.Conn)
 	if ep != nil && ep.state == stateConnected && ep.saysOtherLife(r, source) {
@@ -423,7 +423,7 @@ func (m *Module) onReject(h *frag.Header, r frag.Reject, source []byte) bool {
 	return true
 }
 
-// whyRejected is what a caller is told of a Reject.
+// whyRejected is the error that a caller gets for a Reject.
 func whyRejected(r frag.Reject) error {
 	switch r.Reason {
 	case frag.RejectVersion:
@@ -443,7 +443,7 @@ func whyRejected(r frag.Reject) error {
 	return fmt.Errorf("%w at the peer: its tables are full", ErrRefused)
 }
 
-// sendProbes sends the Hellos of a round.
+// sendProbes sends a round of Hellos: one by each channel that lacks an answer.
 func (m *Module) sendProbes(ep *Endpoint) {
 	for p := range frag.Probe(frag.ProbeCount) {
 		if ep.hs.Asks(p) {
@@ -455,8 +455,8 @@ func (m *Module) sendProbes(ep *Endpoint) {
 // leaveAddr has the port remove an address of a peer when its last sends have completed.
 func (m *Module) leaveAddr(a fabric.Addr) { m.port.Leave(a, m.now.Add(port.CancelAfter)) }
 
-// giveUpAddr ends what waits in the fabric for an address that is about to be inserted again. The
-// Hello that comes tells the peer what it may miss by that.
+// giveUpAddr cancels the sends queued in the fabric for an address that is about to be inserted
+// again. The Hello that follows tells the peer which packets it may miss.
 func (m *Module) giveUpAddr(name []byte) {
 	m.port.GiveUp(m.now, name)
 	m.settleSends()

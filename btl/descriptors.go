@@ -8,8 +8,7 @@ import (
 	"gobtl/frag"
 )
 
-// descriptors are the fragments of a module: it makes them as they are needed, and lends them to
-// its caller.
+// descriptors is the pool of a module's fragments, allocated on demand and lent to callers.
 //
 //	free --lend--> with the caller --Send--> queued, sent, ended --giveBack--> free
 type descriptors struct {
@@ -29,16 +28,16 @@ type descriptors struct {
 }
 
 const (
-	// ownBytesMax bounds the memory that an idle descriptor keeps for the next large Alloc, of which
-	// there are many descriptors.
+	// ownBytesMax bounds the memory that each idle descriptor keeps for the next large Alloc; there
+	// are many descriptors.
 	ownBytesMax = 256 << 10
-	// largeBytesMax bounds the larger memory that all of them together keep. To make it anew for each
-	// message costs more than to copy into it: it is cleared, page by page, and soon collected.
+	// largeBytesMax bounds the idle memory for larger Allocs, in all. To allocate it for each
+	// message costs more than the copy: the runtime clears it, page by page, and soon collects it.
 	largeBytesMax = 4 << 20
 )
 
-// takeLarge returns memory for a large Alloc. Of what is idle the latest that is large enough is
-// taken.
+// takeLarge returns memory for a large Alloc. It prefers the most recently used idle buffer that is
+// large enough.
 func (d *descriptors) takeLarge(sizeBytes int) []byte {
 	if sizeBytes > ownBytesMax {
 		for i := len(d.large) - 1; i >= 0; i-- {
@@ -52,7 +51,7 @@ func (d *descriptors) takeLarge(sizeBytes int) []byte {
 	return make([]byte, sizeBytes)
 }
 
-// keepLarge keeps memory for the next large Alloc; what has lain idle for longest goes for it.
+// keepLarge keeps memory for the next large Alloc, and evicts the longest idle buffers for it.
 func (d *descriptors) keepLarge(mem []byte) {
 	if cap(mem) > largeBytesMax {
 		return
@@ -64,8 +63,8 @@ func (d *descriptors) keepLarge(mem []byte) {
 	d.large = append(slices.Delete(d.large, 0, drop), mem)
 }
 
-// lend takes a free descriptor for an endpoint, or makes one if there are fewer than most. They are
-// shared as send buffers are (mayHave).
+// lend takes a free descriptor for an endpoint, or allocates one if fewer than most exist.
+// Endpoints share descriptors as they share send buffers (mayHave).
 func (d *descriptors) lend(ep *Endpoint, most int, alone bool) (*Fragment, bool) {
 	left := most - d.count + len(d.free)
 	if !mayHave(ep.descriptors, left, most, alone) {
@@ -85,7 +84,7 @@ func (d *descriptors) lend(ep *Endpoint, most int, alone bool) (*Fragment, bool)
 	return f, true
 }
 
-// giveBack makes a descriptor free, which has no buffer any more. It keeps some memory of its own.
+// giveBack frees a descriptor that no longer has a send buffer. The descriptor keeps some memory.
 func (d *descriptors) giveBack(f *Fragment) {
 	if f.state == fragLent {
 		d.lent--
@@ -103,7 +102,7 @@ func (d *descriptors) giveBack(f *Fragment) {
 	d.free = append(d.free, f)
 }
 
-// lendAnswer lends a fragment for an answer to what the peer has asked for.
+// lendAnswer lends a fragment for the answer to a peer's request.
 func (d *descriptors) lendAnswer(ep *Endpoint) *Fragment {
 	var f *Fragment
 	if n := len(d.answers); n > 0 {
@@ -116,7 +115,7 @@ func (d *descriptors) lendAnswer(ep *Endpoint) *Fragment {
 	return f
 }
 
-// giveBackAnswer takes it back.
+// giveBackAnswer takes a fragment of lendAnswer back.
 func (d *descriptors) giveBackAnswer(f *Fragment) {
 	own := f.own
 	if cap(own) > ownBytesMax {
@@ -126,7 +125,7 @@ func (d *descriptors) giveBackAnswer(f *Fragment) {
 	d.answers = append(d.answers, f)
 }
 
-// noteOwnRegion notes that memory of a fragment is registered for that fragment alone.
+// noteOwnRegion counts a fragment whose memory is registered for that fragment alone.
 func (d *descriptors) noteOwnRegion(f *Fragment) {
 	if !f.ownRegion {
 		f.ownRegion = true
@@ -134,7 +133,7 @@ func (d *descriptors) noteOwnRegion(f *Fragment) {
 	}
 }
 
-// endOwnRegion notes that it is not any more.
+// endOwnRegion notes that a fragment's own registration has ended.
 func (d *descriptors) endOwnRegion(f *Fragment) {
 	f.ownRegion = false
 	d.ownRegions--
@@ -152,7 +151,7 @@ func (m *Module) freeFrag(f *Fragment) {
 	m.frags.giveBack(f)
 }
 
-// isBye says whether f is the transport's own, which ends a connection.
+// isBye says whether f is the transport's own fragment that ends a connection.
 func (f *Fragment) isBye() bool { return f.tag == frag.TagBye && !f.put }
 
 // internal says whether f is the transport's own: a goodbye or an answer.

@@ -9,14 +9,13 @@ import (
 	"gobtl/frag"
 )
 
-// Dial is Connect for a module of which only the address is known: that of its command channel,
-// and, after a comma, the port of its data channel if it is not the next one ("192.0.2.1:4000",
-// "192.0.2.1:4000,4711"). Whatever life of the module is there will do. An endpoint of that address
-// that has not ended is returned as it is: if the peer was restarted since, and has not connected
-// itself, that is noticed when what is sent to it was not answered several times, mostly within a
-// quarter of Config.PeerTimeout; Abort it to begin anew before. Errors:
-// ErrBadName also for a fabric whose addresses cannot be written, ErrRefused when PeersMax are
-// there, ErrClosed.
+// Dial is Connect by address instead of name: that of the peer's command channel and, after a
+// comma, its data port if that is not the next one ("192.0.2.1:4000", "192.0.2.1:4000,4711"). Any
+// incarnation of the peer is accepted. If an endpoint of that address exists, Dial returns it.
+// Should the peer have restarted without connecting itself, that is noticed after several
+// unanswered packets, mostly within a quarter of Config.PeerTimeout; Abort the endpoint to
+// reconnect earlier. Errors: ErrBadName, also for a fabric without textual addresses, ErrRefused at
+// PeersMax endpoints, ErrClosed.
 func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 	m.at(now)
 	if m.closed || m.draining {
@@ -46,7 +45,7 @@ func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 	return ep, nil
 }
 
-// parseAddress reads where a module is.
+// parseAddress parses the textual address of a module.
 func (m *Module) parseAddress(address string) (cmd, data []byte, err error) {
 	a, ok := m.port.Dom.(fabric.Addresser)
 	if !ok {
@@ -64,7 +63,7 @@ func (m *Module) parseAddress(address string) (cmd, data []byte, err error) {
 	return cmd, data, err
 }
 
-// formatName is an endpoint's name for people.
+// formatName is an endpoint's name in human-readable form.
 func (m *Module) formatName(name []byte) string {
 	if a, ok := m.port.Dom.(fabric.Addresser); ok {
 		return a.FormatName(name)
@@ -72,9 +71,8 @@ func (m *Module) formatName(name []byte) string {
 	return hex.EncodeToString(name)
 }
 
-// Address is where this module is for Dial, as far as it knows: with the address that it tells to
-// others (Config.Advertise), else the one that it is bound to. Empty where the fabric's addresses
-// cannot be written.
+// Address is this module's address in the notation of Dial, as far as it knows: Config.Advertise,
+// else the address that it is bound to. It is empty for a fabric without textual addresses.
 func (m *Module) Address() string {
 	a, ok := m.port.Dom.(fabric.Addresser)
 	if !ok {
@@ -89,8 +87,8 @@ func (m *Module) Address() string {
 	return first
 }
 
-// IsModule says whether a module's name (Module.Name) is that of this peer, which has answered from
-// there.
+// IsModule says whether a module's name (Module.Name) is that of this peer, and the peer has
+// answered from the address in that name.
 func (ep *Endpoint) IsModule(name []byte) bool {
 	n, err := frag.ParseName(name)
 	return err == nil && string(n.Command) == ep.id.Addr && ep.id.IsLife(n.Incarnation)
@@ -103,6 +101,6 @@ func (ep *Endpoint) AtHost(name []byte) bool {
 	return !c.TellsHosts() || c.SameHost(string(name), ep.id.Addr)
 }
 
-// PeerAddress is the peer's command channel for people: "192.0.2.1:4000", or hexadecimal where the
-// fabric's addresses cannot be written.
+// PeerAddress is the address of the peer's command channel in human-readable form:
+// "192.0.2.1:4000", or hexadecimal for a fabric without textual addresses.
 func (ep *Endpoint) PeerAddress() string { return ep.m.formatName([]byte(ep.id.Addr)) }

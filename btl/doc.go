@@ -6,10 +6,11 @@
 // # One owner
 //
 // A Module belongs to one goroutine: the one that calls Progress. All methods of Module, Endpoint,
-// Fragment and Region must be called from it, also from inside callbacks, except for those that say
-// otherwise (Stats, Wake). Nothing happens between two calls of Progress: no goroutine, no lock, no
-// clock. Package runner wraps a module for ordinary programs: any goroutine, context, blocking
-// calls. A driver of that kind uses Hooks beside the rest.
+// Fragment and Region must be called from that goroutine, also from callbacks, except for those
+// that say otherwise (Stats, Wake). A module has no goroutine, no lock and no clock: nothing
+// happens between two calls of Progress. Package runner wraps a module for ordinary programs: its
+// calls take a context, may block, and any goroutine may make them. Drivers like runner also use
+// Hooks.
 //
 // # The life of a packet
 //
@@ -46,15 +47,14 @@
 //	    |
 //	  deliver       recv.go         the handler of its tag, when the fragment is whole
 //
-// link_seq.go and link_counted.go have what differs between a fabric that may lose packets and one
-// that does not.
+// link_seq.go is for fabrics that may lose packets, link_counted.go for those that do not.
 //
-// A module has two channels, each with its own endpoint and queues. Command carries ACKs and
-// fragments that fit a tiny datagram; it is polled first. Data carries the rest, and everything
-// that is sent again. A fragment of one packet that comes first on either is delivered before its
-// book-keeping (fast receive).
+// A module has two channels, each with its own endpoint and queues. The command channel carries
+// ACKs and fragments that fit a tiny datagram; it is polled first. The data channel carries all
+// other packets, and all retransmissions. A one-packet fragment that is the first completion of a
+// poll is delivered before its book-keeping (fast receive).
 //
-// handshake.go has the rules of the handshake, which connect.go and handshake_apply.go carry out,
-// region.go the targets of puts, doc.go of package reliability the states of a segment, and
-// docs/protocol.md the wire.
+// See internal/meet/handshake.go for the rules of the handshake, which connect.go and
+// handshake_apply.go apply; region.go for the targets of puts; package reliability for the states
+// of a segment; and docs/protocol.md for the wire format.
 package btl

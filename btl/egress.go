@@ -11,11 +11,11 @@ import (
 )
 
 // All headers are written here: in this file those of fragments, ACKs and Nacks, in egress_hello.go
-// of handshakes, in egress_path.go of Pings, Pongs and Parts. The payload is in its buffer already,
-// or the fabric gathers it. The channel posts the packet.
+// of handshakes, in egress_path.go of Pings, Pongs and Parts. The payload is in the packet's buffer
+// already, or the fabric gathers it. The channel posts the packet.
 
-// packet is a packet on its way out: what its header says, and what the module must know of it. It
-// is a local variable of who sends it, handed down by pointer and kept by nobody.
+// packet is an outgoing packet: the fields of its header, and the module's state of it. It is a
+// local variable of the sending function, passed down by pointer and never retained.
 type packet struct {
 	frag.Header
 	ep   *Endpoint
@@ -23,9 +23,9 @@ type packet struct {
 	seg  reliability.Token // the send buffer in which it stands
 }
 
-// setFrag makes p, which is empty, the packet of a fragment that fits one, in its send buffer. Its
-// end is told to the fragment. (A packet that is built elsewhere and copied costs as much as all
-// the rest, for the processor waits for the fields to be written.)
+// setFrag makes p, which is empty, the packet of a fragment that fits one, in its send buffer. The
+// fragment is told of the packet's end. (Building the packet elsewhere and copying it would double
+// the cost: the processor waits for the stores of its fields.)
 func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
 	p.Kind, p.Flags, p.Tag, p.PayloadLen = frag.KindFrag, flags, f.tag, uint16(f.size)
 	p.Handle, p.PutOffset = uint64(f.handle), f.offset
@@ -35,7 +35,7 @@ func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
 	}
 }
 
-// setOp makes it the only packet of an operation.
+// setOp makes p the only packet of an operation.
 func (p *packet) setOp(o *operation) {
 	p.Op, p.OpCode = o.Number(), o.Code()
 	if o.Notifies() { // all of the put, and its notice
@@ -57,22 +57,22 @@ func (m *Module) write(p *packet, s *sendSegment) int {
 	return sizeBytes
 }
 
-// writeWhole writes a whole packet, header and payload, into a buffer that has no segment. It
-// returns the datagram's length.
+// writeWhole writes a whole packet, header and payload, into a buffer without a segment. It returns
+// the datagram's length.
 func writeWhole(ep *Endpoint, b fabric.Buf, tag uint8, data []byte) int {
 	pkt := ep.m.port.Arena.Bytes(b)
 	n := frag.PutFrag(pkt, ep.id.Peer.Tag, ep.numbers.take(ep.m, viaCommand, 1), tag, len(data))
 	return n + copy(pkt[n:], data)
 }
 
-// sentCounter is the counter of each kind of packet that is sealed, and of Pings and Pongs.
+// sentCounter maps a kind of sealed packet, Ping or Pong to its counter.
 var sentCounter = [16]Counter{
 	frag.KindFrag: CntSentFrag, frag.KindChunk: CntSentChunk, frag.KindPack: CntSentPack,
 	frag.KindPing: CntSentPing, frag.KindPong: CntSentPong,
 }
 
-// chunkRun is the chunks of one fragment that are sent one behind the other: the packet of the
-// latest one whose header was encoded, and the headers that follow it.
+// chunkRun is a run of consecutive chunks of one fragment: the packet of the latest chunk whose
+// header was fully encoded, and the state of the headers after it.
 type chunkRun struct {
 	packet
 	next      frag.Followers
@@ -83,8 +83,8 @@ type chunkRun struct {
 	sizeBytes uint32 // of the latest one's datagram
 }
 
-// beginRun makes r, which is empty, the chunks of a fragment that are to be written into the
-// segments of run.
+// beginRun initializes r, which is empty, for the chunks of a fragment that go into the segments of
+// run.
 func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reliability.Token) {
 	r.Kind, r.Flags, r.Tag, r.Handle = frag.KindChunk, flags, f.tag, uint64(f.handle)
 	r.FragID, r.SizeBytes = f.id, f.size
@@ -96,7 +96,7 @@ func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reli
 	m.sealRun(r, run)
 }
 
-// writeChunk writes the header of the next chunk of a run, sizeBytes from offset on, in segment t.
+// writeChunk writes into segment t the header of a run's next chunk: sizeBytes from offset on.
 func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes uint32) {
 	if r.written > 0 && sizeBytes == uint32(r.PayloadLen) {
 		r.next.Write(m.port.Arena.Bytes(segBuf(t)))
@@ -124,7 +124,7 @@ func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes 
 	r.written++
 }
 
-// appendRecord copies a further record into a pack. The first one gets its record header now.
+// appendRecord copies a further record into a pack. The pack's first record now gets its header.
 func (m *Module) appendRecord(p *openPack, tag uint8, data []byte) {
 	b := m.port.Arena.Bytes(segBuf(p.seg))
 	if p.records == 1 {
@@ -137,8 +137,8 @@ func (m *Module) appendRecord(p *openPack, tag uint8, data []byte) {
 	p.records++
 }
 
-// refresh brings a packet that is sent again up to date: its ACK, or an empty packet in its place
-// if the peer has refused it.
+// refresh updates a packet before its retransmission: its ACK field, or, if the peer has refused
+// it, an empty packet in its place.
 func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	if s.strip {
 		m.stripPack(ep, t, s)
@@ -165,8 +165,8 @@ func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	frag.SetAck(b, ack.Ack, ack.Credit, ack.CreditBytes, ack.Flags&frag.FlagDup != 0)
 }
 
-// stripPack takes the records that the peer has refused out of a pack that is sent again. If none
-// is left it becomes a Void.
+// stripPack removes the records that the peer has refused from a pack before its retransmission. A
+// pack without records left becomes a Void.
 func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	s.strip = false
 	all := m.recordsOf(t)
@@ -191,13 +191,13 @@ func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	m.rewrite(&p, s)
 }
 
-// rewrite is write for a packet that takes the place of one that was refused.
+// rewrite is write for the packet that replaces a refused one.
 func (m *Module) rewrite(p *packet, s *sendSegment) {
 	before := int(s.bytes)
 	p.ep.snd.Carry(m.write(p, s) - before)
 }
 
-// takeAck moves the ACK that is owed into a header.
+// takeAck piggybacks the owed ACK on a header.
 func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 	m.credits.At(m.now)
 	ep.rcv.Pace(m.acks.lulls, &m.rules)
@@ -213,7 +213,7 @@ func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 	}
 }
 
-// sendAck sends the ACK that is owed by itself. False means that there is no room for it now.
+// sendAck sends the owed ACK as a packet of its own. False means that there is no room for it now.
 func (m *Module) sendAck(ep *Endpoint) bool {
 	c, to := ep.ackPath()
 	b, ok := m.takeControl(c, to)
@@ -243,12 +243,12 @@ func (m *Module) sendAck(ep *Endpoint) bool {
 	return true
 }
 
-// rangesRoom is the number of ranges of a Sack in an Ack of that size.
+// rangesRoom is the number of Sack ranges that fit an Ack packet of sizeBytes.
 func rangesRoom(sizeBytes int) int {
 	return min(frag.SackRangesMax, (sizeBytes-frag.AckBytes-frag.SackHeadBytes)/frag.SackRangeBytes)
 }
 
-// writeSack writes a Sack behind the place of the header h of an Ack, and returns its length.
+// writeSack writes a Sack after the space for the header h of an Ack, and returns its length.
 func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 	s, words := &m.sack, m.sackWords[:]
 	s.Count = 0
@@ -266,8 +266,8 @@ func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 	return s.Encode(pkt[frag.AckBytes:])
 }
 
-// sendNack tells the peer that the packet with the number n is refused for good; tag is that of the
-// records for which a pack is (NackRecord). False means that there is no room for it now.
+// sendNack tells the peer that the packet with the number n is refused for good; for a pack, tag is
+// that of the refused records (NackRecord). False means that there is no room for the Nack now.
 func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	c, to := ep.ackPath()
 	b, ok := m.takeControl(c, to)
@@ -289,8 +289,8 @@ func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	return true
 }
 
-// sendQuestion sends a reliable peer an empty packet, which counts as any other and asks for a
-// confirmation, in a control buffer. False means that there is no room for it now.
+// sendQuestion sends a reliable peer, in a control buffer, an empty packet that is counted as any
+// other and requests a confirmation. False means that there is no room for it now.
 func (m *Module) sendQuestion(ep *Endpoint) bool {
 	b, ok := m.takeControl(&m.port.Command, ep.cmdAddr)
 	if !ok {
@@ -306,7 +306,7 @@ func (m *Module) sendQuestion(ep *Endpoint) bool {
 	return true
 }
 
-// sendLastWord tells the peer once that this side has forgotten the connection, if there is room.
+// sendLastWord sends the peer a single Bye with an abort code, if there is room.
 func (m *Module) sendLastWord(ep *Endpoint, code uint16) {
 	b, ok := m.takeControl(&m.port.Command, ep.cmdAddr)
 	if !ok {
@@ -325,8 +325,7 @@ func (m *Module) sendLastWord(ep *Endpoint, code uint16) {
 	m.port.Command.Put(b, h.Encode(pkt)+int(h.PayloadLen), ep.cmdAddr)
 }
 
-// putControl puts a packet to a connected peer, which has no send buffer of its own, into a
-// channel's batch.
+// putControl adds a packet without a send buffer, to a connected peer, to a channel's batch.
 func (m *Module) putControl(ep *Endpoint, c *port.Channel, b fabric.Buf, sizeBytes int,
 	to fabric.Addr,
 ) {

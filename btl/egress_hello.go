@@ -6,7 +6,7 @@ import (
 	"gobtl/frag"
 )
 
-// viaOf is the channel of a Hello.
+// viaOf maps the probe that a Hello carries to its channel.
 func viaOf(p frag.Probe) via {
 	if p == frag.ProbeData {
 		return viaData
@@ -17,8 +17,8 @@ func viaOf(p frag.Probe) via {
 // askHello sends a Hello by a channel, with the peer's tag if it is known.
 func (m *Module) askHello(ep *Endpoint, p frag.Probe) { m.askHelloOf(ep, p, ep.id.Peer.Tag) }
 
-// askHelloOf sends a Hello by a channel to the end of the peer that has a tag: 0 for whichever
-// answers, which has to be shown that this side receives at its addresses.
+// askHelloOf sends a Hello by a channel to the peer's endpoint with the tag conn. With 0 any may
+// answer, and this side must prove that it receives at its addresses.
 func (m *Module) askHelloOf(ep *Endpoint, p frag.Probe, conn uint64) {
 	hello := m.helloOf(ep, p)
 	if hs := ep.hs; hs != nil {
@@ -33,24 +33,24 @@ func (m *Module) askHelloOf(ep *Endpoint, p frag.Probe, conn uint64) {
 	m.sendHello(ep, frag.KindHello, conn, &hello, ep.addrOn(viaOf(p)))
 }
 
-// askFromHalfOpen has a peer that sends as if it were connected say Hello, though it has not told a
-// half-open endpoint that it is: its answer brings the nonce back, and what is true of it.
+// askFromHalfOpen sends a Hello from a half-open endpoint to a peer that sends data without having
+// confirmed the connection: its answer returns the nonce and its genuine parameters.
 func (m *Module) askFromHalfOpen(ep *Endpoint) {
 	if ep.hs.MayAsk(m.nowUnpaused) {
 		m.askHello(ep, frag.ProbeCommand)
 	}
 }
 
-// hurry sends the Hellos that lack an answer before their time, if the handshake may.
+// hurry sends the unanswered Hellos early, before their timer, if the handshake allows that.
 func (m *Module) hurry(ep *Endpoint) {
 	if ep.state == stateConnecting && ep.hs.MayHurry(m.nowUnpaused) {
 		m.sendProbes(ep)
 	}
 }
 
-// askLife asks whether another life has the address of a peer that does not answer: with a Hello
-// that expects the present one, and has no tag. Another life refuses it, and has got the nonce at
-// that address; the present one remembers nothing of it.
+// askLife probes whether another incarnation has taken the address of a silent peer, by a Hello
+// without a tag that expects the known incarnation. Another incarnation rejects it, and returns the
+// nonce; the known one keeps no state from it.
 func (m *Module) askLife(ep *Endpoint) {
 	if ep.state != stateConnected || ep.hs != nil || !ep.life.MayAskLife(m.nowUnpaused) {
 		return
@@ -65,17 +65,17 @@ func (m *Module) askLife(ep *Endpoint) {
 	m.sendHello(ep, frag.KindHello, 0, &hello, ep.cmdAddr)
 }
 
-// saysOtherLife says whether a Reject answers the question of askLife: it comes from the peer's
-// address, and nothing of the present life has come since. Somebody who sees the question can have
-// any other module refuse it, but not from there.
+// saysOtherLife says whether a Reject answers the probe of askLife: it comes from the peer's
+// address, and the known incarnation was not heard since. An attacker who sees the probe can make
+// another module reject it, but not from the peer's address.
 func (ep *Endpoint) saysOtherLife(r frag.Reject, source []byte) bool {
 	return r.Reason == frag.RejectStale && ep.life.AnswersLife(r.Nonce) &&
 		(len(source) == 0 || string(source) == ep.id.Addr)
 }
 
-// answerHello answers a Hello of the peer by the channel that it came through. Where that has not
-// proven to lead to the peer, nothing goes that is longer than what came, and if the Hello showed
-// cookies it goes to the address that they are for: it may not be the one that this side was told.
+// answerHello answers the peer's Hello by the same channel. If the address is not proven, the
+// answer is no longer than the Hello; an answer to a Hello with cookies goes to the address that
+// the cookies are for, which may differ from the one that this side was told.
 func (m *Module) answerHello(ep *Endpoint, asked *frag.Hello, askedBytes int, shown []byte) {
 	hello, to := m.helloOf(ep, asked.Probe), ep.addrOn(viaOf(asked.Probe))
 	hello.Nonce = asked.Nonce
@@ -93,7 +93,7 @@ func (m *Module) answerHello(ep *Endpoint, asked *frag.Hello, askedBytes int, sh
 	m.sendHello(ep, frag.KindHelloAck, asked.Tag, &hello, to)
 }
 
-// helloOf is what this side says of itself to a peer.
+// helloOf fills a Hello with this side's parameters for a peer.
 func (m *Module) helloOf(ep *Endpoint, p frag.Probe) frag.Hello {
 	hello := frag.Hello{
 		Incarnation: m.incarnation, Tag: ep.id.Tag,
@@ -125,9 +125,9 @@ func (m *Module) sendHello(
 	if !ok {
 		return
 	}
-	// A peer that reads this Hello as news has received, and acknowledged, nothing: the oldest number
-	// in flight is the connection's first one. So it is also when this side is sure of the connection:
-	// the peer may have begun again since (adopt, restart).
+	// A peer to which this Hello is new has acknowledged nothing: the oldest number in flight is
+	// the connection's first. That holds even if this side is connected: the peer may have begun
+	// its handshake again since (adopt, restart).
 	first, _ := ep.snd.Window()
 	h := frag.Header{Kind: kind, Conn: conn, Seq: first}
 	if conn != 0 {
@@ -138,8 +138,8 @@ func (m *Module) sendHello(
 	c.Put(b, n, to)
 }
 
-// reject refuses a Hello with a nonce at an address, no longer than the Hello, if it may be refused
-// and there is room.
+// reject sends a Reject, no longer than the Hello that it answers, to an address, if the rules
+// allow one and there is room.
 func (m *Module) reject(c *port.Channel, to []byte, tag uint64, version uint8, r frag.Reject) {
 	if !m.strangers.MayReject(m.pass, frag.Probe(c.Which()), to) {
 		return
@@ -156,7 +156,7 @@ func (m *Module) reject(c *port.Channel, to []byte, tag uint64, version uint8, r
 	}
 }
 
-// retry has a stranger say a Hello again that proves nothing, and returns whether it does.
+// retry sends a Retry to an unknown peer whose Hello proves no address, and says whether it did.
 func (m *Module) retry(c *port.Channel, hello *frag.Hello, to []byte, helloBytes int) bool {
 	if !m.strangers.MayRetry(m.pass, len(to), helloBytes) {
 		return false

@@ -26,7 +26,7 @@ func (m *Module) sendPing(
 	return true
 }
 
-// putParts puts the packet of a segment into the data channel's batch, in Parts; there is room.
+// putParts adds a segment's packet, as Parts, to the data channel's batch, which has room for it.
 func (m *Module) putParts(ep *Endpoint, t reliability.Token) {
 	s := &m.segs[t]
 	total := int(s.bytes)

@@ -15,7 +15,7 @@ import (
 	"gobtl/reliability"
 )
 
-// endpointState is how far a connection is: see meet.State.
+// endpointState is the stage of a connection: see meet.State.
 type endpointState = meet.State
 
 const (
@@ -62,14 +62,14 @@ type peerTable = meet.Table[*Endpoint]
 // endOf is what the table knows of an endpoint.
 func endOf(ep *Endpoint) (*meet.End[*Endpoint], meet.State) { return &ep.id, ep.state }
 
-// arriving is what arrives in chunks.
+// arriving is an endpoint's state of the fragments that it receives in chunks.
 type arriving struct {
 	asm      frag.Assembler
 	expects  *expectation // which chunk is next; nil before there were any
 	goesOnAt Time         // when its fragments went on, or would have: see shed.go
 }
 
-// route is how packets reach the peer, and how large they may be.
+// route holds the peer's addresses and the packet sizes of the path to it.
 type route struct {
 	cmdAddr      fabric.Addr
 	dataAddr     fabric.Addr
@@ -83,8 +83,8 @@ type route struct {
 // fragBytesUnknown stands for the largest fragment that a peer takes until it says so.
 const fragBytesUnknown = 1<<32 - 1
 
-// agreeSizes notes how large packets and fragments may be: what both sides' channels take, and what
-// the peer says of itself.
+// agreeSizes sets the bounds of packets and fragments, from both sides' channels and the peer's
+// announcement.
 func (r *route) agreeSizes(own *port.Port, tinyBytes, mtuBytes int, fragBytesMax uint32) {
 	r.tinyMost, r.mtuMost = min(own.Command.MTUBytes(), tinyBytes), min(own.Data.MTUBytes(), mtuBytes)
 	r.fragBytesMax = fragBytesMax
@@ -102,10 +102,10 @@ func (r *route) addrOn(by via) fabric.Addr {
 	return r.cmdAddr
 }
 
-// useSize has datagrams of up to a size sent from now on.
+// useSize sets the largest datagram that is sent from now on.
 func (r *route) useSize(mtuBytes int) { r.mtu, r.tiny = mtuBytes, min(r.tinyMost, mtuBytes) }
 
-// goodbye is the end in order, from either side.
+// goodbye is the state of an orderly close, from either side.
 type goodbye struct {
 	closing  bool      // Close was called: a bye is queued, sent, or acknowledged
 	byeSeen  bool      // the peer's has come
@@ -133,8 +133,7 @@ func (ep *Endpoint) Err() error { return ep.err }
 // Connected says whether the handshake is done and the endpoint has not ended.
 func (ep *Endpoint) Connected() bool { return ep.state == stateConnected }
 
-// Outstanding is the number of packets that the peer has not acknowledged, and of fragments that
-// wait to be sent.
+// Outstanding returns the number of unacknowledged packets and that of fragments queued to be sent.
 func (ep *Endpoint) Outstanding() (packets, fragments int) {
 	return ep.snd.InFlight(),
 		ep.small.queue.count + ep.large.queue.count + int(ep.pack.records)
@@ -143,15 +142,15 @@ func (ep *Endpoint) Outstanding() (packets, fragments int) {
 // MaxTiny is the largest fragment that takes the fast path to this peer.
 func (ep *Endpoint) MaxTiny() int { return segmentRoom(ep.tiny, frag.KindFrag) }
 
-// MTUBytes is the size of the largest datagram that is sent to this peer now: Path tells more.
+// MTUBytes is the size of the largest datagram that is now sent to this peer: see Path for more.
 func (ep *Endpoint) MTUBytes() int { return ep.mtu }
 
-// Close closes the endpoint in order: what was sent is delivered first, then the peer is told, then
+// Close closes the endpoint in order: sent fragments are delivered, then the peer is told, then
 // EventClosed comes. It takes at most Config.CloseTimeout after the peer's last new ACK. Sends
-// from then on fail with ErrClosed. now is the present instant.
+// after Close fail with ErrClosed. now is the present instant.
 func (ep *Endpoint) Close(now Time) { ep.close(now, frag.ByeClosed) }
 
-// close has a Bye with a code sent behind everything that waits.
+// close queues a Bye with a code behind everything that waits.
 func (ep *Endpoint) close(now Time, code uint16) {
 	ep.m.at(now)
 	if ep.err != nil || ep.closing {
@@ -163,14 +162,14 @@ func (ep *Endpoint) close(now Time, code uint16) {
 		m.end(ep, EventClosed, ErrClosed)
 		return
 	}
-	// The descriptor is not of the pool, which may be empty.
+	// The descriptor of a Bye is not from the pool, which may be empty.
 	ep.enqueue(ep.newBye(code))
 	if ep.state == stateConnected {
 		m.beginClose(ep)
 	}
 }
 
-// beginClose has a goodbye that does not get on end, from now on.
+// beginClose starts the timer that ends a stalled close.
 func (m *Module) beginClose(ep *Endpoint) {
 	ep.closeAt = m.nowUnpaused
 	wait := m.cfg.CloseTimeout
@@ -180,8 +179,8 @@ func (m *Module) beginClose(ep *Endpoint) {
 	m.setTimer(ep, wait)
 }
 
-// Abort ends the endpoint at once: unfinished sends fail with ErrClosed. The peer is told once, by
-// an EndedError, and finds out by itself if that is lost.
+// Abort ends the endpoint at once: unfinished sends fail with ErrClosed. The peer is told once,
+// which gives it an EndedError; if that packet is lost its timers detect the end.
 func (ep *Endpoint) Abort() {
 	ep.m.stir()
 	if ep.err == nil {
@@ -189,15 +188,15 @@ func (ep *Endpoint) Abort() {
 	}
 }
 
-// byeDone ends an endpoint whose peer knows that it is closed, or cannot be told.
+// byeDone ends an endpoint after its Bye is acknowledged, or if the peer cannot be told.
 func (m *Module) byeDone(ep *Endpoint) {
 	if ep.err == nil {
 		m.end(ep, EventClosed, ErrClosed)
 	}
 }
 
-// fail ends everything that is under way to a peer: sends complete with err, and nothing of the
-// module refers to the endpoint but its slot.
+// fail ends everything that is under way to a peer: sends complete with err, and afterwards only
+// the endpoint's slot in the table refers to it.
 func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	if err == nil {
 		err = ErrClosed
@@ -225,7 +224,7 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	m.dirty = true
 }
 
-// failQueue ends what waits to be sent to a peer that is gone.
+// failQueue fails the queued fragments for a peer that is gone.
 func (m *Module) failQueue(q *fragmentList, err error) {
 	for f := q.pop(); f != nil; f = q.pop() {
 		if f.hasSeg {
@@ -239,7 +238,7 @@ func (m *Module) failQueue(q *fragmentList, err error) {
 	}
 }
 
-// failSeg books a segment in flight to a peer that is gone.
+// failSeg fails a segment in flight to a peer that is gone.
 func (m *Module) failSeg(t reliability.Token, err error) {
 	f, begins, pack := m.segs[t].frag, m.segs[t].begins, m.segs[t].pack
 	if pack {
@@ -267,7 +266,7 @@ func (m *Module) end(ep *Endpoint, ev Event, err error) {
 		return
 	}
 	if ep.state == stateAccepting || ep.state == stateLingering {
-		// The caller never heard of it, or has been told already.
+		// The caller never knew of this endpoint, or has been told of its end.
 		if ep.err == nil {
 			ep.err = err
 		}
@@ -277,7 +276,7 @@ func (m *Module) end(ep *Endpoint, ev Event, err error) {
 	m.remove(ep)
 }
 
-// remove frees the slot of an endpoint: from here on no packet finds it.
+// remove frees the slot of an endpoint: from then on no packet is matched to the endpoint.
 func (m *Module) remove(ep *Endpoint) {
 	m.dirty = true
 	m.sched.unblock()

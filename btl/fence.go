@@ -1,19 +1,19 @@
 package btl
 
-// flushing is the calls of Endpoint.Flush and Endpoint.Fence that wait.
+// flushing is the list of pending calls of Endpoint.Flush and Endpoint.Fence.
 type flushing struct {
 	flushes fifo[flush]
 	fences
 }
 
-// fences are the calls of Endpoint.Fence, and how many of them are over.
+// fences counts the calls of Endpoint.Fence, and those that are complete.
 type fences struct{ set, met uint32 }
 
-// Fence orders what is sent to the peer: nothing that is given to Send from now on leaves before
-// everything that was given to it before is done. Of messages that means acknowledged, of puts that
-// they are in place, of gets and atomic operations that their answers are here. Calls do not wait;
-// meanwhile SendImmediate returns ErrAgain. Without a fence operations may overtake each other, as
-// messages do. now is the present instant.
+// Fence orders sends to the peer: fragments given to Send from now on leave only after all earlier
+// ones are done. A message is done when it is acknowledged, a put when its bytes are in place, a
+// get or atomic operation when its answer has arrived. Fence does not block; until the earlier
+// fragments are done SendImmediate returns ErrAgain. Without a fence, operations and messages may
+// overtake each other. now is the present instant.
 func (ep *Endpoint) Fence(now Time) {
 	m := ep.m
 	m.at(now)
@@ -34,14 +34,14 @@ func (ep *Endpoint) Fence(now Time) {
 	m.sched.rearm(ep)
 }
 
-// fenced says whether something that is sent now waits for an earlier fence.
+// fenced says whether a fragment that is sent now would wait for an earlier fence.
 func (x *fences) fenced() bool { return x.met != x.set }
 
 // behindFence says whether a fragment has to wait for an earlier fence.
 func (x *fences) behindFence(f *Fragment) bool { return int32(f.fence-x.met) > 0 }
 
-// pushAnswer adds an answer to a queue, in front of what waits for a fence: the peer may have a
-// fence of its own, which waits for this answer.
+// pushAnswer adds an answer to a queue, ahead of fragments that wait for a fence: a fence of the
+// peer's may wait for this answer.
 func (x *fences) pushAnswer(q *fragmentList, f *Fragment) {
 	if f.fence = x.met; q.last == nil || !x.behindFence(q.last) {
 		q.push(f)
@@ -54,8 +54,8 @@ func (x *fences) pushAnswer(q *fragmentList, f *Fragment) {
 	q.insert(f, behind)
 }
 
-// lastBefore returns the fragments that stand last in the endpoint's queues of those with so many
-// fences before them, or fewer.
+// lastBefore returns, for each of the endpoint's queues, the last fragment with at most that many
+// fences before it.
 func (ep *Endpoint) lastBefore(fences uint32) (last [2]*Fragment) {
 	for k, q := range [...]*fragmentList{&ep.small.queue, &ep.large.queue} {
 		for f := q.first; f != nil && int32(f.fence-fences) <= 0; f = f.next {

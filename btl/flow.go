@@ -1,21 +1,21 @@
 package btl
 
-// What an endpoint has to send waits in two flows: the fragments that fit a packet, with the open
+// An endpoint's fragments to send wait in two flows: the fragments that fit a packet, with the open
 // pack, and the larger ones, which are cut into chunks. All flows of all endpoints take turns by
-// deficit round robin (Shreedhar and Varghese 1995), so that neither a large fragment nor a busy
-// endpoint holds up anything else for more than a quantum of bytes. The packet that exceeds the
-// deficit is still sent, and the excess taken from the next turn: so nothing has to be known of a
-// packet before it is made.
+// deficit round robin (Shreedhar and Varghese 1995), so that a large fragment, or a busy endpoint,
+// delays others by at most a quantum of bytes. The packet that exceeds the deficit is still sent,
+// and the excess is charged to the next turn: so a packet's size need not be known before the
+// packet is built.
 //
-// A flow that has something to send after a pause, and has not used up its quantum when it fell
-// silent, does not wait for the others' turns (the new flows of FQ-CoDel, RFC 8290). It gets a new
-// quantum only in its place behind all others, so it gains time by that, but not a byte.
+// A flow that becomes active again, with some of its last quantum left, does not wait for the
+// others' turns (the new flows of FQ-CoDel, RFC 8290). It gets a new quantum only in its turn
+// behind all others: so it gains latency, but no bandwidth.
 //
-// The two flows of an endpoint share its window besides, which mostly is what bounds them, and a
-// small fragment that leaves at once waits for no turn. So there is a balance of what the two have
-// sent while both had to: neither may be ahead of the other by more than a quantum.
+// The two flows of an endpoint also share its window, which is mostly their bound, and a small
+// fragment that leaves at once waits for no turn. So a balance compares the bytes of the two while
+// both have something to send: neither may lead the other by more than a quantum.
 
-// flow is one of the two of an endpoint.
+// flow is one of the two flows of an endpoint: small or large fragments.
 type flow struct {
 	ep         *Endpoint
 	queue      fragmentList // the to-send list
@@ -24,7 +24,7 @@ type flow struct {
 	deficit    int // bytes to send until the others' turns
 }
 
-// sending is what an endpoint has to send, and holds for it.
+// sending is an endpoint's queues of fragments to send, and the resources that it holds for them.
 type sending struct {
 	small   flow // fragments of one packet that wait to be sent
 	large   flow // and the others
@@ -33,7 +33,7 @@ type sending struct {
 	sentIn  uint64 // the module's sendEpoch in which something was sealed last
 	fragIDs fragIDs
 	buffers int // send buffers lent, queued or in flight
-	// descriptors are the fragments that are lent, under way, or ended and not told yet.
+	// descriptors counts fragments: lent, under way, or ended but not reported.
 	descriptors int
 	bursts      bool  // the latest pack had several records: the next message will not be alone
 	wants       wants // its owner has found no room for something
@@ -46,12 +46,12 @@ func (ep *Endpoint) initFlows() {
 	ep.balance = quantum
 }
 
-// quantum is what a flow may send in a turn: not less than a packet, for else a turn might only
-// pay for what the last one exceeded.
+// quantum is the bytes that a flow may send in a turn: at least a packet, or a turn might only pay
+// off the excess of the last one.
 func (m *Module) quantum() int { return max(m.cfg.QuantumBytes, m.port.Data.MTUBytes()) }
 
-// flowOf is the flow that a queued fragment stands in. A bye is the last of the large ones: it is
-// sent when nothing else waits.
+// flowOf is the flow that holds a queued fragment. A Bye is last in the large flow: it is sent when
+// nothing else waits.
 func (ep *Endpoint) flowOf(f *Fragment) *flow {
 	if f.large {
 		return &ep.large
@@ -69,36 +69,36 @@ func (ep *Endpoint) waiting() bool {
 	return ep.small.queue.first != nil || ep.large.queue.first != nil || ep.pack.open()
 }
 
-// bulk says whether a large fragment that need not wait for the peer is there. For what it sends
-// small ones wait; one that may not go for other reasons than room does not hold them up.
+// bulk says whether a large fragment is queued that need not wait for the peer. Small fragments
+// take turns with it; a large one that is blocked, but not for lack of room, does not delay them.
 func (ep *Endpoint) bulk() bool {
 	f := ep.large.queue.first
 	return f != nil && !f.isBye() && !ep.behindFence(f) && !ep.lacksMemory(f) &&
 		!ep.pauses(f) && !ep.holds(f) && !f.placeless()
 }
 
-// lacksMemory says whether a large fragment is kept because the peer had no memory for what was
-// sent before it, or of it: what is written into a region needs none.
+// lacksMemory says whether a large fragment waits because the peer had no memory for it, or for one
+// before it. Fragments written into a region need no such memory.
 func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 	return ep.snd.NeedsMemory() && !f.put && !f.answer && !f.isBye()
 }
 
-// overtakes says whether a small fragment may leave at once, or into the open pack: if none waits,
-// and if they are not ahead of a large one.
+// overtakes says whether a small fragment may leave at once, or into the open pack: if no small one
+// is queued, and the small flow has no lead over the large one.
 func (ep *Endpoint) overtakes() bool {
 	return ep.small.queue.first == nil && !ep.fenced() &&
 		(ep.large.queue.first == nil || ep.balance > 0 || !ep.bulk())
 }
 
-// sentSmall puts bytes of small fragments into the balance.
+// sentSmall adds bytes of small fragments to the balance.
 func (ep *Endpoint) sentSmall(sizeBytes int) {
 	if ep.bulk() {
 		ep.balance -= sizeBytes
 	}
 }
 
-// sentLarge puts bytes of large fragments into the balance. Small ones that did not wait meanwhile
-// do not catch up with more than a quantum.
+// sentLarge adds bytes of large fragments to the balance. Small fragments that did not wait in that
+// time may catch up by one quantum at most.
 func (ep *Endpoint) sentLarge(sizeBytes int) {
 	ep.balance += sizeBytes
 	if first := ep.small.queue.first; first == nil || ep.behindFence(first) {
@@ -106,28 +106,27 @@ func (ep *Endpoint) sentLarge(sizeBytes int) {
 	}
 }
 
-// beginBulk forgives what small fragments were ahead of large ones that are gone.
+// beginBulk forgives the small flow its lead over large fragments that are gone.
 func (ep *Endpoint) beginBulk() { ep.balance = max(ep.balance, 0) }
 
-// overtook books bytes that were sent of the small fragments out of turn.
+// overtook charges the small flow for bytes that it sent out of turn.
 func (m *Module) overtook(ep *Endpoint, sizeBytes int) {
 	ep.sentSmall(sizeBytes)
 	m.sched.rearm(ep)
 }
 
-// spareMax bounds what large fragments leave to small ones of everything that they share: the
-// places of the window and the send buffers. They fill whatever there is, and a small one should
-// not have to wait for an acknowledgement of theirs.
+// spareMax bounds the window places and send buffers that large fragments leave to small ones.
+// Large fragments would use all of them, and a small one should not wait for an ACK of a large one.
 const spareMax = 8
 
-// bulkRoom is the number of packets of large fragments that the window is open to.
+// bulkRoom is the number of packets of large fragments that the window now admits.
 func (ep *Endpoint) bulkRoom() int {
 	const share = 16
 	room := ep.snd.RoomOf(ep.mtu)
 	return room - min(spareMax, (ep.snd.InFlight()+room)/share)
 }
 
-// bulkBytes is what may be sent of large fragments before small ones that wait.
+// bulkBytes is the bytes of large fragments that may be sent before the small ones that wait.
 func (ep *Endpoint) bulkBytes() int {
 	if first := ep.small.queue.first; first == nil || ep.behindFence(first) {
 		return passBytes
@@ -153,13 +152,12 @@ func (f *flow) may() bool {
 			(ep.balance > 0 || !ep.bulk())
 }
 
-// passBytes bounds what one pass sends, so that large packets do not keep it from receiving for
-// long.
+// passBytes bounds the bytes that one pass sends, so that it soon receives again.
 const passBytes = 256 << 10
 
-// serve sends what waits in the flows, in turn, until PassPackets or passBytes are sent in all. A
-// turn that the pass cuts short goes on in the next one. A flow whose window closes leaves its list
-// until an ACK opens it.
+// serve sends from the flows in turn, until PassPackets or passBytes are sent in all. A turn that
+// the end of the pass cuts short continues in the next pass. A flow whose window closes leaves its
+// list until an ACK opens it.
 func (m *Module) serve() {
 	budget, bytes := m.cfg.PassPackets, passBytes
 	batched := m.port.Command.Batched() + m.port.Data.Batched() // takes room until the end of the pass
@@ -183,8 +181,8 @@ func (m *Module) serve() {
 	m.sched.blocked = m.sched.waiting() > 0 && budget == m.cfg.PassPackets && batched == 0
 }
 
-// serveFlow is a flow's turn, or what the pass has left for it: bytes, and budget packets. It
-// returns what was sent: less if there is no buffer, or no room in a channel.
+// serveFlow sends in a flow's turn up to bytes, and budget packets, which is the rest of the pass's
+// allowance. It returns the amounts sent: less than that without a buffer, or room in a channel.
 func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 	ep := f.ep
 	for f.deficit > 0 && sent < bytes && packets < budget && f.may() {

@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// flush is a call of Flush that waits. Those of an endpoint wait in the order of the calls, and no
-// later one is done before an earlier one.
+// flush is a pending call of Flush or Fence. The flushes of an endpoint complete in the order of
+// their calls.
 type flush struct {
 	fn     func(error)
 	after  [2]*Fragment // set while these fragments, the last of each flow, have not been sent whole
@@ -19,24 +19,25 @@ type flush struct {
 	err    error        // some of that was refused
 }
 
-// unheard is what the peer has refused of which Send has said Done, so that nobody else is told.
+// unheard counts messages that the peer has refused after Send returned Done, so that no OnDone
+// tells.
 type unheard struct {
 	count  uint64
 	last   error
 	untold error // what the next Flush is to say
 }
 
-// Refused returns how many messages the peer has refused of which Send, or SendImmediate, said that
-// they are done, and why the latest one was: ErrNoHandler, ErrRemoteAccess. A Flush of such a
-// message says it too. Over a fabric that is reliable by itself the peer may tell it only when
-// something is flushed, or when credits are renewed.
+// Refused returns the number of messages that the peer refused after Send or SendImmediate reported
+// them done, and the latest reason: ErrNoHandler, ErrRemoteAccess. A Flush after such a message
+// returns that too. Over a reliable fabric the peer may report refusals only at a flush, or when it
+// renews the credits.
 func (ep *Endpoint) Refused() (messages uint64, last error) {
 	return ep.unheard.count, ep.unheard.last
 }
 
-// noteRefused books messages of the packet with number n that were refused. The first flush that
-// was called after it was sent says so, or else the next one to be called. Of a pack that was open
-// when a flush was called nobody knows which part was refused: the next one says so, too.
+// noteRefused records refused messages of packet n. The first flush called after packet n was sent
+// reports them, or else the next call. If a pack was open at that call, the refused records may
+// have joined it afterwards: then the next flush reports them too.
 func (ep *Endpoint) noteRefused(n seq.Num, messages int, err error) {
 	if messages <= 0 {
 		return
@@ -56,10 +57,10 @@ func (ep *Endpoint) noteRefused(n seq.Num, messages int, err error) {
 	ep.unheard.untold = err
 }
 
-// Flush calls fn, if it is not nil, from Progress when everything sent to the endpoint so far is
-// acknowledged: with ErrNoHandler or ErrRemoteAccess if the peer has refused some of it of which
-// Send has said Done (see Refused), or with another error when the endpoint ends before. now is the
-// present instant.
+// Flush calls fn, if not nil, from Progress when everything sent to the endpoint so far is
+// acknowledged. fn gets ErrNoHandler or ErrRemoteAccess if the peer refused messages after Send
+// returned Done (see Refused), or another error if the endpoint ends first. now is the present
+// instant.
 func (ep *Endpoint) Flush(now Time, fn func(error)) {
 	ep.m.at(now)
 	if ep.err != nil {
@@ -85,24 +86,24 @@ func (ep *Endpoint) Flush(now Time, fn func(error)) {
 	ep.m.askFlush(ep)
 }
 
-// noteUntold books that something which was taken over to be sent is lost, of which nobody is told.
-// The next Flush says why; of an endpoint that has ended each does.
+// noteUntold records the loss of an accepted message that has no OnDone to report it. The next
+// Flush returns the error; on an ended endpoint every Flush does.
 func (ep *Endpoint) noteUntold(err error) {
 	if ep.err == nil {
 		ep.unheard.untold = err
 	}
 }
 
-// lastQueued returns the fragments that stand last in the endpoint's queues.
+// lastQueued returns the last fragment of each queue of the endpoint.
 func (ep *Endpoint) lastQueued() [2]*Fragment {
 	return [2]*Fragment{ep.small.queue.last, ep.large.queue.last}
 }
 
-// waits says whether the flush waits for something to be sent.
+// waits says whether the flush waits for queued fragments to be sent.
 func (f *flush) waits() bool { return f.after[0] != nil || f.after[1] != nil }
 
-// moveFlush has the flushes that wait for a fragment, which is not sent after all, wait for the one
-// before it in its queue.
+// moveFlush moves the flushes that wait for a fragment, which is withdrawn, to the fragment before
+// it in its queue.
 func (ep *Endpoint) moveFlush(f, before *Fragment) {
 	waiting := ep.flushes.all()
 	for i := range waiting {
@@ -114,8 +115,8 @@ func (ep *Endpoint) moveFlush(f, before *Fragment) {
 	}
 }
 
-// renumberFlushes has the flushes of an endpoint that has sent nothing yet count from the first
-// number that it will use, which has become another one.
+// renumberFlushes adapts the flushes of an endpoint that has sent nothing yet to its new first
+// sequence number.
 func (ep *Endpoint) renumberFlushes() {
 	waiting := ep.flushes.all()
 	for i := range waiting {
@@ -124,8 +125,7 @@ func (ep *Endpoint) renumberFlushes() {
 	}
 }
 
-// sentUntil is the number behind everything that has left the queue: an open pack is promised the
-// next one.
+// sentUntil is the sequence number after all sent packets and the open pack, if there is one.
 func (ep *Endpoint) sentUntil() seq.Num {
 	_, next := ep.snd.Window()
 	if ep.pack.open() {
@@ -134,9 +134,9 @@ func (ep *Endpoint) sentUntil() seq.Num {
 	return next
 }
 
-// markFlush notes the number behind a fragment whose last packet was sent. Flushes wait in the
-// order in which what they wait for stands in the queue: behind one that waits for another fragment
-// of the queue there is none that waits for this one.
+// markFlush gives the flushes that wait for a fragment, whose last packet was sent, the number
+// after it. Flushes stand in the queue order of those fragments, so the loop ends at the first
+// flush of another fragment.
 func (ep *Endpoint) markFlush(f *Fragment) {
 	if ep.flushes.len() == 0 {
 		return
@@ -163,7 +163,7 @@ func (ep *Endpoint) markFlush(f *Fragment) {
 	}
 }
 
-// checkFlushed has the flushes called whose numbers are acknowledged.
+// checkFlushed completes the flushes whose numbers are acknowledged.
 func (ep *Endpoint) checkFlushed() {
 	oldest, _ := ep.snd.Window()
 	for ep.flushes.len() > 0 {
@@ -181,7 +181,7 @@ func (ep *Endpoint) checkFlushed() {
 	}
 }
 
-// failFlushes ends the flushes of an endpoint that has ended.
+// failFlushes fails the pending flushes of an endpoint that has ended.
 func (ep *Endpoint) failFlushes() {
 	for f, ok := ep.flushes.pop(); ok; f, ok = ep.flushes.pop() {
 		if !f.fence {
@@ -190,7 +190,7 @@ func (ep *Endpoint) failFlushes() {
 	}
 }
 
-// checkFlushes proves that no call of Flush is forgotten.
+// checkFlushes verifies that no call of Flush is forgotten.
 func (ep *Endpoint) checkFlushes() error {
 	oldest, _ := ep.snd.Window()
 	waiting := ep.flushes.all()

@@ -12,7 +12,7 @@ import (
 // Status tells what became of an accepted send.
 type Status uint8
 
-// The outcomes of Send beside an error.
+// The outcomes of a Send that returns no error.
 const (
 	// Done: the fragment was sent and its bytes copied; OnDone is not called, the descriptor is gone.
 	Done Status = 1
@@ -64,7 +64,7 @@ type Fragment struct {
 	checked, unmet uint32 // scratch of Module.Check: its round, segments in flight not met in it
 }
 
-// manner is what a fragment is beside a message.
+// manner is the properties of a fragment that go beyond a plain message.
 type manner struct {
 	op     *operation
 	vec    *vector // the payload, if it lies in several pieces
@@ -74,7 +74,7 @@ type manner struct {
 	answer bool // of this side's own making, to what the peer has asked for
 }
 
-// confirmed is what a fragment waits for over a reliable fabric.
+// confirmed describes the confirmation that a fragment waits for over a reliable fabric.
 type confirmed struct {
 	until seq.Num // number of the last packet
 	mixed bool    // which has messages, too, that nobody waits for
@@ -94,13 +94,13 @@ type source struct {
 }
 
 // Bytes is the fragment's payload: to be filled by the caller before Send. After an accepted Send
-// it belongs to the module. It is nil of one in several pieces.
+// it belongs to the module. It is nil for a payload in several pieces.
 func (f *Fragment) Bytes() []byte { return f.mem }
 
 // Endpoint returns the endpoint that the fragment is for.
 func (f *Fragment) Endpoint() *Endpoint { return f.ep }
 
-// takeFrag lends a descriptor.
+// takeFrag lends a descriptor for a fragment of size bytes.
 func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 	if err := ep.usable(); err != nil {
 		return nil, err
@@ -117,8 +117,8 @@ func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 	return f, nil
 }
 
-// Alloc lends a fragment of sizeBytes whose memory is the module's: for up to Limits.SegmentBytes a
-// packet buffer, so that sending it copies nothing. Fill Bytes, then Send. Errors: ErrAgain,
+// Alloc lends a fragment of sizeBytes whose memory is the module's: for up to Limits.SegmentBytes
+// it is a packet buffer, so that sending copies nothing. Fill Bytes, then Send. Errors: ErrAgain,
 // ErrTooLarge, ErrTag, or why the endpoint ended.
 func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
 	if tag > TagMax {
@@ -146,7 +146,7 @@ func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
 	return f, nil
 }
 
-// Prepare lends a fragment that takes its bytes from mem when its packets are sent. Until OnDone
+// Prepare lends a fragment whose bytes are read from mem when its packets are sent. Until OnDone
 // (or Done) mem must not change. Errors as for Alloc.
 func (ep *Endpoint) Prepare(tag Tag, mem []byte) (*Fragment, error) {
 	if tag > TagMax {
@@ -171,14 +171,13 @@ func (m *Module) findRegion(f *Fragment) {
 }
 
 // PreparePut lends a fragment that writes mem into a region of the peer, from offset on. No handler
-// is called there; OnDone with nil means that all bytes are in place, with ErrRemoteAccess that the
-// peer has no such region or does not allow it (part of the bytes may have been written by then, if
-// the region was closed meanwhile). Until then, and after a failure, what stands in its place there
-// is undefined. Errors as for Alloc, and ErrRemoteAccess if no region can have
-// that offset.
+// is called there. OnDone with nil means that all bytes are in place; ErrRemoteAccess, that the
+// peer has no such region or does not allow the put (some bytes may have been written, if the
+// region was closed meanwhile). Until OnDone, and after a failure, the target bytes are undefined.
+// Errors as for Alloc, and ErrRemoteAccess for an offset that is in no region.
 func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragment, error) {
 	if offset+uint64(len(mem)) < offset {
-		// On the wire this would be a malformed packet, which the peer does not answer.
+		// Such a range on the wire would make a malformed packet, which the peer does not answer.
 		return nil, fmt.Errorf("%w: %d bytes at offset %d", ErrRemoteAccess, len(mem), offset)
 	}
 	f, err := ep.m.takeFrag(ep, len(mem))

@@ -8,9 +8,9 @@ import (
 	"gobtl/fabric"
 )
 
-// Registration keeps memory registered with the fabric, so that large fragments prepared from it
-// are gathered by the network and not copied, where the provider can do that. Its Close must not be
-// called while a fragment from the memory is under way.
+// Registration keeps memory registered with the fabric, so that a provider that can gathers large
+// fragments from it instead of copying. Its Close must not be called while a fragment from the
+// memory is under way.
 type Registration = regcache.Registration
 
 // RegisterMemory registers mem with the fabric, or shares a registration that covers it. Go memory
@@ -26,9 +26,8 @@ func (m *Module) RegisterMemory(mem []byte) (*Registration, error) {
 	return m.frags.registered.Register(mem)
 }
 
-// gathers says whether the payload of a fragment is to be read by the fabric where it lies, and not
-// copied. Memory that is not registered is registered for as long as the fragment is under way,
-// where that costs next to nothing.
+// gathers says whether the fabric reads a fragment's payload in place, without a copy. Where
+// registration is cheap, unregistered memory is registered while the fragment is under way.
 func (m *Module) gathers(f *Fragment) bool {
 	if f.hasSeg || f.size < gatherBytesMin {
 		return false
@@ -48,15 +47,16 @@ func (m *Module) gathers(f *Fragment) bool {
 	return true
 }
 
-// mayGatherAnswers says whether the answers to a peer's gets may be gathered from the region that
-// they read: where a packet was read when the fabric has taken it, so that Region.Close need only
-// copy what may have to be sent, or sent again. On a counted link a packet is never built anew.
+// mayGatherAnswers says whether the fabric may gather answers to a peer's gets from the region. It
+// may if it has read a packet's payload by the time that it accepts the packet: then Region.Close
+// need only copy the payload of packets that may be sent (again). On a counted link a packet is
+// never rebuilt.
 func (m *Module) mayGatherAnswers(ep *Endpoint) bool {
 	return !ep.counted && m.port.Data.Caps().InjectBytes >= m.port.Data.Caps().MTUBytes
 }
 
-// takeAlong copies what is in flight of the answers that are gathered from a region, which is
-// withdrawn, to the packets' own buffers: from here on nothing of it is read.
+// takeAlong copies the payload of in-flight answers, gathered from a region that closes, into the
+// packets' own buffers: from then on the region is not read.
 func (r *Region) takeAlong() {
 	m := r.m
 	for i := range m.segs {
@@ -77,8 +77,8 @@ func (r *Region) takeAlong() {
 	}
 }
 
-// gatherBytesMin is the size from which on copying a fragment costs more than to have it gathered,
-// and its sender told when it is acknowledged.
+// gatherBytesMin is the fragment size from which on a copy costs more than to gather, and to notify
+// the sender when the fragment is acknowledged.
 const gatherBytesMin = 4 << 10
 
 // dropOwn ends the registration of a fragment's memory, if one was made for it.
@@ -91,7 +91,7 @@ func (m *Module) dropOwn(f *Fragment) {
 // dropRegion ends the registration that was made for one fragment.
 func (m *Module) dropRegion(f *Fragment) {
 	if !m.closed { // else the fabric is gone, with all its regions
-		// The region is known; nothing can be done about a provider that does not let go of it.
+		// The region is known, so an error is the provider's fault, and cannot be handled here.
 		if f.vec != nil {
 			m.dropPieces(f)
 		} else {

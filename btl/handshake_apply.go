@@ -8,10 +8,10 @@ import (
 	"gobtl/frag"
 )
 
-// What the rules of btl/internal/meet say, done to endpoints and tables.
+// This file applies the decisions of btl/internal/meet to endpoints and tables.
 
-// onProvenHello processes a Hello that carries the endpoint's tag, which only the peer can have. It
-// returns the endpoint to answer as, nil for none.
+// onProvenHello processes a Hello with the endpoint's tag, which only the peer can know. It returns
+// the endpoint that answers, nil for no answer.
 func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) *Endpoint {
 	if !m.matchesPeer(ep, h, hello) {
 		return nil
@@ -36,8 +36,8 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 	return ep
 }
 
-// lastWord has what a half-open endpoint's peer says last count: a Hello before may have been
-// another's, in its name. It returns the endpoint to go on with, nil for none.
+// lastWord lets the latest Hello of a half-open endpoint's peer override earlier ones, which may be
+// forged. It returns the endpoint to go on with, nil for none.
 func (m *Module) lastWord(ep *Endpoint, h *frag.Header, hello *frag.Hello) *Endpoint {
 	if _, ok := m.welcomeAgain(ep, hello); !ok {
 		return nil
@@ -46,8 +46,8 @@ func (m *Module) lastWord(ep *Endpoint, h *frag.Header, hello *frag.Hello) *Endp
 	return m.validate(ep)
 }
 
-// matchesPeer says whether a packet of a handshake that carries the endpoint's tag is of that end
-// of the peer which this endpoint deals with, and does what follows if it is not.
+// matchesPeer says whether a handshake packet with this endpoint's tag is from the peer's endpoint
+// that it is bound to, and handles the mismatch if not.
 func (m *Module) matchesPeer(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
 	f := meet.Tagged{
 		State: ep.state, Settled: ep.hs == nil, Same: ep.id.Peer.Tag == hello.Tag,
@@ -77,9 +77,9 @@ func (m *Module) matchesPeer(ep *Endpoint, h *frag.Header, hello *frag.Hello) bo
 	return false
 }
 
-// contest has an endpoint that deals with no end of the peer begin again under a new tag, unless
-// the end that was told the present one proves itself first: that takes it a round trip, and a
-// while longer where one side has to wait for the other.
+// contest restarts an endpoint under a new tag, unless the peer's endpoint that was told the
+// present tag proves itself first. That proof takes a round trip, plus longer where one side has to
+// wait for the other.
 func (m *Module) contest(ep *Endpoint, longer time.Duration) {
 	if ep.hs.Contested() {
 		return // it is waiting
@@ -92,17 +92,16 @@ func (m *Module) contest(ep *Endpoint, longer time.Duration) {
 	m.setTimer(ep, after)
 }
 
-// maybeStale says whether the end of the peer that a connecting endpoint deals with may be gone, or
-// have begun again under another tag: it was silent for more than a round of Hellos. Then the
-// endpoint asks without a tag too. If that end is there still, and knows this one, it answers; if
-// another one does, it is not.
+// maybeStale says whether the peer's endpoint that a connecting endpoint is bound to may be gone,
+// or restarted under another tag: it was silent for over a round of Hellos. Then this side also
+// sends Hellos without a tag. The old peer endpoint answers them if it still exists; an answer from
+// another one shows that it does not.
 func (ep *Endpoint) maybeStale() bool {
 	return ep.state == stateConnecting && ep.hs.MaybeStale(ep.life.Quiet(ep.m.nowUnpaused))
 }
 
-// restart makes an endpoint begin its handshake again under a new tag. The old one was told to an
-// end of the peer that has not proven itself, and now another one has, or that is not there any
-// more.
+// restart makes an endpoint begin its handshake again under a new tag. The old tag was told to a
+// peer endpoint that never proved itself; now another one has, or the first is gone.
 func (m *Module) restart(ep *Endpoint) {
 	if ep.hs.Bound() {
 		m.peers.ForgetPeer(ep)
@@ -114,10 +113,10 @@ func (m *Module) restart(ep *Endpoint) {
 	m.setTimer(ep, 0)
 }
 
-// validate accepts that a half-open endpoint's peer is where it says: it has returned the random
-// tag that was sent there. It returns the endpoint to go on with: one that is connecting to the
-// same peer, and that nobody there knows, takes the half-open one's place. It returns nil if what
-// proves the peer comes late, from a life that is over.
+// validate marks a half-open endpoint's peer address as proven: the peer has returned the random
+// tag sent there. It returns the endpoint to go on with: one that is connecting to the same peer,
+// and unknown to it, replaces the half-open one. It returns nil for a late proof, from an old
+// incarnation.
 func (m *Module) validate(ep *Endpoint) *Endpoint {
 	old := m.peers.ByAddr(ep.id.Addr)
 	p := meet.Proof{Known: old != nil && old != ep}
@@ -153,8 +152,8 @@ func (m *Module) validate(ep *Endpoint) *Endpoint {
 	return ep
 }
 
-// whyNot is the reason for a handshake that was not finished in its time. It names the channels
-// that have answered and those that have not: something on the way may let one port pass alone.
+// whyNot is the error for a handshake that timed out. It names the channels that have answered and
+// those that have not: a firewall on the path may pass only one of the ports.
 func (m *Module) whyNot(ep *Endpoint) error {
 	hs := ep.hs
 	if code, ok := hs.Later(); ok {
@@ -176,8 +175,8 @@ func (m *Module) whyNot(ep *Endpoint) error {
 	return fmt.Errorf("%w: neither %s nor %s answers", ErrUnreachable, command, data)
 }
 
-// supersede has a connection asked whether its peer's end is there still: the peer has closed it,
-// or lost it, for it has connected anew. What it sent there may still arrive.
+// supersede starts probes of a connection's peer endpoint: the peer has connected anew, so it has
+// closed or lost this connection. Packets that it sent on the old one may still arrive.
 func (m *Module) supersede(old *Endpoint) {
 	old.superseded = true
 	old.life.ForgetThere()
@@ -187,8 +186,8 @@ func (m *Module) supersede(old *Endpoint) {
 	m.setTimer(old, m.supersededTimeout(old))
 }
 
-// mergeInto makes half, which nobody knows of, vanish, and ep be what it was to the peer. What the
-// handshake has settled is taken over whole. The caller's queues stay with ep.
+// mergeInto removes half, which no caller knows, and makes ep take its place towards the peer. ep
+// takes over all of half's handshake state, and keeps its own queues of the caller.
 func (m *Module) mergeInto(ep, half *Endpoint) {
 	m.clearTimer(ep)
 	m.leaveAddr(ep.cmdAddr)

@@ -2,52 +2,52 @@ package btl
 
 import "gobtl/fabric"
 
-// Hooks are what a driver needs of a module beyond the public face: a driver is a layer that calls
-// Progress on behalf of many goroutines and sleeps between two passes, as package runner does. One
-// goroutine at a time may call the methods, as with those of Module, and never while Progress runs
-// on another. Hooks holds a pointer, and may be copied.
+// Hooks are the methods of a module for drivers: layers that call Progress on behalf of many
+// goroutines and sleep between passes, as package runner does. As with Module, one goroutine at a
+// time may call the methods, and never while Progress runs on another. Hooks holds a pointer, and
+// may be copied.
 type Hooks struct{ m *Module }
 
 // Hooks returns the module's hooks. A program that calls Progress itself needs none.
 func (m *Module) Hooks() Hooks { return Hooks{m} }
 
-// TakeOver prepares the module for a driver that sleeps whenever nothing is to be done. Timers of
-// peers to which nothing is in flight stop, so that they wake nobody. A message is booked before
-// its handler runs, so that the handler's answer takes the ACK along. OnDone functions are called
-// from Progress (see Module.PullCompletions). It must be called before the first peer connects.
+// TakeOver prepares the module for a driver that sleeps whenever it is idle. Timers of peers with
+// nothing in flight stop, so that they do not wake the driver. A message's book-keeping is done
+// before its handler runs, so that the answer carries the ACK. Progress calls the OnDone functions
+// (see Module.PullCompletions). It must be called before the first peer connects.
 func (h Hooks) TakeOver() {
 	h.m.recovery.StopIdle()
 	h.m.booksFirst = true
 	h.m.PullCompletions(false)
 }
 
-// Sleeper returns the module's fabric as one in which a goroutine can sleep that does not own the
-// module, and as one that shortens such a sleep. Each is nil if the fabric is not of that kind.
+// Sleeper returns the fabric's interfaces for a sleep in a goroutine that does not own the module,
+// and for a call that shortens the sleep. Each is nil if the fabric does not implement it.
 func (h Hooks) Sleeper() (fabric.Sleeper, fabric.Hastener) {
 	s, _ := h.m.port.Dom.(fabric.Sleeper)
 	e, _ := h.m.port.Dom.(fabric.Hastener)
 	return s, e
 }
 
-// Owns says whether an endpoint is one of the module. Any goroutine may call it; ep may be nil.
+// Owns says whether ep is an endpoint of the module. Any goroutine may call it; ep may be nil.
 func (h Hooks) Owns(ep *Endpoint) bool { return ep != nil && ep.m == h.m }
 
-// Enter notes that it is now, before methods of the module are called between two passes. The next
-// pass looks at everything: such a call may have left work for it. An instant before the latest one
-// counts as that one.
+// Enter sets the module's time before calls of its methods between two passes. The next pass is a
+// full one, as such a call may leave work for it. An instant before the latest one counts as the
+// latest.
 func (h Hooks) Enter(now Time) { h.m.at(now) }
 
-// Advance notes that it is now, and nothing else: methods that are called next and take no instant
-// go by it.
+// Advance sets the module's time, without other effect, for later calls of methods that take no
+// instant.
 func (h Hooks) Advance(now Time) { h.m.tick(now) }
 
-// AcknowledgeAll sends every ACK that is owed and would wake the driver soon. Inside a callback it
-// does nothing.
+// AcknowledgeAll sends each owed ACK whose timer would soon wake the driver. It does nothing inside
+// a callback.
 func (h Hooks) AcknowledgeAll() { h.m.acknowledgeAll() }
 
-// PublishStats has Module.Stats tell of all that has been counted so far.
+// PublishStats brings the result of Module.Stats up to date.
 func (h Hooks) PublishStats() { h.m.publish() }
 
-// NoteLost notes that a message is lost which the driver has taken over from its caller: the next
-// flush of the endpoint, or of the whole module if the endpoint has ended, returns err.
+// NoteLost records the loss of a message that the driver has accepted from its caller: the
+// endpoint's next flush, or the module's if the endpoint has ended, returns err.
 func (h Hooks) NoteLost(ep *Endpoint, err error) { ep.noteUntold(err) }

@@ -11,11 +11,11 @@ import (
 	"gobtl/reliability"
 )
 
-// This file alone reads the headers of what has arrived, finds the endpoint that it is for and
-// processes the ACK on it. What becomes of the payload is the business of recv.go.
+// Only this file reads the headers of arrived packets, looks their endpoints up and processes
+// piggybacked ACKs. recv.go handles the payload.
 
-// arrival is a packet that has arrived. It is a local variable of who receives it, handed down by
-// pointer and kept by nobody.
+// arrival is a received packet. It is a local variable of the receiving function, passed down by
+// pointer and never retained.
 type arrival struct {
 	frag.Header
 	ep      *Endpoint
@@ -31,8 +31,8 @@ type deferredReceive struct {
 	pending bool
 }
 
-// decode reads a packet and finds its endpoint. False means that the packet was dealt with: dropped
-// and counted, or part of a handshake.
+// decode parses a packet's header and looks its endpoint up. False means that the packet needs no
+// more work: it was dropped and counted, or was part of a handshake.
 func (m *Module) decode(c *port.Channel, comp *fabric.Completion, in *arrival) bool {
 	m.stats.counters[CntReceived]++
 	if comp.Errno != 0 {
@@ -83,13 +83,13 @@ func (m *Module) drop(reason Counter) bool {
 	return false
 }
 
-// sourceOf is the address from which a datagram came, where the fabric knows it; else none. It is
+// sourceOf is the source address of a datagram, empty if the fabric does not know it. The result is
 // valid until the next call.
 func (m *Module) sourceOf(c *port.Channel, comp *fabric.Completion) []byte {
 	return c.AppendSource(m.seen[:0], comp)
 }
 
-// onHandshake handles a Hello, or what answers one.
+// onHandshake handles a Hello, HelloAck, Retry or Reject.
 func (m *Module) onHandshake(c *port.Channel, comp *fabric.Completion, in *arrival) {
 	var hello frag.Hello
 	ok := false
@@ -127,7 +127,7 @@ func (m *Module) onForeign(c *port.Channel, comp *fabric.Completion, pkt []byte)
 	m.reject(c, to, f.Tag, f.Version, frag.Reject{Reason: frag.RejectVersion, Nonce: f.Nonce})
 }
 
-// receive books a packet and delivers what it completes.
+// receive does a packet's book-keeping, and delivers a fragment that the packet completes.
 func (m *Module) receive(c *port.Channel, comp *fabric.Completion) {
 	var in arrival
 	m.rxVia = c.Which()
@@ -155,7 +155,7 @@ func (m *Module) receive(c *port.Channel, comp *fabric.Completion) {
 	}
 }
 
-// receiveWhole takes the packet that a Part has made whole.
+// receiveWhole receives a packet that was reassembled from Parts.
 func (m *Module) receiveWhole(part *arrival, whole []byte) {
 	in := arrival{ep: part.ep}
 	var err error
@@ -185,17 +185,17 @@ func (m *Module) onSack(in *arrival) bool {
 	done, verdict := ep.snd.OnSack(m.now, in.Ack, in.Credit, &reliability.Sack{
 		Words: words[:s.Words(words)], Last: s.Last, Copies: s.Copies,
 		Delay: time.Duration(s.DelayUs) * time.Microsecond,
-		// An ACK may have waited unread on this side, too.
+		// The ACK may have waited unread on this side, too.
 		Unread: time.Duration(s.UnreadUs)*time.Microsecond + m.rxQueuedMax,
 	}, m.done[:0])
 	return m.afterAck(ep, &in.Header, done, verdict)
 }
 
-// wasNumberOf says whether a peer that has taken over packet n can have seen that number on it. One
-// in flight that was sent once had that number alone: what its receiver has seen, and nobody can
-// tell who guesses, for numbers are left out. Of several copies any may have come. By which channel
-// it came is not asked: who repeats what he has seen may do so by the other one, and an honest
-// receiver says that. If its Acks did not count, nothing would until a later packet has come.
+// wasNumberOf says whether a peer that has received packet n can have seen number on it. A packet
+// sent once, still in flight, has had one number: only its receiver knows it, and a guess fails as
+// numbers are skipped. Of a retransmitted packet any copy may have arrived. Numbers of both
+// channels are valid, as a receiver may echo a number by the other channel. Acks of an honest
+// receiver must count, or none would until a later packet has arrived.
 func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
 	if t, ok := ep.snd.Token(n); ok && m.recovery.Resends(t) == 0 {
 		return frag.NumberOf(m.port.Arena.Bytes(segBuf(t))) == number
@@ -204,8 +204,8 @@ func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
 }
 
 // receiveFast delivers a fragment of one packet, or a put with its notice, before its book-keeping,
-// if nothing stands against it; false means that the packet is still to be received, and nothing
-// has changed.
+// if the fast path is open. False means that the packet is still to be received, and no state has
+// changed.
 func (m *Module) receiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	if comp.Errno != 0 || int(comp.Len) > m.port.Arena.Size() || m.booksFirst {
 		return false
@@ -246,7 +246,7 @@ func (m *Module) receiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	return true
 }
 
-// putOff leaves the book-keeping of the packet whose header is in deferred to the next pass.
+// putOff defers the book-keeping of the packet whose header is in m.deferred to the next pass.
 func (m *Module) putOff(c *port.Channel) {
 	d := &m.deferred
 	c.Received(1)
@@ -255,8 +255,8 @@ func (m *Module) putOff(c *port.Channel) {
 	m.dirty = true
 }
 
-// finishDeferred does the book-keeping of the fragment that the previous pass delivered fast. Its
-// endpoint may have ended in the handler.
+// finishDeferred does the book-keeping of the fragment that the previous pass delivered fast. The
+// handler may have ended the endpoint.
 func (m *Module) finishDeferred() {
 	d := &m.deferred
 	if !d.pending {
@@ -281,8 +281,8 @@ func (m *Module) finishDeferred() {
 	m.accepted(ep, &d.hdr)
 }
 
-// decodeLanded reads the header of a chunk whose payload stands in the landing: alone it stands in
-// the buffer. False means that it is something else, or of another kind of put than flags say.
+// decodeLanded parses the header of a chunk whose payload is in the landing: the buffer holds only
+// the header. False means another kind of packet, or of put than in flags.
 func (m *Module) decodeLanded(comp *fabric.Completion, in *arrival, flags frag.Flags) bool {
 	headBytes := int(comp.Len - comp.Landed)
 	if comp.Landed == 0 || comp.Errno != 0 || headBytes > m.port.Arena.Size() {
@@ -293,9 +293,8 @@ func (m *Module) decodeLanded(comp *fabric.Completion, in *arrival, flags frag.F
 		in.Flags&(frag.FlagPut|frag.FlagOp) == flags
 }
 
-// following returns how many packets behind the first one are what a sender makes of the next
-// chunks at once: the same header but for number and offset, the payload in the next place. Nothing
-// else has to be known of them.
+// following counts the packets behind the first that continue its run of chunks: equal headers but
+// for number and offset, and adjacent payloads. They need no further checks.
 func (m *Module) following(in *arrival, comps []fabric.Completion) (count int) {
 	if len(comps) == 1 {
 		return 0
@@ -317,7 +316,7 @@ func (m *Module) following(in *arrival, comps []fabric.Completion) (count int) {
 	return count
 }
 
-// nextRecord reads the first record of what is left of a pack.
+// nextRecord parses the first record of the rest of a pack.
 func nextRecord(pack []byte) (tag uint8, data, rest []byte) { return frag.NextRecord(pack) }
 
 // seqOf reads the sequence number of the packet in a send buffer.

@@ -8,17 +8,17 @@ import (
 	"gobtl/frag"
 )
 
-// What arrives may stay where it is. A handler that keeps a fragment of one packet takes the packet
-// buffer that it came in, for which another one, of a few that are spare, is posted; a large one is
-// kept with the memory in which it was put together, which leaves the budget of those to come. So
-// whoever keeps takes nothing from anybody: where spare buffers, or the bytes that may be kept, are
-// used up, the fragment is copied.
+// A handler may keep a received fragment without a copy. A fragment of one packet is kept in its
+// receive buffer, and a spare buffer is posted in its place. A large fragment is kept in its
+// reassembly memory, which then no longer counts against the reassembly budget. So kept fragments
+// take no resources from receiving: when the spare buffers, or the budget of kept bytes, are used
+// up, the fragment is copied.
 //
 //	packet buffer:   posted --> arrived --Keep--> kept --Release, the last--> spare --> posted
 //	memory of large: under way --> whole --Keep--> kept --Release--> idle, or let go
 
-// Kept is what a handler has kept. The zero value is ready for Module.Keep; after Release it is
-// again, with the memory of an earlier copy.
+// Kept is what a handler has kept. The zero value is ready for Module.Keep, and so is a Kept after
+// Release, which retains memory for copies.
 type Kept struct {
 	m    *Module
 	data []byte
@@ -28,7 +28,7 @@ type Kept struct {
 	in   keptIn
 }
 
-// keptIn says where kept bytes are.
+// keptIn is the kind of memory that holds kept bytes.
 type keptIn uint8
 
 const (
@@ -38,7 +38,7 @@ const (
 	keptMessage
 )
 
-// keeping is the memory that handlers have kept, and what is in their hands now.
+// keeping is the memory that handlers have kept, and the packet or message being delivered.
 type keeping struct {
 	spare   []fabric.Buf // receive buffers that are neither posted nor kept
 	refs    []uint32     // of each receive buffer, the Kepts of its bytes
@@ -54,7 +54,7 @@ type keeping struct {
 	arrivals // that wait to be pulled
 }
 
-// openKeeping makes the last receive buffers of the arena spare ones.
+// openKeeping makes the last receive buffers of the arena the spare buffers.
 func (m *Module) openKeeping(first fabric.Buf, receives, spare int) {
 	k := &m.keeping
 	k.refs = make([]uint32, receives+spare)
@@ -64,11 +64,11 @@ func (m *Module) openKeeping(first fabric.Buf, receives, spare int) {
 	}
 }
 
-// Keep keeps data, all or a part of what the handler that calls it was given, in k, which is the
-// caller's, until k.Release: k.Bytes stays as it is. Nothing is copied while no more than
-// Config.KeptPackets packets and KeptBytesMax bytes of larger fragments are kept; then, and if
-// data is nothing of the handler's, it is. Memory for copies is of k, and used again. k must not
-// hold anything: ErrState.
+// Keep keeps data, all or part of the calling handler's data, in the caller's k until k.Release;
+// k.Bytes does not change until then. Data is not copied while at most Config.KeptPackets packets
+// and KeptBytesMax bytes of larger fragments are kept. Beyond that, or if data is not the
+// handler's, it is copied, into memory of k that is reused. Errors: ErrState if k holds data
+// already.
 func (m *Module) Keep(k *Kept, data []byte) error {
 	if k.in != keptNowhere {
 		return fmt.Errorf("%w: something is kept there", ErrState)
@@ -90,12 +90,12 @@ func (m *Module) Keep(k *Kept, data []byte) error {
 	return nil
 }
 
-// Bytes is what is kept. It may be read and written until Release, by any goroutine, also while the
-// module closes and afterwards: of packets that are kept the fabric's memory stays.
+// Bytes is the kept data. Any goroutine may read and write it until Release, also during and after
+// the module's Close: the fabric's memory of kept packets stays mapped.
 func (k *Kept) Bytes() []byte { return k.data }
 
-// Release gives back what is kept; further calls do nothing. It belongs to the module's owner's
-// goroutine, until Module.Close has returned: then any may call it, each for its own Kept.
+// Release gives the kept memory back; further calls do nothing. Only the goroutine that owns the
+// module may call it, until Module.Close has returned; then any may, each for its own Kept.
 func (k *Kept) Release() {
 	switch m := k.m; {
 	case k.in == keptPacket && m.closed:
@@ -109,8 +109,8 @@ func (k *Kept) Release() {
 	*k = Kept{own: k.own}
 }
 
-// outlive holds the arena for every Kept that is in there, of a module that closes. What waits to
-// be pulled is copied instead: perhaps nobody pulls any more.
+// outlive keeps the arena of a closing module for each Kept in it. Messages that wait to be pulled
+// are copied instead, for they may never be pulled.
 func (k *keeping) outlive(arena *fabric.Arena, first fabric.Buf) {
 	waiting := k.arrivals.waiting.all()
 	for i := range waiting {
@@ -127,8 +127,8 @@ func (k *keeping) outlive(arena *fabric.Arena, first fabric.Buf) {
 	}
 }
 
-// letGo takes a Kept of a buffer away. With the last one it is spare again; or, if a handler is
-// still at its packet, it is in hand again, and what was to be posted in its place is spare.
+// letGo drops a buffer's reference from a Kept. Without references the buffer is spare again; or,
+// if its packet is still being delivered, it will be reposted and its replacement is spare.
 func (k *keeping) letGo(b, first fabric.Buf) {
 	r := &k.refs[b-first]
 	if *r--; *r > 0 {
@@ -141,7 +141,7 @@ func (k *keeping) letGo(b, first fabric.Buf) {
 	k.spare = append(k.spare, b)
 }
 
-// keepPacket keeps the buffer of the packet that is being received, if data is in there.
+// keepPacket keeps the buffer of the packet that is being received, if data lies in that buffer.
 func (m *Module) keepPacket(k *Kept, data []byte) bool {
 	h := &m.keeping
 	if !h.hasBuf {
@@ -163,7 +163,7 @@ func (m *Module) keepPacket(k *Kept, data []byte) bool {
 	return true
 }
 
-// keepMessage keeps the memory of the large fragment that is being delivered, if data is in there.
+// keepMessage keeps the memory of the large fragment that is being delivered, if data lies in it.
 func (m *Module) keepMessage(k *Kept, data []byte) bool {
 	h := &m.keeping
 	msg := h.msg
@@ -188,7 +188,7 @@ func within(part, whole []byte) bool {
 
 func address(mem []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(mem))) }
 
-// hold notes the buffer of a packet that is being received: what it brings may be kept.
+// hold notes the buffer of a packet that is being received, whose data may be kept.
 func (k *keeping) hold(b fabric.Buf) {
 	k.inHand, k.hasBuf, k.isKept = b, true, false
 }
@@ -199,7 +199,7 @@ func (k *keeping) held() fabric.Buf {
 	return k.inHand
 }
 
-// check looks at what is kept.
+// check verifies the state of kept buffers.
 func (k *keeping) check(first fabric.Buf, c *checker) error {
 	kept := 0
 	for _, n := range k.refs {

@@ -7,16 +7,16 @@ import (
 	"gobtl/frag"
 )
 
-// askKeepAlive asks for a sign of life by a channel.
+// askKeepAlive sends a keep-alive probe by a channel.
 func (m *Module) askKeepAlive(ep *Endpoint, p frag.Probe) {
 	m.askHello(ep, p)
 	v := viaOf(p)
 	ep.life.AskedBy(int(v), m.nowUnpaused, uint32(ep.numbers.ways[v].next))
 }
 
-// keepChannelsAlive asks by the channels that have been silent for too long, and returns the time
-// until the next look at them. A counted connection has all but its ACKs on one channel, and no
-// firewall before it.
+// keepChannelsAlive probes by the channels that have been silent for too long, and returns the time
+// until its next call. A counted connection has all packets but ACKs on one channel, and passes no
+// firewall.
 func (m *Module) keepChannelsAlive(ep *Endpoint) time.Duration {
 	channels := liveness.Channels
 	if ep.counted {
@@ -31,7 +31,7 @@ func (m *Module) keepChannelsAlive(ep *Endpoint) time.Duration {
 	return next
 }
 
-// onKeepAlive asks a silent peer for a sign of life, and gives it up after PeerTimeout.
+// onKeepAlive probes a silent peer, and declares it dead after PeerTimeout.
 func (m *Module) onKeepAlive(ep *Endpoint) {
 	if m.pressForAnswer(ep, ep.life.Quiet(m.nowUnpaused)) {
 		m.keepChannelsAlive(ep)

@@ -9,21 +9,20 @@ import (
 	"gobtl/frag"
 )
 
-// A large fragment is received without a copy of this side's making where the provider can be told
-// where to put what arrives: before each poll of the channel by which chunks come it is told the
-// place of the chunk that is expected next, behind the latest one that came, or at the beginning of
-// the idle buffer that the next fragment will get. What it puts there counts only if it turns out
-// to be just those chunks. Anything else that came with them is put together in its buffer again,
-// and goes the ordinary way. For that the landed bytes must still be there, so nothing may be
-// written to the fragment's memory, no other fragment begun, no handler called and no endpoint
-// ended before: the first packet of a batch that is not as expected has all those behind it put
-// together. Puts land likewise, in the memory of their region: landing_put.go.
+// If the provider supports landings, a large fragment is received without a copy by this module.
+// Before each poll of the chunks' channel the provider is told the address of the next expected
+// chunk: behind the latest chunk, or at the start of the idle buffer that the next fragment will
+// get. The payload landed there counts only if the packets are exactly those chunks. Any other
+// packet of the batch is reassembled in its receive buffer and takes the ordinary path. That needs
+// the landed bytes intact: until then nothing may write to the fragment's memory, begin a fragment,
+// call a handler or end an endpoint. So at a batch's first unexpected packet, that one and all
+// behind it are reassembled. Puts land likewise, in the memory of their region: landing_put.go.
 
 // Each endpoint has its own expectation, so that several may send large fragments at a time. A poll
-// has one landing: that of the endpoint from which the next chunks are expected, which is the one
-// that came after the latest one the last times.
+// has one landing, of the endpoint from which the next chunks are expected: the one whose chunks
+// have lately followed those of the latest sender.
 
-// expectation is which chunk of an endpoint is expected next.
+// expectation describes the chunk that is expected next from an endpoint.
 type expectation struct {
 	fragID uint32
 	offset uint32 // of the chunk in its fragment
@@ -35,13 +34,13 @@ type expectation struct {
 	chunk  uint16
 	put    expectedPut
 	puts   putProgress // of the peer
-	// next is the tag of the endpoint whose chunks the poll after one with this one's brings; rival
-	// that of another one which the latest such poll has brought. One that comes twice is the next.
+	// next is the tag of the endpoint whose chunks usually follow, a poll later, those of this one.
+	// rival is that of another which followed last; a rival that follows twice becomes next.
 	next, rival uint64
 }
 
-// landing is what the channel expects by which chunks come: that of data, or, on a fabric that is
-// reliable by itself, that of commands.
+// landing is the state of the landings on the chunks' channel: the data channel, or the command
+// channel on a fabric that is reliable by itself.
 type landing struct {
 	lander    fabric.Lander // nil: the provider cannot do it
 	on        *port.Channel // whose poll has a landing; nil as well
@@ -61,28 +60,28 @@ type landing struct {
 	guessMin uint32 // size from which on the beginning of a fragment is expected
 }
 
-// guessBytesMin is the size from which on it saves time that the first chunks of a fragment land,
-// too. Of smaller ones a poll without a landing takes in several at once, which saves more.
+// guessBytesMin is the fragment size from which on a landing for the first chunks saves time. For
+// smaller fragments a poll without a landing, which receives several at once, saves more.
 const guessBytesMin = 32 << 10
 
 // landingBytesMax bounds a landing.
 const landingBytesMax = 1 << 20
 
-// missedMax is the number of polls in a row that have brought something else than what was
-// expected: then it is expected no more, until some of it comes.
+// missedMax is the number of consecutive polls without the expected chunk after which it is no
+// longer expected, until a chunk of its fragment arrives.
 const missedMax = 2
 
-// landingPause is the number of polls without a landing after one that had packets in it which were
-// not expected: of two peers that both send large fragments, say.
+// landingPause is the number of polls without a landing after one whose landing got unexpected
+// packets, as when two peers send large fragments at once.
 const landingPause = 2
 
-// aloneBytesMin is the size from which on packets come one by one: of smaller ones a poll may bring
-// many that the network has sent as one, whatever it asks for.
+// aloneBytesMin is the size from which on packets arrive one by one: of smaller ones a poll may
+// return a whole segmentation-offload train, even beyond its limit.
 const aloneBytesMin = 16 << 10
 
 // chunkCame notes that the chunk in h has come, which may have made its fragment whole. After two
-// of one size from an endpoint a third is expected: then its first chunks land, too, in the buffer
-// that it will get.
+// fragments of one size from an endpoint a third is expected: then its first chunks land too, in
+// the buffer that it will get.
 func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 	l := &m.landing
 	if l.lander == nil || !ep.lands() {
@@ -102,7 +101,7 @@ func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 	m.expectNext(ep)
 }
 
-// expected is which chunk is expected next: the memory of that is made when a chunk has come.
+// expected is the endpoint's expectation, allocated when its first chunk has arrived.
 func (ep *Endpoint) expected() *expectation {
 	if ep.expects == nil {
 		ep.expects = new(expectation)
@@ -110,7 +109,7 @@ func (ep *Endpoint) expected() *expectation {
 	return ep.expects
 }
 
-// expectNext chooses the endpoint of which the next poll has the landing, after chunks of ep.
+// expectNext chooses the endpoint for the landing of the next poll, after chunks of ep.
 func (m *Module) expectNext(ep *Endpoint) {
 	l, x := &m.landing, ep.expects
 	m.learn(ep)
@@ -122,7 +121,7 @@ func (m *Module) expectNext(ep *Endpoint) {
 	}
 }
 
-// learn notes who has come in this poll after the one that came last in those before.
+// learn notes which endpoint's chunks followed, in this poll, the last sender of earlier polls.
 func (m *Module) learn(ep *Endpoint) {
 	l := &m.landing
 	l.latest = ep.id.Tag
@@ -144,19 +143,19 @@ func (m *Module) learn(ep *Endpoint) {
 	}
 }
 
-// expects says whether the next poll of a channel is to have a landing, or the latest one had.
+// expects says whether the next poll of a channel is to have a landing, or the latest poll had.
 func (l *landing) expects(c *port.Channel) bool { return l.on == c && (l.armed || l.tag != 0) }
 
-// pollLanding is poll for the channel by which chunks come. It may ask for fewer than limit; left
-// says whether there may be more.
+// pollLanding is Poll for the channel by which chunks arrive. It may ask for fewer completions than
+// limit.
 func (m *Module) pollLanding(c *port.Channel, limit int) (got int, err error) {
 	l := &m.landing
 	if err = m.land(limit > 1); err != nil {
 		return 0, err
 	}
 	if l.mem != nil && l.inOrder() {
-		// First comes what lands, and behind it what would have to be copied, such as the first chunk of
-		// the next fragment: the next poll has a landing for that, too, or for those behind it.
+		// Chunks that land come first. Packets behind them, such as the next fragment's first
+		// chunk, would need a copy: they are left to the next poll, which has its own landing.
 		chunks := (len(l.mem) + int(l.aim.expects.chunk) - 1) / int(l.aim.expects.chunk)
 		limit = min(limit, max(1, chunks))
 	}
@@ -167,9 +166,9 @@ func (m *Module) pollLanding(c *port.Channel, limit int) (got int, err error) {
 		return got, err
 	}
 	l.justWhole = false
-	// What the provider could not report yet lies in the landing too: it is taken now, before anything
-	// is done with the memory. One at a time, for a poll that finds room takes in further datagrams.
-	// There are no more than receive buffers and sends posted, which is what comps holds.
+	// Completions that the provider could not report yet may have landed too: they are polled now,
+	// before any use of the memory. One at a time, as a poll with room receives further datagrams.
+	// They are no more than the posted receives and sends, for which comps has room.
 	for n := got; n == limit; got += n {
 		if l.lander.Land(nil, 0) {
 			l.armed = false
@@ -188,8 +187,8 @@ func (m *Module) pollLanding(c *port.Channel, limit int) (got int, err error) {
 }
 
 // inOrder says whether there are, in all probability, no other packets among the chunks that are to
-// land: nothing is lost on a reliable connection, and hardly anything of a put where packets are so
-// large that each comes by itself.
+// land: a reliable connection loses none, and a put with packets so large that each arrives by
+// itself hardly any.
 func (l *landing) inOrder() bool {
 	x := l.aim.expects
 	return l.aim.counted && x.chunk > 0 || l.to.region != nil && x.chunk >= aloneBytesMin
@@ -220,7 +219,7 @@ func (m *Module) land(bulk bool) error {
 		l.armed = l.mem != nil
 		return nil
 	}
-	// Datagrams of polls without a landing may wait; of one with a landing none is left.
+	// Datagrams of polls without a landing may wait unreported; a poll with a landing leaves none.
 	l.mem, l.aim = nil, nil
 	if l.armed {
 		return errSurplus
@@ -246,10 +245,10 @@ func (ep *Endpoint) landing(to *landingTo) (mem []byte) {
 	return mem
 }
 
-// errSurplus is of a provider that breaks the contract of package fabric.
+// errSurplus is the error for a provider that breaks the contract of package fabric.
 var errSurplus = errors.New("more completions than were posted")
 
-// handleLanded books a batch of which some may have landed.
+// handleLanded processes a batch of completions, some of which may have landed.
 func (m *Module) handleLanded(c *port.Channel, comps []fabric.Completion) {
 	m.handleAimed(c, comps)
 	m.landing.aim = nil
@@ -279,8 +278,8 @@ func (m *Module) handleAimed(c *port.Channel, comps []fabric.Completion) {
 	}
 }
 
-// unsplit puts what landed back behind the rest of its packet. A guess at what begins is given up
-// by whatever comes instead, landed or not: lone packets are to be received fast again.
+// unsplit copies landed bytes back behind the rest of their packet. Any packet other than a guessed
+// first chunk ends that guess, landed or not: lone packets are to be received fast again.
 func (m *Module) unsplit(comps []fabric.Completion) {
 	l := &m.landing
 	guess := l.aim.expects.begins
@@ -309,7 +308,7 @@ func (m *Module) unsplit(comps []fabric.Completion) {
 	}
 }
 
-// expectNothing gives up what is expected of an endpoint.
+// expectNothing ends the expectation of a chunk from an endpoint.
 func (m *Module) expectNothing(ep *Endpoint) {
 	ep.expects.open, ep.expects.begins = false, false
 	if m.landing.tag == ep.id.Tag {
@@ -317,10 +316,10 @@ func (m *Module) expectNothing(ep *Endpoint) {
 	}
 }
 
-// receiveLanded takes over a chunk whose payload stands in its place already, with those that
-// follow it as one run, and returns how many packets that were. None: the first is not the chunk
-// that was expected there, or something stands against it, and nothing has changed. What comes
-// behind them in the batch is put together before anything can write to the landing.
+// receiveLanded accepts a chunk whose payload is in place already, with the run of chunks that
+// follows it, and returns the number of packets. 0 means that the first is not the expected chunk,
+// or not acceptable, and no state has changed. The packets behind the run in the batch are
+// reassembled before anything can write to the landing.
 func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count int) {
 	var in arrival
 	l, h := &m.landing, &in.Header
@@ -367,7 +366,7 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 	return count
 }
 
-// runOf is how many packets from the first on, which is in, are taken over at once.
+// runOf is the number of packets that are accepted at once, of which in is the first.
 func (m *Module) runOf(ep *Endpoint, in *arrival, comps []fabric.Completion) (count int) {
 	count = 1
 	if !ep.counted && in.Seq == ep.rcv.Next() && ep.rcv.Held() == 0 { // each is the next in its turn
@@ -388,7 +387,7 @@ func (m *Module) addLanded(ep *Endpoint, h *frag.Header, count int) (*frag.Messa
 	return msg, err
 }
 
-// acceptedRun is accepted for chunks that came in order, with consecutive numbers; h is the first.
+// acceptedRun is accepted for consecutively numbered chunks that came in order; h is the first.
 func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
 	m.rxVia = viaData
 	if count == 1 {
@@ -403,7 +402,7 @@ func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
 	m.stats.counters[acceptedCounter(h)] += uint64(count)
 }
 
-// checkLanding looks at what is expected, between two polls.
+// checkLanding verifies the expectations, between two polls.
 func (m *Module) checkLanding(*checker) error {
 	if m.landing.aim != nil {
 		return errors.New("a landing outlives its poll")

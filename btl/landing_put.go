@@ -6,15 +6,15 @@ import (
 	"gobtl/frag"
 )
 
-// A put lands in its region, and the answer to a get in the memory of who asked. That is memory of
-// the owner, and not the module's: so nothing is guessed. Only the bytes of a put of which a chunk
-// has come are its landing, behind all that have come, whatever is missing before; and only while
-// the right to write there still is. Before something else goes the ordinary way
-// that has landed, or may have, its bytes are taken out of there again: zeros stand there until the
-// put's own bytes come. Who closes the region does so in a handler or between two passes, and what
-// has landed was dealt with by then: so nothing is written there any more.
+// A put lands in its region, the answer to a get in the memory of the requester. That memory is the
+// owner's, not the module's: so no landing is guessed there. A put's landing begins only once a
+// chunk of the put has come, behind all bytes that have come (gaps do not matter), and only while
+// the put may still write there. If another packet has landed there, or may have, its bytes are
+// zeroed before that packet takes the ordinary path; the put's own bytes follow later. A region is
+// closed in a handler or between two passes, when landed packets have been processed: so nothing is
+// written there afterwards.
 
-// expectedPut is what else is known of the chunk that is expected next, if it is a put's.
+// expectedPut is the further state of the next expected chunk, if it is one of a put.
 type expectedPut struct {
 	flags  frag.Flags // those of puts and operations; 0: it is no put
 	op     uint32
@@ -23,7 +23,7 @@ type expectedPut struct {
 	left   uint32 // bytes of the put from there on
 }
 
-// putProgress is how much of the latest put of an endpoint in chunks is not to be written over.
+// putProgress marks the bytes of an endpoint's latest chunked put that must not be overwritten.
 type putProgress struct {
 	fragID uint32
 	high   uint32 // no byte from here on has come
@@ -31,7 +31,7 @@ type putProgress struct {
 }
 
 // reached notes the end of a chunk that was accepted. False means that chunks behind it may have
-// come, or it is none of the latest put's.
+// come, or that it is not of the latest put.
 func (p *putProgress) reached(fragID, end uint32) bool {
 	switch ahead := int32(fragID - p.fragID); {
 	case p.known && ahead == 0:
@@ -44,7 +44,7 @@ func (p *putProgress) reached(fragID, end uint32) bool {
 	return end == p.high
 }
 
-// landingTo is where a poll's landing is, beside its memory.
+// landingTo describes the target of a poll's landing, beyond its memory.
 type landingTo struct {
 	head    int                       // bytes of a header
 	region  *remote.Region[*Fragment] // nil: it is a message's
@@ -71,8 +71,8 @@ func (ep *Endpoint) landingPut(to *landingTo) []byte {
 	return r.Bytes()[x.put.at:][:n:n]
 }
 
-// putCame notes that the chunk in h of a put was accepted. If nothing behind it has come, that is
-// expected next.
+// putCame notes that the chunk in h of a put was accepted. If no byte behind that chunk has come,
+// those bytes are expected next.
 func (m *Module) putCame(ep *Endpoint, h *frag.Header) {
 	l := &m.landing
 	if h.Kind != frag.KindChunk || l.lander == nil || !ep.lands() {
@@ -97,7 +97,7 @@ func (m *Module) putCame(ep *Endpoint, h *frag.Header) {
 	m.expectNext(ep)
 }
 
-// isExpectedPut says whether a packet that has landed is the one of a put that was expected there.
+// isExpectedPut says whether a landed packet is the put's chunk that was expected there.
 func (m *Module) isExpectedPut(in *arrival, comp *fabric.Completion, base uint32) bool {
 	l, h := &m.landing, &in.Header
 	ep, x := l.aim, l.aim.expects
@@ -132,7 +132,7 @@ func (m *Module) receivePutLanded(comps []fabric.Completion, base uint32) (count
 	}
 	ep.life.Heard(m.nowUnpaused, int(viaData))
 	m.acceptedRun(ep, h, count)
-	// From here on it is the last one's.
+	// From here on the offset is that of the run's last chunk.
 	h.OffsetBytes += uint32(sizeBytes) - uint32(h.PayloadLen)
 	h.PutOffset += uint64(sizeBytes) - uint64(h.PayloadLen)
 	m.putCame(ep, h)
@@ -148,8 +148,8 @@ func (m *Module) receivePutLanded(comps []fabric.Completion, base uint32) (count
 	return count
 }
 
-// scrub takes what may have landed in a region, and is none of it, out of there: the packets of
-// comps were put together. They are as many bytes as the provider has written there at most.
+// scrub zeroes bytes of a region's landing that belong to other packets: those of comps, which were
+// reassembled. The provider has written at most as many bytes as they have.
 func (m *Module) scrub(comps []fabric.Completion) {
 	to := &m.landing.to
 	if to.region == nil {

@@ -12,18 +12,17 @@ import (
 	"gobtl/reliability"
 )
 
-// The packets of a connection travel by one of two kinds of link, which both ends choose alike at
-// the handshake:
+// A connection uses one of two kinds of link, on which both ends agree at the handshake:
 //
 //	sequenced  link_seq.go      any fabric: sequence numbers, a window, ACKs, timers, resends
 //	counted    link_counted.go  one that loses nothing, as both ends say: packets are only counted
 //
-// Fragments, chunks, packs and puts are written once for both. What differs in sending, taking in
-// and ending them is behind the functions of this file. Elsewhere the kind is reset or passed on
-// (connect.go, handshake_apply.go), counted and checked (connect.go, check.go), and asked for where
-// the owner of a packet in no send buffer must be known (egress.go).
+// Fragments, chunks, packs and puts are written once for both. The functions of this file hide the
+// differences in sending, receiving and completing them. Other files only reset or pass on the kind
+// (connect.go, handshake_apply.go), count and check it (connect.go, check.go), or test it to find
+// the owner of a packet without a send buffer (egress.go).
 
-// link is what an endpoint knows of its link.
+// link is an endpoint's state of its link.
 type link struct {
 	agreement
 	asking   bool // the next ACK goes alone, and asks for one of what was sent
@@ -33,7 +32,7 @@ type link struct {
 	counts   *countedState // of a counted link; else it may be nil
 }
 
-// agreement is what the handshake has settled of the link: the same on both sides.
+// agreement is the properties of the link on which both sides agreed at the handshake.
 type agreement struct {
 	counted   bool // else sequenced
 	operates  bool // operations go both ways
@@ -42,7 +41,7 @@ type agreement struct {
 	mayWait   bool // sequenced: the ACK of a lone answer may be held back, here and there
 }
 
-// agreed is the agreement of two sides that have these features in common.
+// agreed is the agreement of two sides whose common features are the bits of common.
 func agreed(common uint64) (a agreement) {
 	has := func(bit uint64) bool { return common&bit != 0 }
 	a.counted = has(frag.FeatureReliable)
@@ -53,7 +52,7 @@ func agreed(common uint64) (a agreement) {
 	return a
 }
 
-// settle has both directions of the endpoint follow an agreement.
+// settle applies an agreement to both directions of the endpoint.
 func (ep *Endpoint) settle(a agreement) {
 	ep.agreement, ep.asking = a, false
 	ep.rcv.Selective = a.selective
@@ -64,7 +63,7 @@ func (m *Module) features() (bits uint64) {
 	bits = frag.FeatureOps | frag.FeatureAsk
 	if m.rules.Adaptive {
 		bits |= frag.FeatureSack
-		// Else the time that is granted to a lone answer would be much of what a dead peer has.
+		// Else the ACK delay of a lone answer would be too large a part of the peer's time-out.
 		if m.cfg.PeerTimeout/4 >= 2*reliability.LoneAckDelay {
 			bits |= frag.FeatureLater
 		}
@@ -75,8 +74,8 @@ func (m *Module) features() (bits uint64) {
 	return bits
 }
 
-// agree chooses the link by the peer's Hello, and the rules by which it recovers. What may be sent
-// over a counted one, the peer's first ACK tells.
+// agree chooses the kind of link by the peer's Hello, and its recovery rules. The first credits of
+// a counted link come with the peer's first ACK.
 func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 	ep.settle(agreed(m.features() & hello.Features))
 	if ep.counted {
@@ -93,14 +92,14 @@ func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 	m.recovery.Join(&ep.snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
 }
 
-// allows says whether what the flags of a packet stand for is agreed on.
+// allows says whether the features that a packet's flags stand for are agreed on.
 func (ep *Endpoint) allows(flags frag.Flags) bool {
 	return (flags&frag.FlagOp == 0 || ep.operates) && (flags&frag.FlagAsk == 0 || ep.mayAskAck) &&
 		(flags&frag.FlagLater == 0 || ep.mayWait)
 }
 
-// seal makes a packet ready to be posted: number, ACK that rides on it, header, timer. It returns
-// the datagram's length.
+// seal makes a packet ready to be posted: number, piggybacked ACK, header, timer. It returns the
+// datagram's length.
 func (m *Module) seal(p *packet) int {
 	if p.ep.counted {
 		return m.sealCounted(p)
@@ -108,15 +107,14 @@ func (m *Module) seal(p *packet) int {
 	return m.sealSequenced(p)
 }
 
-// sealRun does so for chunks that are sent one behind the other, as far as it can be done before
-// their headers are written.
+// sealRun is seal for a run of chunks, as far as possible before their headers are written.
 func (m *Module) sealRun(r *chunkRun, run []reliability.Token) {
 	if !r.ep.counted { // each of which is sealed by itself
 		m.sealRunSequenced(r, run)
 	}
 }
 
-// bulkPath is the channel that chunks take, and the peer's address there.
+// bulkPath is the channel that carries chunks, and the peer's address on it.
 func (ep *Endpoint) bulkPath() (*port.Channel, fabric.Addr) {
 	if ep.counted {
 		return &ep.m.port.Command, ep.cmdAddr
@@ -124,7 +122,7 @@ func (ep *Endpoint) bulkPath() (*port.Channel, fabric.Addr) {
 	return &ep.m.port.Data, ep.dataAddr
 }
 
-// ackPath is the one that ACKs and Nacks take: where there is order, that beside the packets.
+// ackPath is the channel of ACKs and Nacks: on a counted link, the one without data packets.
 func (ep *Endpoint) ackPath() (*port.Channel, fabric.Addr) {
 	if ep.counted {
 		return &ep.m.port.Data, ep.dataAddr
@@ -132,15 +130,16 @@ func (ep *Endpoint) ackPath() (*port.Channel, fabric.Addr) {
 	return &ep.m.port.Command, ep.cmdAddr
 }
 
-// awaitEnd has fragments, the one that is given and those chained to it, wait for their end: their
-// last packet was sealed. (Sequenced ones wait for the ACKs of all their packets.)
+// awaitEnd makes fragment f, and those chained to it, wait for completion: their last packet was
+// sealed. (Sequenced ones wait for the ACKs of all their packets.)
 func (ep *Endpoint) awaitEnd(f *Fragment) {
 	if ep.counted {
 		ep.counts.await(f, false)
 	}
 }
 
-// awaitEndOfPack is awaitEnd for those that are told of the end of a pack with so many records.
+// awaitEndOfPack is awaitEnd for the fragments in a pack, of so many records, whose senders are
+// told of its end.
 func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
 	if ep.counted {
 		for told := f; told != nil; told = told.next {
@@ -150,7 +149,7 @@ func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
 	}
 }
 
-// busy says whether send buffers of the endpoint are under way, which will be free again.
+// busy says whether the endpoint has send buffers in use that will become free by themselves.
 func (ep *Endpoint) busy() bool {
 	if ep.counted {
 		return ep.counts.held > 0
@@ -158,18 +157,18 @@ func (ep *Endpoint) busy() bool {
 	return ep.snd.InFlight() > 0
 }
 
-// idle says whether nothing of a large fragment is under way that would bring a send buffer.
+// idle says whether a large fragment has no packet in flight whose end would free a send buffer.
 func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && (!ep.counted || !ep.busy()) }
 
-// txReleased notes that the fabric has let go of a packet that nobody else needed any more.
+// txReleased notes that the fabric has completed a packet whose buffer it alone still used.
 func (ep *Endpoint) txReleased() {
 	if ep.counted {
 		ep.counts.held--
 	}
 }
 
-// admit processes what a packet says of the link: its ACK, and its number. False means that nothing
-// of it is to be taken over.
+// admit processes a packet's link fields: its ACK and its number. False means that its payload must
+// be ignored.
 func (m *Module) admit(in *arrival) bool {
 	ep := in.ep
 	if ep.counted {
@@ -179,8 +178,8 @@ func (m *Module) admit(in *arrival) bool {
 	if in.Kind.HasSeq() {
 		place = ep.rcv.Check(in.Seq)
 	}
-	// The ACK on a packet that is here already, a copy of the network's making perhaps, is the one of
-	// before: it reports no gap.
+	// The ACK on a duplicate packet, perhaps a copy made by the network, may be outdated: it
+	// reports no gap.
 	if in.Flags&frag.FlagSack != 0 {
 		if !m.onSack(in) {
 			return m.drop(CntDropAck)
@@ -196,8 +195,7 @@ func (m *Module) admit(in *arrival) bool {
 	return true
 }
 
-// admissible says whether admit would have nothing to do for a packet but to process a sound ACK,
-// which can wait.
+// admissible says whether admit's only work for a packet would be a valid ACK, which can wait.
 func (ep *Endpoint) admissible(h *frag.Header) bool {
 	if ep.counted {
 		return h.Flags&frag.FlagAck == 0 && ep.whyLost(h) == nil
@@ -206,7 +204,7 @@ func (ep *Endpoint) admissible(h *frag.Header) bool {
 		(h.Flags&frag.FlagAck == 0 || ep.snd.Plausible(h.Ack) && ep.snd.Honest(h.Ack))
 }
 
-// numberOf is the number of a packet that has just been accepted.
+// numberOf is the sequence number, or count, of a packet that has just been accepted.
 func (ep *Endpoint) numberOf(h *frag.Header) seq.Num {
 	if ep.counted { // not all say it
 		return ep.rcv.Next() - 1
@@ -214,7 +212,7 @@ func (ep *Endpoint) numberOf(h *frag.Header) seq.Num {
 	return h.Seq
 }
 
-// accepted books a packet that is taken over: it is acknowledged from now on.
+// accepted does the book-keeping of an accepted packet: ACKs cover it from now on.
 func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 	if ep.counted {
 		m.count(ep, h, true)
@@ -236,7 +234,7 @@ func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 	m.stats.counters[acceptedCounter(h)]++
 }
 
-// refuse books a packet that is refused for good, and has the peer told.
+// refuse does the book-keeping of a permanently refused packet, and tells the peer.
 func (m *Module) refuse(in *arrival, reason uint8) {
 	if in.ep.counted {
 		m.refuseCounted(in.ep, &in.Header, reason)
@@ -245,12 +243,12 @@ func (m *Module) refuse(in *arrival, reason uint8) {
 	}
 }
 
-// refuses says whether refusedBefore may have something to do: it mostly has not.
+// refuses says whether refusedBefore may have work, which is rare.
 func (l *link) refuses() bool {
 	return len(l.refusals) > 0 || l.counting.failed != 0
 }
 
-// refusedBefore says whether a chunk is of a fragment that is refused already, and deals with it.
+// refusedBefore says whether a chunk is of an already refused fragment, and handles it if so.
 func (m *Module) refusedBefore(in *arrival) bool {
 	if in.ep.counted {
 		return m.refusedBeforeCounted(in)
@@ -258,8 +256,8 @@ func (m *Module) refusedBefore(in *arrival) bool {
 	return m.refusedBeforeSequenced(in)
 }
 
-// admitRecords looks at the tags of a pack before its records are delivered. False means that none
-// of them is to be.
+// admitRecords checks the tags of a pack before delivery. False means that no record of the pack
+// may be delivered.
 func (m *Module) admitRecords(in *arrival) bool {
 	if in.ep.counted {
 		return in.ep.admitRecordsCounted(in)
@@ -267,8 +265,8 @@ func (m *Module) admitRecords(in *arrival) bool {
 	return m.admitRecordsSequenced(in)
 }
 
-// assemble adds a chunk to its fragment. False means that the chunk is not taken over; a message is
-// the fragment that it has made whole.
+// assemble adds a chunk to its fragment. False means that the chunk is not accepted. The message is
+// the fragment that the chunk completes, else nil.
 func (m *Module) assemble(in *arrival) (*frag.Message, bool) {
 	if in.ep.counted {
 		return m.assembleCounted(in)
@@ -289,7 +287,7 @@ func (m *Module) nacked(in *arrival) {
 	}
 }
 
-// abandon ends what is sent, and neither acknowledged nor confirmed, to a peer that is gone.
+// abandon fails the sent but unacknowledged (or unconfirmed) fragments to a peer that is gone.
 func (m *Module) abandon(ep *Endpoint, err error) {
 	if ep.counted {
 		m.abandonCounted(ep, err)
@@ -302,18 +300,17 @@ func (m *Module) abandon(ep *Endpoint, err error) {
 	}
 }
 
-// mayClose says whether a goodbye may be sent. A counted link keeps it until everything before is
-// confirmed: of that something may have to be sent again.
+// mayClose says whether a Bye may be sent. On a counted link it waits until everything before it is
+// confirmed, as a refused fragment may have to be sent again.
 func (ep *Endpoint) mayClose() bool {
 	return (!ep.counted || ep.counts.confirm.first == nil) && ep.remote.Waiting() == 0
 }
 
-// watches says whether the endpoint's timer asks the peer while an answer is owed: where packets
-// have no timers that do.
+// watches says whether the endpoint's timer probes a peer that owes an answer: so on counted links,
+// whose packets have no timers.
 func (ep *Endpoint) watches() bool { return ep.counted }
 
-// lands says whether chunks may be put into their place by the provider, which is told it for one
-// channel.
+// lands says whether the provider may land chunks of this endpoint: landings are for one channel.
 func (ep *Endpoint) lands() bool {
 	on := &ep.m.port.Data
 	if ep.counted {
@@ -322,7 +319,7 @@ func (ep *Endpoint) lands() bool {
 	return ep.m.landing.on == on
 }
 
-// checkLink looks at what is in flight.
+// checkLink verifies the packets in flight.
 func (m *Module) checkLink(c *checker, ep *Endpoint) error {
 	if ep.counted {
 		return m.checkCounted(c, ep)
@@ -368,7 +365,7 @@ func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 	return ep.snd.CheckRecovery()
 }
 
-// checkInFlight looks at the segment of a number in flight.
+// checkInFlight verifies the segment of a number in flight.
 func (m *Module) checkInFlight(c *checker, ep *Endpoint, t reliability.Token, n seq.Num) error {
 	s := &m.segs[t]
 	switch owner, got := m.recovery.Owner(t); {

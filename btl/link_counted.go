@@ -12,41 +12,41 @@ import (
 )
 
 // A reliable endpoint is one whose fabric is reliable and ordered by itself, and whose peer has
-// announced the same in its Hello (frag.FeatureReliable). What the transport does elsewhere to
-// recover from losses is off: packets have no sequence numbers, no ACKs and no timers, and a send
-// buffer is free as soon as the fabric has let go of it.
+// announced the same in its Hello (frag.FeatureReliable). Loss recovery is off: packets have no
+// sequence numbers, no ACKs and no timers, and a send buffer is free as soon as the fabric has
+// completed its send.
 //
-// All packets take the command channel, one behind the other, for only there the fabric keeps their
-// order. Both sides count them. A packet for whose end somebody waits carries its count in the
-// place of the sequence number, and so asks for a confirmation: an Ack with the receiver's count,
-// which comes alone, on the data channel, as does one that renews the credits. (These stay: a
-// fabric that is out of room for one peer refuses the packets for all, so no peer that is slow may
-// take that room.) A packet whose count is not the receiver's own means that the fabric did not
-// keep its promise: that ends the connection with ErrLost.
+// All packets use the command channel, for the fabric keeps order only within a channel. Both sides
+// count them. A packet whose completion is awaited carries its count in the sequence number field,
+// which requests a confirmation: an Ack with the receiver's count, as a packet of its own on the
+// data channel. Acks that renew credits use that channel too. (Credits remain in use: a fabric that
+// is out of room for one peer refuses packets to all, so a slow peer must not fill it.) A packet
+// whose count differs from the receiver's means that the fabric has lost or reordered packets: that
+// ends the connection with ErrLost.
 //
-// Nothing can come again by itself. So nothing is sent before the peer's first Ack, which says that
-// it will take what comes; a refused packet counts as any other, its Nack goes ahead of the Ack
-// that confirms it; and a fragment in chunks for which the peer had no memory is sent anew as a
-// whole.
+// There are no retransmissions. So nothing is sent before the peer's first Ack, which says that it
+// is ready to receive. A refused packet is counted as any other, and its Nack precedes the Ack that
+// confirms it. A chunked fragment for which the peer had no memory is sent anew as a whole.
 
-// countedState is what only reliable endpoints have, from the handshake on.
+// countedState is the state that only counted links have, from the handshake on.
 type countedState struct {
 	confirm fragmentList  // sent whole, not confirmed, oldest first
 	nacks   []pendingNack // refusals that the peer is to be told before the next Ack
 	askedAt Time          // when the latest question left
-	// Before a fragment goes anew: how long the latest pause was, until when one lasts (0: none does).
+	// Pauses before a fragment is sent anew: length of the latest, and end of the current (0:
+	// none).
 	pause      time.Duration
 	pauseUntil Time
 	held       int    // send buffers that the fabric has
 	failedID   uint32 // the fragment of which counting.failed tells
-	// Of the fragment in chunks that is arriving, if there is one: its id, and where it goes on.
+	// The id and next offset of the chunked fragment that is arriving, if there is one.
 	arriving, arrived uint32
 	asked             seq.Num // that of the packet behind the latest question
 	showSince         seq.Num // the peer's next packet, as of the latest pack; until it comes one of
 	showAt            uint32  // so many records is posted at once
 }
 
-// counting is the part of that which any endpoint is asked for.
+// counting is the part of a counted link's state that every endpoint has.
 type counting struct {
 	failed  uint8 // reason for which what comes of a fragment is refused; 0: nothing is
 	watched bool  // the endpoint's timer is that of watch
@@ -55,8 +55,8 @@ type counting struct {
 	broken  bool  // the fabric could not carry a packet
 }
 
-// pendingNack is a Nack to be sent. The peer's credits, which no Ack renews before, bound them: who
-// sends without any is not listened to.
+// pendingNack is a Nack to be sent. The peer's credits bound their number: no Ack renews credits
+// before the Nacks are sent, and packets beyond the credits are ignored.
 type pendingNack struct {
 	seq         seq.Num
 	reason, tag uint8
@@ -97,9 +97,9 @@ func (m *Module) sealCounted(p *packet) int {
 	return sizeBytes
 }
 
-// express posts a message at once over a counted link, in a control buffer that is free again when
-// the fabric has taken it: so there is none of the book-keeping of a send buffer. False means that
-// it cannot be sent like this, and nothing has changed but that a packet number is left out.
+// express posts a message at once over a counted link, in a control buffer that is free when the
+// fabric completes the send: that saves the book-keeping of a send buffer. False means that it
+// cannot be sent so; then no state has changed except for a skipped packet number.
 func (ep *Endpoint) express(tag uint8, data []byte) bool {
 	m := ep.m
 	c := &m.port.Command
@@ -128,8 +128,8 @@ func (ep *Endpoint) express(tag uint8, data []byte) bool {
 }
 
 // roomOn is the number of packets that the endpoint may put on a channel now. A reliable fabric
-// keeps what a peer does not take, and holds no more than TxDepth for all: that room is shared as
-// send buffers are (mayHave). Elsewhere what is sent leaves at once.
+// queues the packets that a peer does not accept yet, at most TxDepth for all peers: that room is
+// shared like send buffers (mayHave). On other fabrics packets leave at once.
 func (ep *Endpoint) roomOn(c *port.Channel) int {
 	room := c.Room()
 	if !ep.counted {
@@ -140,7 +140,7 @@ func (ep *Endpoint) roomOn(c *port.Channel) int {
 	return min(room, mayAdd(ep.counts.held, free, depth, ep.m.peers.Alone()))
 }
 
-// await has fragments wait for the confirmation of the packet that the first one's last is.
+// await makes fragments wait for the confirmation of the first one's last packet.
 func (c *countedState) await(f *Fragment, mixed bool) {
 	for first := f; f != nil; {
 		next := f.next
@@ -168,7 +168,8 @@ func (m *Module) admitCounted(in *arrival) bool {
 	return true
 }
 
-// whyLost says how a packet shows that not all arrive once and in order, nil if it does not.
+// whyLost returns an error if a packet shows that packets were lost, repeated or reordered, else
+// nil.
 func (ep *Endpoint) whyLost(h *frag.Header) error {
 	data := h.Kind.HasSeq()
 	switch {
@@ -182,13 +183,13 @@ func (ep *Endpoint) whyLost(h *frag.Header) error {
 	return nil
 }
 
-// lost ends an endpoint of which a packet is missing.
+// lost ends an endpoint that has missed a packet.
 func (m *Module) lost(ep *Endpoint, why error) {
 	m.drop(CntDropLost)
 	m.endTelling(ep, frag.ByeBroken, EventFailed, fmt.Errorf("%w: %w", ErrLost, why))
 }
 
-// refusedBeforeCounted refuses a chunk of a fragment that is refused.
+// refusedBeforeCounted refuses a chunk of an already refused fragment.
 func (m *Module) refusedBeforeCounted(in *arrival) bool {
 	failed := in.ep.counting.failed
 	if failed == 0 || in.ep.counts.failedID != in.FragID {
@@ -250,10 +251,10 @@ type tagSet [4]uint64
 func (s *tagSet) has(tag uint8) bool { return s[tag/64]>>(tag%64)&1 != 0 }
 func (s *tagSet) add(tag uint8)      { s[tag/64] |= 1 << (tag % 64) }
 
-// count books a packet that was taken over, or refused. A fragment in chunks that is taken over, or
-// one so large that it may have been sent from where it lies, is confirmed at the end of the pass:
-// its sender's memory is lent until then, there may be no more of it, and no packet back brings the
-// ACK along. One that is refused may come again as a whole.
+// count counts an accepted or refused packet. An accepted chunked fragment, or one so large that
+// the fabric may read it in its sender's memory, is confirmed at the end of the pass: until then
+// the sender's memory is in use, perhaps all of it, and no packet in return carries the ACK. A
+// refused fragment may come again as a whole.
 func (m *Module) count(ep *Endpoint, h *frag.Header, taken bool) {
 	ep.rcv.Count(m.now)
 	switch {
@@ -268,8 +269,9 @@ func (m *Module) count(ep *Endpoint, h *frag.Header, taken bool) {
 	}
 }
 
-// refuseCounted books a refused packet. Its sender is told before the next Ack; if it is a chunk,
-// with the last one, which asks, and so are all behind it refused.
+// refuseCounted does the book-keeping of a refused packet. Its sender is told before the next Ack.
+// If it is a chunk, all chunks behind it are refused too, and the last one, which requests a
+// confirmation, is answered by the Nack.
 func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 	n := ep.rcv.Expected()
 	m.count(ep, h, false)
@@ -285,7 +287,7 @@ func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 	}
 }
 
-// tellRefusals sends the Nacks that belong before an Ack to a reliable peer. False means that there
+// tellRefusals sends the Nacks that must precede an Ack to a reliable peer. False means that there
 // is no room for all of them now.
 func (m *Module) tellRefusals(ep *Endpoint) bool {
 	if !ep.counted {
@@ -352,15 +354,15 @@ func (m *Module) abandonCounted(ep *Endpoint, err error) {
 	}
 }
 
-// breakOff has the endpoint end to which the fabric could not send what is in b, if it relies on
-// the fabric. Not here: this may be inside Send.
+// breakOff schedules the end of the endpoint whose packet in b the fabric could not send, if its
+// link is counted. The end itself comes later, as this may be inside Send.
 func (m *Module) breakOff(b fabric.Buf) {
 	if ep := m.owner(b); ep != nil {
 		m.breakOffTo(ep)
 	}
 }
 
-// breakOffTo is breakOff for what has no owner in a buffer.
+// breakOffTo is breakOff for a packet whose buffer has no recorded owner.
 func (m *Module) breakOffTo(ep *Endpoint) {
 	if ep.counted && ep.state == stateConnected && !ep.counting.broken {
 		ep.counting.broken = true
@@ -368,7 +370,7 @@ func (m *Module) breakOffTo(ep *Endpoint) {
 	}
 }
 
-// checkCounted looks at what a reliable endpoint has instead of a window.
+// checkCounted verifies the state that a counted link has instead of a window.
 func (m *Module) checkCounted(c *checker, ep *Endpoint) error {
 	oldest, next := ep.snd.Window()
 	unconfirmed := ep.snd.InFlight()

@@ -8,8 +8,8 @@ import (
 	"gobtl/reliability"
 )
 
-// A sequenced link is that of a connection over a fabric which may lose, repeat and reorder
-// packets. Sender and Receiver of package reliability have its windows.
+// A sequenced link is for a fabric that may lose, repeat and reorder packets. Its windows are in
+// Sender and Receiver of package reliability.
 
 // sealSequenced is seal for a sequenced link.
 func (m *Module) sealSequenced(p *packet) int {
@@ -34,9 +34,9 @@ func (m *Module) sealSequenced(p *packet) int {
 	return sizeBytes
 }
 
-// answersAlone says whether a packet that is about to be sealed is a lone answer, whose ACK the
-// peer may hold back: it brings the first ACK of what the peer has sent, nothing is in flight, and
-// nobody waits for its own. It keeps its buffer for that time, so that half of them must be free.
+// answersAlone says whether the packet to be sealed is a lone answer, whose ACK the peer may delay:
+// it carries the first ACK of the peer's packets, no packet is in flight, and no caller waits for
+// its ACK. A lone answer holds its send buffer until then, so half of all buffers must be free.
 func (m *Module) answersAlone(p *packet, s *sendSegment) bool {
 	ep := p.ep
 	return p.Kind == frag.KindFrag && p.Tag <= frag.TagUserMax && p.frag == nil &&
@@ -44,8 +44,7 @@ func (m *Module) answersAlone(p *packet, s *sendSegment) bool {
 		2*len(m.freeSegs) >= len(m.segs) && ep.snd.MayBePatient(m.now, s.channel(), p.datagramBytes())
 }
 
-// stamp gives a packet, the first of one or several to be sent, what the others do not have: the
-// ACK that is owed.
+// stamp piggybacks the owed ACK on a packet: the first of a run, as later ones carry none.
 func (m *Module) stamp(p *packet) {
 	ep := p.ep
 	p.Conn = ep.id.Peer.Tag
@@ -59,8 +58,8 @@ func (m *Module) stamp(p *packet) {
 	ep.sentIn = m.sendEpoch
 }
 
-// sealRunSequenced numbers the chunks of a run and starts their timers. Only the first one may
-// carry an ACK, so those behind it follow it.
+// sealRunSequenced numbers the chunks of a run and starts their timers. Only the first chunk may
+// carry an ACK, so the headers of the others differ only in their numbers.
 func (m *Module) sealRunSequenced(r *chunkRun, run []reliability.Token) {
 	m.stamp(&r.packet)
 	r.first = r.ep.snd.AdmitRun(run)
@@ -70,8 +69,8 @@ func (m *Module) sealRunSequenced(r *chunkRun, run []reliability.Token) {
 	m.postedRun(r.ep, run, r.first)
 }
 
-// noNews deals with a packet whose place in the window is not new: it is counted, and answered if
-// the peer seems to have missed an ACK.
+// noNews counts a duplicate or out-of-window packet, and answers it if the peer seems to have
+// missed an ACK.
 func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 	switch place {
 	case reliability.Duplicate:
@@ -90,9 +89,9 @@ func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 	}
 }
 
-// notAdded deals with a chunk that its fragment could not take. If there is no memory, or place, it
-// comes again when there may be some. The peer is told, for it gives up a peer that is silent about
-// its oldest packet; and those that may hold the memory in vain are asked whether they are there.
+// notAdded handles a chunk that could not be added to its fragment. For lack of memory or a slot,
+// the peer will send it again later. The peer is told so, as it would declare this side dead if its
+// oldest packet went unanswered; and silent peers that hold such memory are probed.
 func (m *Module) notAdded(in *arrival, err error) {
 	m.drop(CntDropReassembly)
 	in.ep.rcv.AskAck(m.now, 0)
@@ -137,7 +136,7 @@ func (m *Module) refuseSequenced(in *arrival, reason, tag uint8) {
 	m.sendNack(in.ep, in.Seq, reason, tag)
 }
 
-// refusedBeforeSequenced takes a chunk over, as nothing, whose fragment has failed at its sender.
+// refusedBeforeSequenced accepts, and discards, a chunk of a fragment that its sender has failed.
 func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 	ep := in.ep
 	if in.Flags&frag.FlagPut != 0 || m.handlers[in.Tag] == nil {
@@ -159,20 +158,20 @@ func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 	return true
 }
 
-// refusal is a chunk that was refused for good, or a piece. When a Void comes in its place, or its
-// pack without it, its sender has failed the fragment: what has arrived of it is thrown away, and
-// so is what still arrives.
+// refusal records a permanently refused chunk or piece. A Void in the chunk's place, or the pack
+// without the piece, shows that the sender has failed the fragment: then received data of it is
+// discarded, and so is later data.
 type refusal struct {
 	seq    seq.Num
 	fragID uint32
 	failed bool // the Void has come
 }
 
-// refusalsMax bounds the refused chunks that are remembered for an endpoint. Of more than that the
-// oldest are forgotten, which costs memory until the endpoint ends, and nothing else.
+// refusalsMax bounds the refused chunks that are remembered for an endpoint. Beyond that the oldest
+// are forgotten, whose only cost is memory held until the endpoint ends.
 const refusalsMax = 64
 
-// remember notes that a chunk of a fragment is refused, or a piece, in packet n.
+// remember notes that packet n had a refused chunk, or piece, of a fragment.
 func (ep *Endpoint) remember(n seq.Num, fragID uint32) {
 	ep.forgetRefusals()
 	if ep.wasRefused(n, fragID) {
@@ -184,9 +183,8 @@ func (ep *Endpoint) remember(n seq.Num, fragID uint32) {
 	ep.refusals = append(ep.refusals, refusal{seq: n, fragID: fragID})
 }
 
-// wasRefused says whether packet n was refused with what it has of a fragment. Then it is again,
-// though its tag may have a handler by now: a copy that is late would begin a fragment whose rest
-// never comes.
+// wasRefused says whether packet n was refused because of this fragment. If so it is refused again,
+// even if its tag has a handler by now: a late copy would begin a fragment whose rest never comes.
 func (ep *Endpoint) wasRefused(n seq.Num, fragID uint32) bool {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && r.fragID == fragID {
@@ -196,8 +194,8 @@ func (ep *Endpoint) wasRefused(n seq.Num, fragID uint32) bool {
 	return false
 }
 
-// voided throws away what has arrived of the fragments that the Void's number belonged to, or the
-// number of a pack that has come without their pieces.
+// voided discards the received data of fragments refused in packet n, now that a Void, or the pack
+// without their pieces, has come as packet n.
 func (ep *Endpoint) voided(n seq.Num) {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && !r.failed {
@@ -218,8 +216,8 @@ func (ep *Endpoint) failedThere(fragID uint32) bool {
 	return false
 }
 
-// forgetRefusals removes those that lie so far back that no packet of their fragments can come any
-// more: the sender stopped sending them when it heard of the refusal, a window later at most.
+// forgetRefusals removes refusals so old that no packet of their fragments can still arrive: the
+// sender stops within a window of the refusal.
 func (ep *Endpoint) forgetRefusals() {
 	n := 0
 	for _, r := range ep.refusals {

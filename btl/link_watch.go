@@ -8,15 +8,15 @@ import (
 	"gobtl/frag"
 )
 
-// Without timers for packets a reliable endpoint finds out in another way that its peer is gone: it
-// asks, when something waits for a confirmation that does not come.
+// A counted link has no packet timers to detect a dead peer. Instead it probes the peer when an
+// awaited confirmation does not come.
 
-// owed says whether a reliable peer owes an answer: a confirmation, or its first credits.
+// owed says whether the peer of a counted link owes a confirmation, or its first credits.
 func (ep *Endpoint) owed() bool {
 	return ep.watches() && (ep.snd.InFlight() > 0 || !ep.snd.Open())
 }
 
-// beginWatch notes that something is not confirmed from now on.
+// beginWatch starts the timer for an outstanding confirmation.
 func (m *Module) beginWatch(ep *Endpoint) {
 	ep.life.FirstInFlight(m.nowUnpaused)
 	if ep.counting.watched || ep.closing || ep.superseded || ep.counting.broken || ep.hs != nil {
@@ -30,8 +30,8 @@ func (m *Module) watch(ep *Endpoint, d time.Duration) {
 	ep.counting.watched = true
 }
 
-// askFlush asks for the confirmation that a Flush waits for, unless something is to be sent that
-// does; or for the ACK.
+// askFlush requests the confirmation (or ACK) that a Flush waits for, unless a packet that is about
+// to be sent requests it.
 func (m *Module) askFlush(ep *Endpoint) {
 	if n := ep.flushes.len(); n > 0 && !ep.counted {
 		if f := &ep.flushes.all()[n-1]; !f.waits() {
@@ -45,7 +45,7 @@ func (m *Module) askFlush(ep *Endpoint) {
 	}
 }
 
-// onWatch asks for a confirmation, and gives the peer up that has long not answered.
+// onWatch probes for a confirmation, or declares a peer dead that has not answered for too long.
 func (m *Module) onWatch(ep *Endpoint) {
 	v := ep.life.Verdict(m.nowUnpaused, &m.lifeRules, liveness.Confirm, 0)
 	if v.Owed < m.lifeRules.AskEvery() && !ep.counting.missed && m.mayAnswer(ep) {
@@ -60,9 +60,9 @@ func (m *Module) onWatch(ep *Endpoint) {
 	m.watch(ep, v.Next(m.askEvery(ep)))
 }
 
-// askEvery is the time between questions for a confirmation. It is shorter while a question for
-// what came too early has not left: there was no room for it, or the peer has not said yet that it
-// is established.
+// askEvery is the interval between probes for a confirmation. It is shorter while a probe for
+// credits that came too early is pending, for lack of room or because the peer has not said yet
+// that it is established.
 func (m *Module) askEvery(ep *Endpoint) time.Duration {
 	if ep.counting.missed {
 		return min(m.lifeRules.AskEvery(), meet.HelloIntervalMax)
@@ -70,7 +70,7 @@ func (m *Module) askEvery(ep *Endpoint) time.Duration {
 	return m.lifeRules.AskEvery()
 }
 
-// noteTakes notes whether the peer says that it is established.
+// noteTakes notes whether the peer's Hello says that the peer is established.
 func (m *Module) noteTakes(ep *Endpoint, hello *frag.Hello) {
 	if ep.counting.takes || hello.Proven != frag.ProvenAll {
 		return
@@ -79,8 +79,8 @@ func (m *Module) noteTakes(ep *Endpoint, hello *frag.Hello) {
 	m.askMissed(ep)
 }
 
-// askMissed has a peer asked at once, now that both sides are established, whose ACKs may have come
-// too early: with them went its first credits, and it does not say by itself again what they are.
+// askMissed probes a peer at once, now that both sides are established, if its ACKs came too early:
+// they carried its first credits, which it does not repeat unasked.
 func (m *Module) askMissed(ep *Endpoint) {
 	if ep.counting.missed && ep.owed() && ep.state == stateConnected && ep.hs == nil &&
 		!ep.closing && !ep.superseded && !ep.counting.broken {
@@ -88,10 +88,10 @@ func (m *Module) askMissed(ep *Endpoint) {
 	}
 }
 
-// mayAnswer says whether the answer to the last question may be on its way: nothing was sent behind
-// it, and the peer was heard since. Over a path that is longer than the time between two questions
-// another one would be in vain. As each is owed an answer of its own, they would go on for ever. A
-// peer that took no notice of it is asked again after PeerTimeout, whatever else it says.
+// mayAnswer says whether the answer to the last probe may be on its way: no packet was sent after
+// it, and the peer was heard since. If the round trip exceeds the probe interval, another probe is
+// useless; as each needs its own answer, they would never end. A peer that ignores the probe is
+// probed again after PeerTimeout, whatever else it sends.
 func (m *Module) mayAnswer(ep *Endpoint) bool {
 	r := ep.counts
 	_, next := ep.snd.Window()
@@ -99,8 +99,8 @@ func (m *Module) mayAnswer(ep *Endpoint) bool {
 		m.nowUnpaused.Sub(r.askedAt) < m.cfg.PeerTimeout
 }
 
-// ask sends a Void that asks for a confirmation. If there is no room now, the next one will do. A
-// peer that is not known to be established would drop what has a number: it is asked by a Hello.
+// ask sends a Void that requests a confirmation. Without room for it, the next probe will do. A
+// peer that is not known to be established would drop a counted packet: it gets a Hello instead.
 func (m *Module) ask(ep *Endpoint) {
 	if !ep.counting.takes {
 		m.askHello(ep, frag.ProbeCommand)
@@ -126,8 +126,8 @@ func (m *Module) noteAsked(ep *Endpoint) {
 	ep.counts.askedAt = m.nowUnpaused
 }
 
-// onUnconfirmed goes on asking a peer of which it is not known whether it is connected too, for
-// until then nothing may be sent to it.
+// onUnconfirmed continues to probe a peer until it is known to be connected too, for until then
+// nothing may be sent to it.
 func (m *Module) onUnconfirmed(ep *Endpoint) {
 	v := ep.life.Verdict(m.nowUnpaused, &m.lifeRules, liveness.Sign, 0)
 	if !m.askAgain(ep, &v) {

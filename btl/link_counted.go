@@ -12,9 +12,9 @@ import (
 )
 
 // A reliable endpoint is one whose fabric is reliable and ordered by itself, and whose peer has
-// announced the same in its Hello (frag.FeatureReliable). Loss recovery is off: packets have no
-// sequence numbers, no ACKs and no timers, and a send buffer is free as soon as the fabric has
-// completed its send.
+// announced the same in its Hello (frag.FeatureReliable). Without loss recovery packets have no
+// sequence numbers, ACKs or timers, and a send buffer is free as soon as the fabric has completed
+// its send.
 //
 // All packets use the command channel, for the fabric keeps order only within a channel. Both sides
 // count them. A packet whose completion is awaited carries its count in the sequence number field,
@@ -33,8 +33,7 @@ type countedState struct {
 	confirm fragmentList  // sent whole, not confirmed, oldest first
 	nacks   []pendingNack // refusals that the peer is to be told before the next Ack
 	askedAt Time          // when the latest question left
-	// Pauses before a fragment is sent anew: length of the latest, and end of the current (0:
-	// none).
+	// Before a fragment is sent anew: length of the latest pause, end of the current (0: none).
 	pause      time.Duration
 	pauseUntil Time
 	held       int    // send buffers that the fabric has
@@ -56,7 +55,7 @@ type counting struct {
 }
 
 // pendingNack is a Nack to be sent. The peer's credits bound their number: no Ack renews credits
-// before the Nacks are sent, and packets beyond the credits are ignored.
+// before they are sent.
 type pendingNack struct {
 	seq         seq.Num
 	reason, tag uint8
@@ -128,8 +127,8 @@ func (ep *Endpoint) express(tag uint8, data []byte) bool {
 }
 
 // roomOn is the number of packets that the endpoint may put on a channel now. A reliable fabric
-// queues the packets that a peer does not accept yet, at most TxDepth for all peers: that room is
-// shared like send buffers (mayHave). On other fabrics packets leave at once.
+// queues the packets that a peer does not accept yet, at most TxDepth for all peers, who share them
+// like send buffers (mayHave). Other fabrics send packets at once.
 func (ep *Endpoint) roomOn(c *port.Channel) int {
 	room := c.Room()
 	if !ep.counted {
@@ -252,9 +251,9 @@ func (s *tagSet) has(tag uint8) bool { return s[tag/64]>>(tag%64)&1 != 0 }
 func (s *tagSet) add(tag uint8)      { s[tag/64] |= 1 << (tag % 64) }
 
 // count counts an accepted or refused packet. An accepted chunked fragment, or one so large that
-// the fabric may read it in its sender's memory, is confirmed at the end of the pass: until then
-// the sender's memory is in use, perhaps all of it, and no packet in return carries the ACK. A
-// refused fragment may come again as a whole.
+// the fabric may read it in its sender's memory, is confirmed at the end of the pass: its sender's
+// memory, perhaps all of it, is in use until then, and no data packet carries the ACK. A refused
+// one may come again as a whole.
 func (m *Module) count(ep *Endpoint, h *frag.Header, taken bool) {
 	ep.rcv.Count(m.now)
 	switch {
@@ -269,9 +268,9 @@ func (m *Module) count(ep *Endpoint, h *frag.Header, taken bool) {
 	}
 }
 
-// refuseCounted does the book-keeping of a refused packet. Its sender is told before the next Ack.
-// If it is a chunk, all chunks behind it are refused too, and the last one, which requests a
-// confirmation, is answered by the Nack.
+// refuseCounted does the book-keeping of a refused packet. Its Nack precedes the next Ack. After a
+// refused chunk all chunks behind it are refused, and only the last one, which requests a
+// confirmation, gets the Nack.
 func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 	n := ep.rcv.Expected()
 	m.count(ep, h, false)
@@ -287,8 +286,8 @@ func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 	}
 }
 
-// tellRefusals sends the Nacks that must precede an Ack to a reliable peer. False means that there
-// is no room for all of them now.
+// tellRefusals sends the Nacks that must precede an Ack to a reliable peer. False means that some
+// had no room.
 func (m *Module) tellRefusals(ep *Endpoint) bool {
 	if !ep.counted {
 		return true

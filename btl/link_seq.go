@@ -59,7 +59,7 @@ func (m *Module) stamp(p *packet) {
 }
 
 // sealRunSequenced numbers the chunks of a run and starts their timers. Only the first chunk may
-// carry an ACK, so the headers of the others differ only in their numbers.
+// carry an ACK, so the headers of the others are equal but for number and offset.
 func (m *Module) sealRunSequenced(r *chunkRun, run []reliability.Token) {
 	m.stamp(&r.packet)
 	r.first = r.ep.snd.AdmitRun(run)

@@ -14,7 +14,7 @@ import (
 	"gobtl/reliability"
 )
 
-// Tag picks the handler of a fragment at the peer: an active-message number, 0 to TagMax.
+// Tag selects the handler of a fragment at the peer: an active-message number, 0 to TagMax.
 type Tag uint8
 
 // TagMax is the last tag that callers may use; those above belong to the transport.
@@ -24,7 +24,7 @@ const TagMax Tag = frag.TagUserMax
 // close and free, but not call Progress.
 type Handler func(ep *Endpoint, tag Tag, data []byte)
 
-// Event is what happened to an endpoint.
+// Event is a change of an endpoint's connection.
 type Event uint8
 
 // The events. Closed and Failed end an endpoint; one of them comes exactly once.
@@ -35,7 +35,7 @@ const (
 )
 
 // Module is one open transport: a port of a fabric, and the endpoints of its peers. It is composed
-// of parts; each keeps a part of the state, in a file of its own, and checks it there:
+// of parts. Each has its own state and checks, in its own file:
 //
 //	lifetime       how far it is on its way from Open to Close       module.go
 //	port           a Domain, its memory, two channels, addresses     internal/port
@@ -92,7 +92,7 @@ type Module struct {
 	checker *checker // scratch of Check
 }
 
-// scratch is what calls need for a while.
+// scratch is temporary memory for the duration of a call.
 type scratch struct {
 	done        []reliability.Token // of acknowledge
 	pieces      arrivedPieces       // of the pack that is being received
@@ -102,8 +102,7 @@ type scratch struct {
 	sackWords   [frag.WindowMax / 64]uint64
 }
 
-// reception is whom the module calls with what arrives, by tag, and what has come of packets that
-// are not whole.
+// reception is the handlers of arriving fragments, by tag, and the state of incomplete packets.
 type reception struct {
 	handlers  [256]Handler
 	mostBytes [256]uint32 // of a fragment in chunks; 0: any
@@ -111,7 +110,7 @@ type reception struct {
 	parts     partial
 }
 
-// face is what others are told of a module, and how it receives them.
+// face is the data that a module announces to peers, and its policy for incoming connections.
 type face struct {
 	incarnation uint64
 	name        []byte
@@ -122,7 +121,7 @@ type face struct {
 	admission   func(Request) Verdict     // nil lets everybody in
 }
 
-// lifetime is how far a module is on its way from Open to Close.
+// lifetime is the stage of a module between Open and Close.
 type lifetime struct {
 	inProgress bool // a pass is under way, or the end
 	closeAsked bool // by a callback: when the pass ends
@@ -173,7 +172,7 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 	if lander, ok := bulk.Endpoint().(fabric.Lander); ok && bulk.Caps().Landing {
 		m.landing = landing{lander: lander, on: bulk, guessMin: guessBytesMin}
 	}
-	// An eighth of the room is left to ACKs and handshakes, which need no credit.
+	// An eighth of the receive room is left to ACKs and handshakes, which need no credit.
 	room := min(m.port.Command.Caps().RecvCapacity, m.port.Data.Caps().RecvCapacity)
 	m.credits = reliability.NewCredits(room - room/8)
 	m.openSmall()
@@ -181,8 +180,8 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 	return m.openName()
 }
 
-// openSmall finds out what small datagrams take of the room for full ones. Half of that is counted
-// out in packets and half in bytes.
+// openSmall measures the receive room that a small datagram takes, relative to a full one. Half of
+// the credits are counted in packets and half in bytes.
 func (m *Module) openSmall() {
 	cmd, data := m.port.Command.Caps(), m.port.Data.Caps()
 	fixed := max(cmd.RecvFixedBytes, data.RecvFixedBytes)
@@ -264,18 +263,19 @@ func (m *Module) openName() error {
 	return err
 }
 
-// Name returns the module's address, opaque bytes to be carried to peers out of band and given to
-// their Connect. It changes with every Open.
+// Name returns the module's address as opaque bytes, for peers to get out of band and pass to
+// Connect. It changes with every Open.
 func (m *Module) Name() []byte { return append([]byte(nil), m.name...) }
 
 // Config returns the configuration in force, with defaults filled in.
 func (m *Module) Config() Config { return m.cfg }
 
-// Info returns the fabric's description of the domain in use. Its attributes tell the present
-// state, with what a provider counts: errors that it survived, datagrams for which it had no room.
+// Info returns the fabric's description of the domain in use. Its attributes are current, and
+// include the provider's counters: errors that it survived, datagrams that it dropped for lack of
+// room.
 func (m *Module) Info() fabric.Info { return m.port.Dom.Info() }
 
-// Limits are the sizes that a module works with.
+// Limits are the size limits in force for a module.
 type Limits struct {
 	FragmentBytesMax int // largest fragment
 	SegmentBytes     int // largest fragment that travels as one packet
@@ -286,7 +286,7 @@ type Limits struct {
 	MTUBytes         int // datagram size of the data channel
 }
 
-// Limits returns the module's sizes; to a peer with a smaller MTU they may be smaller.
+// Limits returns the module's sizes; for a peer with a smaller MTU some are smaller.
 func (m *Module) Limits() Limits {
 	return Limits{
 		FragmentBytesMax: int(m.cfg.FragmentBytesMax),
@@ -300,9 +300,9 @@ func (m *Module) Limits() Limits {
 }
 
 // Handle registers the handler of a tag; nil removes it. A fragment whose tag has no handler is
-// refused, and its sender told (ErrNoHandler), unless its Send had returned Done. Register handlers
-// before peers connect: a fragment of several packets whose handler changes while it arrives may be
-// refused in part.
+// refused: its sender gets ErrNoHandler, unless Send returned Done. Register handlers before peers
+// connect: a fragment of several packets whose handler changes while it arrives may be refused in
+// part.
 func (m *Module) Handle(tag Tag, h Handler) error {
 	if tag > TagMax {
 		return fmt.Errorf("%w: %d (the last is %d)", ErrTag, tag, TagMax)
@@ -311,10 +311,10 @@ func (m *Module) Handle(tag Tag, h Handler) error {
 	return nil
 }
 
-// HandleUpTo is Handle for fragments of up to mostBytes; 0 is no bound. A longer one that comes in
-// chunks is refused when the first of them comes, before there is memory for it: its send ends with
-// ErrUnwanted. One of up to two packets (Limits.SegmentBytes) may come whole all the same, in
-// packets that it shares with others (Config.MixBytes of the sender).
+// HandleUpTo is Handle for fragments of up to mostBytes; 0 is no bound. A longer fragment in chunks
+// is refused at its first chunk, before memory is allocated for it: its send ends with ErrUnwanted.
+// A fragment of up to two packets (Limits.SegmentBytes) may exceed the bound and still be
+// delivered, if it shares its packets with others (Config.MixBytes of the sender).
 func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 	if err := m.Handle(tag, h); err != nil {
 		return err
@@ -323,16 +323,16 @@ func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 	return nil
 }
 
-// OnEndpoint registers the function that is told when an endpoint connects, closes or fails, also
-// of endpoints that peers have opened. It is called from Progress.
+// OnEndpoint registers a function for the events of endpoints, including those that peers open:
+// connected, closed, failed. It is called from Progress.
 func (m *Module) OnEndpoint(fn func(ep *Endpoint, ev Event, err error)) { m.outbox.onEvent = fn }
 
 // Stats returns the counters as of the latest pass, at most a millisecond of progress old. Any
 // goroutine may call it.
 func (m *Module) Stats() Stats { return m.pub.load() }
 
-// Wait sleeps until something may have arrived, Wake is called, or the timeout is over (negative:
-// no limit). It may return early. Call Progress before and after it; a timeout beyond the Deadline
+// Wait sleeps until a packet may have arrived, Wake is called, or the timeout is over (negative: no
+// limit). It may return early. Call Progress before and after Wait; a timeout beyond the Deadline
 // makes timers late. Without a fabric.Waiter it returns fabric.ErrNotSupported.
 func (m *Module) Wait(timeout time.Duration) error {
 	w, ok := m.port.Dom.(fabric.Waiter)
@@ -352,8 +352,8 @@ func (m *Module) Wake() {
 	}
 }
 
-// Drain begins to close every endpoint in order, and accepts no new one. Progress goes on until
-// Drained; what is not delivered at the instant until fails with ErrClosed. now is the present
+// Drain begins an orderly close of every endpoint, and accepts no new one. Call Progress until
+// Drained; fragments not delivered by the instant until fail with ErrClosed. now is the present
 // instant.
 func (m *Module) Drain(now, until Time) {
 	m.at(now)
@@ -365,8 +365,8 @@ func (m *Module) Drain(now, until Time) {
 	}
 }
 
-// Drained says whether no endpoint is left but those whose peers have closed them: they only stay
-// to repeat an ACK that has been sent once. Nothing waits to be posted either, on neither channel.
+// Drained says whether all endpoints are gone, except those that their peers have closed, which
+// only linger to repeat an ACK, and whether both channels have no packet left to post.
 func (m *Module) Drained() bool {
 	if m.port.Pending() {
 		return false
@@ -379,9 +379,9 @@ func (m *Module) Drained() bool {
 	return true
 }
 
-// Close ends the module at once: every send that is not finished completes with ErrClosed,
-// endpoints get their event, the Domain is closed. Called from a callback it takes effect when the
-// pass ends. Further calls do nothing.
+// Close ends the module at once: every unfinished send completes with ErrClosed, endpoints get
+// their event, the Domain is closed. If called from a callback, it takes effect when the pass ends.
+// Further calls do nothing.
 func (m *Module) Close() error {
 	if m.closed {
 		return nil
@@ -402,7 +402,7 @@ func (m *Module) Close() error {
 	m.closed = true
 	m.keeping.outlive(&m.port.Arena, m.port.FirstReceive())
 	err := m.port.Dom.Close()
-	// The fabric has let go of the callers' memory: what waited only for that ends too.
+	// The fabric no longer uses the callers' memory: fragments that waited only for that end too.
 	for t := range m.segs {
 		if f := m.segs[t].frag; f != nil {
 			m.segs[t] = sendSegment{}

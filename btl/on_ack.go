@@ -7,16 +7,16 @@ import (
 	"gobtl/reliability"
 )
 
-// onAck processes the ACK that came with a packet, and may be an old one; false if it acknowledges
-// what was never sent.
+// onAck processes the ACK on a packet; old says that it may be outdated. It returns false if the
+// ACK covers packets that were never sent.
 func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 	dup := old || h.Flags&frag.FlagDup != 0
 	done, verdict := ep.snd.OnAck(m.now, h.Ack, h.Credit, dup, m.done[:0])
 	return m.afterAck(ep, h, done, verdict)
 }
 
-// afterAck books what an ACK has freed; false if it acknowledges what was never sent. A peer that
-// tells of a packet which was withheld has lied, and is gone then.
+// afterAck processes the segments that an ACK has freed. It returns false if the ACK covers packets
+// that were never sent. A peer that acknowledges a withheld packet is lying: its endpoint is ended.
 func (m *Module) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token,
 	verdict reliability.AckVerdict,
 ) bool {
@@ -53,7 +53,7 @@ func (m *Module) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token
 	return true
 }
 
-// grantedBytes is how many bytes an ACK grants.
+// grantedBytes converts the byte credit in an ACK to bytes.
 func grantedBytes(units uint16) int {
 	if units == frag.CreditBytesAll {
 		return reliability.NoBytesBound
@@ -61,7 +61,7 @@ func grantedBytes(units uint16) int {
 	return int(units) * frag.CreditBytesUnit
 }
 
-// unitsOf is how an ACK grants so many bytes.
+// unitsOf converts bytes to the units of the byte credit in an ACK.
 func unitsOf(bytes int) uint16 {
 	if bytes >= frag.CreditBytesUnit*frag.CreditBytesAll {
 		return frag.CreditBytesAll
@@ -69,8 +69,8 @@ func unitsOf(bytes int) uint16 {
 	return uint16(max(bytes/frag.CreditBytesUnit, 1))
 }
 
-// ackedAll books the segments that an ACK has freed. Most are of the middle of one large fragment,
-// which is told once how many.
+// ackedAll processes the segments that an ACK has freed. Most belong to one large fragment, whose
+// count is updated once for all of them.
 func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
 	var f *Fragment
 	chunks, bytes := uint32(0), 0
@@ -95,7 +95,7 @@ func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
 	ep.snd.Carry(-bytes)
 }
 
-// acked books a segment that is in flight no more.
+// acked processes a segment that is no longer in flight.
 func (m *Module) acked(t reliability.Token) {
 	s := &m.segs[t]
 	f, begins, pack := s.frag, s.begins, s.pack
@@ -136,7 +136,7 @@ func (m *Module) chunksEnded(f *Fragment, chunks uint32) {
 	}
 }
 
-// complete ends an accepted send. Its OnDone is called when the book-keeping of the pass is done.
+// complete ends an accepted send. Its OnDone is called after the book-keeping of the pass.
 func (m *Module) complete(f *Fragment, err error) {
 	f.state, f.err = fragEnded, err
 	if f.op != nil && !f.answer {
@@ -147,7 +147,7 @@ func (m *Module) complete(f *Fragment, err error) {
 		m.giveAnswer(f)
 		return
 	} else if f.isBye() {
-		// It was nobody's send.
+		// No caller waits for this fragment.
 	} else if err == nil {
 		m.stats.counters[CntDone]++
 	} else {
@@ -157,8 +157,8 @@ func (m *Module) complete(f *Fragment, err error) {
 }
 
 // onNack fails the fragment that the refused packet belongs to. The packet's number must still
-// reach the peer, so an empty packet takes its place; so will those of the fragment's other packets
-// in flight when they are refused in turn.
+// reach the peer, so an empty packet replaces it; the fragment's other packets in flight are
+// replaced likewise when they are refused in turn.
 func (m *Module) onNack(in *arrival) bool {
 	ep, h := in.ep, &in.Header
 	t, ok := ep.snd.Token(h.Seq)

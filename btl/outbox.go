@@ -6,10 +6,10 @@ import (
 	"gobtl/reliability"
 )
 
-// outbox is what the owner is to be told: sends that have ended, what happened to endpoints, and
-// flushes that are done. It is told when the book-keeping of
-// a pass is over, so that the functions that are called may do anything but call Progress; or the
-// owner pulls it whenever it likes. Each of them costs the same, however many there are.
+// outbox holds the notifications for the owner: ended sends, events of endpoints, and completed
+// flushes. Callbacks run after the book-keeping of a pass, so that they may do anything but call
+// Progress; or the owner pulls the notifications at any time. The cost of each does not depend on
+// their number.
 //
 //	complete --> ended ----+--> callOut: OnDone, OnEndpoint, functions of Flush
 //	fail, establish,       |    or
@@ -26,7 +26,7 @@ type outbox struct {
 	pulled bool // the owner asks; nothing is called
 }
 
-// notice is one event of an endpoint, the end of a flush, or that there is room.
+// notice is a queued notification: an event of an endpoint, the end of a flush, or new room.
 type notice struct {
 	ep      *Endpoint
 	err     error
@@ -54,7 +54,7 @@ func (o *outbox) noteFlush(ep *Endpoint, fn func(error), err error) {
 	o.notices.push(notice{ep: ep, kind: CompletionFlush, flushed: fn, err: err})
 }
 
-// due says whether there is something that a pass is to call.
+// due says whether a pass has callbacks to run.
 func (o *outbox) due() bool {
 	if o.pulled {
 		return o.byes.first != nil
@@ -63,7 +63,7 @@ func (o *outbox) due() bool {
 }
 
 // callOut calls the functions that wait to be called: OnDone of finished fragments, and endpoint
-// events. All book-keeping is done before, so they may do anything but call Progress.
+// events. All book-keeping is done before, so callbacks may do anything but call Progress.
 func (m *Module) callOut() {
 	o := &m.outbox
 	if !o.due() { // as it mostly is: a notice is large, and taking none out costs as much as one
@@ -107,7 +107,7 @@ func (m *Module) finish(f *Fragment) {
 	m.freeFrag(f)
 }
 
-// CompletionKind says what a Completion is of.
+// CompletionKind is the kind of a Completion.
 type CompletionKind uint8
 
 // The kinds of completions.
@@ -118,7 +118,7 @@ const (
 	CompletionRoom                        // what OnRoom would have been told
 )
 
-// Completion is what an owner that pulls is told instead of having functions called.
+// Completion is a notification for an owner that pulls, in place of a callback.
 type Completion struct {
 	Endpoint *Endpoint
 	Err      error          // nil if a send or flush is acknowledged; of an event as for OnEndpoint
@@ -127,14 +127,12 @@ type Completion struct {
 	Event    Event          // of CompletionEvent
 }
 
-// PullCompletions chooses how the owner is told of what has ended: by Pull (true), or by the
-// functions OnDone, of OnEndpoint and of Flush, which are called from Progress (false, the
-// default). Handlers are called from Progress in any case. Choose before the first Connect; a
-// Runner has its functions called.
+// PullCompletions chooses how the owner is notified: by Pull (true), or by callbacks from Progress,
+// those of OnDone, OnEndpoint and Flush (false, the default). Handlers are called from Progress in
+// any case. Choose before the first Connect; a Runner uses callbacks.
 //
 // The descriptor of a send is free when its completion has been pulled, so FragmentsMax bounds
-// those that wait; an owner that does not pull events is not connected to by further peers from
-// PeersMax events on.
+// unpulled completions. While PeersMax events are unpulled, no further peer can connect.
 func (m *Module) PullCompletions(on bool) {
 	o := &m.outbox
 	o.pulled = on
@@ -146,10 +144,9 @@ func (m *Module) PullCompletions(on bool) {
 	}
 }
 
-// Pull fills buf with what has ended since the last call, the oldest first: sends before events
-// and flushes. It returns how many it has filled in; fewer than
-// len(buf) means that there are no more. It may be called at any time by the module's owner, also
-// by a handler, and after Close.
+// Pull fills buf with the completions since the last call, the oldest first, sends before events
+// and flushes. It returns their number; if that is below len(buf) there are no more. The module's
+// owner may call it at any time, also from a handler, and after Close.
 func (m *Module) Pull(buf []Completion) int {
 	o := &m.outbox
 	if !o.pulled {
@@ -174,7 +171,7 @@ func (m *Module) Pull(buf []Completion) int {
 // full says whether no further peers may connect, because their events are not pulled.
 func (o *outbox) full(peersMax int) bool { return o.pulled && o.notices.len() >= peersMax }
 
-// checkOutbox looks at the fragments that wait to be told of; c counts them.
+// checkOutbox verifies the fragments whose end is not reported yet; c counts them.
 func (m *Module) checkOutbox(c *checker) error {
 	o := &m.outbox
 	for _, l := range [...]*fragmentList{&o.ended, &o.byes} {
@@ -194,8 +191,8 @@ func (m *Module) checkOutbox(c *checker) error {
 	return nil
 }
 
-// checkEnded looks at a list of fragments that have ended, of which the owner is to be told. A
-// buffer that was never sent is given back only then.
+// checkEnded verifies a list of ended fragments that are not reported yet. A buffer that was never
+// sent is given back only at the report.
 func (m *Module) checkEnded(c *checker, l *fragmentList) error {
 	count := 0
 	for f := l.first; f != nil; f = f.next {

@@ -7,12 +7,12 @@ import (
 	"gobtl/frag"
 )
 
-// Peers on long paths are granted more than the receive buffer holds, for most of it is on the way
-// (reliability/stretch.go). What that takes is here: how long the paths are, and whether the buffer
-// was overrun. The round trip is that of a Ping, and the least of several: a peer whose data flows
-// one way is measured by nothing else here, and only Pings are answered at once.
+// Peers on long paths get credits beyond the receive buffer, as most of their packets are in
+// transit (reliability/stretch.go). This file measures the path lengths and detects overruns of the
+// buffer. The round trip is the minimum over several Pings: a one-way data flow towards this side
+// yields no other samples here, and only Pings are answered at once.
 
-// trip is what an endpoint knows of the round trip to its peer, as it is measured by Pings.
+// trip is an endpoint's measurement, by Pings, of the round trip to its peer.
 type trip struct {
 	beganAt Time  // when the search for the path's size began
 	near    bool  // its first answers came so soon that there is no need to measure
@@ -25,26 +25,26 @@ type trip struct {
 }
 
 const (
-	// tripNear is a round trip for which nothing is granted beyond what the buffer holds.
+	// tripNear is the round trip below which no credits beyond the buffer are granted.
 	tripNear = time.Millisecond
-	// tripFirst is how many Pings must be answered before one counts: when many begin at once the
-	// first answers wait for processors and in queues, each for another time, and the path may be
-	// short. Until then each follows tripSoon after the answer before it.
+	// tripFirst is the number of answered Pings before a round trip counts: when many endpoints
+	// start at once, the first answers wait in queues and for CPUs, even on a short path. Until
+	// then a Ping is sent tripSoon after the previous answer.
 	tripFirst = 4
 	tripSoon  = 200 * time.Millisecond
-	// tripEvery is the time between two Pings later on, tripPeriod that after which an old round
-	// trip counts no more: a path may become another one.
+	// tripEvery is the later interval between two Pings, tripPeriod the age at which a round trip
+	// expires, as the path may have changed.
 	tripEvery  = time.Second
 	tripPeriod = 10 * time.Second
-	// overrunsEvery is how often the fabric is asked what it has lost.
+	// overrunsEvery is the interval of queries of the fabric's overrun counters.
 	overrunsEvery = 10 * time.Millisecond
-	// overrunsLeast is how many packets must have come meanwhile, or as many as a channel holds, if
-	// that is less: what is lost for want of room was behind so many. So who is woken now and then
-	// for a lone one does not ask each time, which takes system calls.
+	// overrunsLeast is the number of packets between two queries, or the capacity of a channel if
+	// less: an overrun needs as many packets. So a module that wakes for a lone packet makes no
+	// query, which takes system calls.
 	overrunsLeast = 16
 )
 
-// overcommit is the module's part.
+// overcommit is the module's state of overcommitted credits.
 type overcommit struct {
 	overrunners [2]fabric.Overrunner // the channels, if they count
 	measure     *Endpoint            // whose round trip is wanted
@@ -55,7 +55,8 @@ type overcommit struct {
 	fewest      uint64 // that may have met an overrun: overrunsLeast, or what a channel holds
 }
 
-// openOvercommit finds out whether the fabric counts what makes overcommitting safe.
+// openOvercommit finds out whether the fabric counts overruns, without which overcommitting is
+// unsafe.
 func (m *Module) openOvercommit() {
 	cmd, ok := m.port.Command.Endpoint().(fabric.Overrunner)
 	data, both := m.port.Data.Endpoint().(fabric.Overrunner)
@@ -67,14 +68,14 @@ func (m *Module) openOvercommit() {
 	}
 }
 
-// wantsTrip notes an endpoint whose peer could use more credits than it has.
+// wantsTrip requests a round-trip measurement for an endpoint whose peer could use more credits.
 func (m *Module) wantsTrip(ep *Endpoint) {
 	if !ep.near && !ep.counted && m.now >= ep.nextAt && m.credits.Stretches() {
 		m.measure = ep
 	}
 }
 
-// tendOvercommit measures a round trip that is wanted, and looks whether the buffer was overrun.
+// tendOvercommit measures a requested round trip, and checks whether the buffer was overrun.
 func (m *Module) tendOvercommit() {
 	if ep := m.measure; ep != nil {
 		m.measure = nil
@@ -98,12 +99,12 @@ func (m *Module) tendOvercommit() {
 	m.looking, m.lookedAt, m.overruns, m.received = true, m.now, overruns, received
 }
 
-// lookDue says whether to ask the fabric what it has lost, of so many packets received until now.
+// lookDue says whether to query the fabric's overruns, after received packets in total.
 func (o *overcommit) lookDue(now Time, received uint64) bool {
 	return !o.looking || now.Sub(o.lookedAt) >= overrunsEvery && received-o.received >= o.fewest
 }
 
-// measured takes the round trip of a Pong, if it is one of the Ping that asked for it.
+// measured takes the round trip from a Pong, if the Pong answers the measuring Ping.
 func (ep *Endpoint) measured(now Time, nonce uint64) bool {
 	if ep.askedAt == 0 || nonce != ep.nonce {
 		return false
@@ -114,8 +115,7 @@ func (ep *Endpoint) measured(now Time, nonce uint64) bool {
 	return true
 }
 
-// answered notes that a Ping is answered, and returns the least round trip, once there were
-// several.
+// answered notes that a Ping is answered, and returns the least round trip once several are known.
 func (t *trip) answered(now Time) (least time.Duration, known bool) {
 	d := max(now.Sub(t.askedAt), 1)
 	t.askedAt = 0

@@ -7,19 +7,19 @@ import (
 	"gobtl/reliability"
 )
 
-// Small fragments that are sent one right after the other share a packet, a pack. The first of them
-// leaves at once, alone: whether others follow is not known, and a lone message waits for no
-// company. Those behind it, in the same pass or before the next one, are copied one behind the
-// other into a send buffer, the endpoint's open pack. It is sealed (sequence number, ACK, timer)
-// and sent when it is full, when the next pass begins, or, if it was opened in a pass, when that
-// serves the endpoint; over a reliable fabric also when it has its share of a burst (showPack). So
-// a burst costs a system call for its first message, and one for all the others; one that follows
-// another which is still under way only the latter, for then a message has company. One that finds
-// nothing of its endpoint in flight leaves at once, whatever was before.
+// Small fragments that are sent in quick succession share a packet, a pack. The first one leaves at
+// once, alone: it is not known whether others follow, and a lone message must not wait. Later ones,
+// in the same pass or before the next, are copied one behind the other into a send buffer, the
+// endpoint's open pack. The pack is sealed (sequence number, ACK, timer) and sent when it is full,
+// when the next pass begins, or, if it was opened in a pass, when that pass serves the endpoint;
+// over a reliable fabric also when it holds its share of a burst (showPack). So a burst costs one
+// system call for its first message, and one for all others. A burst that follows one still in
+// flight costs only the second call, for its first message joins the pack. A message always leaves
+// at once if its endpoint has nothing in flight.
 //
-// An open pack is something that waits to be sent: it keeps the endpoint on the ready list, and it
-// has been promised the next sequence number, for nothing else of the endpoint is sealed before it.
-// So it can be opened only while the window is open, and sealed always.
+// An open pack keeps its endpoint on the ready list, and has the next sequence number reserved: no
+// other packet of the endpoint is sealed before it. So a pack is opened only while the window is
+// open, and can always be sealed.
 
 // openPack is an endpoint's pack under construction.
 type openPack struct {
@@ -32,8 +32,8 @@ type openPack struct {
 
 func (p *openPack) open() bool { return p.bytes != 0 }
 
-// alone says whether a message that comes now may be a lone one: nothing of the endpoint was sent
-// in this pass, or since the latest one, and it does not follow a burst that is still in flight.
+// alone says whether a message sent now may be a lone one: its endpoint has sent nothing in this
+// pass, or since the latest pass, and no burst of it is still in flight.
 func (ep *Endpoint) alone() bool {
 	return ep.sentIn != ep.m.sendEpoch && (!ep.bursts || !ep.busy())
 }
@@ -41,19 +41,19 @@ func (ep *Endpoint) alone() bool {
 // packBytesMax is the size of the largest pack to this peer.
 func (ep *Endpoint) packBytesMax() int { return min(ep.mtu, ep.m.cfg.PackBytes) }
 
-// packs says whether a fragment of that size may share a packet: two of them must fit, for else
-// there would be nothing but another copy.
+// packs says whether a fragment of that size may share a packet: two of them must fit a packet, or
+// the only effect would be a further copy.
 func (ep *Endpoint) packs(sizeBytes int) bool {
 	return 2*(sizeBytes+frag.RecordHeaderBytes) <= ep.packBytesMax()-frag.FragHeaderBytes
 }
 
-// packable says so of a fragment on its way. Marks and puts travel by themselves.
+// packable says whether fragment f may share a packet. Marks and puts do not.
 func (ep *Endpoint) packable(f *Fragment) bool {
 	return !f.put && f.op == nil && f.vec == nil && f.tag <= frag.TagUserMax && ep.packs(int(f.size))
 }
 
-// packSend puts a fragment into the endpoint's open pack, inside Send, if nothing waits before it.
-// The descriptor is still the caller's, unless it is to be told of the end.
+// packSend puts a fragment into the endpoint's open pack, inside Send, if no fragment is queued
+// before it. The caller keeps the descriptor, unless the fragment is to be told of its end.
 func (ep *Endpoint) packSend(f *Fragment) bool {
 	if !ep.overtakes() || ep.state != stateConnected || !ep.packable(f) {
 		return false
@@ -73,7 +73,7 @@ func (ep *Endpoint) packSend(f *Fragment) bool {
 	return true
 }
 
-// packData does so for a copy of data, without a descriptor.
+// packData puts a copy of data into the endpoint's open pack, without a descriptor.
 func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 	if !ep.overtakes() || ep.state != stateConnected || !ep.packs(len(data)) {
 		return false
@@ -96,13 +96,13 @@ func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 	return true
 }
 
-// showFirst is how many records a pack over a reliable fabric has when it is posted before the next
-// pass, if it is the first since the peer has said something; each further one has twice as many as
-// the one before. So a burst that follows an answer begins early, and a stream has large packs.
+// showFirst is the number of records at which a reliable fabric's open pack is posted before the
+// next pass, if it is the first since a packet of the peer; the number doubles with each further
+// pack. So a burst after an answer starts early, and a stream has large packs.
 const showFirst = 16
 
-// showPack posts the open pack of a burst over a reliable fabric, if it has its share of it: there
-// a post is no system call, and the peer can begin while others are still being written.
+// showPack posts an open pack over a reliable fabric once it holds its share of a burst. There a
+// post is no system call, and the peer can begin to read while further records are written.
 func (m *Module) showPack(ep *Endpoint) {
 	s := ep.counts
 	if next := ep.rcv.Expected(); s.showSince != next || s.showAt == 0 {
@@ -118,9 +118,8 @@ func (m *Module) showPack(ep *Endpoint) {
 	}
 }
 
-// packRoom makes room for a record of sizeBytes: a pack that is too full for it goes to the batch.
-// Half of a batch is left to what a pass sends by itself: packets that are sent again, other
-// endpoints.
+// packRoom makes room for a record of sizeBytes: a pack without that room goes to the batch. Half
+// of a batch is left to packets that a pass sends: retransmissions, other endpoints.
 func (m *Module) packRoom(ep *Endpoint, sizeBytes int) bool {
 	if ep.pack.fits(sizeBytes, ep.packBytesMax()) {
 		return true
@@ -132,7 +131,7 @@ func (m *Module) packRoom(ep *Endpoint, sizeBytes int) bool {
 	return true
 }
 
-// fits says whether a record of sizeBytes fits into the pack, or there is none open.
+// fits says whether a record of sizeBytes fits into the pack, or no pack is open.
 func (p *openPack) fits(sizeBytes, maxBytes int) bool {
 	if p.records > 1 {
 		return int(p.bytes)+frag.RecordHeaderBytes+sizeBytes <= maxBytes
@@ -140,13 +139,13 @@ func (p *openPack) fits(sizeBytes, maxBytes int) bool {
 	return !p.open() || int(p.bytes)+2*frag.RecordHeaderBytes+sizeBytes <= maxBytes
 }
 
-// channel is the one that the pack takes, with the peer's address there.
+// channel is the channel that carries the pack, with the peer's address on it.
 func (p *openPack) channel(ep *Endpoint) (*port.Channel, fabric.Addr) {
 	return ep.way(int(p.bytes))
 }
 
-// openPack makes a send buffer the endpoint's open pack: that of a fragment which has one already
-// becomes the pack as it is, for a single record lies as a whole fragment does.
+// openPack makes a send buffer the endpoint's open pack. If the fragment has a buffer, that becomes
+// the pack unchanged, as a single record has the layout of a whole fragment.
 func (m *Module) openPack(ep *Endpoint, f *Fragment) bool {
 	if !ep.snd.Open() || !f.hasSeg && !m.takeSeg(ep, &f.seg) && !m.borrowSeg(f, &f.seg) {
 		return false
@@ -158,7 +157,7 @@ func (m *Module) openPack(ep *Endpoint, f *Fragment) bool {
 	return true
 }
 
-// addRecord puts a fragment into the pack; if none is open its buffer becomes one.
+// addRecord puts a fragment into the pack; if no pack is open its buffer becomes the pack.
 func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 	p := &ep.pack
 	if !p.open() {
@@ -179,7 +178,7 @@ func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 	}
 }
 
-// beginPack opens a pack with one record, whose payload stands, or will stand, behind the header.
+// beginPack opens a pack with one record, whose payload is, or will be, behind the header.
 func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeBytes int) {
 	m.sched.packs++
 	m.recovery.Queue(t)
@@ -189,7 +188,7 @@ func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeByt
 	}
 }
 
-// chain has a fragment in the open pack told when the pack is acknowledged.
+// chain adds a fragment in the open pack to those that are told when the pack is acknowledged.
 func (m *Module) chain(ep *Endpoint, f *Fragment) {
 	p := &ep.pack
 	f.state, f.out, f.cursor, f.next = fragSent, 1, f.size, nil
@@ -219,9 +218,9 @@ func (m *Module) sendPack(ep *Endpoint) int {
 	return m.sealPack(ep)
 }
 
-// sendPacks sends the packs that are open when a pass begins, of flows whose turn it is: what is in
-// them need not wait for its polls, of which an empty one costs a system call as well. Others leave
-// when the pass serves their flow.
+// sendPacks sends, at the begin of a pass, the open packs of flows whose turn it is: their records
+// need not wait for the polls of the pass, as even an empty poll is a system call. Other packs
+// leave when the pass serves their flow.
 func (m *Module) sendPacks() {
 	for f := m.sched.newFlows.first; f != nil && m.sched.packs > 0; {
 		next := f.next
@@ -294,8 +293,8 @@ func (m *Module) chainEnded(f *Fragment, err error) {
 	}
 }
 
-// acceptPack takes a pack over and delivers its records in their order, if the link admits them. A
-// handler may remove another one, or end the endpoint; then what is left for that is dropped.
+// acceptPack accepts a pack and delivers its records in order, if the link admits them. A handler
+// may remove another handler, or end the endpoint: the remaining records for it are dropped.
 func (m *Module) acceptPack(in *arrival) {
 	ep, h := in.ep, &in.Header
 	if !m.admitRecords(in) {
@@ -308,8 +307,8 @@ func (m *Module) acceptPack(in *arrival) {
 		isPiece := frag.IsPiece(rest)
 		tag, data, rest = nextRecord(rest)
 		if len(rest) == 0 && ep.state == stateConnected {
-			// Not before, so that no answer acknowledges what an Abort keeps from being delivered; not
-			// later, so that the answer to the last one does.
+			// An answer to an earlier record must not acknowledge the pack, as an Abort may prevent
+			// the delivery of the rest; the answer to the last record must carry that ACK.
 			m.accepted(ep, h)
 			taken = true
 		}
@@ -332,7 +331,7 @@ func (m *Module) acceptPack(in *arrival) {
 }
 
 // onNackRecord fails the fragments with the tag that the peer has no handler for, and has the pack
-// sent again without them. A Nack that came twice finds none of them.
+// sent again without them. A repeated Nack finds no such fragment.
 func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool {
 	s := &m.segs[t]
 	if !s.pack || s.void || s.strip || !m.hasRecord(t, tag) {
@@ -363,8 +362,8 @@ func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool
 	return true
 }
 
-// toldDone is the number of messages in a packet in flight that nobody waits for: their senders
-// have been told that they are done.
+// toldDone is the number of messages in a packet in flight whose Send returned Done, so that no
+// caller waits for them.
 func (m *Module) toldDone(t reliability.Token) (count int) {
 	s := &m.segs[t]
 	if s.mixed {
@@ -385,7 +384,7 @@ func (m *Module) toldDone(t reliability.Token) (count int) {
 	return count
 }
 
-// recordsOf is the payload of a sealed pack.
+// recordsOf is the payload, all records, of a sealed pack.
 func (m *Module) recordsOf(t reliability.Token) []byte {
 	return m.port.Arena.Bytes(segBuf(t))[frag.FragHeaderBytes:m.segs[t].bytes]
 }

@@ -5,7 +5,7 @@ import (
 	"gobtl/btl/internal/port"
 )
 
-// via is the channel that a packet takes.
+// via is the channel that carries a packet.
 type via = port.Which
 
 const (
@@ -13,21 +13,21 @@ const (
 	viaData    = port.Data
 )
 
-// numbers counts the packets that are sent to a peer on each channel, copies and all: what a packet
-// has is had by no other on that channel. Now and then one is left out, which a peer that
-// acknowledges what it has not seen cannot know.
+// numbers counts the packets that are sent to a peer on each channel, retransmissions included: no
+// two packets on a channel have the same number. Now and then a number is skipped, which exposes a
+// peer that acknowledges packets that it has not received.
 //
 //	taken     1 .. n     n+1       n+2 ..
 //	on wire   sent       never     the next ones
 type numbers struct {
 	ways [2]numbering // by via
-	// seen is the number of the peer's packet that was taken over last, and seenBy its channel; what
-	// an Ack tells of it.
+	// seen is the number of the latest accepted packet of the peer, seenBy its channel; Acks report
+	// both.
 	seen   uint32
 	seenBy via
 }
 
-// numbering is the count of one channel.
+// numbering is the packet number space of one channel.
 type numbering struct {
 	next    uint64 // the latest one taken, or left out
 	left    int32  // numbers until one is left out
@@ -35,13 +35,13 @@ type numbering struct {
 }
 
 const (
-	// skipEvery is how many numbers are taken on average for one that is left out, at most.
+	// skipEvery is the number of used packet numbers per skipped one, on average and at most.
 	skipEvery = 512
-	// skipsLeast is how many of them are left out on average until a packet is withheld, at least.
+	// skipsLeast is the least number of skipped packet numbers, on average, per withheld packet.
 	skipsLeast = 16
 )
 
-// take returns the first of count numbers that follow each other, as they stand on the wire.
+// take returns the first of count consecutive packet numbers, in wire form.
 func (n *numbers) take(m *Module, way via, count uint32) uint32 {
 	w := &n.ways[way]
 	if w.left -= int32(count); w.left <= 0 {
@@ -52,20 +52,20 @@ func (n *numbers) take(m *Module, way via, count uint32) uint32 {
 	return first
 }
 
-// latest is the number of the last packet of each channel.
+// latest is the number of the latest packet on each channel.
 func (n *numbers) latest() liveness.Sent {
 	return liveness.Sent{uint32(n.ways[viaCommand].next), uint32(n.ways[viaData].next)}
 }
 
-// sent says whether a packet of that number can have been seen on a channel: it was sent, and not
-// left out a short while ago. 0 is what a peer says that has seen none.
+// sent says whether a packet of that number can have been seen on a channel: it was sent, and is
+// not the latest skipped one. 0 is reported by a peer that has seen no packet.
 func (n *numbers) sent(number uint32, way via) bool {
 	w := &n.ways[way]
 	return int32(uint32(w.next)-number) >= 0 && (number != uint32(w.skipped) || number == 0)
 }
 
-// skip leaves a number out, unless it would be the very first, and chooses how many come before the
-// next one that is. Now and then a packet is withheld of those at hand, too.
+// skip leaves out the next number, unless it is the first of all, and chooses the distance to the
+// next skip. Now and then a packet of the batch is withheld, too.
 func (w *numbering) skip(m *Module, way via) {
 	if w.next != 0 {
 		w.next++

@@ -15,11 +15,11 @@ import (
 	"gobtl/reliability"
 )
 
-// What a pmtu.Search says, done to endpoints; Pings and Pongs that arrive; and the packets that are
-// too large for what the path carries now, which leave in Parts (egress_path.go). A counted link
-// has none of it: a fabric that loses nothing does not lose what is large.
+// This file applies the decisions of a pmtu.Search to endpoints, handles received Pings and Pongs,
+// and sends packets that exceed the current path MTU in Parts (egress_path.go). Counted links have
+// none of this: a fabric without losses does not lose large packets either.
 
-// pathState is what an endpoint knows of the sizes that its path carries.
+// pathState is an endpoint's state of its path MTU.
 type pathState struct {
 	path  pmtu.Search
 	doubt doubt
@@ -31,36 +31,37 @@ type pathState struct {
 	trip
 }
 
-// partial is what a module has of packets that arrive in Parts.
+// partial is a module's state of packets that arrive in Parts.
 type partial struct {
 	pool  *frag.PartPool
 	whole []byte // scratch of onPart
 }
 
-// doubt is of which doubt of the path it is known when it began, on the axis of clock.nowUnpaused.
+// doubt identifies a doubt of the path by its begin, since, with the same instant on the axis of
+// clock.nowUnpaused.
 type doubt struct{ since, unpaused Time }
 
 const (
 	// pathRoundTrip stands for a round trip that was not measured yet.
 	pathRoundTrip = 10 * time.Millisecond
-	// pongsMax bounds the Pings of a peer that are answered in pongsEvery.
+	// pongsMax bounds the Pings of a peer that are answered within an interval of pongsEvery.
 	pongsMax   = 32
 	pongsEvery = 10 * time.Millisecond
-	// partsBytesMax bounds what all peers have under way in Parts.
+	// partsBytesMax bounds the memory for packets of all peers that arrive in Parts.
 	partsBytesMax = 8 << 20
-	// heldBytes is from where on a large fragment waits for the first answer: it may be sent in
-	// packets many times as large.
+	// heldBytes is the size from which on a fragment waits for the first Pong, after which packets
+	// may be many times as large.
 	heldBytes = 64 << 10
 )
 
-// Path is what is known of the path to a peer.
+// Path describes the path to a peer.
 type Path struct {
 	reliability.PathState
-	// MTUBytes is the largest datagram that is sent to the peer now, MTUBytesMost what the devices of
-	// both sides take, and MTUWhy says for people why it is what it is.
+	// MTUBytes is the largest datagram that is sent to the peer now, MTUBytesMost the limit of both
+	// sides' devices. MTUWhy is the human-readable reason for MTUBytes.
 	MTUBytes, MTUBytesMost int
 	MTUWhy                 string
-	// Holes is how often datagrams of the size in use stopped getting through.
+	// Holes is the number of times that datagrams of the size in use no longer got through.
 	Holes int
 }
 
@@ -82,7 +83,7 @@ func (ep *Endpoint) Path() Path {
 	return p
 }
 
-// beginPath starts the search of a connection that both sides know of.
+// beginPath starts the MTU search of a connection that both sides have confirmed.
 func (m *Module) beginPath(ep *Endpoint) {
 	if ep.counted {
 		return
@@ -100,7 +101,7 @@ func (m *Module) endPath(ep *Endpoint) {
 	ep.parts.Drop()
 }
 
-// pathWait is how long an answer takes at most, as far as is known.
+// pathWait is the longest time that an answer is expected to take.
 func (ep *Endpoint) pathWait() time.Duration {
 	const deviations = 4
 	p := ep.snd.Path()
@@ -110,7 +111,7 @@ func (ep *Endpoint) pathWait() time.Duration {
 	return 2*p.RoundTrip + deviations*p.Deviation
 }
 
-// searchPath does what the search of an endpoint wants now.
+// searchPath takes the next step of an endpoint's MTU search.
 func (m *Module) searchPath(ep *Endpoint) {
 	if ep.path.Due() <= m.now {
 		var sizes [pmtu.ProbesMax + 2]int
@@ -126,11 +127,11 @@ func (m *Module) searchPath(ep *Endpoint) {
 	m.usePath(ep)
 }
 
-// narrow says whether the path to the peer carries small packets alone, and has for a while, in
-// which the time that the owner was stopped does not count. A peer that has been silent since is
-// dead: the rounds of a doubt are never that far apart. One that has acknowledged something since
-// is reached: if a larger packet is not, what decides is how long that is owed. One that was
-// granted time without progress has it here too.
+// narrow says whether the path to the peer has carried only small packets for longer than after,
+// not counting time that the owner was stopped. A peer that was silent all that time is dead, not
+// narrow: probes of a doubt are never that far apart. If the peer acknowledged a packet meanwhile
+// it is reached; then the age of the oldest unacknowledged packet decides. A peer's granted Away
+// extends this time too.
 func (ep *Endpoint) narrow(after time.Duration) bool {
 	m, since := ep.m, ep.path.DoubtSince()
 	if ep.doubt.since != since { // it has just begun
@@ -147,7 +148,7 @@ func (m *Module) endNarrow(ep *Endpoint) {
 		fmt.Errorf("%w: none of %d bytes, small ones do", ErrNarrow, ep.path.Base()))
 }
 
-// pathTimer has the search go on when it is due.
+// pathTimer sets the timer for the next step of the MTU search.
 func (m *Module) pathTimer(ep *Endpoint) {
 	m.pathTimers.Checkout(ep.pathState.room)
 	ep.pathState.room = 0
@@ -174,7 +175,7 @@ func (m *Module) expirePaths() {
 	}
 }
 
-// usePath has an endpoint send packets of the size that the search knows to pass.
+// usePath makes an endpoint send packets of the size that the search has confirmed.
 func (m *Module) usePath(ep *Endpoint) {
 	if was := ep.mtu; was != ep.path.Size() {
 		ep.useSize(ep.path.Size())
@@ -195,8 +196,7 @@ func (ep *Endpoint) holds(f *Fragment) bool {
 		ep.path.FirstProbePending()
 }
 
-// isAside says which kinds of packets have no place in the connection's sequence and say nothing of
-// it.
+// isAside marks the kinds of packets that have no sequence number and carry no ACK.
 var isAside = [16]bool{frag.KindPart: true, frag.KindPing: true, frag.KindPong: true}
 
 // receiveAside takes a Part, a Ping or a Pong.
@@ -250,16 +250,16 @@ func (m *Module) onPong(in *arrival) {
 	m.searchPath(ep)
 }
 
-// pathLost notes that a packet has to be sent again, which raises a doubt when it is one of
-// several; alone says whether the copy that was lost left alone.
+// pathLost notes a lost packet; several losses raise a doubt of the path MTU. alone says that the
+// lost copy was posted by itself.
 func (m *Module) pathLost(ep *Endpoint, sizeBytes int, alone bool) {
 	if ep.state == stateConnected && ep.path.PacketLost(m.now, sizeBytes, alone, m.random()) {
 		m.searchPath(ep)
 	}
 }
 
-// pathCarried notes what has arrived while packets are lost in a row, or the path is in doubt. Of
-// a packet that was sent again it is not known which copy has arrived, and when that left.
+// pathCarried notes acknowledged packets while losses run on, or the path is in doubt. Packets sent
+// more than once do not count: it is unknown which copy arrived, and when that was sent.
 func (m *Module) pathCarried(ep *Endpoint, done []reliability.Token) {
 	stage := ep.path.Stage()
 	for _, t := range done {
@@ -272,8 +272,8 @@ func (m *Module) pathCarried(ep *Endpoint, done []reliability.Token) {
 	}
 }
 
-// pathRefused notes that the own system finds a packet too large. The search goes on in the next
-// pass, for this may be inside Send.
+// pathRefused notes that the local system refused a packet as too large. The search continues in
+// the next pass, for this may be inside Send.
 func (m *Module) pathRefused(s *fabric.Send, err error) {
 	if int(s.Buf) >= len(m.segs) || !errors.Is(err, syscall.EMSGSIZE) {
 		return
@@ -290,8 +290,7 @@ func (m *Module) pathRefused(s *fabric.Send, err error) {
 // tooLarge says whether a packet of a size has to leave in Parts.
 func (ep *Endpoint) tooLarge(sizeBytes int) bool { return sizeBytes > ep.mtu && !ep.counted }
 
-// partsOf is in how many Parts a packet of a size leaves, and how many bytes of it each of them has
-// but the last.
+// partsOf is the number of Parts for a packet of sizeBytes, and the bytes in each but the last.
 func (ep *Endpoint) partsOf(sizeBytes int) (count, slice int) {
 	room := frag.PartRoom(ep.mtu)
 	count = (sizeBytes + room - 1) / room
@@ -300,21 +299,21 @@ func (ep *Endpoint) partsOf(sizeBytes int) (count, slice int) {
 	return (sizeBytes + slice - 1) / slice, slice
 }
 
-// partsRoom is how many packets of a size can leave in Parts now.
+// partsRoom is the number of packets of sizeBytes that can now be sent in Parts.
 func (m *Module) partsRoom(ep *Endpoint, sizeBytes int) int {
 	count, _ := ep.partsOf(sizeBytes)
-	// As many control buffers as others need are left to them.
+	// Some control buffers are reserved for other uses.
 	return min(m.port.FreeParts(), m.port.Data.Room()) / count
 }
 
-// partRefused answers a slice for which there is no memory: it comes again when there may be some.
+// partRefused answers a slice that was dropped for lack of memory: the peer sends it again later.
 func (m *Module) partRefused(in *arrival) {
 	m.drop(CntDropReassembly)
 	m.acks.owe(in.ep, m.now) // this side is alive, though it cannot take the packet
 	in.ep.rcv.AskAck(m.now, 0)
 }
 
-// onPart takes a slice of a packet; when that is whole it is taken as if it had come so.
+// onPart adds a slice to its packet, and receives the packet once all slices have come.
 func (m *Module) onPart(in *arrival) {
 	ep := in.ep
 	if ep.counted {
@@ -338,7 +337,7 @@ func (m *Module) onPart(in *arrival) {
 	}
 }
 
-// sweepParts throws away what has come of packets that are here.
+// sweepParts discards slices of packets that have already been received.
 func (ep *Endpoint) sweepParts() {
 	if ep.parts.Active() > 0 {
 		ep.parts.Sweep(func(n seq.Num) bool {
@@ -348,7 +347,7 @@ func (ep *Endpoint) sweepParts() {
 	}
 }
 
-// checkPaths proves that the searches and the Parts are what the endpoints use and the module
+// checkPaths verifies that searches and Parts agree with the endpoints' use and the module's
 // counts.
 func (m *Module) checkPaths(*checker) error {
 	kept := 0

@@ -8,7 +8,7 @@ type vector struct {
 	count  int
 }
 
-// vectorPiece is one of them: some bytes of the fragment from at on.
+// vectorPiece is one piece of a vector: some bytes of the fragment, from at on.
 type vectorPiece struct {
 	mem []byte
 	at  uint32
@@ -25,10 +25,10 @@ func (v *vector) add(mem []byte, at uint32) uint32 {
 	return at + uint32(len(mem))
 }
 
-// all are the pieces.
+// all returns the pieces.
 func (v *vector) all() []vectorPiece { return v.pieces[:v.count] }
 
-// holding is the piece that has byte at of the fragment.
+// holding is the piece that contains byte at of the fragment.
 func (v *vector) holding(at uint32) *vectorPiece {
 	p := &v.pieces[0]
 	for i := range v.all() {
@@ -40,7 +40,7 @@ func (v *vector) holding(at uint32) *vectorPiece {
 	return p
 }
 
-// copyTo copies bytes of the fragment, from one on, as many as dst has room for or there are.
+// copyTo copies the fragment's bytes into dst, from byte from on, until dst is full or they end.
 func (v *vector) copyTo(dst []byte, from uint32) (copied int) {
 	for i := range v.all() {
 		p := &v.pieces[i]
@@ -51,8 +51,8 @@ func (v *vector) copyTo(dst []byte, from uint32) (copied int) {
 	return copied
 }
 
-// copyPayload copies bytes of a fragment's payload, from one on, as many as dst has room for or
-// there are.
+// copyPayload copies a fragment's payload into dst, from byte from on, until dst is full or the
+// payload ends.
 func (f *Fragment) copyPayload(dst []byte, from uint32) int {
 	if f.vec != nil {
 		return f.vec.copyTo(dst, from)
@@ -60,7 +60,7 @@ func (f *Fragment) copyPayload(dst []byte, from uint32) int {
 	return copy(dst, f.mem[from:])
 }
 
-// gathered is what the fabric reads of a fragment for one of its packets.
+// gathered is the part of a fragment's payload that the fabric gathers for one of its packets.
 func (f *Fragment) gathered(at uint32, sizeBytes uint16) []byte {
 	if f.vec == nil {
 		return f.mem[at:][:sizeBytes]
@@ -69,7 +69,7 @@ func (f *Fragment) gathered(at uint32, sizeBytes uint16) []byte {
 	return p.mem[at-p.at:][:sizeBytes]
 }
 
-// sourceAt is the registered memory of which byte at of a fragment is a part, and where in it.
+// sourceAt is the registered region that contains byte at of a fragment, and the offset in it.
 func (f *Fragment) sourceAt(at uint32) (fabric.Region, uint64) {
 	if f.vec == nil {
 		return f.gather, f.gatherOff + uint64(at)

@@ -6,12 +6,12 @@ import (
 )
 
 // A pack may begin with the end of a fragment in chunks and end with the beginning of another one
-// (the sender's side is in stream.go). Such a pack is taken whole or not at all: before anything of
-// it is delivered, each piece must have its place in the memory of its fragment. If there is none
-// for now, the pack comes again, as a chunk does; if a tag has no handler it comes again without
-// the records of that tag.
+// (the sender's side is in stream.go). Such a pack is accepted whole or not at all: before
+// delivery, each piece must have memory in its fragment. Without memory the pack is dropped and
+// retransmitted, as a chunk is; if a tag has no handler the pack is resent without the records of
+// that tag.
 
-// arrivedPieces are those of the pack that is being taken in.
+// arrivedPieces holds the pieces of the pack that is being received.
 type arrivedPieces struct {
 	list  [2]arrivedPiece
 	count int
@@ -21,13 +21,12 @@ type arrivedPiece struct {
 	frag.Header // as of a Chunk
 	payload     []byte
 	place       frag.Reservation
-	// failed: the fragment has failed at its sender, or the owner wants none of it. The piece counts
-	// as nothing.
+	// failed: the fragment has failed at its sender, or the owner refuses it. The piece is ignored.
 	failed bool
 }
 
 // push adds the piece with which the rest of a pack begins, and returns its fragment's id. Decode
-// has seen to it that there are no more than two.
+// ensures that there are at most two.
 func (a *arrivedPieces) push(rest []byte) (fragID uint32) {
 	p := &a.list[a.count]
 	a.count++
@@ -37,10 +36,10 @@ func (a *arrivedPieces) push(rest []byte) (fragID uint32) {
 	return p.FragID
 }
 
-// of are the pieces of the pack.
+// of returns the pieces of the pack.
 func (a *arrivedPieces) of() []arrivedPiece { return a.list[:a.count] }
 
-// has says whether one of them is of the fragment.
+// has says whether the pack has a piece of the fragment.
 func (a *arrivedPieces) has(fragID uint32) bool {
 	for i := range a.of() {
 		if a.list[i].FragID == fragID {
@@ -50,7 +49,7 @@ func (a *arrivedPieces) has(fragID uint32) bool {
 	return false
 }
 
-// admitPieces finds a place for each piece of a pack. False means that the pack is not taken.
+// admitPieces finds a place for each piece of a pack. False means that the pack is not accepted.
 func (m *Module) admitPieces(in *arrival) bool {
 	ep := in.ep
 	ep.cameWithout(in.Seq, &m.pieces)
@@ -73,13 +72,13 @@ func (m *Module) admitPieces(in *arrival) bool {
 	return true
 }
 
-// tooLongPiece says whether a piece is of a fragment that is longer than its tag's handler takes.
-// One of two packets may have no packet of its own that could be refused: it is taken.
+// tooLongPiece says whether a piece is of a fragment longer than its tag's handler accepts. A
+// two-packet fragment may have no packet of its own that could be refused: it is accepted.
 func (m *Module) tooLongPiece(h *frag.Header) bool {
 	return m.tooLong(h) && h.SizeBytes > uint32(h.FirstBytes)+uint32(h.ChunkBytes)
 }
 
-// takeBack forgets the fragments that were begun for pieces of a pack that is not taken.
+// takeBack forgets the fragments that were begun for pieces of a pack that is not accepted.
 func (a *arrivedPieces) takeBack(ep *Endpoint) {
 	for i := range a.of() {
 		if p := &a.list[i]; p.place.Begun {
@@ -127,8 +126,8 @@ func (m *Module) refusePieces(in *arrival, tag uint8) {
 	}
 }
 
-// cameWithout throws away what has arrived of the fragments of which pack n had pieces that were
-// refused, and comes without them.
+// cameWithout discards the received data of fragments whose pieces in pack n were refused, now that
+// the pack has come without those pieces.
 func (ep *Endpoint) cameWithout(n seq.Num, pieces *arrivedPieces) {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && !r.failed && !pieces.has(r.fragID) {
@@ -138,8 +137,8 @@ func (ep *Endpoint) cameWithout(n seq.Num, pieces *arrivedPieces) {
 	}
 }
 
-// pieceCame notes what is expected behind a piece: more of its fragment, if that goes on in whole
-// packets for long enough.
+// pieceCame sets the expectation after a piece: the next chunk of its fragment, if enough full
+// packets of it follow.
 func (m *Module) pieceCame(ep *Endpoint, h *frag.Header, whole bool) {
 	left := h.SizeBytes - h.OffsetBytes - uint32(h.PayloadLen)
 	if !whole && left >= m.landing.guessMin {

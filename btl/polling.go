@@ -8,8 +8,8 @@ import (
 	"gobtl/fabric"
 )
 
-// polling is what a pass knows of the passes before: which channel it may leave out, and whether it
-// may deliver a lone fragment before its book-keeping.
+// polling is the state that passes keep for later ones: which channel a pass may skip, and whether
+// it may deliver a lone fragment before its book-keeping.
 type polling struct {
 	pass          uint64         // number of the pass
 	fastLast      bool           // the latest pass has received fast
@@ -25,8 +25,8 @@ type polling struct {
 	readier       fabric.Readier // since somebody has asked for its descriptor
 }
 
-// receiveFirst polls the command channel, unless it rests. A tiny fragment that comes first may be
-// delivered fast.
+// receiveFirst polls the command channel, unless that is skipped in this pass. If the first
+// completion is a tiny fragment it may be delivered fast.
 func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 	c := &m.port.Command
 	if mayFast && m.dataLast && m.port.Data.Idle() > 0 && c.Rests(m.now) {
@@ -45,7 +45,7 @@ func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 	return n, false, err
 }
 
-// receiveFound is the rest of receiveFirst, when it has polled for one completion.
+// receiveFound is the rest of receiveFirst, after its poll for one completion.
 func (m *Module) receiveFound(got int, err error) (n int, fast bool, _ error) {
 	c := &m.port.Command
 	more, fast, err := m.takeFirst(c, got, err, &n)
@@ -59,11 +59,11 @@ func (m *Module) receiveFound(got int, err error) (n int, fast bool, _ error) {
 	return n, fast, err
 }
 
-// takeFirst handles what a poll of a channel for one completion has brought. If it is a fragment of
-// one packet for a handler, it is delivered at once and its book-keeping left for the next pass:
-// usnic's fast receive path (btl_usnic_component_progress, btl_usnic_recv_fast). The answer that an
-// operation has waited for is told at once, too, and the rest of the pass left for the next one.
-// more says that there may be others.
+// takeFirst handles the completion of a poll of a channel for one. A fragment of one packet for a
+// handler is delivered at once, and its book-keeping left for the next pass: usnic's fast receive
+// path (btl_usnic_component_progress, btl_usnic_recv_fast). Likewise the answer to a waiting
+// operation is reported at once, and the rest of the pass left for the next one. more says that
+// there may be others.
 func (m *Module) takeFirst(c *port.Channel, got int, err error, n *int) (more, fast bool, _ error) {
 	if got == 0 && err == nil {
 		return false, false, nil
@@ -92,7 +92,7 @@ func (m *Module) takeFirst(c *port.Channel, got int, err error, n *int) (more, f
 	return true, m.fastLast, nil
 }
 
-// receiveAll polls the data channel, unless it rests, which it does not if its poll is due.
+// receiveAll polls the data channel, unless that is skipped in this pass; due forces the poll.
 func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 	c := &m.port.Data
 	delivered := m.stats.counters[CntDelivered]
@@ -105,8 +105,8 @@ func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 	}
 	more := true
 	if l := &m.landing; l.tag == 0 && (c.Idle() > 0 || l.justWhole) {
-		// A lone packet is delivered, and answered, before the poll that finds nothing behind it. And
-		// behind the first packet of a large fragment the others can land already.
+		// A lone packet is delivered, and answered, before the empty poll that would follow it. And
+		// the chunks behind a large fragment's first one can already land.
 		l.justWhole = false
 		if c.Idle() > 0 && mayFast && !l.armed {
 			got, e := c.Poll(m.now, 1)
@@ -171,7 +171,7 @@ func (m *Module) broken(c *port.Channel, err error) error {
 	return fmt.Errorf("btl: %s channel: %w", c.Which(), err)
 }
 
-// handle books one completion.
+// handle processes one completion.
 func (m *Module) handle(c *port.Channel, comp *fabric.Completion) {
 	if comp.Op == fabric.OpSend {
 		m.dirty = true

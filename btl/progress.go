@@ -7,16 +7,16 @@ import (
 	"gobtl/btl/internal/port"
 )
 
-// tendGap is the time between two passes from which on the port tends its fabric, which counts on
-// many passes.
+// tendGap is the time between two passes from which on the port tends its fabric, which relies on
+// frequent passes.
 const tendGap = time.Millisecond
 
 // Progress does one pass: it receives what has arrived, expires timers, sends again what is due,
 // sends what is new, acknowledges, and calls handlers and OnDone functions. now must not go back:
-// an instant before the latest that the module was given counts as that one. It returns the number
-// of packets received; it never blocks. The first call of the arrival of a fragment of one packet
-// does nothing but deliver it (fast receive); the next call catches up. It does nothing at all
-// while too much waits to be pulled (HandlePulled).
+// an instant before the latest that the module was given counts as that one. It never blocks, and
+// returns the number of packets received. The call that finds a fragment of one packet first may
+// only deliver it (fast receive); the next call does the rest of the pass. Progress does nothing
+// while too many messages wait to be pulled (HandlePulled).
 //
 // An error means that the fabric is broken: the module can only be closed.
 func (m *Module) Progress(now Time) (int, error) {
@@ -90,13 +90,13 @@ func (m *Module) progress() (int, error) {
 	return m.goOn(n, mayFast, false)
 }
 
-// stoodLeast is the time between two passes from which on what stands in the batch has stood there
-// for long: packets of a burst that were sealed since the latest pass.
+// stoodLeast is the time between two passes from which on packets in the batch, sealed since the
+// latest pass, have waited so long that their timers must be restarted.
 const stoodLeast = 100 * time.Microsecond
 
-// leaveLate has the packets of a burst leave before the pass polls, and their clocks run from now
-// on: the time for which the owner was away is none of the path's. Of what the fabric did not take
-// in the latest pass they run on, or a peer to which nothing can be sent would never be dead.
+// leaveLate posts the packets of a burst before the pass polls, and restarts their timers: the
+// owner's absence must not count as path delay. Timers of packets that the fabric did not accept in
+// the latest pass run on, or a peer that cannot be sent to would never be declared dead.
 func (m *Module) leaveLate() {
 	c, some := &m.port.Data, false
 	for i := range c.Batch() {
@@ -114,8 +114,8 @@ func (m *Module) leaveLate() {
 	}
 }
 
-// glance is the pass of a module that rests. Nearly all of them find nothing, and who waits makes
-// them one after the other: the less there is to one, the sooner a message is seen.
+// glance is the short pass of a resting module. Nearly all such passes find nothing, and a waiting
+// owner makes them in a tight loop: the shorter the pass, the sooner a message is seen.
 func (m *Module) glance() (n int, err error) {
 	c := &m.port.Command
 	m.found = false
@@ -134,10 +134,10 @@ func (m *Module) glance() (n int, err error) {
 	return m.goOn(0, true, true)
 }
 
-// goOn is the pass from the poll of the data channel on; due says that it must be made.
+// goOn is the rest of a pass, from the poll of the data channel on; due forces that poll.
 func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	resting := m.now < m.restUntil
-	// A pass that ends early leaves nothing to be called out.
+	// A pass may end early only if it leaves no callback to be run.
 	got, fast, err := m.receiveAll(mayFast && !m.outbox.due(), due)
 	n += got
 	if fast || err != nil {
@@ -175,9 +175,9 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	return n, nil
 }
 
-// rest has the passes to come do nothing but look for what has arrived, until something has, the
-// owner calls, or it is time for what the module knows of: who polls makes hundreds of passes for
-// each packet, and the sooner such a pass is over the sooner the packet is seen.
+// rest reduces the coming passes to polls, until a packet arrives, the owner calls a method, or a
+// deadline of the module comes. A polling owner makes hundreds of passes for each packet: the
+// shorter they are, the sooner the packet is seen.
 func (m *Module) rest() {
 	if m.sched.waiting() > 0 || m.sched.packs > 0 || m.credits.Stretched() || m.measure != nil ||
 		m.port.Leaving() > 0 || m.port.ReceivesPending() ||
@@ -190,9 +190,9 @@ func (m *Module) rest() {
 	}
 }
 
-// restsOn does the book-keeping of a fast receive over a reliable fabric and has the passes rest on
-// as before it, if that is all there is to do: a message came alone, and one has left since, to
-// which the answer may be there already. Anything else makes a whole pass.
+// restsOn does the book-keeping of a fast receive over a reliable fabric, and lets passes rest on
+// as before, if nothing else is to do: a lone message came, and one was sent since, whose answer
+// may be here already. In any other case a full pass is made.
 func (m *Module) restsOn() bool {
 	d := &m.deferred
 	if !m.exchanged || m.now >= m.resumeUntil || !d.pending || d.on != &m.port.Command ||
@@ -215,7 +215,7 @@ func (m *Module) restsOn() bool {
 	return true
 }
 
-// checkRest proves that nothing is to be done while passes rest.
+// checkRest verifies that a module has no work while its passes rest.
 func (m *Module) checkRest(*checker) error {
 	if d := m.deadline(); m.restUntil > m.now && d < m.restUntil && !m.closed {
 		return fmt.Errorf("at %d passes rest until %d, but the deadline is %d", m.now, m.restUntil, d)
@@ -224,10 +224,9 @@ func (m *Module) checkRest(*checker) error {
 }
 
 // Deadline is the instant by which Progress must be called again even if nothing arrives: at or
-// before now if there is work to do, a pass that ended early among that, Never if there is none. It
-// is the least of what the parts say.
-// Work that lacks a buffer, or room in a channel, waits for the packet or the completion that
-// brings it.
+// before now if there is work to do (also after a pass that ended early), Never without any. It is
+// the earliest deadline of the parts. Work that lacks a buffer, or room in a channel, has no
+// deadline: it waits for the packet or completion that frees it.
 func (m *Module) Deadline() Time {
 	if m.keeping.full { // until the owner has pulled
 		return Never

@@ -23,7 +23,7 @@ func (m *Module) random() uint64 {
 	}
 }
 
-// newNonces are those of a handshake's Hellos.
+// newNonces draws the nonces of a handshake's Hellos.
 func (m *Module) newNonces() (n meet.Nonces) {
 	for i := range n {
 		n[i] = m.random()

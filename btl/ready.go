@@ -6,13 +6,12 @@ import (
 	"gobtl/fabric"
 )
 
-// ReadyFd returns a descriptor for a loop of another kind, epoll in C perhaps, to sleep on, among
-// those of other modules and whatever else. Such a loop, in the module's owner's goroutine, makes
-// passes of all its modules; then calls Arm of each, and sleeps, for no longer than all of them
-// say, until one of the descriptors is readable; calls Disarm of each; and begins again. Nothing
-// that comes in between is missed. The descriptor is the module's, which reads and closes it, and
-// says something from an Arm to its Disarm alone. Without a fabric.Readier the error is
-// fabric.ErrNotSupported.
+// ReadyFd returns a file descriptor on which a foreign event loop, such as epoll in C, can sleep,
+// along with other descriptors. The loop, in the goroutine that owns its modules, calls Progress of
+// each, then Arm of each. It sleeps, at most for the shortest time that Arm returned, until a
+// descriptor is readable, calls Disarm of each, and starts over. No event in between is missed. The
+// module owns the descriptor, reads it and closes it; its state is meaningful only between Arm and
+// Disarm. Without a fabric.Readier the error is fabric.ErrNotSupported.
 func (m *Module) ReadyFd() (fd int, err error) {
 	if m.closed {
 		return -1, ErrClosed
@@ -27,9 +26,9 @@ func (m *Module) ReadyFd() (fd int, err error) {
 	return m.readier.ReadyFd()
 }
 
-// Arm readies the descriptor of ReadyFd for a sleep, and returns for how long the owner may sleep
-// from now on at most; negative: no limit; 0: it has to make a pass first, or to pull. Until Disarm
-// it calls nothing of the module but Wake, which makes the descriptor readable.
+// Arm prepares the descriptor of ReadyFd for a sleep, and returns the longest time that the owner
+// may sleep from now on; negative: no limit; 0: it must call Progress, or pull, first. Until Disarm
+// the owner may call only Wake, which makes the descriptor readable.
 func (m *Module) Arm(now Time) (most time.Duration) {
 	if m.readier == nil || m.closed || m.inProgress || m.toPull() {
 		return 0
@@ -54,7 +53,7 @@ func (m *Module) Disarm() {
 	}
 }
 
-// toPull says whether something waits for Pull or PullArrivals.
+// toPull says whether Pull or PullArrivals would return anything.
 func (m *Module) toPull() bool {
 	o := &m.outbox
 	return m.keeping.waiting.len() > 0 ||

@@ -2,8 +2,8 @@ package btl
 
 import "gobtl/frag"
 
-// accept takes a new packet over, if everything above the window can; only then may an ACK cover
-// it.
+// accept accepts a new packet, if all layers above the window can take it: only then may an ACK
+// cover it.
 func (m *Module) accept(in *arrival) {
 	ep, h := in.ep, &in.Header
 	switch {
@@ -39,14 +39,14 @@ func (m *Module) accept(in *arrival) {
 	}
 }
 
-// tooLong says whether a chunk is of a fragment that is longer than its tag's handler takes.
+// tooLong says whether a chunk is of a fragment longer than its tag's handler accepts.
 func (m *Module) tooLong(h *frag.Header) bool {
 	most := m.mostBytes[h.Tag]
 	return most != 0 && h.SizeBytes > most
 }
 
-// unwantedReason is that of the Nack for a chunk of such a fragment: a peer that knows no
-// operations would not understand the right one.
+// unwantedReason is the Nack's reason for a chunk of a too long fragment: an old peer, without
+// operations, does not know the specific reason.
 func (ep *Endpoint) unwantedReason() uint8 {
 	if ep.operates {
 		return frag.NackRight
@@ -54,7 +54,7 @@ func (ep *Endpoint) unwantedReason() uint8 {
 	return frag.NackNoHandler
 }
 
-// acceptedCounter is the counter of packets like h that are taken over.
+// acceptedCounter is the counter of accepted packets of h's kind.
 func acceptedCounter(h *frag.Header) Counter {
 	switch {
 	case h.Flags&frag.FlagPut != 0 && h.Kind == frag.KindChunk:

@@ -7,8 +7,8 @@ import (
 	"gobtl/frag"
 )
 
-// Handle names an exposed region on the wire: opaque, random in its upper part. Tell it to the
-// peers that shall write there.
+// Handle names an exposed region on the wire: opaque, random in its upper part. The owner must tell
+// it to the peers that are to use the region.
 type Handle = remote.Handle
 
 // Rights say what peers may do with a region.
@@ -30,9 +30,9 @@ type Region struct {
 }
 
 // Expose makes mem a region that all peers may access as its rights say: see RemoteWrite and the
-// others. They do so from Progress, without any callback but for notices, until Close. While a put
-// of several packets is under way, and if it fails, its range may hold bytes of before, bytes of
-// the put, and zeros. An error is ErrAgain when RegionsMax are exposed.
+// others. Accesses happen in Progress until Close, with no callback except for notices. During a
+// put of several packets, and after a failed one, its range may hold old bytes, bytes of the put,
+// and zeros. Errors: ErrAgain if RegionsMax regions are exposed.
 func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	r := new(Region)
 	if err := m.ExposeAs(r, mem, rights, nil); err != nil {
@@ -41,9 +41,9 @@ func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	return r, nil
 }
 
-// ExposeAs is Expose in a Region of the caller's, new or closed, so that nothing is allocated; and
-// if only is not nil, for that peer alone. Further errors: ErrState if r is exposed, ErrEndpoint,
-// ErrConfig for rights that there are not.
+// ExposeAs is Expose with the caller's Region, new or closed, so that it allocates nothing; if only
+// is not nil, only that peer has access. Further errors: ErrState if r is exposed, ErrEndpoint,
+// ErrConfig for undefined rights.
 func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) error {
 	switch {
 	case m.closed:
@@ -62,15 +62,15 @@ func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) 
 	return nil
 }
 
-// Handle is the region's name for peers. It is another one each time that it is exposed.
+// Handle is the region's name for peers. It changes each time that the region is exposed.
 func (r *Region) Handle() Handle { return r.is.Handle() }
 
 // Bytes is the exposed memory.
 func (r *Region) Bytes() []byte { return r.is.Bytes() }
 
-// Close withdraws the region: when it returns nothing reads or writes there any more. What arrives
-// from now on is refused, and what is under way ends with ErrRemoteAccess at the peers. Further
-// calls do nothing.
+// Close withdraws the region: when it returns no operation reads or writes the memory any more.
+// Later requests are refused, and operations under way fail with ErrRemoteAccess at the peers.
+// Further calls do nothing.
 func (r *Region) Close() {
 	if !r.is.Exposed() {
 		return
@@ -80,8 +80,8 @@ func (r *Region) Close() {
 	r.endReads()
 }
 
-// endReads ends the answers that read a region which is withdrawn: what has not been sent of them
-// never is, and who asked is told.
+// endReads ends the answers that read a withdrawn region: their unsent rest is dropped, and the
+// requesters are told.
 func (r *Region) endReads() {
 	m := r.m
 	if r.is.Reader() != nil {

@@ -8,16 +8,15 @@ import (
 	"gobtl/frag"
 )
 
-// An operation on the memory of a peer is a fragment like any other on its way: it waits in the
-// same queues, its packets have numbers and are sent again, it ends by OnDone. What it has besides
-// is an operation of package remote: Fragment.op. One that waits for an answer counts that in
-// Fragment.out like a packet that is not acknowledged. What is asked for is in remote_ask.go, what
-// is done for others in remote_serve.go.
+// An operation on a peer's memory is sent as a fragment like any other: same queues, numbered and
+// retransmitted packets, OnDone at its end. Its additional state is an operation of package remote,
+// Fragment.op. An awaited answer counts in Fragment.out, like an unacknowledged packet. The
+// requester's side is in remote_ask.go, the target's side in remote_serve.go.
 
-// operation is what a fragment has that is more than a message or a plain put.
+// operation is the further state of a fragment that is not a message or a plain put.
 type operation = remote.Operation[*Fragment]
 
-// memory is what is under way between the memories of the two sides: of nobody nil.
+// memory is the endpoint's state of memory operations in both directions; nil for a nil endpoint.
 func (ep *Endpoint) memory() *remote.Peer[*Fragment] {
 	if ep == nil {
 		return nil
@@ -33,8 +32,8 @@ type AccessReason uint8
 
 // The reasons.
 const (
-	// ReasonRegion: the handle is that of no region, or of none for this side; or the peer could not
-	// do what was asked at all. Older peers have no other reason.
+	// ReasonRegion: the handle names no region that this side may access, or the peer could not
+	// perform the operation at all. Older peers give only this reason.
 	ReasonRegion AccessReason = frag.NackAccess
 	// ReasonBounds: the bytes are not all inside of the region, or not aligned.
 	ReasonBounds AccessReason = frag.NackBounds
@@ -54,7 +53,7 @@ func (r AccessReason) String() string {
 	return fmt.Sprintf("reason %d", uint8(r))
 }
 
-// AccessError is the ErrRemoteAccess of an operation that the peer has refused.
+// AccessError is the form of ErrRemoteAccess for an operation that the peer has refused.
 type AccessError struct {
 	Handle    Handle // of the region
 	Offset    uint64 // where in it
@@ -71,7 +70,7 @@ func (e *AccessError) Error() string {
 // Is makes it an ErrRemoteAccess.
 func (e *AccessError) Is(target error) bool { return target == ErrRemoteAccess }
 
-// errOperation is of an operation that cannot be asked for.
+// errOperation is the error for an invalid operation.
 var errOperation = errors.New("no such operation")
 
 // accessError is the error of a fragment that the peer has refused with a reason.
@@ -95,9 +94,9 @@ func (f *Fragment) accessError(reason uint8) error {
 	return e
 }
 
-// PreparePutNotice is PreparePut with a notice: when, and only when, all bytes are in place the
-// handler of tag at the peer is called with what the notice says, up to 64 bytes, which is copied.
-// OnDone with nil means that this will be, or was. A put that is refused gives no notice. The
+// PreparePutNotice is PreparePut with a notice: once all bytes are in place, and only then, the
+// peer's handler of tag is called with the data of the notice, up to 64 bytes, which are copied.
+// OnDone with nil means that this has happened or will. A put that is refused gives no notice. The
 // region needs RemoteWrite and RemoteNotify. Further errors: ErrTag, ErrTooLarge, ErrUnsupported.
 func (ep *Endpoint) PreparePutNotice(mem []byte, target Handle, offset uint64, tag Tag,
 	says []byte,
@@ -114,7 +113,7 @@ func (ep *Endpoint) PreparePutNotice(mem []byte, target Handle, offset uint64, t
 	return f, nil
 }
 
-// mayNotify says why there can be no such notice.
+// mayNotify returns an error if a put cannot have such a notice.
 func (ep *Endpoint) mayNotify(tag Tag, says []byte) error {
 	if tag > TagMax {
 		return ErrTag
@@ -127,8 +126,8 @@ func (ep *Endpoint) mayNotify(tag Tag, says []byte) error {
 }
 
 // PrepareGet lends a fragment that reads len(mem) bytes of a region of the peer, from offset on,
-// into mem. OnDone with nil means that all are there; before, mem must not be used. With an error
-// some of mem may have been written. The region needs RemoteRead. Errors as for PreparePut;
+// into mem. OnDone with nil means that all bytes have arrived; mem must not be used before. After
+// an error mem may be partly written. The region needs RemoteRead. Errors as for PreparePut;
 // ErrAgain also when 256 operations of this endpoint wait for an answer, and ErrUnsupported.
 func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragment, error) {
 	m := ep.m
@@ -148,8 +147,8 @@ func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragm
 // Action is what an atomic operation does to a number in a region.
 type Action = frag.Action
 
-// The actions. Numbers have no sign and are as the peer's processor has them in memory. ActionRead
-// changes nothing.
+// The actions. Numbers are unsigned, in the byte order of the peer's processor. ActionRead changes
+// nothing.
 const (
 	ActionAdd         = frag.ActionAdd
 	ActionSwap        = frag.ActionSwap
@@ -173,11 +172,11 @@ type Atomic struct {
 	Fetch      bool   // whether Fragment.Value is to be the old value; of ActionRead always
 }
 
-// PrepareAtomic lends a fragment that does a to a number of the peer, exactly once, in the peer's
-// Progress: what its callbacks see is from before or from after. OnDone with nil means that it is
-// done; if a.Fetch is set, Fragment.Value is the old value then. The region needs RemoteAtomic.
-// Errors as for PrepareGet, but that one without a.Fetch waits for no answer, and ErrConfig if
-// there is no such operation.
+// PrepareAtomic lends a fragment that applies a to a number of the peer, exactly once, in the
+// peer's Progress: the peer's callbacks see the number from before or after. OnDone with nil means
+// that it is done; if a.Fetch is set, Fragment.Value is the old value then. The region needs
+// RemoteAtomic. Errors as for PrepareGet, except that without a.Fetch no answer is awaited; and
+// ErrConfig for an invalid operation.
 func (ep *Endpoint) PrepareAtomic(a Atomic) (*Fragment, error) {
 	wire := frag.Atomic{
 		Handle: uint64(a.Target), Offset: a.Offset, Operand: a.Operand, Compare: a.Compare,
@@ -198,7 +197,7 @@ func (ep *Endpoint) PrepareAtomic(a Atomic) (*Fragment, error) {
 	return f, nil
 }
 
-// Value is what an atomic operation that fetches has found: the old value. It is valid in OnDone.
+// Value is the old value that a fetching atomic operation has returned. It is valid in OnDone.
 func (f *Fragment) Value() uint64 {
 	if f.op == nil {
 		return 0
@@ -206,7 +205,7 @@ func (f *Fragment) Value() uint64 {
 	return f.op.Value()
 }
 
-// mayAsk says why the peer takes no operations, if it is known that it does not.
+// mayAsk returns an error if the peer is known not to support operations.
 func (ep *Endpoint) mayAsk() error {
 	if ep.state == stateConnected && !ep.operates {
 		return ErrUnsupported

@@ -224,13 +224,12 @@ func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 	return msg, true
 }
 
-// admitRecordsCounted notes the tags of a pack that have no handler: the other records are
-// delivered. There are no pieces over a counted link.
+// admitRecordsCounted notes the tags of a pack that have no handler; other records are delivered.
 func (ep *Endpoint) admitRecordsCounted(in *arrival) bool {
 	c, n, refused := ep.counts, ep.rcv.Expected(), &ep.m.refusedTags
 	*refused = tagSet{}
 	for rest := in.payload; len(rest) > 0; {
-		if frag.IsPiece(rest) {
+		if frag.IsPiece(rest) { // counted links have none
 			ep.m.lost(ep, errors.New("a pack has a piece of a fragment"))
 			return false
 		}
@@ -344,7 +343,7 @@ func (m *Module) onNackCounted(in *arrival) {
 	}
 }
 
-// abandonCounted ends what is sent to a reliable peer that is gone.
+// abandonCounted fails the sends to a counted peer that is gone.
 func (m *Module) abandonCounted(ep *Endpoint, err error) {
 	ep.snd.Forget()
 	for f := ep.counts.confirm.pop(); f != nil; f = ep.counts.confirm.pop() {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// prepareAsk lends a fragment that asks for something by one packet. If an answer will come it must
-// have a place; full says that something else is missing.
+// prepareAsk lends a fragment for a request of one packet. A request with an answer needs a slot
+// for the answer; full says that another resource is missing.
 func (ep *Endpoint) prepareAsk(sizeBytes int, target Handle, offset uint64, answered, full bool) (
 	*Fragment, error,
 ) {
@@ -24,15 +24,14 @@ func (ep *Endpoint) prepareAsk(sizeBytes int, target Handle, offset uint64, answ
 	return f, nil
 }
 
-// endOp takes from a fragment that has ended, or is not sent after all, what others know of its
-// operation.
+// endOp removes the references to the operation of a fragment that has ended, or is withdrawn.
 func (m *Module) endOp(f *Fragment) {
 	if ep := f.ep; m.remote.End(ep.remote, f.op) && ep.err == nil {
 		m.sched.rearm(ep)
 	}
 }
 
-// asked notes that the only packet of an operation is on its way.
+// asked notes that the only packet of an operation was sent.
 func (m *Module) asked(f *Fragment) {
 	if f.op == nil || !f.ep.remote.Asked(f.op) {
 		return
@@ -41,7 +40,7 @@ func (m *Module) asked(f *Fragment) {
 	m.watchAsks(f.ep)
 }
 
-// unanswered takes back that an operation waits for an answer: it came, or never will.
+// unanswered ends an operation's wait for its answer, which came, or never will.
 func (m *Module) unanswered(f *Fragment) {
 	if f.op == nil || !f.ep.remote.Answered(f.op) {
 		return
@@ -55,7 +54,7 @@ func (m *Module) unanswered(f *Fragment) {
 	}
 }
 
-// failAsks ends the operations of an endpoint that has ended, which wait for an answer.
+// failAsks fails the operations that wait for an answer when their endpoint has ended.
 func (m *Module) failAsks(ep *Endpoint, err error) {
 	for _, o := range ep.remote.All() {
 		if o != nil && o.Waits() {
@@ -68,8 +67,8 @@ func (m *Module) failAsks(ep *Endpoint, err error) {
 	}
 }
 
-// watchAsks has a silent peer asked whether it is there, as long as it owes an answer: there may be
-// no packet in flight by which that would show.
+// watchAsks starts probes of a silent peer that owes an answer: there may be no packet in flight
+// whose timer would detect its death.
 func (m *Module) watchAsks(ep *Endpoint) {
 	if ep.closing || ep.hs != nil || ep.asksWatched && ep.room != 0 {
 		return
@@ -86,8 +85,8 @@ func (m *Module) watchAsks(ep *Endpoint) {
 	m.setTimer(ep, m.lifeRules.PressAfter())
 }
 
-// pressForAnswer says whether a peer that owes an answer was heard of lately, so that it is not to
-// be asked now; else it is, whatever KeepAlive says.
+// pressForAnswer says whether a peer that owes an answer was heard lately, so that no probe is due.
+// A silent one is probed even before KeepAlive.
 func (m *Module) pressForAnswer(ep *Endpoint, quiet time.Duration) bool {
 	if ep.asksWatched = ep.remote.Waiting() > 0; !ep.asksWatched {
 		return false
@@ -100,8 +99,8 @@ func (m *Module) pressForAnswer(ep *Endpoint, quiet time.Duration) bool {
 	return false
 }
 
-// gotAnswer ends the wait of an operation whose answer has come: all bytes of a get if whole is
-// set, so that the ACK of what asked for them ends nothing any more.
+// gotAnswer ends the wait of an operation whose answer has come: if whole is set it is all bytes of
+// a get, whose end then does not depend on the request's ACK.
 func (m *Module) gotAnswer(o *operation, whole bool) {
 	f := o.Fragment()
 	if whole {
@@ -110,7 +109,7 @@ func (m *Module) gotAnswer(o *operation, whole bool) {
 	m.unanswered(f)
 }
 
-// checkAsks looks at the operations of an endpoint.
+// checkAsks verifies the operations of an endpoint that wait for answers.
 func (m *Module) checkAsks(c *checker, ep *Endpoint) error {
 	for _, o := range ep.remote.All() {
 		if o == nil {

@@ -6,12 +6,12 @@ import (
 	"gobtl/frag"
 )
 
-// A get of few bytes is two packets, which are handled before their book-keeping, as a message and
-// its answer are (receiveFast). So the answer does not carry the ACK of what asked for it, nor does
-// the get need that: who has all the bytes knows that the owner has taken the request over.
+// A small get is two packets, handled before their book-keeping like a message and its answer
+// (receiveFast). So the answer does not carry the ACK of the request, and need not: the arrival of
+// all bytes proves that the peer has accepted the request.
 
-// getFast does so for the packet in deferred, if it asks for bytes or brings all that a get has
-// asked for; false means that the packet is still to be received, and nothing has changed.
+// getFast handles the packet in deferred, if it is a get's request or its whole answer. False means
+// that the packet is still to be received, and no state has changed.
 func (m *Module) getFast(
 	c *port.Channel, comp *fabric.Completion, ep *Endpoint, payload []byte,
 ) bool {
@@ -41,8 +41,8 @@ func (m *Module) getFast(
 	return false
 }
 
-// needsNoAck has the ACK of the packet that asked for something end nothing any more: the answer is
-// there. A get shares its packet with nothing. A counted one is confirmed, and ends by that.
+// needsNoAck detaches a get from the ACK of its request, as the answer has come. A get does not
+// share its packet. On a counted link the get ends by its confirmation.
 func (m *Module) needsNoAck(f *Fragment) {
 	if f.ep.counted || f.state != fragSent {
 		return

@@ -9,11 +9,11 @@ import (
 // earlier one to end.
 func (f *Fragment) placeless() bool { return f.op != nil && f.ep.remote.HasNoPlace(f.op) }
 
-// begun says whether chunks of a fragment have left, and others have not: no other's may come
-// between them. A notice may wait for longer, behind a fence.
+// begun says whether a fragment is partly sent: no other fragment's chunks may come between its
+// own. Only its notice may wait longer, behind a fence.
 func (f *Fragment) begun() bool { return f.cursor > 0 && !f.noticeDue() }
 
-// noticeDue says whether nothing of a fragment is to be sent any more but its notice.
+// noticeDue says whether only the notice of a fragment remains to be sent.
 func (f *Fragment) noticeDue() bool {
 	return f.op != nil && f.op.Notifies() && f.cursor == f.size && f.size > 0
 }

@@ -5,9 +5,9 @@ import (
 	"gobtl/frag"
 )
 
-// acceptRemote takes a packet of a put or of an operation over, if its peer may do what it asks
-// for. Everything is done here and now, by who calls Progress, but for the bytes of a get, which
-// leave when there is room for them.
+// acceptRemote accepts a packet of a put or of another operation, if its peer has the right to it.
+// The operation is done at once, within Progress, except for the bytes of a get, which leave when
+// there is room.
 func (m *Module) acceptRemote(in *arrival) {
 	ep, h := in.ep, &in.Header
 	p := ep.remote
@@ -56,12 +56,12 @@ func (m *Module) acceptRemote(in *arrival) {
 // notifies says whether a packet of an operation brings a notice.
 func notifies(code frag.OpCode) bool { return code == frag.OpNotice || code == frag.OpPlaced }
 
-// grants is what the connection grants to a peer's requests.
+// grants is the connection's bounds for requests of the peer.
 func (ep *Endpoint) grants() remote.Link {
 	return remote.Link{FragBytesMax: ep.fragBytesMax, InOrder: ep.counted}
 }
 
-// notify delivers the notice of a put if that is all in place.
+// notify delivers the notice of a put once all bytes of the put are in place.
 func (m *Module) notify(ep *Endpoint, n *remote.Notice) {
 	tag, says, ok := n.Take()
 	if !ok {
@@ -74,7 +74,7 @@ func (m *Module) notify(ep *Endpoint, n *remote.Notice) {
 	m.deliver(ep, tag, says)
 }
 
-// answerGet sends, or queues, what a get asks for.
+// answerGet sends, or queues, the bytes that a get requests.
 func (m *Module) answerGet(
 	ep *Endpoint, from *remote.Region[*Fragment], number uint32, g *frag.Get,
 ) {

@@ -50,8 +50,8 @@ func (m *Module) sendAgain() {
 	}
 }
 
-// endDead ends an endpoint whose peer does not acknowledge a packet, or which carries small ones
-// alone.
+// endDead ends an endpoint whose peer does not acknowledge a packet, or whose path carries only
+// small packets.
 func (m *Module) endDead(ep *Endpoint, v *liveness.Verdict) {
 	if ep.narrow(0) {
 		m.endNarrow(ep)
@@ -61,12 +61,12 @@ func (m *Module) endDead(ep *Endpoint, v *liveness.Verdict) {
 		"%w; if a NAT gave it another address, dial it again", dead(v)))
 }
 
-// dead is the ErrPeerDead of a verdict.
+// dead is the ErrPeerDead for a verdict.
 func dead(v *liveness.Verdict) error { return fmt.Errorf("%w: %s", ErrPeerDead, v.Why()) }
 
-// unreadGrace is for how much longer no peer is declared dead: what it says may be among packets
-// that are here and were not read yet, by a process that makes few passes. That there are always
-// some does not keep a dead one for ever.
+// unreadGrace is the extra time before a peer is declared dead: in a process that makes few passes,
+// the peer's packets may have arrived but not been read. Permanently unread packets do not extend
+// it without bound.
 func (m *Module) unreadGrace() time.Duration {
 	if m.port.Command.Left() || m.port.Data.Left() {
 		return m.cfg.PeerTimeout / 4
@@ -74,8 +74,8 @@ func (m *Module) unreadGrace() time.Duration {
 	return 0
 }
 
-// answeredBy notes that the peer has acknowledged a segment, or has told that it has no memory for
-// it, if that is the oldest in flight.
+// answeredBy notes that the peer has acknowledged the oldest segment in flight, or reported a lack
+// of memory for it.
 func (m *Module) answeredBy(ep *Endpoint, t reliability.Token) {
 	if m.isOldest(ep, t) {
 		ep.life.OldestAnswered(m.nowUnpaused)

@@ -2,7 +2,7 @@ package btl
 
 import "fmt"
 
-// wants is what an endpoint's owner has found no room for.
+// wants is the kinds of calls of an endpoint that have returned ErrAgain.
 type wants uint8
 
 const (
@@ -10,14 +10,14 @@ const (
 	wantsImmediate                   // SendImmediate
 )
 
-// OnRoom registers the function that is told, from Progress, that there is room again: after a call
-// of an endpoint's has returned ErrAgain it is called once, when a call of that kind would not. It
-// need not fit what is larger than that call's, and others may take the room first: then ErrAgain
-// is returned once more, and fn called once more. Who pulls (PullCompletions) gets CompletionRoom
-// instead, whether or not there is a function. Nobody is told of an endpoint that has ended.
+// OnRoom registers a function that Progress calls when there is room again. After a call on an
+// endpoint has returned ErrAgain, fn is called once, when a call of that kind would succeed. The
+// room may not suffice for a larger call, or others may take it first: then the call returns
+// ErrAgain again, and fn is called again later. An owner that pulls (PullCompletions) gets
+// CompletionRoom instead, even without a function. There are no calls for an ended endpoint.
 func (m *Module) OnRoom(fn func(ep *Endpoint)) { m.outbox.onRoom = fn }
 
-// again is ErrAgain, of which the owner may want to know when it is over.
+// again returns ErrAgain, and notes that the owner may want to know of new room.
 func (ep *Endpoint) again(what wants) error {
 	o := &ep.m.outbox
 	if o.onRoom == nil && !o.pulled || ep.err != nil {
@@ -31,7 +31,7 @@ func (ep *Endpoint) again(what wants) error {
 	return ErrAgain
 }
 
-// findRoom notes the endpoints for which there is room again.
+// findRoom queues notices for the endpoints that have room again.
 func (m *Module) findRoom() {
 	o, n := &m.outbox, 0
 	if len(o.wanting) == 0 { // as it mostly is
@@ -53,7 +53,7 @@ func (m *Module) findRoom() {
 	o.wanting = o.wanting[:n]
 }
 
-// roomDue says whether a pass is to tell somebody that there is room.
+// roomDue says whether a pass has a notice of room to deliver.
 func (m *Module) roomDue() bool {
 	for _, ep := range m.outbox.wanting {
 		if ep.err == nil && m.hasRoom(ep) {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// scheduler knows which flows have something to send and may. Those that were silent before and
-// have not used up their quantum come first; the others take turns.
+// scheduler holds the flows that have something to send and are allowed to. Flows that were idle
+// before, and have not used up their quantum, come first; the others take turns.
 //
 //	arm --> newFlows --+
 //	   \               +--> next --> a turn --> endTurn --> oldFlows, last
@@ -24,13 +24,13 @@ type scheduler struct {
 // waiting is the number of flows that may send.
 func (s *scheduler) waiting() int { return s.newFlows.count + s.oldFlows.count }
 
-// ready says whether one of them may find what it needs: a pass is due.
+// ready says whether a flow may find the resources that it needs, so that a pass is due.
 func (s *scheduler) ready() bool { return s.waiting() > 0 && !s.blocked }
 
-// unblock notes that a buffer, or room in a channel, is there again.
+// unblock notes that a buffer, or room in a channel, has become free.
 func (s *scheduler) unblock() { s.blocked = false }
 
-// next is the flow whose turn it is; there is one.
+// next is the flow whose turn it is; at least one must be listed.
 func (s *scheduler) next() *flow {
 	if f := s.newFlows.first; f != nil {
 		return f
@@ -38,7 +38,7 @@ func (s *scheduler) next() *flow {
 	return s.oldFlows.first
 }
 
-// arm puts the flows of an endpoint that may send on a list.
+// arm puts those flows of an endpoint that may send on their lists.
 func (s *scheduler) arm(ep *Endpoint) {
 	s.armFlow(&ep.small)
 	s.armFlow(&ep.large)

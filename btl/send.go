@@ -8,15 +8,15 @@ import (
 )
 
 // Send gives a fragment to the module; now is the present instant, in a handler Endpoint.Now. A
-// tiny one that comes alone (and not behind a burst that is still in flight) for a connected
-// endpoint with an empty queue, an open window and a free slot on the command channel, is posted at
-// once (usnic's fast send path), so is a larger one of one packet when next to nothing is in
-// flight; small ones that follow in the same pass, or before the next one, are put into a common
-// packet, which leaves with this pass, or when the next one begins; and those of one packet that
-// are too large for that leave some at a time, the last of them with the next pass. Send then
-// returns Done, unless f.Signal is set or the fabric reads the payload where it lies. Anything else
-// joins the endpoint's queue: Queued. With an error the fragment is still the caller's: ErrState,
-// ErrClosed, or why the endpoint ended.
+// lone tiny fragment (not behind a burst that is still in flight) is posted at once (usnic's fast
+// send path), if the endpoint is connected, its queue empty, its window open and a slot of the
+// command channel free. A larger one-packet fragment is posted at once when next to nothing is in
+// flight. Small fragments that follow in the same pass, or before the next, share a packet, which
+// leaves with this pass, or at the start of the next. One-packet fragments too large to share are
+// posted in batches, the last with the next pass. In these cases Send returns Done, unless f.Signal
+// is set or the fabric gathers the payload. Any other fragment joins the endpoint's queue: Queued.
+// After an error the fragment is still the caller's: ErrState, ErrClosed, or why the endpoint
+// ended.
 func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	m := ep.m
 	m.at(now)
@@ -65,9 +65,9 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	return Queued, nil
 }
 
-// SendImmediate sends a copy of data now, or in the common packet of the pass to come, or not at
-// all: ErrAgain when neither is open (queue not empty, window closed, no buffer), ErrTooLarge
-// beyond MaxTiny, else as Send. It is the cheapest way to send a tiny message, usnic's sendi.
+// SendImmediate sends a copy of data at once, or in the shared packet of the next pass. It returns
+// ErrAgain if neither is possible (queue not empty, window closed, no buffer), ErrTooLarge beyond
+// MaxTiny, else errors as of Send. It is the cheapest way to send a tiny message, usnic's sendi.
 func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	m := ep.m
 	m.tick(now)
@@ -106,16 +106,16 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	return nil
 }
 
-// How many packets of a burst stand in a batch before it is posted: enough that what it costs to
-// show them to the peer, or to give them to the kernel as a train of datagrams, is shared, and few
-// enough that the peer begins while others are still being written.
+// The number of packets of a burst in a batch before it is posted: enough to amortise the post (to
+// the peer, or to the kernel as a train of datagrams), and few enough that the peer starts while
+// later packets are being written.
 const (
 	companyMax = 8 // over a reliable fabric
 	trainMax   = 32
 )
 
-// companyOn is how many packets of a burst stand in the batch of c before it is posted. Tiny
-// ones that do not share a packet are posted one by one.
+// companyOn is the number of packets of a burst in the batch of c before it is posted. Tiny
+// fragments that do not share a packet are posted one by one.
 func (ep *Endpoint) companyOn(c *port.Channel) int {
 	switch {
 	case ep.counted:
@@ -126,8 +126,8 @@ func (ep *Endpoint) companyOn(c *port.Channel) int {
 	return 1
 }
 
-// fastOpen says whether a fragment may be given to c at once without overtaking anything but large
-// fragments. One that does not come alone may stand behind others of its burst.
+// fastOpen says whether a fragment may go to c at once, overtaking only large fragments. If it is
+// not alone it may join the batch behind others of its burst.
 func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
 	company := 1
 	if !alone {
@@ -137,9 +137,9 @@ func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
 		c.Batched() < company && ep.roomOn(c) > 0
 }
 
-// fastSend posts f at once if the fast path is open for it: to a tiny fragment if it comes alone,
-// or cannot share a packet; to a larger one of one packet when next to nothing is in flight, so
-// that a lone message does not wait for the batch of a pass that will hold nothing else.
+// fastSend posts f at once if the fast path is open for it. That is so for a tiny fragment that is
+// alone, or cannot share a packet, and for a larger one-packet fragment when next to nothing is in
+// flight: a lone message must not wait for a batch of its own.
 func (ep *Endpoint) fastSend(f *Fragment) bool {
 	m := ep.m
 	flags := f.flags()
@@ -174,9 +174,9 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	return true
 }
 
-// quiet says that a larger message has nothing to share a batch with: nothing was sent in this
-// pass, and next to nothing is in flight. In a ping-pong two packets are: the latest answer brings
-// their acknowledgement with it, but its book-keeping is left for later.
+// quiet says whether a larger message has no other packet to share a batch with: the pass has sent
+// nothing, and next to nothing is in flight. In a ping-pong two packets are in flight: the latest
+// answer carries their ACK, but its book-keeping is deferred.
 func (ep *Endpoint) quiet() bool {
 	const few = 2
 	return ep.sentIn != ep.m.sendEpoch && ep.snd.InFlight() <= few
@@ -193,7 +193,7 @@ func (f *Fragment) flags() frag.Flags {
 	return flags
 }
 
-// packetBytes is the length of the packet that a fragment would be if it fits one.
+// packetBytes is the length of a packet with the whole fragment.
 func (f *Fragment) packetBytes() int {
 	n := int(f.size) + frag.HeaderBytes(frag.KindFrag, f.flags())
 	if f.op != nil {
@@ -202,8 +202,8 @@ func (f *Fragment) packetBytes() int {
 	return n
 }
 
-// fill takes a send buffer for a fragment of one packet and copies its payload there, unless it is
-// to be gathered.
+// fill takes a send buffer for a fragment of one packet and copies its payload there, unless the
+// fabric gathers the payload.
 func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
 	if !m.takeSeg(f.ep, &f.seg) && !m.borrowSeg(f, &f.seg) {
 		return false
@@ -222,8 +222,8 @@ func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
 	return true
 }
 
-// unfill moves the payload of a fragment from its send buffer to memory of its own: it was lent for
-// one packet, and the peer's MTU turned out to be smaller than its name said.
+// unfill moves the payload of a fragment from its send buffer to memory of its own: the buffer was
+// lent for one packet, but the peer's MTU is smaller than its name said.
 func (m *Module) unfill(f *Fragment) {
 	m.emptySeg(f)
 	m.giveSeg(f.ep, f.seg)
@@ -237,10 +237,10 @@ func (m *Module) emptySeg(f *Fragment) {
 }
 
 // borrowSeg takes the send buffer for the first fragment of a queue from a later one of that queue,
-// if the endpoint has nothing in flight that would bring one: else it could wait for ever, for what
-// waits behind it. For a large one, which fits a packet by now, it may also come from the small
-// ones: they may wait for a fence, and so for it. What the queues of other endpoints hold comes
-// back without that: when they are served, or end.
+// if the endpoint has no packet in flight that would free one: else the first fragment could wait
+// for ever for those behind it. A large fragment, which now fits a packet, may also take the buffer
+// of a small one, which may wait for it by a fence. Buffers in other endpoints' queues become free
+// when those are served, or end.
 func (m *Module) borrowSeg(f *Fragment, t *reliability.Token) bool {
 	return !f.ep.busy() &&
 		(m.borrowFrom(f.next, t) || f.large && m.borrowFrom(f.ep.small.queue.first, t))
@@ -258,11 +258,11 @@ func (m *Module) borrowFrom(l *Fragment, t *reliability.Token) bool {
 	return false
 }
 
-// postFast sends a packet for which fastOpen holds. One that comes alone does not wait for the
-// batch of the pass, which is empty: if the fabric cannot take it now it is the batch's first. One
-// of a burst leaves with those behind it, or with the next pass: a post is a system call, or over a
-// reliable fabric shows the peer what was written, and to do that for each would cost as much as to
-// copy some KiB.
+// postFast sends a packet for which fastOpen holds. A lone packet is posted at once, as the batch
+// is empty; if the fabric cannot take it now it stays first in the batch. A packet of a burst
+// leaves with those behind it, or with the next pass: a post is a system call, or over a reliable
+// fabric publishes the packets to the peer, which for each packet would cost as much as copying
+// some KiB.
 func (m *Module) postFast(p *packet, c *port.Channel, to fabric.Addr, alone bool) {
 	sizeBytes := m.seal(p)
 	if p.ep.large.queue.first != nil {
@@ -309,7 +309,7 @@ func (m *Module) sendSmall(ep *Endpoint) int {
 	return m.sendFrag(ep, f)
 }
 
-// way is the channel that a packet of so many bytes takes, with the peer's address there.
+// way is the channel that carries a packet of sizeBytes, with the peer's address on it.
 func (ep *Endpoint) way(sizeBytes int) (*port.Channel, fabric.Addr) {
 	if sizeBytes <= ep.tiny {
 		return &ep.m.port.Command, ep.cmdAddr
@@ -343,8 +343,8 @@ func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 }
 
 // sendChunks sends the next chunks of a fragment that is larger than a packet, straight from the
-// fragment's memory. They stand one behind the other in the batch and have one size, so that a
-// provider can hand them down as one.
+// fragment's memory. The chunks are adjacent in the batch and of one size, so that a provider can
+// use segmentation offload.
 func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sent, packets int) {
 	c, to := ep.bulkPath()
 	head := frag.HeaderBytes(frag.KindChunk, f.flags())
@@ -352,7 +352,7 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	if f.cursor == 0 || f.put {
 		packet = ep.evenly(int(f.size-f.cursor), ep.mtu-head)
 	}
-	// Half of the batch is left to other packets if the fabric does not take it.
+	// Half of the batch is reserved for other packets, should the fabric not accept these.
 	limit := min(budget, ep.roomOn(c), port.BatchMax/2-c.Batched(), ep.bulkRoom(),
 		1+(quantum-1)/(head+packet), ep.chunksOf(f, packet))
 	if ep.tooLarge(head + packet) { // what the path carries has become less meanwhile
@@ -397,10 +397,9 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	return int(f.cursor-from) + len(run)*head, len(run)
 }
 
-// evenly is how much of size bytes goes into each packet of at most mostBytes. A fabric that makes
-// trains of datagrams wants them all as large as they may be. Where each is carried by itself they
-// are equal, as none is then a stub that costs as much as another, and one side copies in while the
-// other copies out.
+// evenly is the payload per packet, at most mostBytes, for a fragment of sizeBytes. A fabric with
+// segmentation offload needs packets of the maximal size. Other fabrics get equal packets: none is
+// then a stub that costs as much as a full one, and the two sides' copies overlap.
 func (ep *Endpoint) evenly(sizeBytes, mostBytes int) int {
 	if !ep.counted || sizeBytes <= mostBytes {
 		return mostBytes
@@ -409,14 +408,14 @@ func (ep *Endpoint) evenly(sizeBytes, mostBytes int) int {
 	return min(mostBytes, (sizeBytes/packets+evenBytes-1)&^(evenBytes-1))
 }
 
-// evenBytes is a cache line: what the packets of a fragment begin and end with, as far as they can.
+// evenBytes is a cache line, the alignment of a fragment's packets where that is possible.
 const evenBytes = 64
 
-// runMax bounds the chunks that are sent one behind the other.
+// runMax bounds the chunks of one run, which are adjacent in the batch.
 const runMax = 64
 
-// load puts the next bytes of a fragment into segment t, behind the place of a header, or says
-// where the fabric is to gather them.
+// load puts the next bytes of a fragment into segment t, behind the space of a header, or sets the
+// region from which the fabric gathers them.
 func (m *Module) load(f *Fragment, t reliability.Token, headBytes int, sizeBytes uint32) {
 	if f.vec != nil {
 		m.loadPieces(f, t, headBytes, sizeBytes)
@@ -431,8 +430,8 @@ func (m *Module) load(f *Fragment, t reliability.Token, headBytes int, sizeBytes
 	m.stats.counters[CntSentGatheredBytes] += uint64(sizeBytes)
 }
 
-// unqueue takes a fragment off the to-send list: the first one, whose last packet was sent, or any
-// other that is not sent after all.
+// unqueue takes a fragment off the to-send list: the first one, after its last packet, or a
+// withdrawn one.
 func (m *Module) unqueue(ep *Endpoint, f *Fragment) {
 	before := ep.flowOf(f).queue.remove(f)
 	f.state = fragSent

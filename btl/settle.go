@@ -2,8 +2,8 @@ package btl
 
 import "gobtl/fabric"
 
-// settleSends does what follows from a post, or from the completion of a send: it books the sends
-// that the fabric has refused, and frees the buffers that the fabric has let go of.
+// settleSends does the follow-up work of posts and send completions: it handles the sends that the
+// fabric has refused, and frees the buffers that the fabric no longer uses.
 func (m *Module) settleSends() {
 	if !m.port.Settled() { // inlined: nearly always there is nothing
 		m.settleSome()
@@ -23,7 +23,7 @@ func (m *Module) settleSome() {
 	}
 }
 
-// letGo frees the buffer of a send that was waited for: any control packet, and what was released
+// letGo frees the buffer of a completed send: a control packet, or a segment that was released
 // meanwhile.
 func (m *Module) letGo(b fabric.Buf) {
 	if n, ok := m.port.Control(b); ok {

@@ -1,33 +1,33 @@
 package btl
 
-// What all endpoints draw from is shared by dynamic thresholds (Choudhury and Hahne 1998): one of
-// several may hold as many as are free. That alone would leave nothing: peers that stand still one
-// after the other, and do not give back what is on its way to them, take half of the rest each. So
-// a part is kept from all who have more than a few, and one alone leaves it, too: it may be waiting
-// for a peer that is dead. A few, of the reserve, are shared in the same way, down to one each; and
-// for those ones half of it is kept, so that as many peers can stand still before it is used up.
+// Endpoints share a common resource by dynamic thresholds (Choudhury and Hahne 1998): one of
+// several endpoints may hold as many items as are free. That alone would exhaust the resource:
+// peers that stall one after the other, and hold their items, take half of the rest each. So a
+// reserve is denied to endpoints that hold more than a few items, and even to a sole endpoint: its
+// peer may be dead. Endpoints that hold few share the reserve's first half by the same rule. Its
+// other half is for one item each, so that as many peers can stall before it is used up.
 //
 //	|<----------------------- all ----------------------->|
 //	|  held, by all  |    free    |         reserve       |
 //	|                |            |   few   |  one each   |
 //	                  as many as are free here may one of several hold
 
-// newcomersShare is the part that is kept for those who hold next to nothing, and of what is free
-// in its first half the share of one of them.
+// newcomersShare is the divisor for the reserve, kept for endpoints that hold next to nothing, and
+// for an endpoint's share of the free items in its first half.
 const newcomersShare = 8
 
-// mayHave says whether who holds some of all may take one more of those that are free.
+// mayHave says whether an endpoint that holds held of all items may take one more free item.
 func mayHave(held, free, all int, alone bool) bool {
 	reserve := all / newcomersShare
 	return free > 0 && (alone && free > reserve || held < free-reserve || held < few(free, reserve))
 }
 
-// few is what one may hold of the reserve.
+// few is the number of the reserve's items that one endpoint may hold.
 func few(free, reserve int) int {
 	return max(1, (min(free, reserve)-reserve/2)/newcomersShare)
 }
 
-// mayAdd is mayHave for several at once: how many more.
+// mayAdd is mayHave for several items: it returns how many more the endpoint may take.
 func mayAdd(held, free, all int, alone bool) int {
 	reserve := all / newcomersShare
 	if alone {

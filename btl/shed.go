@@ -2,14 +2,14 @@ package btl
 
 import "gobtl/frag"
 
-// Memory to put fragments together is given for progress. While a peer is refused for want of it,
-// those that hold some are looked at: one whose fragments have not grown for PeerTimeout, though it
-// is alive and the others could go on, is ended, so that they do. It learns why (frag.ByeShed).
+// Peers may hold reassembly memory only while they make progress. While a peer is refused for lack
+// of memory, the holders are checked: a live peer whose fragments have not grown for PeerTimeout is
+// ended, so that others can go on. The ended peer is told why (frag.ByeShed).
 
-// wantsMemory is called when a peer was refused a fragment for want of memory, or of a place. The
-// silent among those that may hold memory in vain are asked whether they are there, and of those
-// that are there and do not go on the one that holds most is ended. A look at them counts only if
-// there was one within PeerTimeout before it: else nobody has waited meanwhile.
+// wantsMemory is called when a peer's fragment was refused for lack of memory, or of a slot. Silent
+// peers that hold memory are probed; of the live ones without progress, the largest holder is
+// ended. A check counts only if another one was made within the PeerTimeout before: else no peer
+// has been waiting.
 func (m *Module) wantsMemory(refused *Endpoint) {
 	m.askSilent(func(ep *Endpoint) bool { return ep.asm.Active() > 0 })
 	now := m.nowUnpaused

@@ -96,7 +96,7 @@ const (
 	numCounters
 )
 
-// counterInfo is a counter's Prometheus metric, its label pair, and what it counts.
+// counterInfo is a counter's Prometheus metric, its label pair, and its help text.
 type counterInfo struct{ metric, label, value, help string }
 
 const (
@@ -223,7 +223,7 @@ func Counters() []Counter {
 // Metric is the counter's Prometheus name; several counters that differ in a label share one.
 func (c Counter) Metric() string { return counterInfos[c].metric }
 
-// Label is the label that tells this counter from others of its Metric; both empty if it is alone.
+// Label is the label that distinguishes counters of one Metric; both are empty if it has just one.
 func (c Counter) Label() (name, value string) {
 	return counterInfos[c].label, counterInfos[c].value
 }
@@ -231,7 +231,7 @@ func (c Counter) Label() (name, value string) {
 // Help says in a sentence what the Metric counts.
 func (c Counter) Help() string { return counterInfos[c].help }
 
-// String names the counter for people: metric, or metric{label="value"}.
+// String is the counter's readable name: metric, or metric{label="value"}.
 func (c Counter) String() string {
 	i := counterInfos[c]
 	if i.label == "" {
@@ -285,7 +285,7 @@ func (s *Stats) Unaccounted() int64 {
 	return n
 }
 
-// counters are what a module counts, in plain memory, and what others may see of it.
+// counters are a module's counters, in plain memory, and the copy published to other goroutines.
 type counters struct {
 	stats       Stats
 	pub         published
@@ -296,9 +296,9 @@ type counters struct {
 const (
 	// publishEvery bounds the age of the counters that other goroutines see while the module is busy.
 	publishEvery = time.Millisecond
-	// publishIdle bounds it while nothing arrives: a pass between a message and its answer, which may
-	// be there already, has better to do, and few wait for an answer for longer. Who is about to sleep
-	// publishes before.
+	// publishIdle bounds that age while nothing arrives. It is not 0, as a pass between a message
+	// and its answer, which takes less time, should not publish. A driver that is about to sleep
+	// publishes first.
 	publishIdle = 10 * time.Microsecond
 )
 
@@ -310,8 +310,8 @@ func (m *Module) maybePublish(idle bool) {
 	}
 }
 
-// touch notes that the counters have changed. Passes may rest on, but no longer than until it is
-// time to show them.
+// touch notes that the counters have changed. Passes may rest on, but only until the counters must
+// be published.
 func (m *Module) touch() {
 	if !m.dirty {
 		m.dirty = true
@@ -333,8 +333,8 @@ func (m *Module) publish() {
 }
 
 // published is the copy of the counters that other goroutines read. The owner counts in plain
-// memory, which costs a packet next to nothing, and copies all of it here now and then; a sequence
-// number that is odd during the copy tells a reader to try again.
+// memory, which costs next to nothing per packet, and copies the counters here now and then; a
+// sequence number that is odd during the copy makes a reader retry.
 type published struct {
 	version atomic.Uint64
 	values  [numCounters + 4]atomic.Uint64
@@ -351,8 +351,8 @@ func (p *published) store(s *Stats) {
 	p.version.Add(1)
 }
 
-// set writes what has changed: an atomic store costs as much as ten loads, and of the counters few
-// change from one time to the next.
+// set stores a counter that has changed: an atomic store costs as much as ten loads, and few
+// counters change between two copies.
 func (p *published) set(i int, v uint64) {
 	if p.values[i].Load() != v {
 		p.values[i].Store(v)

@@ -7,35 +7,35 @@ import (
 	"gobtl/reliability"
 )
 
-// Fragments that wait among the large ones, one behind the other, share packets where they meet: a
-// pack has the end of one and the beginning of the next, as much of it as there is room for. So a
-// stream of messages of any size fills equal datagrams, which the provider can hand down as one
-// train. Nothing waits for that: only what is in the queue already is mixed.
+// Adjacent large fragments in a queue share a packet where they meet: a pack has the end of one and
+// as much of the beginning of the next as fits. So a stream of messages of any size fills equal
+// datagrams, which suit segmentation offload. No fragment is delayed for that: only those already
+// queued are mixed.
 //
 //	queue:    A           B               C
 //	packets:  A   A   A+B   B   B   B   B+C  ...  sendChunks, sendMixed, sendChunks, sendMixed
 
 const (
-	// pieceBytesMin is the smallest beginning of a fragment that is sent apart. It is not worth much
-	// by itself, but a datagram that is shorter than the others ends a train.
+	// pieceBytesMin is the smallest beginning of a fragment that is sent as a piece. So short a
+	// piece gains little by itself, but a datagram that is shorter than the others ends a
+	// segmentation-offload train.
 	pieceBytesMin = 1
-	// splitsMax bounds the ids between the oldest unfinished fragment in chunks and the newest: two
-	// that are that far apart need the same slot of the peer.
+	// splitsMax bounds the distance of ids between the oldest unfinished chunked fragment and the
+	// newest: two ids at that distance share a slot at the peer.
 	splitsMax = frag.ActiveMax
-	// mixBytesDefault is that of Config.MixBytes: packets of Ethernet, jumbo frames among them. Of
-	// larger ones few make a train anyway, and what shares one is copied.
+	// mixBytesDefault is the default of Config.MixBytes: Ethernet packets, jumbo frames included.
+	// Larger packets hardly gain from segmentation offload, and mixing copies the payload.
 	mixBytesDefault = 9000
 )
 
-// mixable says whether a fragment may share a packet with others, in pieces: one as large as all
-// packets of a stream are.
+// mixable says whether a fragment may share, by pieces, packets as large as a stream's others.
 func (ep *Endpoint) mixable(f *Fragment) bool {
 	return !ep.counted && ep.mtu <= ep.m.cfg.MixBytes && f.flags() == 0 && f.vec == nil &&
 		f.tag <= frag.TagUserMax && !ep.behindFence(f)
 }
 
-// mixes says whether the rest of a large fragment that is under way, or all of it, fits a packet in
-// which there is room for more, and the next one is there.
+// mixes says whether the unsent rest of a large fragment leaves room in its packet, and a next
+// fragment is queued.
 func (ep *Endpoint) mixes(f *Fragment) bool {
 	next := f.next
 	if next == nil || !ep.mixable(f) || !ep.mixable(next) || ep.holds(next) {
@@ -52,8 +52,8 @@ func (ep *Endpoint) mixes(f *Fragment) bool {
 	return left >= frag.RecordHeaderBytes+min(int(next.size), frag.PieceExtraBytes+pieceBytesMin)
 }
 
-// chunksOf is how many chunks of packet bytes are left of a fragment: without the last one if that
-// is short and may be mixed with the next fragment.
+// chunksOf is the number of chunks, of packet bytes each, left of a fragment, without a short last
+// one that may be mixed with the next fragment.
 func (ep *Endpoint) chunksOf(f *Fragment, packet int) int {
 	left := int(f.size - f.cursor)
 	if whole := left / packet; whole > 0 && f.next != nil && ep.mixable(f) && ep.mixable(f.next) {
@@ -62,7 +62,7 @@ func (ep *Endpoint) chunksOf(f *Fragment, packet int) int {
 	return 1 + (left-1)/packet
 }
 
-// mix is a pack under construction, of fragments of the queue of large ones.
+// mix is a pack under construction, from fragments of the large queue.
 type mix struct {
 	packet
 	buf    []byte
@@ -71,8 +71,8 @@ type mix struct {
 	begins *Fragment // the one that goes on in the next packet
 }
 
-// sendMixed sends what is left of the first large fragment together with those behind it. It
-// returns the packet's length, 0 if there is no room for it now.
+// sendMixed sends the rest of the first large fragment together with those behind it. It returns
+// the packet's length, 0 if there is no room for it now.
 func (m *Module) sendMixed(ep *Endpoint) int {
 	c, to := ep.bulkPath()
 	if ep.roomOn(c) <= 0 || c.Batched() >= port.BatchMax/2 || ep.bulkRoom() <= 0 {
@@ -117,8 +117,8 @@ func (m *Module) sendMixed(ep *Endpoint) int {
 	return n
 }
 
-// add copies what is left of a fragment into the pack, or its beginning. False means that nothing
-// of it fits.
+// add copies the rest of a fragment, or its beginning, into the pack. False means that no byte of
+// it fits.
 func (x *mix) add(ep *Endpoint, f *Fragment) bool {
 	room := ep.mtu - x.bytes - frag.RecordHeaderBytes
 	if !ep.mixable(f) || ep.holds(f) {
@@ -154,7 +154,7 @@ func (x *mix) putPiece(f *Fragment, payload []byte) {
 	}, payload)
 }
 
-// failBegun ends a fragment of which the peer has refused the beginning: no more of it is sent.
+// failBegun fails a fragment whose beginning the peer has refused: its rest is not sent.
 func (m *Module) failBegun(f *Fragment, tag uint8) {
 	if f == nil || f.tag != tag || f.err != nil {
 		return
@@ -173,7 +173,7 @@ type fragIDs struct {
 	mark     seq.Num // with this number: when that is acknowledged, those before it are over
 }
 
-// init begins with an arbitrary number.
+// init starts the ids after an arbitrary number.
 func (n *fragIDs) init(last uint32) { n.last, n.finished, n.markID = last, last, last }
 
 // numberFragment gives a fragment its number; its first packet is the next one.
@@ -188,14 +188,14 @@ func (ep *Endpoint) numberFragment(f *Fragment) {
 	}
 }
 
-// mayNumber says whether a further fragment may get a number: if the oldest one that may not be
-// finished is not too far back.
+// mayNumber says whether a further fragment may get a number, as the oldest possibly unfinished one
+// must not be too far back.
 func (ep *Endpoint) mayNumber(most uint32) bool {
 	ep.finishIDs()
 	return ep.fragIDs.last-ep.fragIDs.finished < most
 }
 
-// finishIDs notes that the marked packet is in flight no more.
+// finishIDs marks ids as finished if the marked packet is no longer in flight.
 func (ep *Endpoint) finishIDs() {
 	n := &ep.fragIDs
 	if oldest, next := ep.snd.Window(); uint32(n.mark-oldest) >= uint32(next-oldest) {

@@ -11,8 +11,8 @@ import (
 	"gobtl/reliability"
 )
 
-// An endpoint has one timer. What it means depends on the endpoint's state; onTimer asks in this
-// order, and does the first that is so:
+// An endpoint has one timer. Its meaning depends on the endpoint's state: onTimer takes the action
+// of the first condition that holds:
 //
 //	a reliable fabric could not carry a packet   the end, at once
 //	half open                                    the end: the peer has not proven its address
@@ -24,7 +24,7 @@ import (
 //	an answer owed on a counted link             the next question for it (link_watch.go)
 //	else                                         the next keep-alive question
 
-// peerTimers is when something is to be done for peers, and for how long they may be silent.
+// peerTimers is the timers of peers, and the rules for their silence.
 type peerTimers struct {
 	timers      *hotel.Hotel[uint32] // one for each endpoint, by its place
 	pathTimers  *hotel.Hotel[uint32] // of the searches for the size of datagrams
@@ -40,7 +40,7 @@ func (p *peerTimers) init(peersMax int) (err error) {
 	return err
 }
 
-// setTimer makes the endpoint's only timer run out after d.
+// setTimer sets the endpoint's only timer to expire after d.
 func (m *Module) setTimer(ep *Endpoint, d time.Duration) {
 	m.clearTimer(ep)
 	room, err := m.timers.Checkin(m.now, d, ep.id.Slot)
@@ -76,7 +76,7 @@ func (m *Module) connectedTimer(ep *Endpoint) {
 	}
 }
 
-// expire handles the timers that have run out, in a pass that has received something, or nothing.
+// expire handles expired timers; received says whether the pass has received any packet.
 func (m *Module) expire(received bool) {
 	if !m.recovery.Spare(m.gap > lateGap && received) {
 		for s := m.recovery.Expire(m.now); s != nil; s = m.recovery.Expire(m.now) {
@@ -121,14 +121,14 @@ func (m *Module) onTimer(ep *Endpoint) {
 	case ep.owed():
 		m.onWatch(ep)
 	case ep.watches() && m.cfg.KeepAlive < 0 && !ep.life.Pressed() && ep.remote.Waiting() == 0:
-		// It was for packets that are confirmed by now.
+		// The timer was for packets that are confirmed by now.
 	default:
 		m.onKeepAlive(ep)
 	}
 }
 
-// onCloseTimer ends a close that does not get on: nothing was acknowledged for CloseTimeout. A peer
-// that only talks does not hold it up. One that may be half open is told that it need not be.
+// onCloseTimer ends a stalled close: no new ACK for CloseTimeout. Other packets of the peer do not
+// prolong it. A peer that may be half open is told that the connection is established.
 func (m *Module) onCloseTimer(ep *Endpoint) {
 	quiet := m.nowUnpaused.Sub(max(ep.life.AckedAt(), ep.closeAt))
 	if quiet >= m.cfg.CloseTimeout {
@@ -144,9 +144,9 @@ func (m *Module) onCloseTimer(ep *Endpoint) {
 	m.setTimer(ep, left)
 }
 
-// onSuperseded asks a peer that has connected anew whether its end of the old connection is there
-// still, which may be: the peer may have closed the new one's end before, for Hellos overtake each
-// other. Without an answer for PeerTimeout the endpoint ends.
+// onSuperseded probes a peer that has connected anew for its end of the old connection. That end
+// may still exist: Hellos overtake each other, so the seemingly new connection may be an older one
+// that is closed already. Without an answer for PeerTimeout the old endpoint ends.
 func (m *Module) onSuperseded(ep *Endpoint) {
 	if ep.life.IsThere() {
 		ep.superseded = false
@@ -170,8 +170,8 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 	m.setTimer(ep, max(again, time.Millisecond))
 }
 
-// supersededTimeout is when a superseded peer is asked first: soon if it owes an answer. A reliable
-// endpoint has no other timer that would notice its death.
+// supersededTimeout is the delay of the first probe of a superseded peer: short if it owes an
+// answer, as a counted link has no other timer that would detect its death.
 func (m *Module) supersededTimeout(ep *Endpoint) time.Duration {
 	if ep.watches() {
 		left := ep.life.DeadAfter(&m.lifeRules) - ep.life.Quiet(m.nowUnpaused)
@@ -183,8 +183,8 @@ func (m *Module) supersededTimeout(ep *Endpoint) time.Duration {
 	return m.cfg.CloseTimeout
 }
 
-// askSuccessor asks the peer's end of the new connection, too: who answers there has the other
-// question.
+// askSuccessor probes the peer's end of the new connection, too: a peer that answers there has also
+// received the probe of the old one.
 func (m *Module) askSuccessor(ep *Endpoint) {
 	now := m.peers.ByAddr(ep.id.Addr)
 	if now != nil && now.state == stateConnected && now.hs == nil && !now.superseded {
@@ -192,9 +192,9 @@ func (m *Module) askSuccessor(ep *Endpoint) {
 	}
 }
 
-// whySuperseded is the reason for the end of a superseded endpoint: the peer's end of it is gone,
-// if the peer has answered elsewhere meanwhile. That it was heard does not say so: who only
-// computes may send, and answers nothing.
+// whySuperseded is the error of a superseded endpoint: the peer's end of it is gone, if the peer
+// has answered a probe of the new connection meanwhile. Other packets prove nothing: a peer that is
+// busy computing may send, but answers no probe.
 func (m *Module) whySuperseded(ep *Endpoint, v *liveness.Verdict) error {
 	now := m.peers.ByAddr(ep.id.Addr)
 	if now != nil && now.life.Unanswered(m.nowUnpaused) < v.Owed/2 {
@@ -240,8 +240,8 @@ func (m *Module) sayHello(ep *Endpoint) {
 	m.setTimer(ep, min(hs.NextRound(), hs.Left(m.nowUnpaused)))
 }
 
-// askSilent asks, among the endpoints that hold what others want, those that have been silent, now
-// and not when KeepAlive is over. It looks at all of them, and so does it at times only.
+// askSilent probes the silent endpoints among those that hold a scarce resource, before KeepAlive
+// is over. It scans all endpoints, so it does so only at intervals.
 func (m *Module) askSilent(holds func(*Endpoint) bool) {
 	if m.nowUnpaused < m.askSilentAt {
 		return
@@ -258,8 +258,8 @@ func (m *Module) askSilent(holds func(*Endpoint) bool) {
 	}
 }
 
-// askAgain says whether a silent peer that is not dead is to be asked once more, and counts that.
-// If the question before was in vain, the peer is asked whether it has restarted, too.
+// askAgain says whether a silent peer that is not dead is to be probed again, and counts the probe.
+// If the last probe had no answer, it also probes whether the peer has restarted.
 func (m *Module) askAgain(ep *Endpoint, v *liveness.Verdict) bool {
 	if v.Dead {
 		return false
@@ -270,8 +270,8 @@ func (m *Module) askAgain(ep *Endpoint, v *liveness.Verdict) bool {
 	return true
 }
 
-// peerClosed ends an endpoint whose peer has said goodbye. Its slot stays for a while, to repeat
-// the ACK of the goodbye.
+// peerClosed ends an endpoint whose peer has said goodbye. The endpoint lingers for a while, to
+// repeat the ACK of the Bye.
 func (m *Module) peerClosed(ep *Endpoint) {
 	err := whyEnded(ep.byeCode)
 	if ep.closing {
@@ -299,11 +299,11 @@ func (m *Module) leave(ep *Endpoint) {
 	}
 }
 
-// lateGap is the time between two passes from which on the timers of packets wait for another pass.
+// lateGap is the gap between two passes from which on packet timers are handled a pass later.
 const lateGap = time.Millisecond
 
-// posted starts the timer of a segment, for no longer than a quarter of PeerTimeout, so that a dead
-// peer has been asked several times by then.
+// posted starts the timer of a segment, for at most a quarter of PeerTimeout, so that the segment
+// is sent several times before a peer is declared dead.
 func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num, lone bool) {
 	c := m.segs[t].channel()
 	if lone {

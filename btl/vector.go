@@ -8,10 +8,10 @@ import (
 )
 
 // A fragment's payload may lie in several pieces. Small ones are put together in a packet buffer.
-// Of larger ones each packet is at most one run that the fabric reads where it lies, at the
-// packet's end, and what is before it in that packet is copied behind the packet's header: of a
-// short piece and a long one behind it only the short one is copied, and of further pieces what is
-// left of them for the packet in which the next one begins.
+// Of a larger payload, the fabric gathers at most one run per packet, at the packet's end; the
+// bytes before that run are copied behind the packet's header. So of a short piece followed by a
+// long one only the short one is copied; of further pieces only the last bytes, which share a
+// packet with the next piece.
 //
 //	pieces:   1    |        2       |     3     |
 //	packets:  c....|......|......|..c.......|...|     c: copied; the rest is gathered
@@ -19,8 +19,8 @@ import (
 // PiecesMax is how many pieces a fragment may have.
 const PiecesMax = 8
 
-// gathersPieces is gathers for a fragment in pieces: it says whether any of them is to be read
-// where it lies. Of one packet that can only be the last one.
+// gathersPieces is gathers for a fragment in pieces: it says whether the fabric gathers any of
+// them. In a fragment of one packet only the last piece can be gathered.
 func (m *Module) gathersPieces(f *Fragment) (found bool) {
 	pieces := f.vec.all()
 	if !f.large {
@@ -55,7 +55,7 @@ func (m *Module) dropPieces(f *Fragment) {
 }
 
 // loadPieces is load for a fragment in pieces: the next sizeBytes of it, behind the place of a
-// header in segment t. What ends the packet is gathered, if it can be.
+// header in segment t. The run at the packet's end is gathered, if possible.
 func (m *Module) loadPieces(f *Fragment, t reliability.Token, headBytes int, sizeBytes uint32) {
 	v := f.vec
 	dst := m.port.Arena.Bytes(segBuf(t))[headBytes:][:sizeBytes]
@@ -71,7 +71,7 @@ func (m *Module) loadPieces(f *Fragment, t reliability.Token, headBytes int, siz
 	m.stats.counters[CntSentGatheredBytes] += uint64(s.gatherLen)
 }
 
-// takeVector lends a fragment whose payload is made of pieces.
+// takeVector lends a fragment with a payload of several pieces.
 func (ep *Endpoint) takeVector(pieces [][]byte) (*Fragment, error) {
 	if len(pieces) > PiecesMax {
 		return nil, fmt.Errorf("%w: %d pieces, at most %d", ErrTooLarge, len(pieces), PiecesMax)
@@ -94,8 +94,8 @@ func (ep *Endpoint) takeVector(pieces [][]byte) (*Fragment, error) {
 	return f, nil
 }
 
-// settleVector finds the registrations of the pieces of a fragment; but a small one is put together
-// in a packet buffer, from which it may share a packet with others.
+// settleVector finds the registrations of the pieces of a fragment; but a small fragment is copied
+// into one packet buffer, so that it may share a packet.
 func (m *Module) settleVector(f *Fragment) (*Fragment, error) {
 	v := f.vec
 	if v.count == 0 || int(f.size) < gatherBytesMin && !f.put &&
@@ -120,8 +120,8 @@ func (m *Module) settleVector(f *Fragment) (*Fragment, error) {
 }
 
 // PreparePieces is Prepare for a payload that lies in up to PiecesMax pieces: the peer's handler
-// gets them one behind the other. None of them must change until OnDone (or Done); the slice of
-// slices is the caller's at once. Errors as for Alloc, ErrTooLarge also for too many.
+// gets them one behind the other. The pieces must not change until OnDone (or Done); the slice of
+// slices may be reused at once. Errors as for Alloc, ErrTooLarge also for too many.
 func (ep *Endpoint) PreparePieces(tag Tag, pieces ...[]byte) (*Fragment, error) {
 	if tag > TagMax {
 		return nil, ErrTag
@@ -134,8 +134,8 @@ func (ep *Endpoint) PreparePieces(tag Tag, pieces ...[]byte) (*Fragment, error) 
 	return ep.m.settleVector(f)
 }
 
-// PreparePutPieces is PreparePut for bytes that lie in up to PiecesMax pieces here, and one behind
-// the other there.
+// PreparePutPieces is PreparePut for bytes in up to PiecesMax local pieces, which are written
+// contiguously at the peer.
 func (ep *Endpoint) PreparePutPieces(target Handle, offset uint64, pieces ...[]byte) (
 	*Fragment, error,
 ) {

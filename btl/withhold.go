@@ -8,13 +8,13 @@ import (
 	"gobtl/reliability"
 )
 
-// withholding says of a channel whether a packet of its batch is to be withheld.
+// withholding is a channel's state of withholding a packet of its batch.
 type withholding struct {
 	due  bool
 	from uint32 // a random number, which chooses where in the batch to look for it
 }
 
-// post posts the batch of a channel, but for the packet that is to be withheld.
+// post posts the batch of a channel, without a packet that is to be withheld.
 func (m *Module) post(c *port.Channel) {
 	if m.withhold[c.Which()].due {
 		m.withholdOne(c)
@@ -35,8 +35,8 @@ func (m *Module) postAll() {
 }
 
 // withholdOne takes a packet out of the batch that was never sent, and that another packet to the
-// same peer follows: see reliability.Sender.Withhold. It carries no ACK, for which the peer may
-// wait.
+// same peer follows: see reliability.Sender.Withhold. A packet with an ACK is not chosen, as the
+// peer may wait for that ACK.
 func (m *Module) withholdOne(c *port.Channel) {
 	w := &m.withhold[c.Which()]
 	w.due = false
@@ -53,8 +53,8 @@ func (m *Module) withholdOne(c *port.Channel) {
 	}
 }
 
-// withholdable says whether the packet at a place of a batch may be withheld, whose it is, and its
-// sequence number.
+// withholdable says whether the packet at index at of a batch may be withheld, and returns its
+// endpoint and sequence number.
 func (m *Module) withholdable(batch []fabric.Send, at uint32) (ep *Endpoint, n seq.Num, ok bool) {
 	s := &batch[at]
 	if int(s.Buf) >= len(m.segs) || m.port.State(s.Buf) != port.Busy ||

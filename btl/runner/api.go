@@ -8,17 +8,16 @@ import (
 	"gobtl/btl"
 )
 
-// Do runs fn with the module, which is its own meanwhile, and returns its error; if that is
-// ErrAgain fn is run again later. fn must not block. It runs on this goroutine or on the one that
-// drives.
+// Do runs fn with exclusive use of the module, and returns fn's error; if that is ErrAgain fn is
+// run again later. fn must not block. It runs on the calling goroutine or on the driving one.
 func (r *Runner) Do(ctx context.Context, fn func(m *btl.Module) error) error {
 	c := r.newCall(callDo)
 	c.fn = fn
 	return r.run(ctx, c)
 }
 
-// DoFor is Do for one endpoint: while it is refused, it waits behind what else waits for that
-// endpoint, and not among the calls for others.
+// DoFor is Do for one endpoint: while fn gets ErrAgain, the call queues with the other calls for
+// that endpoint, not with those for others.
 func (r *Runner) DoFor(ctx context.Context, ep *btl.Endpoint, fn func(m *btl.Module) error) error {
 	if err := r.mine(ep); err != nil {
 		return err
@@ -28,15 +27,15 @@ func (r *Runner) DoFor(ctx context.Context, ep *btl.Endpoint, fn func(m *btl.Mod
 	return r.run(ctx, c)
 }
 
-// Connect returns the endpoint for a module's name once it is connected, or why it could not be.
-// When ctx ends first the endpoint goes on connecting: Connect again finds it.
+// Connect returns the endpoint for a module's name once it is connected, or the error of the
+// attempt. If ctx ends first the endpoint goes on connecting, and a later Connect finds it.
 func (r *Runner) Connect(ctx context.Context, name []byte) (*btl.Endpoint, error) {
 	c := r.newCall(callConnect)
 	c.name = append([]byte(nil), name...)
 	return r.reach(ctx, c)
 }
 
-// Dial is Connect for a module of which only the address is known: see Module.Dial.
+// Dial is Connect by address instead of name: see Module.Dial.
 func (r *Runner) Dial(ctx context.Context, address string) (*btl.Endpoint, error) {
 	c := r.newCall(callDial)
 	c.name = []byte(address)
@@ -54,9 +53,9 @@ func (r *Runner) reach(ctx context.Context, c *call) (*btl.Endpoint, error) {
 }
 
 // Send delivers data to the peer's handler of the tag and returns when the peer has acknowledged
-// it, or an error if it did not. It waits for resources as long as ctx allows. When ctx ends
-// first the message may still be delivered; data may be read for as long as the error says so:
-// errors.Is(err, ErrInUse), never for what fits a packet (Limits.SegmentBytes).
+// it, or an error if it did not. It waits for resources until ctx ends. Then the message may still
+// be delivered. If errors.Is(err, ErrInUse), data may still be read; that is never so for data that
+// fits a packet (Limits.SegmentBytes).
 func (r *Runner) Send(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	if err := r.mine(ep); err != nil {
 		return err
@@ -66,8 +65,8 @@ func (r *Runner) Send(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data [
 	return r.runLent(ctx, c, len(data) > r.limits.SegmentBytes)
 }
 
-// Put writes data into the peer's region from offset on, and returns when it is in place. When ctx
-// ends first, data may still be read: ErrInUse.
+// Put writes data into the peer's region from offset on, and returns when the bytes are in place.
+// If ctx ends first, data may still be read: ErrInUse.
 func (r *Runner) Put(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64,
 ) error {
@@ -84,7 +83,7 @@ func (r *Runner) runLent(ctx context.Context, c *call, lent bool) error {
 	return r.run(ctx, c)
 }
 
-// nudge has somebody look into the inbox, if nobody drives.
+// nudge wakes a goroutine to empty the inbox, if none drives.
 func (r *Runner) nudge() {
 	if r.token.TryLock() {
 		r.takeInbox()
@@ -104,10 +103,10 @@ func (r *Runner) Flush(ctx context.Context, ep *btl.Endpoint) error {
 	return r.run(ctx, c)
 }
 
-// Await runs begin with the module, as Do does, and then waits until a callback calls Wake of the
-// Waker that begin was given; it returns the error that Wake was given, or begin's. So a layer
-// above waits for an answer: begin sends the question and notes the Waker, the answer's handler
-// calls it. When ctx ends first the Waker does nothing any more.
+// Await runs begin with the module, as Do does, and then waits until a callback calls Wake on the
+// Waker that begin got. It returns the error passed to Wake, or begin's. So a higher layer waits
+// for an answer: begin sends the request and keeps the Waker, and the answer's handler calls Wake.
+// If ctx ends first, later calls of Wake have no effect.
 func (r *Runner) Await(ctx context.Context, begin func(m *btl.Module, w Waker) error) error {
 	c := r.newCall(callAwait)
 	c.await = begin
@@ -126,30 +125,30 @@ func (r *Runner) AwaitFor(ctx context.Context, ep *btl.Endpoint,
 	return r.run(ctx, c)
 }
 
-// Waker ends an Await, once.
+// Waker ends one Await, once.
 type Waker struct {
 	c    *call
 	life uint64
 }
 
-// Wake has the Await return err. Call it in callbacks and in Do alone. Only the first call counts.
+// Wake has the Await return err. Call it only in callbacks and in Do. Only the first call counts.
 func (w Waker) Wake(err error) {
-	// One that was refused is not begun: it stands in a queue, and will be given another Waker.
+	// A call that got ErrAgain has not begun: it is queued, and will get another Waker.
 	if c := w.c; c != nil && c.life.Load() == w.life &&
 		(c.pending || c.state.Load()&callBeginning != 0) {
 		c.end(err)
 	}
 }
 
-// Pending is a send or put that goes on while its caller does something else.
+// Pending is an asynchronous send or put.
 type Pending struct {
 	r   *Runner
 	c   *call
 	use uint64 // of the call, which is another's after Wait
 }
 
-// Start sends data to the peer's handler of the tag and does not wait for anything: data is lent to
-// the Runner until Wait has returned nil or an error other than that of its context.
+// Start sends data to the peer's handler of the tag without waiting. data is lent to the Runner
+// until Wait has returned nil, or an error other than that of its context.
 func (r *Runner) Start(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data []byte,
 ) (Pending, error) {
 	if err := r.mine(ep); err != nil {
@@ -160,7 +159,7 @@ func (r *Runner) Start(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data 
 	return r.launch(ctx, c)
 }
 
-// StartPut is Start of a Put.
+// StartPut is Start for a Put.
 func (r *Runner) StartPut(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64,
 ) (Pending, error) {
@@ -190,15 +189,15 @@ func (r *Runner) launch(ctx context.Context, c *call) (Pending, error) {
 	return p, nil
 }
 
-// Done says whether the operation has ended: then Wait returns at once.
+// Done says whether the operation has ended, so that Wait returns at once.
 func (p Pending) Done() bool { return p.over() || p.c.ended() }
 
-// over says whether Wait has told the operation's end, or there is none.
+// over says whether Wait has reported the operation's end, or p has no operation.
 func (p Pending) over() bool { return p.c == nil || p.c.uses.Load() != p.use }
 
-// Wait returns the operation's error when it has ended, or that of ctx, if that ends first: then
-// the memory is still lent, and Wait must be called again. It must be called until the operation
-// has ended, by one goroutine at a time; once more it returns ErrState.
+// Wait returns the operation's error when it has ended, or that of ctx, if ctx ends first: then the
+// memory is still lent, and Wait must be called again. Wait must be called until the operation has
+// ended, by one goroutine at a time; a call after that returns ErrState.
 func (p Pending) Wait(ctx context.Context) error {
 	if p.over() {
 		return btl.ErrState
@@ -213,20 +212,19 @@ func (p Pending) Wait(ctx context.Context) error {
 	return r.await(ctx, c, !c.ended() && r.wantToken())
 }
 
-// Yield has who drives let other goroutines run when the present pass is over. A callback that has
-// started or woken one which shall run at once calls it: that needs no other thread then, and what
-// it wants of the Runner is done by the next pass. Call it in callbacks and in Do alone.
+// Yield makes the driver yield its processor after the current pass. A callback that has started or
+// woken a goroutine that should run at once calls Yield: the goroutine then needs no other thread,
+// and the next pass serves its calls. Call it only in callbacks and in Do.
 func (r *Runner) Yield() { r.woken++ }
 
-// InCallback says whether the caller is a callback of the Runner, or of another one while this one
-// is in a callback, too. What waits for the Runner is ErrInHandler there. Any goroutine may call
-// it.
+// InCallback says whether the caller is a callback of this Runner, or of another while this Runner
+// is in a callback too. Methods that wait return ErrInHandler there. Any goroutine may call it.
 func (r *Runner) InCallback() bool { return r.fromHandler() }
 
-// Owns says whether an endpoint is one of this Runner's module. Any goroutine may call it.
+// Owns says whether ep is an endpoint of this Runner's module. Any goroutine may call it.
 func (r *Runner) Owns(ep *btl.Endpoint) bool { return r.mine(ep) == nil }
 
-// mine says why an endpoint is none of this Runner's.
+// mine returns an error if ep is not an endpoint of this Runner's module.
 func (r *Runner) mine(ep *btl.Endpoint) error {
 	if r == nil {
 		return ErrNotStarted
@@ -237,9 +235,8 @@ func (r *Runner) mine(ep *btl.Endpoint) error {
 	return nil
 }
 
-// fromHandler says whether the caller is a callback: what waits there for the driver waits for
-// itself. The stack tells, which takes a microsecond or two: so it is not asked where nobody is in
-// a callback.
+// fromHandler says whether the caller is a callback, which would deadlock if it waited for the
+// driver. It inspects the stack, which takes a microsecond or two, so only while a callback runs.
 func (r *Runner) fromHandler() bool {
 	if !r.inside.Load() {
 		return false

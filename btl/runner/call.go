@@ -11,7 +11,7 @@ import (
 	"gobtl/btl"
 )
 
-// call is what one goroutine wants of a Runner, until it has ended. Calls are pooled.
+// call is one request of a goroutine to a Runner, until its end. Calls are pooled.
 type call struct {
 	memoryCall
 	callUses
@@ -28,7 +28,7 @@ type call struct {
 	kept  bool // a Pending's: it is waited for again
 	left  bool // by its goroutine: a post that is in the inbox, with a copy of its data
 	lent  bool // its memory is the caller's
-	// free is closed when that is not in use any more, of a lent one that is abandoned.
+	// free is closed when the memory of an abandoned lent call is no longer in use.
 	free chan struct{}
 
 	state  atomic.Uint32
@@ -37,7 +37,7 @@ type call struct {
 	onDone func(*btl.Fragment, error)
 	onEnd  func(error)
 
-	// Of a callCancel: who is not waited for any more, while its life is that.
+	// Of a callCancel: the abandoned call, valid while its life has that value.
 	target     *call
 	targetLife uint64
 
@@ -45,13 +45,13 @@ type call struct {
 	poked bool // to drive
 }
 
-// callUses counts what a call was used for, for who may outlive that.
+// callUses counts the uses of a pooled call, so that Wakers and Pendings detect its reuse.
 type callUses struct {
 	life atomic.Uint64 // ends: for Wakers
 	uses atomic.Uint64 // ends that were waited for: for Pendings
 }
 
-// callPlace is where the Runner has a call. It is of who holds the token.
+// callPlace is the call's position in the Runner's lists. It belongs to the holder of the token.
 type callPlace struct {
 	prev, next *call      // among the open ones
 	queue      *callQueue // of refused ones in which it is
@@ -59,12 +59,12 @@ type callPlace struct {
 	after      *call
 	begun      bool // it is open
 	pending    bool // its end comes later
-	// since is when it has begun to look for its end, if it has left that to another who sleeps in
-	// the kernel; else 0.
+	// since is the time when the call began to poll for its end, if it has left that to another
+	// goroutine that sleeps in the kernel; else 0.
 	since btl.Time
 }
 
-// memoryCall is what a call wants of memory of the peer.
+// memoryCall is a call's operation on the peer's memory.
 type memoryCall struct {
 	does   memoryOp
 	to     btl.Handle
@@ -97,16 +97,16 @@ const (
 	callCancel // of one that nobody waits for
 )
 
-// The states of a call. Its end is noted once, by who holds the token; the others are its
-// goroutine's, or of who wakes it.
+// The states of a call. The end is set once, by the holder of the token; the other states are set
+// by the call's goroutine, or by the one that wakes it.
 //
 //	running --> blocked --> (poked) running     in the channel: woken by the end, or to drive
 //	   |  <---> asleep                          in the kernel, as the one that sleeps there
 //	   +--> abandoned                           nobody waits any more: pooled at its end
 //	 all --> ended
 //
-// While the driver begins it, callBeginning is set, too: then it is not abandoned, for what it has
-// lent is in use, and it may end.
+// While the driver begins it, callBeginning is set, too: then it cannot be abandoned, as its lent
+// memory is in use, but it may end.
 const (
 	callRunning uint32 = iota
 	callBlocked
@@ -134,7 +134,7 @@ func (r *Runner) newCall(kind callKind) *call {
 	return c
 }
 
-// recycle forgets a call that has ended, and that nobody looks at any more.
+// recycle pools an ended call to which no goroutine refers any more.
 func (c *call) recycle() {
 	c.ep, c.fn, c.data, c.name, c.found, c.err, c.r = nil, nil, nil, nil, nil, nil, nil
 	c.kept, c.left, c.begun, c.pending = false, false, false, false
@@ -153,7 +153,7 @@ const keepCallBytes = 64 << 10
 
 func (c *call) ended() bool { return c.state.Load() == callEnded }
 
-// turn changes the state, whether the call is just begun or not.
+// turn changes the state, and keeps callBeginning as it is.
 func (c *call) turn(from, to uint32) bool {
 	for {
 		s := c.state.Load()
@@ -166,8 +166,8 @@ func (c *call) turn(from, to uint32) bool {
 	}
 }
 
-// abandon is called by the call's goroutine, which waits no longer. It waits while the driver
-// begins the call, and reports false if that has ended.
+// abandon is called by the call's goroutine when it stops waiting. It blocks while the driver
+// begins the call, and returns false if the call has ended.
 func (c *call) abandon() bool {
 	const tries = 100
 	for i := 0; ; i++ {
@@ -187,7 +187,7 @@ func (c *call) abandon() bool {
 	}
 }
 
-// end notes the call's end and wakes its goroutine. Only who holds the token may.
+// end sets the call's end and wakes its goroutine. Only the holder of the token may call it.
 func (c *call) end(err error) {
 	c.err = err
 	c.life.Add(1)
@@ -243,7 +243,7 @@ func (r *Runner) unlink(c *call) {
 	c.prev, c.next = nil, nil
 }
 
-// begin does what a call wants, or begins it. It returns false if there is no resource for it now.
+// begin executes a call, or starts it. It returns false if there is no resource for it now.
 //
 //go:noinline
 func (r *Runner) begin(c *call) bool {
@@ -272,7 +272,7 @@ func (r *Runner) begin(c *call) bool {
 	return true
 }
 
-// try is the call's work: pending says that its end comes later.
+// try does the work of a call: pending says that the call ends later.
 func (r *Runner) try(c *call) (pending bool, err error) {
 	switch c.kind {
 	case callDo:
@@ -307,7 +307,7 @@ func (r *Runner) tryConnect(c *call) (pending bool, err error) {
 	return true, nil
 }
 
-// find is what a call that connects asks of the module.
+// find looks up or opens the endpoint for a Connect or Dial.
 func (r *Runner) find(c *call) (*btl.Endpoint, error) {
 	if c.kind == callDial {
 		return r.m.Dial(r.m.Now(), string(c.name))
@@ -315,7 +315,7 @@ func (r *Runner) find(c *call) (*btl.Endpoint, error) {
 	return r.m.Connect(r.m.Now(), c.name)
 }
 
-// connected ends the Connects that wait for an endpoint.
+// connected ends the Connects and Dials that wait for an endpoint.
 func (r *Runner) connected(ep *btl.Endpoint, err error) {
 	waiting, ok := r.connects[ep]
 	if !ok {
@@ -330,8 +330,8 @@ func (r *Runner) connected(ep *btl.Endpoint, err error) {
 	}
 }
 
-// trySend sends what a call wants to send. What fits a packet is copied into one; a larger message
-// is read where it lies until its end, unless nobody waits for it.
+// trySend sends the message of a call. A message that fits a packet is copied into it; a larger one
+// is read in the caller's memory until its end, unless no goroutine waits for it.
 func (r *Runner) trySend(c *call) (pending bool, err error) {
 	ep := c.ep
 	var f *btl.Fragment
@@ -357,7 +357,7 @@ func (r *Runner) trySend(c *call) (pending bool, err error) {
 	return c.kind == callSend, nil
 }
 
-// prepare lends the fragment of what a call wants of memory of the peer.
+// prepare lends the fragment for a call's operation on the peer's memory.
 func (c *call) prepare() (*btl.Fragment, error) {
 	switch c.does {
 	case memoryPutNotice:
@@ -371,7 +371,7 @@ func (c *call) prepare() (*btl.Fragment, error) {
 	return c.ep.PreparePut(c.data, c.to, c.off)
 }
 
-// inbox is what calls want of the driver.
+// inbox is the queue of calls for the driver.
 type inbox struct {
 	mu    sync.Mutex
 	calls []*call

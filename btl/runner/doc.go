@@ -1,14 +1,14 @@
 // Package runner drives a module of package btl for ordinary programs: any goroutine may call, with
-// a context, and a call returns when what it wants has its end.
+// a context, and a call returns when its operation has ended.
 //
 // Three things to know:
 //
 //   - There is one owner at a time. The goroutine that holds the token owns the module; a call that
-//     finds the token free takes it, does its work and drives. Runner has the picture.
+//     finds the token free takes it, does its work and drives. See the diagram at Runner.
 //   - The fabric's handlers and all other callbacks run on the goroutine that drives. They must not
 //     wait for the Runner: ErrInHandler.
-//   - A nil context is btl.ErrContext, before anything has begun. Where memory may still be in use
-//     when the context has ended, the error is an InUse, which tells when it is free.
+//   - A call with a nil context returns btl.ErrContext at once. If memory may still be in use when
+//     the context has ended, the error is an InUse, which tells when the memory is free.
 //
 // Where to read:
 //

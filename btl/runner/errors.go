@@ -9,7 +9,7 @@ var (
 	// ErrNotStarted: there is no Runner yet. A layer, such as call.Node, was used before its Start.
 	ErrNotStarted = errors.New("runner: not started")
 	// ErrInUse: the context has ended, and the memory of the message may still be read, or written.
-	// The error is an InUse, which tells when that is over.
+	// The error is an InUse, which tells when the memory is free.
 	ErrInUse = errors.New("runner: memory may still be in use")
 )
 

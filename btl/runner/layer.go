@@ -2,12 +2,12 @@ package runner
 
 import "gobtl/btl"
 
-// Layer is a protocol that stands on a Runner, such as those of the packages call, conn and queue.
-// Several may share one module, each with a tag of its own. All its functions but Attach run on the
-// goroutine that drives, and must not wait. Each may be nil.
+// Layer is a protocol on top of a Runner, such as those of the packages call, conn and queue.
+// Several layers may share one module, each with its own tag. All functions of a Layer but Attach
+// run on the driving goroutine, and must not block. Each may be nil.
 type Layer struct {
-	// Attach is given the Runner, before anything else of the Layer is called and before the module's
-	// handlers are.
+	// Attach is given the Runner, before any other function of the Layer, or handler of the module,
+	// is called.
 	Attach func(r *Runner)
 	// Event is told when an endpoint connects, closes or fails: see btl.Module.OnEndpoint.
 	Event func(ep *btl.Endpoint, ev btl.Event, err error)
@@ -15,7 +15,7 @@ type Layer struct {
 	Room func(ep *btl.Endpoint)
 }
 
-// attach gives the Runner to its layers, and has them told what they want to know.
+// attach gives the Runner to its layers, and registers their callbacks.
 func (r *Runner) attach(layers []Layer, onEvent func(*btl.Endpoint, btl.Event, error)) {
 	rooms := 0
 	for _, l := range layers {

@@ -15,10 +15,10 @@ func nap(d time.Duration) {
 	_ = unix.Nanosleep(&ts, nil) // an interrupted nap is one, too
 }
 
-// napper lets a goroutine sleep for less than a millisecond. Go's own timers take one at least
-// where nothing else runs; and a goroutine that sleeps in a system call keeps its processor (Go's
-// P) from the others, and Go's monitor thread awake. So it is parked until a timer of the kernel's
-// makes a descriptor readable. A napper belongs to one goroutine. The zero value is ready.
+// napper lets a goroutine sleep for less than a millisecond. Go's own timers take at least a
+// millisecond in an otherwise idle process; and a goroutine that sleeps in a system call blocks its
+// P for others, and keeps Go's monitor thread awake. So the goroutine is parked until a kernel
+// timer makes a descriptor readable. A napper belongs to one goroutine. The zero value is ready.
 type napper struct {
 	file *os.File
 	raw  syscall.RawConn

@@ -10,9 +10,9 @@ import (
 )
 
 // SendBuffered sends a copy of data and does not wait for the peer (MPI's buffered send): it
-// returns when the transport has taken the message over, which takes long only while there are no
-// resources for it, or while the peer has not taken what was sent to it before. Whether it arrived
-// is told by Flush. A handler may call it, and gets ErrAgain where another caller would wait.
+// returns when the transport has accepted the message, which takes long only without resources, or
+// while the peer has not accepted earlier messages. Flush reports whether the message arrived. In a
+// handler, it returns ErrAgain where another caller would wait.
 func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag,
 	data []byte,
 ) error {
@@ -46,8 +46,8 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 	return err
 }
 
-// Posts are messages that nobody waits for: copies, in the inbox or among the refused calls. So
-// many there may be for one peer, however long it stands still, and in the inbox; beyond that
+// Posts are copied messages for which no goroutine waits, in the inbox or among the refused calls.
+// These constants bound the posts for one (perhaps stalled) peer, and in the inbox; beyond them
 // SendBuffered waits.
 const (
 	postsMax      = 1024
@@ -60,7 +60,7 @@ type posts struct {
 	of map[*btl.Endpoint]postCount // under mu
 }
 
-// postCount is how many posts an endpoint has, and how many bytes these hold.
+// postCount is the number of an endpoint's posts, and their bytes.
 type postCount struct{ count, bytes int }
 
 // add counts one more post of an endpoint. It returns false, and counts nothing, if the endpoint
@@ -79,7 +79,7 @@ func (p *posts) add(ep *btl.Endpoint, bytes int) bool {
 	return true
 }
 
-// done counts one post less.
+// done takes a post of an endpoint off the counts.
 func (p *posts) done(ep *btl.Endpoint, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -2,14 +2,14 @@ package runner
 
 import "gobtl/btl"
 
-// refusedCalls are a Runner's calls for which there were no resources (ErrAgain). Those to one
-// endpoint wait for each other, so that they are begun in order; nobody waits for another's:
+// refusedCalls are a Runner's calls for which there were no resources (ErrAgain). Calls for one
+// endpoint are begun in order; calls for different endpoints do not wait for each other:
 //
 //	endpoint A   Get  Get  Get ...     begun from the front, until one is refused again
 //	endpoint B   Send Flush
 //	no endpoint  Do   Connect  Await   each by itself, in turn
 //
-// All is of who holds the token.
+// All fields belong to the holder of the token.
 type refusedCalls struct {
 	count  int
 	by     map[*btl.Endpoint]*refusedQueue
@@ -19,18 +19,18 @@ type refusedCalls struct {
 	spare  *refusedQueue
 }
 
-// refusedQueue is what waits for one endpoint.
+// refusedQueue is the queue of refused calls for one endpoint.
 type refusedQueue struct {
 	ep    *btl.Endpoint
 	calls callQueue
 	next  *refusedQueue
 }
 
-// refusedMax bounds how many calls are tried in vain in one pass.
+// refusedMax bounds the calls that one pass tries in vain.
 const refusedMax = 16
 
-// offer begins a call, or keeps it until there are resources for it, behind those that wait for the
-// same endpoint.
+// offer begins a call, or queues it until there are resources, behind earlier calls for the same
+// endpoint.
 func (f *refusedCalls) offer(r *Runner, c *call) {
 	ep := c.ep
 	if ep == nil {
@@ -54,7 +54,7 @@ func (f *refusedCalls) offer(r *Runner, c *call) {
 	f.count++
 }
 
-// queue makes the queue of an endpoint.
+// queue adds a queue for an endpoint.
 func (f *refusedCalls) queue(ep *btl.Endpoint) *refusedQueue {
 	q := f.spare
 	if q == nil {
@@ -71,8 +71,8 @@ func (f *refusedCalls) queue(ep *btl.Endpoint) *refusedQueue {
 	return q
 }
 
-// tryAgain begins what can be begun by now, and returns how many calls. Who was refused looks on in
-// one of the next passes, after the others.
+// tryAgain begins the calls that now have resources, and returns their number. A queue that is
+// refused again is retried in a later pass, after the others.
 func (f *refusedCalls) tryAgain(r *Runner) (begun int) {
 	refused := 0
 	for range f.free.count {
@@ -127,7 +127,7 @@ func (f *refusedCalls) drop(i int) {
 	q.next, f.spare = f.spare, q
 }
 
-// callQueue is a queue of calls, each of which is in one at most.
+// callQueue is a queue of calls. A call is in one queue at most.
 type callQueue struct {
 	first, last *call
 	count       int
@@ -179,7 +179,7 @@ func (q *callQueue) putBack(c *call) {
 	q.count++
 }
 
-// remove takes out a call that nobody waits for any more, if it is here.
+// remove removes an abandoned call, if it is among the refused ones.
 func (f *refusedCalls) remove(c *call) bool {
 	if c.queue == nil {
 		return false

@@ -7,8 +7,8 @@ import (
 )
 
 // PutNotice is Put with a notice: see Endpoint.PreparePutNotice. It returns when the bytes are in
-// place and the notice is delivered, or will be at once. When ctx ends first, data and says may
-// still be read: ErrInUse.
+// place and the notice is delivered, or is about to be. If ctx ends first, data and says may still
+// be read: ErrInUse.
 func (r *Runner) PutNotice(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64, tag btl.Tag, says []byte,
 ) error {
@@ -21,8 +21,8 @@ func (r *Runner) PutNotice(ctx context.Context, ep *btl.Endpoint, data []byte, t
 	return r.runLent(ctx, c, true)
 }
 
-// Get reads into mem what a region of the peer holds from offset on, and returns when all of it is
-// there. When ctx ends first, mem may still be written: ErrInUse.
+// Get reads len(mem) bytes of a region of the peer, from offset on, into mem, and returns when all
+// have arrived. If ctx ends first, mem may still be written: ErrInUse.
 func (r *Runner) Get(ctx context.Context, ep *btl.Endpoint, mem []byte, target btl.Handle,
 	offset uint64,
 ) error {
@@ -35,7 +35,7 @@ func (r *Runner) Get(ctx context.Context, ep *btl.Endpoint, mem []byte, target b
 }
 
 // Atomic changes a number in a region of the peer, exactly once, and returns the old value if
-// a.Fetch is set. When ctx ends first, it may still be done: the error says ErrInUse.
+// a.Fetch is set. If ctx ends first, the operation may still be done: ErrInUse.
 func (r *Runner) Atomic(ctx context.Context, ep *btl.Endpoint,
 	a btl.Atomic,
 ) (old uint64, err error) {

@@ -28,7 +28,7 @@ const (
 	mixBytesDefault = 9000
 )
 
-// mixable says whether a fragment may share, by pieces, packets as large as a stream's others.
+// mixable says whether a fragment may share packets with others, in the form of pieces.
 func (ep *Endpoint) mixable(f *Fragment) bool {
 	return !ep.counted && ep.mtu <= ep.m.cfg.MixBytes && f.flags() == 0 && f.vec == nil &&
 		f.tag <= frag.TagUserMax && !ep.behindFence(f)

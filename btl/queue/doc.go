@@ -1,6 +1,6 @@
-// Package queue is messages that wait for their receiver over a runner.Runner: a bounded queue for
-// each peer, whose fullness stops that peer's Send and nobody else's. A handler must not block; who
-// takes from a Queue may be as slow as it likes. All that it uses is public.
+// Package queue is receiver-driven messaging over a runner.Runner: a bounded queue for each peer. A
+// full queue stops that peer's Send, and no other peer's. Unlike a handler, which must not block, a
+// receiver that takes from a Queue may be arbitrarily slow. The package uses only public API.
 //
 //	Send -- hello, once -------------------->|
 //	  |<------------------------------ limit |
@@ -18,16 +18,14 @@
 //	      and how much of that a queue holds (8 bytes); of a hello nothing, or, of one who waits with
 //	      a message of more than three quarters of the window, how much was sent (8 bytes)
 //
-// What counts of a message is its length and overheadBytes. A limit only grows, so it does not
-// matter which of two overtakes the other; the messages do that, too: the transport has no order.
-// A peer that keeps to that waits in its own Send. One that does not, because it sends on the tag
-// by other means, is not waited for either: with the first message beyond its limit its endpoint
-// is ended, and that message dropped; what is no message of ours is dropped without a word. So a
-// peer has Config.Bytes here at most, whatever it does, all that have ended Config.GoneBytes
-// together, and nobody's handler blocks. Who must not be put out by peers that come again and
-// again takes what was sent by those that end before they are GoneBytes, or has btl.Module.Admit
-// turn them away.
+// A message costs its length plus overheadBytes. Limits only grow, so they may overtake each other;
+// messages may too, as the transport does not order them. A conforming peer waits in its own Send.
+// If a peer exceeds its limit, by sending on the tag in other ways, its endpoint is ended and the
+// message dropped. Malformed messages are dropped silently. So one peer uses at most Config.Bytes
+// here, all ended peers together at most Config.GoneBytes, and no handler blocks. Against peers
+// that reconnect again and again, take the messages of ended endpoints before they reach GoneBytes,
+// or refuse such peers by btl.Module.Admit.
 //
-// All may be used by any goroutine once the Runner is there: Start makes one. Layer is for a module
-// that has several of Queue, call.Node and conn.Node.
+// Any goroutine may use a Queue once its Runner exists, which Start creates. Layer is for a module
+// with several of Queue, call.Node and conn.Node.
 package queue

@@ -16,7 +16,7 @@ import (
 
 // Errors of the package; test for them with errors.Is.
 var (
-	// ErrTooLarge: a message is larger than a queue.
+	// ErrTooLarge: the message is larger than the peer's queue.
 	ErrTooLarge = errors.New("queue: message is larger than a queue")
 	// ErrClosed: the Queue has closed.
 	ErrClosed = errors.New("queue: closed")
@@ -28,12 +28,12 @@ var (
 type Config struct {
 	// Tag is the module's tag that the Queue uses, 0 to btl.TagMax, the same at both sides.
 	Tag btl.Tag
-	// Bytes bounds what one peer may have sent that nobody has taken, 64 for each message included,
-	// 1024 to 1<<40; 0 means 4 MiB. It is the receiver's to say.
+	// Bytes bounds the untaken messages of one peer, 64 bytes overhead for each included, 1024 to
+	// 1<<40; 0 means 4 MiB. The receiver's value is in force.
 	Bytes int64
-	// GoneBytes bounds what is kept of peers whose endpoints have ended, 4096 for each endpoint
-	// included, up to 1<<40; 0 means eight times Bytes. Beyond it the peer that has the most of it, by
-	// its address, loses the messages of the endpoint that ended first.
+	// GoneBytes bounds the untaken messages of ended endpoints, 4096 bytes for each endpoint
+	// included, up to 1<<40; 0 means eight times Bytes. Beyond it the peer address with the largest
+	// share loses the messages of its endpoint that ended first.
 	GoneBytes int64
 }
 
@@ -43,7 +43,7 @@ const (
 	bytesDefault  = 4 << 20
 	goneFactor    = 8
 	overheadBytes = 64
-	// goneBytes is what an endpoint that has ended takes, beside the messages that it has left.
+	// goneBytes is the cost of an ended endpoint, beside its untaken messages.
 	goneBytes  = 4096
 	headBytes  = 8
 	limitBytes = 16
@@ -59,19 +59,19 @@ const (
 	kindLimit kind = 3
 )
 
-// Message is a message that was taken.
+// Message is a message that Take has returned.
 type Message struct {
 	Peer *btl.Endpoint
 	Data []byte // the caller's
 }
 
-// Queue sends messages, and keeps those that have come until they are taken.
+// Queue sends messages, and keeps received ones until they are taken.
 type Queue struct {
 	cfg Config
 	m   *btl.Module
 	r   *runner.Runner
 
-	// Of who drives the module.
+	// Fields of the goroutine that drives the module.
 	to      map[*btl.Endpoint]*sender
 	telling map[*btl.Endpoint]bool // a goroutine waits for room to tell the peer its limit
 	asking  map[*btl.Endpoint]bool // and to ask it for one
@@ -88,7 +88,7 @@ type Queue struct {
 	more   chan struct{} // closed when something has come
 }
 
-// inbox is what has come from a peer.
+// inbox is the queue of messages received from a peer.
 type inbox struct {
 	peer     *btl.Endpoint
 	messages [][]byte
@@ -123,20 +123,20 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 		gone: kept.New[*inbox](cfg.GoneBytes),
 	}
 	q.open, q.end = context.WithCancel(context.Background())
-	// A message that no queue of this side could hold is refused before there is memory for it.
+	// A message that no queue of this side could hold is refused before memory is allocated for it.
 	most := uint32(min(cfg.Bytes+headBytes, math.MaxUint32))
 	return q, m.HandleUpTo(cfg.Tag, most, q.receive)
 }
 
-// Start starts a Runner for the module with the Queue as its only layer, and returns it. It is the
-// caller's, to connect by and to close, after the Queue. onEvent may be nil.
+// Start starts a Runner for the module with the Queue as its only layer, and returns it. The caller
+// owns the Runner: it connects by it, and closes it after the Queue. onEvent may be nil.
 func (q *Queue) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(q.m, cfg, onEvent, q.Layer())
 }
 
-// Layer is what runner.New takes where several layers share a module: it stands for Start. Until
-// then all methods that wait return runner.ErrNotStarted.
+// Layer returns the Layer for runner.New, in place of Start, where several layers share a module.
+// Until the Runner starts all waiting methods return runner.ErrNotStarted.
 func (q *Queue) Layer() runner.Layer {
 	return runner.Layer{
 		Attach: func(r *runner.Runner) { q.r = r },
@@ -148,7 +148,7 @@ func (q *Queue) Layer() runner.Layer {
 	}
 }
 
-// receive is the handler of the tag. What is no message of ours is dropped.
+// receive is the handler of the tag. Malformed messages are dropped.
 func (q *Queue) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	if len(data) < headBytes || binary.LittleEndian.Uint64(data)>>8 != 0 {
 		return
@@ -168,7 +168,7 @@ func (q *Queue) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// noteWaits notes that a peer which has sent so much waits until all of that is taken.
+// noteWaits notes that a peer, which has sent that many bytes, waits until all of them are taken.
 func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -178,16 +178,16 @@ func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 	}
 }
 
-// due says whether the peer is to be told what it may send: if a part of the window was taken, or
-// all that has come while it waits. That is not counted by what it says that it has sent, for one
-// word of that may overtake another, and what was to be sent then may have been taken back.
+// due says whether the peer is to be told a new limit: if a part of the window was taken, or, while
+// the peer waits, all received messages. The peer's own count of sent bytes is not used for the
+// latter: hellos may overtake each other, and an announced message may have been withdrawn.
 func (in *inbox) due(window int64) bool {
 	untold := in.taken - in.told
 	return !in.ended && (untold >= window/limitParts ||
 		untold > 0 && in.waits > in.told && len(in.messages) == 0)
 }
 
-// inbox returns that of a peer. The lock is held.
+// inbox returns the inbox of a peer. The caller holds the lock.
 func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 	in := q.from[peer]
 	if in == nil {
@@ -197,7 +197,7 @@ func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 	return in
 }
 
-// keep puts a message behind those of its peer, which has no more than it was granted.
+// keep appends a message to its peer's queue, if it is within the granted limit.
 func (q *Queue) keep(peer *btl.Endpoint, body []byte) {
 	if !q.tryKeep(peer, body) {
 		peer.Abort()
@@ -223,7 +223,7 @@ func (q *Queue) tryKeep(peer *btl.Endpoint, body []byte) bool {
 	return true
 }
 
-// wake has those that wait in Take look again. The lock is held.
+// wake makes waiting Takes check again. The caller holds the lock.
 func (q *Queue) wake() {
 	close(q.more)
 	q.more = make(chan struct{})
@@ -231,8 +231,7 @@ func (q *Queue) wake() {
 
 func cost(bytes int) int64 { return int64(bytes) + overheadBytes }
 
-// lost ends what has to do with an endpoint that has ended. What has come from it stays, within
-// bounds.
+// lost ends the calls of an ended endpoint. Messages received from it are kept, within bounds.
 func (q *Queue) lost(ep *btl.Endpoint) {
 	if s := q.to[ep]; s != nil {
 		delete(q.to, ep)

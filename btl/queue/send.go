@@ -9,7 +9,7 @@ import (
 	"gobtl/btl/runner"
 )
 
-// sender is what this side knows of a peer's queue. It is of who drives the module.
+// sender is this side's state of a peer's queue. It belongs to the driving goroutine.
 type sender struct {
 	asked   bool
 	known   bool // the peer has told its limit
@@ -34,12 +34,11 @@ func (s *sender) end(err error) {
 	s.waiting = nil
 }
 
-// Send puts data into the peer's queue, and returns when the transport has taken it over: at once
-// where the queue has room, else when the peer has taken enough, as long as ctx allows. When ctx
-// ends first the message was not sent. data is copied. Errors: ErrTooLarge, or
-// btl.ErrTooLarge where a fragment may not be as large as the queue, ErrClosed, the endpoint's,
-// that of ctx. The peer must have a Queue on the tag: where there is none, Send waits
-// for ctx.
+// Send puts data into the peer's queue, and returns when the transport has accepted the message: at
+// once if the queue has room, else when the peer has taken enough. If ctx ends first the message is
+// not sent. data is copied. Errors: ErrTooLarge, or btl.ErrTooLarge if fragments are limited to
+// less than the queue; ErrClosed; the error of the endpoint or of ctx. The peer must have a Queue
+// on the tag: without one, Send waits until ctx ends.
 func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -60,7 +59,7 @@ func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error
 	return err
 }
 
-// begin has a Send go on, or wait.
+// begin starts a Send, which goes on or waits for a larger limit.
 func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 	if q.isClosed() {
 		return ErrClosed
@@ -85,8 +84,8 @@ func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 	return nil
 }
 
-// goOn wakes the Sends that may go on. If the first that may not needs more than the peer tells
-// without being asked, which leaves a quarter of the window untold, it is asked.
+// goOn wakes the Sends within the limit. If the first one beyond it needs a limit that the peer
+// does not announce by itself (a quarter of the window may stay unannounced), a hello asks for it.
 func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
 	s.goOn()
 	if len(s.waiting) > 0 && s.known && s.said != s.sent &&
@@ -95,7 +94,7 @@ func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
 	}
 }
 
-// sendWaits tells a peer that a Send waits until all is taken that was sent before.
+// sendWaits tells a peer that a Send waits until all earlier messages are taken.
 func (q *Queue) sendWaits(peer *btl.Endpoint) error {
 	s := q.to[peer]
 	if s == nil { // it has ended meanwhile
@@ -127,7 +126,7 @@ func (s *sender) goOn() {
 	}
 }
 
-// allow notes the limit that the peer has told.
+// allow records a limit announced by the peer.
 func (q *Queue) allow(peer *btl.Endpoint, limit, window uint64) {
 	if s := q.to[peer]; s != nil && limit < 1<<62 && window < 1<<62 {
 		s.known, s.window = true, int64(window)
@@ -136,7 +135,7 @@ func (q *Queue) allow(peer *btl.Endpoint, limit, window uint64) {
 	}
 }
 
-// takeBack forgets a Send that has not sent anything.
+// takeBack withdraws a Send that has not sent its message.
 func (q *Queue) takeBack(peer *btl.Endpoint, w *waiter) {
 	s := q.to[peer]
 	if s == nil {
@@ -160,7 +159,7 @@ func (q *Queue) isClosed() bool {
 	return q.closed
 }
 
-// send sends a message, or says why not. The module is the caller's.
+// send sends a message, or returns an error. The caller owns the module.
 func (q *Queue) send(peer *btl.Endpoint, k kind, body []byte) error {
 	f, err := peer.Alloc(q.cfg.Tag, headBytes+len(body))
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"gobtl/btl/runner"
 )
 
-// Take returns a message that has come from a peer; of nil from any, each in turn. It waits as long
-// as ctx allows. What came before a peer's endpoint ended is taken still; then its error is
-// returned, if that peer was asked for.
+// Take returns a message of a peer, or, if peer is nil, of any peer in turn. It waits until ctx
+// ends. Messages of an ended endpoint are still returned; after them, if peer is not nil, the
+// endpoint's error.
 func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext
@@ -48,7 +48,7 @@ func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	}
 }
 
-// over says why nothing will come any more, nil if something may.
+// over returns the reason why no more messages will come, nil if some may.
 func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 	if q.isClosed() {
 		return ErrClosed
@@ -59,8 +59,8 @@ func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 	return q.r.Do(ctx, func(*btl.Module) error { return peer.Err() })
 }
 
-// next takes a message, if there is one, and says whether its sender is to be told by now. If there
-// is none, more is closed when there may be.
+// next takes a message, if there is one; tell says whether its sender is now to be told a limit.
+// Without a message, the channel more is closed when there may be one.
 func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,13 +84,13 @@ func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan stru
 	return msg, false, q.more
 }
 
-// tell tells a sender its limit. It is called by who drives.
+// tell sends a peer its limit. The driving goroutine calls it.
 func (q *Queue) tell(peer *btl.Endpoint) {
 	q.say(q.telling, peer, func() error { return q.sendLimit(peer) })
 }
 
-// say sends what send does; where there is no room now a goroutine waits, one for each peer and
-// kind. It is called by who drives.
+// say calls send; if there is no room now a goroutine waits for it, one for each peer and kind. The
+// driving goroutine calls say.
 func (q *Queue) say(waits map[*btl.Endpoint]bool, peer *btl.Endpoint, send func() error) {
 	if waits[peer] || !errors.Is(send(), btl.ErrAgain) || q.open.Err() != nil {
 		return
@@ -99,7 +99,7 @@ func (q *Queue) say(waits map[*btl.Endpoint]bool, peer *btl.Endpoint, send func(
 	q.work.Add(1)
 	go func() {
 		defer q.work.Done()
-		// It ends with the endpoint, the Queue, or the Runner.
+		// The wait ends with the endpoint, the Queue, or the Runner.
 		_ = q.r.DoFor(q.open, peer, func(*btl.Module) error {
 			err := send()
 			if err == nil {
@@ -114,7 +114,7 @@ func (q *Queue) say(waits map[*btl.Endpoint]bool, peer *btl.Endpoint, send func(
 	}()
 }
 
-// sendLimit sends what a peer may have sent by now. The module is the caller's.
+// sendLimit sends a peer its limit. The caller owns the module.
 func (q *Queue) sendLimit(peer *btl.Endpoint) error {
 	taken := q.takenOf(peer)
 	var body [limitBytes]byte
@@ -140,8 +140,8 @@ func (q *Queue) takenOf(peer *btl.Endpoint) int64 {
 	return 0
 }
 
-// Close ends the Sends and Takes that wait, with ErrClosed; what has come is taken still. What
-// comes from then on is dropped. The Runner is its owner's.
+// Close ends waiting Sends and Takes with ErrClosed; received messages can still be taken. Later
+// messages are dropped. The Runner is not closed.
 func (q *Queue) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

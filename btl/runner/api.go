@@ -83,7 +83,8 @@ func (r *Runner) runLent(ctx context.Context, c *call, lent bool) error {
 	return r.run(ctx, c)
 }
 
-// nudge wakes a goroutine to empty the inbox, if none drives.
+// nudge ensures that the inbox is emptied if no goroutine drives: it does so, or wakes a sleeping
+// holder of the token.
 func (r *Runner) nudge() {
 	if r.token.TryLock() {
 		r.takeInbox()

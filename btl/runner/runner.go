@@ -16,10 +16,11 @@ import (
 
 // Config tunes a Runner; the zero value is a good default.
 type Config struct {
-	// Wait is how who drives waits; see Waiting.
+	// Wait is how the driving goroutine waits; see Waiting.
 	Wait Waiting
-	// Spin is how long who drives polls after the latest event before it sleeps, if Wait is
-	// WaitAdaptive. 0 is learned, about what a wake-up costs: 20 to 60 us; negative is WaitEvent.
+	// Spin is how long the driver polls after the latest event before it sleeps, if Wait is
+	// WaitAdaptive. 0: it is learned, about the cost of a wake-up, 20 to 60 us; negative is
+	// WaitEvent.
 	Spin time.Duration
 	// Park bounds one sleep. 0 means 100 ms.
 	Park time.Duration
@@ -29,7 +30,7 @@ type Config struct {
 }
 
 // Runner lets ordinary goroutines use a Module: all its methods may be called from any goroutine,
-// at any time. It has no thread of its own in the way of a call:
+// at any time. No call has to switch to a thread of the Runner:
 //
 //	            the token: who holds it owns the module
 //	                 |
@@ -43,12 +44,12 @@ type Config struct {
 //	         driver empties with every pass; it is woken when that has ended, or
 //	         to drive on when the driver leaves
 //
-// Who drives and hears nothing for a while sleeps in the kernel without the token (over a
-// fabric.Sleeper; over others with it), so that a call that comes meanwhile wakes nobody.
+// A driver that receives nothing for a while sleeps in the kernel, without the token if the fabric
+// is a fabric.Sleeper (else with it), so that a new call need not wake it.
 //
-// Handlers, OnDone and OnEndpoint functions, and what Do and Await are given, run on the goroutine
-// that drives, one at a time. They may use the Module directly, but none of the Runner's methods
-// that wait: those return ErrInHandler from there.
+// Handlers, OnDone and OnEndpoint functions, and the functions given to Do and Await, run on the
+// driving goroutine, one at a time. They may use the Module directly, but not the Runner's waiting
+// methods: those return ErrInHandler in a callback.
 type Runner struct {
 	m      *btl.Module
 	hooks  btl.Hooks
@@ -61,7 +62,7 @@ type Runner struct {
 	runnerEnd
 }
 
-// turn is whose turn it is to drive.
+// turn is the state of the token, and of the goroutines that wait or sleep for it.
 type turn struct {
 	token    sync.Mutex
 	inside   atomic.Bool  // who holds it is where callbacks are called: see fromHandler
@@ -74,8 +75,8 @@ type turn struct {
 	woken    int          // calls woken since the driver has yielded
 }
 
-// requests are the calls that have not ended. All but inbox and posts belongs to the goroutine that
-// holds the token.
+// requests are the calls that have not ended. All fields but inbox and posts belong to the holder
+// of the token.
 type requests struct {
 	inbox    inbox
 	posts    posts
@@ -85,7 +86,7 @@ type requests struct {
 	spare    []*call // scratch
 }
 
-// pauses is how who drives waits for the network.
+// pauses is the state of the driver's waits for the network.
 type pauses struct {
 	sleeper    fabric.Sleeper // nil: the fabric's sleep needs the token
 	hastener   fabric.Hastener
@@ -99,7 +100,7 @@ type pauses struct {
 	waits waiting.Counts // under mu
 }
 
-// runnerEnd is how far the Runner is on its way to its end.
+// runnerEnd is the state of the Runner's shutdown.
 type runnerEnd struct {
 	asked   atomic.Bool // a Close came in, or the fabric broke
 	lost    atomic.Pointer[error]
@@ -113,19 +114,19 @@ type runnerEnd struct {
 	err     error // valid when done is closed
 }
 
-// callbackEntries is where a callback's stack, or that of a function of Do, has its beginning: see
-// fromHandler. None of them may be inlined: the stack would show who calls it.
+// callbackEntries are the functions at the base of the stack of a callback, or of a function of Do:
+// see fromHandler. They must not be inlined, or the stack would show their callers instead.
 var callbackEntries = [...]uintptr{
 	reflect.ValueOf((*Runner).pass).Pointer(),
 	reflect.ValueOf((*Runner).begin).Pointer(),
 	reflect.ValueOf((*Runner).shutdown).Pointer(),
 }
 
-// New starts to drive a module, which belongs to it from then on: use the module only inside
-// Do and from callbacks. Handlers are best set before. It takes over OnEndpoint: give onEvent
-// instead, which may be nil and is told behind the layers; and OnRoom, if a layer has Room.
-// Completions are not pulled. While the Runner sleeps, the timers of those peers stop to which
-// nothing is in flight.
+// New starts a Runner that drives a module and owns it from then on: use the module only inside Do
+// and from callbacks. Set handlers before. The Runner uses the module's OnEndpoint: pass onEvent
+// instead, which may be nil and is called after the layers. It also uses OnRoom if a layer has
+// Room. Completions are not pulled. While the Runner sleeps, the timers of peers with nothing in
+// flight stop.
 func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error), layers ...Layer,
 ) *Runner {
 	if cfg.Spin < 0 {
@@ -166,15 +167,15 @@ func (r *Runner) Waits() Waits {
 // Done is closed when the Runner has ended; Err then tells why.
 func (r *Runner) Done() <-chan struct{} { return r.done }
 
-// Err returns why the Runner ended: nil after Close, else what broke. It waits for the end.
+// Err returns the error that ended the Runner, nil after Close. It waits for the Runner's end.
 func (r *Runner) Err() error {
 	<-r.done
 	return r.err
 }
 
-// Close closes every endpoint in order, as long as ctx allows, then the module. What is unfinished
-// by then ends with ErrClosed. Close returns when the Runner has ended; if a handler does not
-// return, soon after ctx.
+// Close closes every endpoint in order, until ctx ends, then the module. Unfinished operations then
+// end with ErrClosed. Close returns when the Runner has ended or, if a handler does not return,
+// soon after ctx has ended.
 func (r *Runner) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -205,11 +206,11 @@ func (r *Runner) Close(ctx context.Context) error {
 	}
 }
 
-// closeGrace is how long Close waits for the Runner's end after its context's.
+// closeGrace is how long Close waits for the Runner's end after its context has ended.
 const closeGrace = time.Second
 
-// over says whether the Runner shall end: a Close came in, and everything is drained or one of the
-// Closes waits no longer. The first time it begins to drain. The token is held.
+// over says whether the Runner shall end: Close was called, and the module is drained or the
+// context of a Close has ended. The first such call begins the drain. The caller holds the token.
 func (r *Runner) over() bool {
 	if !r.asked.Load() {
 		return false
@@ -228,7 +229,8 @@ func (r *Runner) over() bool {
 	return r.m.Drained()
 }
 
-// shutdown closes the module and ends everything that waits. The token is held, and nobody sleeps.
+// shutdown closes the module and ends all calls. The caller holds the token, and no goroutine
+// sleeps.
 //
 //go:noinline
 func (r *Runner) shutdown(err error) {

@@ -11,7 +11,8 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// run has a call done and waits for its end, or that of ctx: then it may still be under way.
+// run executes a call and waits until it, or ctx, has ended; in the latter case the call may still
+// be under way.
 func (r *Runner) run(ctx context.Context, c *call) error {
 	if r == nil {
 		c.recycle()
@@ -35,7 +36,7 @@ func (r *Runner) run(ctx context.Context, c *call) error {
 	return r.await(ctx, c, false)
 }
 
-// endOf is the error of a context that has ended, or is none.
+// endOf is the error of a nil or ended context.
 func endOf(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -45,7 +46,7 @@ func endOf(ctx context.Context) error {
 
 const maxInt = int(^uint(0) >> 1)
 
-// wantToken tries to get the token. The watcher gives it up soon if nobody else waits.
+// wantToken tries to get the token. The watcher soon releases it if no other call waits.
 func (r *Runner) wantToken() bool {
 	if r.token.TryLock() {
 		return true
@@ -67,7 +68,7 @@ func (r *Runner) wantToken() bool {
 	return false
 }
 
-// await waits for a call's end; holding says whether the token is held, and so who drives.
+// await waits for a call's end; holding says whether the caller holds the token, and so drives.
 func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	slept, searches, left, drives := false, false, false, uint64(1)
 	for !c.ended() && ctx.Err() == nil {
@@ -122,15 +123,15 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	return err
 }
 
-// leaveToWatcher leaves a Runner that is to end to the watcher, wherever that sleeps. The watcher
-// drives from then on, and ends all calls. The token is held, and not afterwards.
+// leaveToWatcher hands an ending Runner over to the watcher, and wakes it. The watcher drives from
+// then on, and ends all calls. The caller holds the token, which is released.
 func (r *Runner) leaveToWatcher() {
 	r.release()
 	r.m.Wake()
 	r.relieve()
 }
 
-// offer begins a call, or keeps it until there are resources for it, behind those that wait.
+// offer begins a call, or queues it until there are resources, behind those that wait.
 func (r *Runner) offer(c *call) {
 	if !c.begun {
 		r.link(c)
@@ -138,7 +139,7 @@ func (r *Runner) offer(c *call) {
 	r.refused.offer(r, c)
 }
 
-// forget has a call ended that was abandoned, if it waits for resources, or is an Await.
+// forget ends an abandoned call, if it waits for resources, or is an Await.
 func (r *Runner) forget(c *call, life uint64) {
 	f := r.newCall(callCancel)
 	f.target, f.targetLife, f.left = c, life, true
@@ -147,7 +148,7 @@ func (r *Runner) forget(c *call, life uint64) {
 	r.nudge()
 }
 
-// takeInbox begins the calls that came in, and those that wait for resources.
+// takeInbox begins the calls of the inbox, and refused ones that now have resources.
 func (r *Runner) takeInbox() int {
 	n := 0
 	if !r.inbox.empty() {
@@ -165,7 +166,7 @@ func (r *Runner) takeInbox() int {
 	return n
 }
 
-// pass is one pass of the module, with what came in.
+// pass makes one pass of the module, and begins the calls of the inbox.
 //
 //go:noinline
 func (r *Runner) pass() (events int) {
@@ -182,7 +183,7 @@ func (r *Runner) pass() (events int) {
 	return events + n
 }
 
-// policy is how c waits, or the watcher.
+// policy is the waiting policy of c, or, if c is nil, of the watcher.
 func (r *Runner) policy(c *call) *waiting.Policy {
 	if c == nil {
 		return r.policies[1]
@@ -191,8 +192,8 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 }
 
 // drive makes passes until c has ended, or it is time to sleep: then it returns true. Without c it
-// ends too when a call wants the token. goesOn says that the search is the one that a sleep has
-// interrupted. The token is held.
+// also ends when a call wants the token. goesOn says that polling continues after a sleep. The
+// caller holds the token.
 func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
 	const checkEvery = 16
 	p, last := r.policy(c), r.m.Now()
@@ -220,7 +221,7 @@ func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) 
 	}
 }
 
-// letRun lets what was woken run on this processor at once: it wants something of us, perhaps.
+// letRun yields to the goroutines just woken, which may have new calls for the Runner.
 func (r *Runner) letRun() {
 	if r.woken > 0 {
 		r.woken = 0
@@ -228,9 +229,9 @@ func (r *Runner) letRun() {
 	}
 }
 
-// lookOn says whether to look again after a pass in vain, the last of several that took so long.
-// The peer may be a thread that waits for this very processor, where the kernel has put it as it
-// was woken by us: so the looking ends soon, and yielding begins.
+// lookOn says whether to poll again after empty passes that took the time vain. The peer may be a
+// thread that waits for this very processor, on which the kernel put it when it was woken from
+// here: so plain polling soon gives way to yielding.
 func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) bool {
 	const alone = 5 * time.Microsecond
 	switch p.Empty(now) {
@@ -246,7 +247,7 @@ func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) boo
 	return true
 }
 
-// cede lets others have the processor.
+// cede yields the processor to other threads.
 func (r *Runner) cede(p *waiting.Policy) {
 	before := r.now()
 	waiting.Cede()
@@ -254,8 +255,8 @@ func (r *Runner) cede(p *waiting.Policy) {
 	p.Yielded(after, after.Sub(before))
 }
 
-// release gives the token away: to a call that waits to drive on, if nobody sleeps for it. What the
-// module has to do at once it does before.
+// release releases the token, and wakes a waiting call to drive if no goroutine sleeps in the
+// kernel. The module first does its immediate work.
 func (r *Runner) release() {
 	for first := true; ; first = false {
 		due := r.due()
@@ -285,8 +286,9 @@ func (r *Runner) release() {
 	}
 }
 
-// hastenSleep does what who sleeps would be woken for before its time: ACKs leave, and the sleep
-// ends sooner. It says whether who sleeps must be woken still. The token is held.
+// hastenSleep saves a wake-up of the sleeping goroutine: it sends owed ACKs, and shortens the sleep
+// to the new deadline. It says whether the sleeper must be woken nevertheless. The caller holds the
+// token.
 func (r *Runner) hastenSleep() (wake bool) {
 	r.hooks.AcknowledgeAll()
 	due := r.due()
@@ -302,7 +304,7 @@ func (r *Runner) hastenSleep() (wake bool) {
 	return false
 }
 
-// poke wakes a call to drive. The token is held.
+// poke wakes a call to drive. The caller holds the token.
 func (r *Runner) poke() bool {
 	for c := r.open; c != nil; c = c.next {
 		if c.turn(callBlocked, callPoked) {
@@ -316,10 +318,10 @@ func (r *Runner) poke() bool {
 	return false
 }
 
-// block waits until a call has ended, or is to drive, or nobody drives. It returns whether the
-// token is held then. A call that has begun and searched leaves the rest to who sleeps in the
-// kernel: it would look again and again for as long as that sleeps. One that has left all to the
-// watcher does not drive any more.
+// block waits until a call has ended, or is to drive, or no goroutine drives. It returns whether
+// the token is held then. A call that has begun and polled in vain does not drive while another
+// goroutine sleeps in the kernel: it would only poll again and again. A call that was left to the
+// watcher no longer drives.
 func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holding bool) {
 	r.blocked.Add(1)
 	if !c.turn(callRunning, callBlocked) {
@@ -352,8 +354,8 @@ func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holdi
 	return r.woke(c) && r.token.TryLock()
 }
 
-// woke is called when a call has got its wake. It says whether it is to drive: itself, or whoever
-// is next if it has ended meanwhile.
+// woke is called when a call was woken. It says whether the call is to drive; if the call has ended
+// meanwhile, the next waiting call is woken to drive.
 func (r *Runner) woke(c *call) bool {
 	if !c.poked {
 		return false
@@ -364,8 +366,8 @@ func (r *Runner) woke(c *call) bool {
 	return true
 }
 
-// due is when something is to be done though nothing comes: for what was refused, and for the end,
-// that is not known.
+// due is the time of the Runner's next work without an event: it is now if calls were refused, or
+// the Runner ends, as their time is not known.
 func (r *Runner) due() btl.Time {
 	const again = time.Millisecond
 	if r.refused.count > 0 || r.closing {
@@ -374,7 +376,7 @@ func (r *Runner) due() btl.Time {
 	return r.m.Deadline()
 }
 
-// timeout is for how long nothing is to be done unless something comes.
+// timeout is the time until the Runner's next work without an event.
 func (r *Runner) timeout() time.Duration {
 	if due := r.due(); due != btl.Never {
 		return min(r.cfg.Park, due.Sub(r.m.Now()))
@@ -382,8 +384,9 @@ func (r *Runner) timeout() time.Duration {
 	return r.cfg.Park
 }
 
-// sleep sleeps in the kernel until something may have arrived; c is who sleeps, nil the watcher.
-// The token is held; it returns whether it is afterwards, and then whether it has slept at all.
+// sleep sleeps in the kernel until a packet may have arrived; c is the sleeping call, nil for the
+// watcher. The caller holds the token. The results say whether it still holds the token, and
+// whether it has slept.
 func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	if r.inbox.empty() && r.broken == nil {
 		r.hooks.AcknowledgeAll()
@@ -414,7 +417,8 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	r.sleepUntil = begin.Add(d)
 	r.sleeping.Store(true)
 	r.token.Unlock()
-	// Who came while the token was held has put something into the inbox, or asked for the end.
+	// A call that found the token held has put itself into the inbox, or asked for the Runner's
+	// end.
 	if r.inbox.empty() && !r.asked.Load() {
 		stop := func() bool { return true }
 		if c != nil && ctx.Done() != nil {
@@ -437,7 +441,7 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	return true, true
 }
 
-// noteWaits has Waits tell of what was decided so far. The token is held.
+// noteWaits brings the result of Waits up to date. The caller holds the token.
 func (r *Runner) noteWaits() {
 	w := r.policies[0].Counts()
 	w.Add(r.policies[1].Counts())
@@ -446,7 +450,7 @@ func (r *Runner) noteWaits() {
 	r.mu.Unlock()
 }
 
-// sleepHolding sleeps with the token: who wants something of the module must wake it. It returns
+// sleepHolding sleeps while it holds the token: a goroutine with a call must wake it. It returns
 // whether it has slept.
 func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) bool {
 	r.noteWaits()
@@ -468,7 +472,8 @@ func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) bool {
 	return true
 }
 
-// wakeHolder ends the sleep of who sleeps with the token; of many callers one does.
+// wakeHolder ends the sleep of a goroutine that holds the token; of many concurrent callers only
+// one makes the wake-up.
 func (r *Runner) wakeHolder() {
 	if r.holding.CompareAndSwap(true, false) {
 		r.m.Wake()

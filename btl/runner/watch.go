@@ -8,12 +8,12 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// napping is for how long the watcher leaves the module alone while calls drive it, one behind the
-// other: so that it does not wake up for each of their packets, and does not contend for the token.
-// What comes for a handler between two calls may wait that long.
+// napping is how long the watcher leaves the module alone while successive calls drive it: so it is
+// not woken by each of their packets, and does not contend for the token. A message for a handler,
+// between two calls, may wait that long.
 const napping = 100 * time.Microsecond
 
-// watch drives the module while nobody calls, and ends it.
+// watch drives the module while no call does, and ends it.
 func (r *Runner) watch() {
 	if r.cfg.Setup != nil {
 		runtime.LockOSThread() // ends with the goroutine: its affinity may have been changed
@@ -36,7 +36,7 @@ func (r *Runner) watch() {
 			r.waitRelief()
 			continue
 		}
-		// A single call may be the last one for long: then it is better to sleep at once.
+		// A single call may be the last one for a long time: then it is better to sleep at once.
 		calls := r.drives - seen
 		if seen = r.drives; calls > 1 {
 			r.pass()
@@ -68,17 +68,17 @@ func (r *Runner) watch() {
 	r.finish()
 }
 
-// atRest says whether the watcher, which has made a pass, may sleep without another one: the fabric
-// tells of what has come meanwhile. Unless a call has kept the module from it for a while: then the
-// module does not know how late it is, and what has become due.
+// atRest says whether the watcher may sleep without a further pass: the fabric reports packets that
+// came since the last one. It may not if a call has held the module for a while: then the module's
+// time is old, and timers may be due.
 func (r *Runner) atRest() bool {
 	p := r.policies[1]
 	return r.sleeper != nil && p.Calm() && r.due().Sub(r.m.Now()) > p.SleepMin() &&
 		r.wanted.Load() == 0 && !r.asked.Load() && r.now().Sub(r.m.Now()) < napping
 }
 
-// giveWay lets who wants the token have it. A handler that only sends is done with it by then: who
-// naps for that has the peer's next packet wait.
+// giveWay lets a call that wants the token have it. It yields only briefly: a handler's call that
+// only sends is done by then, and a nap would delay the peer's next packet.
 func (r *Runner) giveWay() {
 	runtime.Gosched()
 	if r.wanted.Load() > 0 {
@@ -96,7 +96,8 @@ func (r *Runner) nap() {
 	r.rest()
 }
 
-// rest sleeps for a short while. Who has set up a thread of its own keeps it, and Go's processor.
+// rest sleeps for a short while. A watcher with a thread set up by Config.Setup keeps that thread,
+// and its P.
 func (r *Runner) rest() {
 	if r.cfg.Setup != nil {
 		nap(napping)
@@ -105,7 +106,7 @@ func (r *Runner) rest() {
 	}
 }
 
-// waitRelief waits until the call that sleeps in the kernel has its end.
+// waitRelief waits until the call that sleeps in the kernel has ended its sleep for good.
 func (r *Runner) waitRelief() {
 	for r.sleeping.Load() && !r.asked.Load() {
 		select {
@@ -115,7 +116,7 @@ func (r *Runner) waitRelief() {
 	}
 }
 
-// relieve tells the watcher that nobody sleeps any more for the module.
+// relieve tells the watcher that no call sleeps for the module any more.
 func (r *Runner) relieve() {
 	select {
 	case r.relief <- struct{}{}:
@@ -123,7 +124,7 @@ func (r *Runner) relieve() {
 	}
 }
 
-// finish drains the module, closes it, and ends what waits.
+// finish drains the module, closes it, and ends all calls.
 func (r *Runner) finish() {
 	for {
 		r.token.Lock()

@@ -7,23 +7,24 @@ import (
 	"gobtl/btl"
 )
 
-// Errors of the package; test for them with errors.Is. Those of Conns come in a net.OpError.
+// Errors of the package; test for them with errors.Is. Errors of a Conn are wrapped in a
+// net.OpError.
 var (
 	// ErrConfig: a configuration value is out of its range.
 	ErrConfig = errors.New("conn: invalid configuration")
-	// ErrService: nobody listens for that service, or its name is longer than 255 bytes.
+	// ErrService: the service has no Listener, or its name is longer than 255 bytes.
 	ErrService = errors.New("conn: no such service")
-	// ErrBacklog: too many Conns wait there to be accepted.
+	// ErrBacklog: too many Conns wait to be accepted by the peer's Listener.
 	ErrBacklog = errors.New("conn: backlog is full")
 	// ErrConns: there are ConnsMax Conns with that peer.
 	ErrConns = errors.New("conn: too many connections with the peer")
-	// ErrStopped: the other side reads no more.
+	// ErrStopped: the peer has closed its reading side.
 	ErrStopped = errors.New("conn: the peer reads no more")
-	// ErrInUse: there is a Listener for that service.
+	// ErrInUse: the service has a Listener already.
 	ErrInUse = errors.New("conn: service in use")
 )
 
-// err is what a status means to who dials.
+// err is the error that Dial returns for a status.
 func (s status) err() error {
 	switch s {
 	case statusBacklog:
@@ -39,25 +40,25 @@ func (s status) err() error {
 type Config struct {
 	// Tag is the module's tag that the Node uses, 0 to btl.TagMax, the same at both sides.
 	Tag btl.Tag
-	// WindowBytes is what a Conn keeps unread, 1 KiB to 16 MiB; 0 means 256 KiB. The other side's may
-	// differ.
+	// WindowBytes bounds the unread bytes of a Conn, 1 KiB to 16 MiB; 0 means 256 KiB. The peer's
+	// value may differ.
 	WindowBytes int
-	// WindowBytesMax is what the window of a Conn may grow to, where the path needs more and the
-	// bytes are read as they come: WindowBytes to 64 MiB; 0 means 4 times WindowBytes. None grows
-	// while more than eight Conns of the Node are busy, and what has grown shrinks.
+	// WindowBytesMax bounds the growth of a Conn's window, for paths that need more and a reader
+	// that keeps up: WindowBytes to 64 MiB; 0 means 4 times WindowBytes. While more than eight
+	// Conns of the Node are busy no window grows, and grown ones shrink.
 	WindowBytesMax int
-	// GrowthBytes bounds what the windows of all Conns together have grown by, up to 1<<40; 0 means
-	// 512 times WindowBytes. One Conn takes a quarter of what is left at most.
+	// GrowthBytes bounds the total growth of all Conns' windows, up to 1<<40; 0 means 512 times
+	// WindowBytes. One Conn may take at most a quarter of the rest.
 	GrowthBytes int64
 	// ConnsMax bounds the Conns that one peer has opened, and those opened to it, 1 to 1<<20; 0 means
-	// 1024. A Conn counts until all that has come is read, or dropped.
+	// 1024. A Conn counts until all its received bytes are read, or dropped.
 	ConnsMax int
-	// Backlog bounds the Conns of a Listener that wait for Accept, 1 to 1<<16; 0 means 128. A peer, by
-	// its address, may have no more of them than are free, so that it leaves room for others.
+	// Backlog bounds the Conns of a Listener that wait for Accept, 1 to 1<<16; 0 means 128. One
+	// peer address may hold at most as many as are then free, so that room is left for others.
 	Backlog int
-	// GoneBytes bounds the memory of Conns that have ended and whose bytes nobody has read, 4096 for
-	// each Conn included, up to 1<<40; 0 means 64 times WindowBytes. Beyond it the peer that has the
-	// most of it, by its address, loses those of the Conn that ended first: its Reads fail then.
+	// GoneBytes bounds the memory of ended Conns with unread bytes, 4096 bytes for each Conn
+	// included, up to 1<<40; 0 means 64 times WindowBytes. Beyond it the peer address with the
+	// largest share loses the bytes of its Conn that ended first: Reads of that Conn then fail.
 	GoneBytes int64
 }
 
@@ -72,7 +73,7 @@ const (
 	backlogMax     = 1 << 16
 	goneBytesMax   = 1 << 40
 	goneFactor     = 64
-	// goneBytes is what a Conn that has ended takes beside the bytes that nobody has read.
+	// goneBytes is the cost of an ended Conn, beside its unread bytes.
 	goneBytes = 4096
 )
 

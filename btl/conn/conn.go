@@ -19,7 +19,7 @@ type Conn struct {
 	name
 	local, remote Addr
 
-	// Of who drives the module, as all that follows.
+	// This field and all that follow belong to the goroutine that drives the module.
 	dialing  *request
 	backlog  *Listener // in whose it is
 	accepted bool
@@ -31,7 +31,7 @@ type Conn struct {
 	outgoing
 }
 
-// request is a call that waits.
+// request is a pending call of a Conn or Listener.
 type request struct {
 	w    runner.Waker
 	buf  []byte
@@ -41,22 +41,22 @@ type request struct {
 	beginRead, beginWrite func(*btl.Module, runner.Waker) error // the methods, made once
 }
 
-// requests are those of Reads and Writes that have ended.
+// requests pools the requests of ended Reads and Writes.
 var requests = sync.Pool{New: func() any {
 	q := &request{}
 	q.beginRead, q.beginWrite = q.read, q.write
 	return q
 }}
 
-// request makes a Read or a Write.
+// request makes the request of a Read or a Write.
 func (c *Conn) request(b []byte) *request {
 	q := requests.Get().(*request)
 	q.conn, q.buf, q.n = c, b, 0
 	return q
 }
 
-// end gives a request back, and returns what its call does. One that has failed may be known to a
-// Runner that has ended, so it is not used again.
+// end pools a request, and returns the results of its call. A failed request is not reused, as a
+// Runner that has ended may still refer to it.
 func (q *request) end(op string, err error) (int, error) {
 	n, c := q.n, q.conn
 	if err != nil {
@@ -67,15 +67,15 @@ func (q *request) end(op string, err error) (int, error) {
 	return n, nil
 }
 
-// Read reads what has come, and waits until that is something. At the end of the stream it is
-// io.EOF, after CloseRead, too. Other errors, in a net.OpError: os.ErrDeadlineExceeded,
-// net.ErrClosed, or why the Conn has ended, after all that has come whole.
+// Read reads received bytes, and waits until there are some. At the end of the stream, and after
+// CloseRead, it returns io.EOF. Other errors, in a net.OpError: os.ErrDeadlineExceeded,
+// net.ErrClosed, or, after all bytes received in order, the error that ended the Conn.
 func (c *Conn) Read(b []byte) (int, error) {
 	q := c.request(b)
 	return q.end("read", c.n.r.Await(context.Background(), q.beginRead))
 }
 
-// read begins a Read.
+// read begins the request of a Read.
 func (q *request) read(_ *btl.Module, w runner.Waker) error {
 	c := q.conn
 	q.w = w
@@ -86,14 +86,14 @@ func (q *request) read(_ *btl.Module, w runner.Waker) error {
 	return nil
 }
 
-// Write writes all of b, which is copied when it returns: only that the peer has no room for more
-// makes it wait. A Write that stands alone is sent before it returns. One of up to 4 KiB that
-// comes within 10 us after the one before is part of a burst: it is sent together with those
-// around it, as soon as the goroutine that writes waits for something, another processor is free,
-// 64 KiB have come together, or a Write finds bytes that are 50 us old. None waits for a timer or
-// for an acknowledgement; SetNoDelay(true) has each one sent before it returns. Errors, in a
-// net.OpError, with the bytes that were written before: os.ErrDeadlineExceeded, net.ErrClosed,
-// ErrStopped, or why the Conn has ended.
+// Write writes all of b, which is copied when Write returns; it waits only while the peer has no
+// room. A lone Write is sent before it returns. A Write of up to 4 KiB, within 10 us after the
+// previous one, is part of a burst: it is buffered and sent together with its neighbours as soon as
+// the writing goroutine blocks, another processor is free, 64 KiB are buffered, or a Write finds
+// buffered bytes older than 50 us. No Write waits for a timer or an acknowledgement; after
+// SetNoDelay(true) each Write is sent before it returns. Errors, in a net.OpError, with the bytes
+// that were written before: os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, or the error that
+// ended the Conn.
 func (c *Conn) Write(b []byte) (int, error) {
 	if c.n.r != nil {
 		if taken, first := c.buffer.take(b, sinceStart()); taken {
@@ -108,9 +108,8 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return q.end("write", c.n.r.Await(context.Background(), q.beginWrite))
 }
 
-// SetNoDelay with true has every Write sent before it returns, also in a burst. False is the
-// default, which makes no Write wait, unlike TCP's: see Write. What was written before is sent at
-// once.
+// SetNoDelay(true) makes every Write send before it returns, also in a burst. False is the default;
+// unlike TCP's it never delays a Write by a timer: see Write. Buffered bytes are sent at once.
 func (c *Conn) SetNoDelay(noDelay bool) error {
 	return c.do("set", func() {
 		c.buffer.mu.Lock()
@@ -119,7 +118,7 @@ func (c *Conn) SetNoDelay(noDelay bool) error {
 	})
 }
 
-// write begins a Write.
+// write begins the request of a Write.
 func (q *request) write(_ *btl.Module, w runner.Waker) error {
 	c := q.conn
 	q.w = w
@@ -132,14 +131,14 @@ func (q *request) write(_ *btl.Module, w runner.Waker) error {
 	return nil
 }
 
-// Close closes both directions. What was written is sent; what was not read is dropped, and what
-// comes. Calls that wait end with net.ErrClosed, and so do those that come.
+// Close closes both directions. Written bytes are sent; unread and future bytes are dropped.
+// Pending and later calls return net.ErrClosed.
 func (c *Conn) Close() error { return c.do("close", c.close) }
 
-// CloseWrite ends the stream to the other side, which reads all of it, and then io.EOF.
+// CloseWrite ends the stream to the peer, which reads all of it, and then io.EOF.
 func (c *Conn) CloseWrite() error { return c.do("close", c.closeWrite) }
 
-// CloseRead drops what has come and what comes; the other side's Writes end with ErrStopped.
+// CloseRead drops unread and future bytes; the peer's Writes end with ErrStopped.
 func (c *Conn) CloseRead() error { return c.do("close", c.closeRead) }
 
 // do runs fn with the module, unless the Conn is closed.
@@ -154,10 +153,10 @@ func (c *Conn) do(op string, fn func()) error {
 	}))
 }
 
-// LocalAddr is an Addr.
+// LocalAddr returns the local address, an Addr.
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 
-// RemoteAddr is an Addr.
+// RemoteAddr returns the peer's address, an Addr.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
 // SetDeadline is SetReadDeadline and SetWriteDeadline.
@@ -168,18 +167,19 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	})
 }
 
-// SetReadDeadline has Reads end at t with os.ErrDeadlineExceeded, also the one that waits; the
-// zero time is never.
+// SetReadDeadline makes Reads, also a pending one, end at t with os.ErrDeadlineExceeded; the zero
+// time means no deadline.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	return c.do("set", func() { c.rd.set(c, t) })
 }
 
-// SetWriteDeadline is that of Writes, some of whose bytes may be written then.
+// SetWriteDeadline is SetReadDeadline for Writes; a Write that times out may have written some of
+// its bytes.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.do("set", func() { c.wd.set(c, t) })
 }
 
-// wrap is an error as those of the package net look.
+// wrap wraps an error in a net.OpError, as package net does.
 func (c *Conn) wrap(op string, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
@@ -198,14 +198,14 @@ func (c *Conn) close() {
 	c.advance()
 }
 
-// deadline is one of a direction.
+// deadline is the deadline of one direction of a Conn.
 type deadline struct {
 	timer  *time.Timer
 	life   uint64 // of the timer that counts
 	passed bool
 }
 
-// set sets the deadline. What waits ends if it has passed.
+// set sets the deadline. Pending calls end if it has passed.
 func (d *deadline) set(c *Conn, t time.Time) {
 	defer c.shutWrites()
 	d.stop()
@@ -238,7 +238,7 @@ func (d *deadline) stop() {
 	}
 }
 
-// pass ends what waits.
+// pass ends the pending calls, as the deadline has passed.
 func (d *deadline) pass(c *Conn) {
 	d.passed = true
 	c.shutWrites()

@@ -5,25 +5,25 @@ import (
 	"sync"
 )
 
-// copyBytes is how much ReadFrom and WriteTo move at a time: about a message. Each holds so much
-// while it waits.
+// copyBytes is the buffer size of ReadFrom and WriteTo, about one message. Each call holds such a
+// buffer while it waits.
 const copyBytes = 64 << 10
 
 var copies = sync.Pool{New: func() any { return new([copyBytes]byte) }}
 
-// ReadFrom writes all that r gives until io.EOF, which is no error: io.ReaderFrom. It returns the
-// bytes that were written.
+// ReadFrom implements io.ReaderFrom: it writes all bytes of r until io.EOF, which is no error, and
+// returns the number of bytes written.
 func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
 	return move(r.Read, c.Write)
 }
 
-// WriteTo writes to w all that comes until the end of the stream, which is no error: io.WriterTo.
-// It returns the bytes that were written.
+// WriteTo implements io.WriterTo: it writes all received bytes to w until the end of the stream,
+// which is no error, and returns the number of bytes written.
 func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 	return move(c.Read, w.Write)
 }
 
-// move moves bytes until there are no more.
+// move copies bytes from read to write until io.EOF.
 func move(read, write func([]byte) (int, error)) (sum int64, err error) {
 	b := copies.Get().(*[copyBytes]byte)
 	defer copies.Put(b)

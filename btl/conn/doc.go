@@ -1,6 +1,6 @@
-// Package conn is streams of bytes over a runner.Runner, as net.Conn and net.Listener: what is
-// written for TCP, net/http and net/rpc among it, runs over the transport. All that it uses is
-// public.
+// Package conn provides byte streams over a runner.Runner, as net.Conn and net.Listener: programs
+// written for TCP, such as those with net/http or net/rpc, run over the transport. The package uses
+// only public API.
 //
 //	Dial                                                    Listener
 //	  +-- open: service, limit ------------------------------>| no such one: refuse
@@ -21,19 +21,20 @@
 //	16    of data the bytes, of open the name of the service
 //
 // Fragments overtake each other. Offsets put bytes in order, and limits, which only grow, need
-// none. Nobody has more than inFlightMax fragments of data of a Conn under way, so that is how many
-// gaps there may be at the other side. What is for a Conn that is gone is dropped; what does not
-// keep to these rules ends the endpoint.
+// none. A side has at most inFlightMax data fragments of a Conn in flight, which bounds the gaps at
+// the other side. Messages for a Conn that is gone are dropped; a message that violates these rules
+// ends the endpoint.
 //
-// Small Writes in a burst are taken over into a buffer without the module, and leave together:
-// writebuffer.go. A Read of any Conn of the Node sends what waits there. So does a goroutine that
-// the first such Write starts, which has its turn when the writer waits.
+// Small Writes in a burst are buffered, without use of the module, and leave together:
+// writebuffer.go. A Read of any Conn of the Node sends the buffered bytes. So does a goroutine that
+// the first such Write starts, and which runs when the writer blocks.
 //
-// A Conn that nobody reads stops its writer when a window is unread, which is WindowBytes and
-// grows where the path needs more: growth.go. Those bytes are all that it keeps, and no memory is
-// taken for them before one comes, the last of them perhaps. What was written before Close arrives,
-// if the other side reads it. A Conn ends with its endpoint: who waits for a peer that has died is
-// told after btl.Config.PeerTimeout, and KeepAlive more where nothing is under way to it.
+// A Conn that is not read stops its writer when a window of bytes is unread: WindowBytes, or more
+// if the path needs it, see growth.go. The window bounds the memory of a Conn, which is allocated
+// only as bytes arrive. Bytes written before Close are delivered, if the peer reads them. A Conn
+// ends with its endpoint: calls that wait for a dead peer fail after btl.Config.PeerTimeout, plus
+// KeepAlive if nothing is in flight to it.
 //
-// All may be used by any goroutine; what a Conn is made of belongs to who drives the Runner.
+// Any goroutine may call all methods; the state of a Conn belongs to the goroutine that drives the
+// Runner.
 package conn

@@ -6,12 +6,11 @@ import "slices"
 //
 //	the sender has used a limit up, and then the reader has read all that came: it waits for more
 //
-// A reader that does not keep up never gets there, nor does a peer that sends less than it may.
-// At least a window has to be read between two doublings. Many Conns fill the path together:
-// beside more than busyConnsMax that are busy no window grows, and those that have grown go back to
-// where they began, for they take their share from the others. Idle Conns do not count. Config
-// bounds the window of a Conn, and what the windows of all Conns of a Node have grown by; of the
-// latter a Conn takes at most a quarter of what is left, so that others find some.
+// A slow reader never meets that condition, nor does a peer that sends less than its limit. At
+// least a window must be read between two doublings. Many Conns fill the path together: while more
+// than busyConnsMax are busy no window grows, and grown windows shrink back, as they would take
+// bandwidth from the others. Idle Conns do not count. Config bounds the window of a Conn and the
+// total growth of a Node's windows; one Conn takes at most a quarter of the rest of that total.
 type growth struct {
 	window uint64             // bytes that the Conn keeps unread
 	since  uint64             // bytes that were read when it grew
@@ -24,8 +23,9 @@ type growth struct {
 // busyConnsMax is the number of busy Conns of a Node up to which their windows grow.
 const busyConnsMax = 8
 
-// company counts the Conns of a Node that are busy. An epoch ends when epochWindows windows have
-// come by all Conns together; a Conn is busy in it that has got a part of a window.
+// company counts the Conns of a Node that are busy. An epoch ends when all Conns together have
+// received epochWindows windows; a Conn is busy in an epoch if it has received 1/busyParts of a
+// window in it.
 type company struct {
 	window int    // Config.WindowBytes
 	epoch  uint64 // its number
@@ -39,7 +39,7 @@ const (
 	busyParts    = 64 // of a window: one is what a busy Conn gets
 )
 
-// note is told that bytes have come by a Conn.
+// note accounts for bytes that a Conn has received.
 func (p *company) note(g *growth, bytes int) {
 	if p.came += bytes; p.came >= epochWindows*p.window {
 		p.came, p.before, p.busy = 0, p.busy, 0
@@ -58,20 +58,20 @@ func (p *company) note(g *growth, bytes int) {
 // many says whether so many Conns are busy that no window grows.
 func (p *company) many() bool { return max(p.busy, p.before) > busyConnsMax }
 
-// limitsKept is how many limits are on their way at most, but for rare cases: each is a quarter
-// of a window above the one before.
+// limitsKept is the largest usual number of limits in flight: each is a quarter of a window above
+// the previous one.
 const limitsKept = 6
 
-// tell notes that the other side is told a limit.
+// tell records a limit that is sent to the peer.
 func (c *Conn) tell(limit uint64) {
 	copy(c.limits[1:], c.limits[:])
 	c.limits[0], c.told = limit, limit
 }
 
-// mayGrow is told where bytes that came end.
+// mayGrow notes whether received bytes, which end at end, have used up a limit.
 func (g *growth) mayGrow(end uint64) { g.usedUp = g.usedUp || slices.Contains(g.limits[:], end) }
 
-// grow doubles the window if it is time.
+// grow doubles the window if the condition for that is met.
 func (c *Conn) grow() {
 	cfg := &c.n.cfg
 	if !c.usedUp || c.read != c.next || c.read-c.since < c.window {
@@ -85,8 +85,8 @@ func (c *Conn) grow() {
 	}
 }
 
-// shrink has the window go back to where it began as soon as all fits there that is unread, and
-// that the other side may send by what it was told. It says whether that is so.
+// shrink resets the window to its initial size once the unread bytes, and those that the peer may
+// still send under its limit, fit. It says whether it did.
 func (c *Conn) shrink() bool {
 	least := c.n.cfg.WindowBytes
 	if c.told-c.read > uint64(least) {
@@ -100,7 +100,7 @@ func (c *Conn) shrink() bool {
 	return true
 }
 
-// ungrow gives back what the window has grown by.
+// ungrow returns the window's growth to the Node's budget.
 func (c *Conn) ungrow() {
 	c.n.grown -= int64(c.window) - int64(c.n.cfg.WindowBytes)
 	c.window = uint64(c.n.cfg.WindowBytes)

@@ -17,13 +17,13 @@ const network = "btl"
 // Addr is the address of one end of a Conn.
 type Addr struct {
 	// Address is that of the module: a host and a port, which net.SplitHostPort takes. Over a fabric
-	// whose addresses cannot be written the host is a name in hexadecimal, and the port 0.
+	// without textual addresses the host is the module's name in hexadecimal, and the port 0.
 	Address string
 	Service string
 }
 
-// localAddress is the Address of a module of this side. The name that stands for it where there is
-// none is the one that others connect by.
+// localAddress is the Address of a module of this side. Without a textual address it is the name
+// that peers connect by.
 func localAddress(m *btl.Module) string {
 	if a := m.Address(); a != "" {
 		return hostPort(a)
@@ -31,7 +31,7 @@ func localAddress(m *btl.Module) string {
 	return hostPort(hex.EncodeToString(m.Name()))
 }
 
-// hostPort gives an address the form that the tools of package net take, if it has not got it.
+// hostPort converts an address to the host:port form of package net, if it is not in that form.
 func hostPort(address string) string {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return net.JoinHostPort(address, "0")
@@ -55,7 +55,7 @@ type Listener struct {
 	n       *Node
 	service string
 
-	// Of who drives the module.
+	// Fields of the goroutine that drives the module.
 	backlog []*Conn
 	of      map[string]int // of the backlog, by the peer's address
 	accepts []*request
@@ -85,7 +85,7 @@ func (n *Node) Listen(service string) (*Listener, error) {
 	return l, nil
 }
 
-// Accept waits for a Conn. Errors: net.ErrClosed, or why the Runner has ended.
+// Accept waits for a Conn. Errors: net.ErrClosed, or the error that ended the Runner.
 func (l *Listener) Accept() (net.Conn, error) {
 	var q request
 	err := l.n.r.Await(context.Background(), func(_ *btl.Module, w runner.Waker) error {
@@ -108,7 +108,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return q.conn, nil
 }
 
-// Close closes the Listener, and the Conns that nobody has accepted. Others are not concerned.
+// Close closes the Listener, and the Conns in its backlog. Accepted Conns are not affected.
 func (l *Listener) Close() error {
 	return l.n.r.Do(context.Background(), func(*btl.Module) error {
 		if l.closed {
@@ -119,7 +119,7 @@ func (l *Listener) Close() error {
 	})
 }
 
-// Addr is an Addr.
+// Addr returns the Listener's address, an Addr.
 func (l *Listener) Addr() net.Addr { return Addr{Address: l.n.local, Service: l.service} }
 
 func (l *Listener) close() {
@@ -134,7 +134,7 @@ func (l *Listener) close() {
 	l.accepts = nil
 }
 
-// take takes a Conn out of the backlog.
+// take removes a Conn from the backlog.
 func (l *Listener) take(i int) *Conn {
 	c := l.backlog[i]
 	l.backlog = slices.Delete(l.backlog, i, i+1)
@@ -145,13 +145,13 @@ func (l *Listener) take(i int) *Conn {
 	return c
 }
 
-// mayOffer says whether there is a place for a Conn of a peer.
+// mayOffer says whether the backlog has room for a Conn of a peer's address.
 func (l *Listener) mayOffer(address string) bool {
 	free := l.n.cfg.Backlog - len(l.backlog)
 	return len(l.accepts) > 0 || free > 0 && l.of[address] <= free
 }
 
-// offer gives a Conn to who waits for one, or keeps it.
+// offer gives a Conn to a waiting Accept, or adds it to the backlog.
 func (l *Listener) offer(c *Conn) {
 	if len(l.accepts) == 0 {
 		l.backlog = append(l.backlog, c)

@@ -21,7 +21,7 @@ type Node struct {
 	r     *runner.Runner
 	local string // the module's address
 
-	// Of who drives the module.
+	// Fields of the goroutine that drives the module.
 	conns     map[name]*Conn
 	peers     map[*btl.Endpoint]*peer
 	listeners map[string]*Listener
@@ -36,14 +36,14 @@ type Node struct {
 	flushAll func(*btl.Module) error // sends what Conns have in their buffers, as far as there is room
 }
 
-// flushSoon has what a Conn has in its buffer sent, now or by whoever has the module first.
+// flushSoon has a Conn's buffered bytes sent, at once or by the next goroutine that has the module.
 func (n *Node) flushSoon(c *Conn) {
 	if n.dirty.add(c) {
 		go n.flush()
 	}
 }
 
-// flushes is the goroutine that sends what nobody else has sent.
+// flushes is the goroutine that sends the buffered bytes that no other goroutine has sent.
 func (n *Node) flushes() {
 	for !n.dirty.done() {
 		if n.r.Do(context.Background(), n.flushAll) != nil {
@@ -68,14 +68,14 @@ type name struct {
 	id   uint32
 }
 
-// peer is what there is for one endpoint.
+// peer is the Node's state of one endpoint.
 type peer struct {
 	opened  [2]int  // Conns: the peer's, and this side's
 	refused []head  // answers for which there is no room
 	waiting []*Conn // that have something to send, for which there is no room
 }
 
-// refusedMax bounds the answers that a peer may owe room for: beyond it, it is given up.
+// refusedMax bounds the answers that wait for room of one peer: beyond it the endpoint is ended.
 const refusedMax = 1024
 
 // New takes a tag of a module for Conns; then Start it, or give its Layer to a Runner. It belongs
@@ -95,15 +95,15 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 	return n, m.HandleUpTo(cfg.Tag, headBytes+chunkBytesMax, n.arrive)
 }
 
-// Start starts a Runner for the module with the Node as its only layer, and returns it. It is the
-// caller's, to connect by and to close, after the Node. onEvent may be nil.
+// Start starts a Runner for the module with the Node as its only layer, and returns it. The caller
+// owns the Runner: it connects by it, and closes it after the Node. onEvent may be nil.
 func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(n.m, cfg, onEvent, n.Layer())
 }
 
-// Layer is what runner.New takes where several layers share a module: it stands for Start. Until
-// then all methods that wait return runner.ErrNotStarted.
+// Layer returns the Layer for runner.New, in place of Start, where several layers share a module.
+// Until the Runner starts all waiting methods return runner.ErrNotStarted.
 func (n *Node) Layer() runner.Layer {
 	return runner.Layer{
 		Attach: func(r *runner.Runner) { n.r = r },
@@ -116,10 +116,10 @@ func (n *Node) Layer() runner.Layer {
 	}
 }
 
-// Close closes all Listeners and Conns; none can be made any more. It waits until what was written
-// has left, as long as ctx allows, but no longer than a second in which no peer takes anything of
-// it. What a peer has not taken by then is lost: its Reads end with an error. The Runner's Close
-// waits for the rest to arrive. Errors: that of ctx, btl.ErrClosed if the Runner has ended.
+// Close closes all Listeners and Conns; no new ones can be made. It waits until written bytes have
+// been sent, or ctx ends, or no peer has accepted any bytes for a second. Bytes that a peer has not
+// accepted by then are lost: its Reads end with an error. The Runner's Close waits until the sent
+// bytes have arrived. Errors: that of ctx, btl.ErrClosed if the Runner has ended.
 func (n *Node) Close(ctx context.Context) error {
 	err := n.r.Do(ctx, func(*btl.Module) error {
 		n.closed = true
@@ -147,10 +147,10 @@ func (n *Node) Close(ctx context.Context) error {
 	})
 }
 
-// closeGrace is how long Close waits for peers that take nothing.
+// closeGrace is how long Close waits for peers that accept no bytes.
 const closeGrace = time.Second
 
-// unsent is how much of what was written, with the ends of streams, has not left yet.
+// unsent is the amount of unsent bytes, and ends of streams.
 func (n *Node) unsent() (count int) {
 	for _, c := range n.conns {
 		count += len(c.buffer.unsent())
@@ -161,8 +161,8 @@ func (n *Node) unsent() (count int) {
 	return count
 }
 
-// Conns is how many Conns of both sides' making are not over, closed ones among them of which
-// something is under way; 0 when the Runner has ended.
+// Conns is the number of Conns, dialed by either side, that are not over, including closed ones
+// with data under way; 0 when the Runner has ended.
 func (n *Node) Conns() (count int) {
 	_ = n.r.Do(context.Background(), func(*btl.Module) error {
 		count = len(n.conns)
@@ -173,7 +173,7 @@ func (n *Node) Conns() (count int) {
 
 // Dial opens a Conn to a service of the peer, whose Listener need not have accepted it when Dial
 // returns. Errors: ErrService, ErrBacklog, ErrConns; btl.ErrNoHandler if the peer has no Node on
-// the tag; the endpoint's error, or that of ctx.
+// the tag; the endpoint's error, or the error of ctx.
 func (n *Node) Dial(ctx context.Context, ep *btl.Endpoint, service string) (*Conn, error) {
 	var c *Conn
 	err := n.r.Await(ctx, func(_ *btl.Module, w runner.Waker) (err error) {
@@ -193,10 +193,10 @@ func (n *Node) Dial(ctx context.Context, ep *btl.Endpoint, service string) (*Con
 	return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Service: service}, Err: err}
 }
 
-// DialContext is Dial of the nameless service of a module of which the address is known, with the
-// arguments of net.Dialer's: for http.Transport, say. network is not looked at. The host of the
-// address may be a name: it is looked up, and its addresses are tried one after the other until one
-// answers, each for btl.Config.HandshakeTimeout at most.
+// DialContext dials the nameless service of the module at an address, with the signature of
+// net.Dialer's DialContext, for http.Transport and the like. The network argument is ignored. The
+// host of the address may be a DNS name: its addresses are tried in turn until one answers, each
+// for btl.Config.HandshakeTimeout at most.
 func (n *Node) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Address: address}, Err: err}
@@ -226,7 +226,7 @@ func (n *Node) DialContext(ctx context.Context, _, address string) (net.Conn, er
 	return fail(errors.Join(errs...))
 }
 
-// lookUp returns the addresses that an address with the name of a host stands for, at least one.
+// lookUp resolves the host name in an address; it returns at least one address.
 func lookUp(ctx context.Context, address string) ([]string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" {
@@ -246,7 +246,7 @@ func lookUp(ctx context.Context, address string) ([]string, error) {
 	return addresses, nil
 }
 
-// open begins a Conn of this side's.
+// open begins a Conn that this side dials.
 func (n *Node) open(ep *btl.Endpoint, service string) (*Conn, error) {
 	switch {
 	case n.closed:
@@ -283,7 +283,7 @@ func (n *Node) add(id name, service string) *Conn {
 	return c
 }
 
-// side is the index of whose Conns those are.
+// side is the index in peer.opened for Conns of this side or of the peer.
 func side(mine bool) int {
 	if mine {
 		return 1
@@ -301,7 +301,7 @@ func (n *Node) remove(c *Conn) {
 	}
 }
 
-// leave takes account of a Conn that has ended: what has come whole can still be read.
+// leave processes the end of a Conn, whose bytes received in order can still be read.
 func (n *Node) leave(c *Conn) {
 	n.remove(c)
 	c.early = nil
@@ -316,7 +316,7 @@ func (n *Node) leave(c *Conn) {
 	}
 }
 
-// forget gives back what a Conn that has ended holds, when nothing of it is left to read.
+// forget frees the memory of an ended Conn when it has no bytes left to read.
 func (c *Conn) forget() {
 	c.ring = nil
 	c.n.gone.Remove(c)
@@ -334,7 +334,7 @@ func (n *Node) peer(ep *btl.Endpoint) *peer {
 	return p
 }
 
-// forget drops what there is for an endpoint, if that is nothing.
+// forget drops the state of an endpoint, if it is empty.
 func (n *Node) forget(ep *btl.Endpoint) {
 	if p := n.peers[ep]; p != nil && p.opened == [2]int{} && len(p.refused) == 0 &&
 		len(p.waiting) == 0 {
@@ -342,7 +342,7 @@ func (n *Node) forget(ep *btl.Endpoint) {
 	}
 }
 
-// lost ends what has to do with an endpoint that has ended.
+// lost ends the Conns of an endpoint that has ended.
 func (n *Node) lost(ep *btl.Endpoint, err error) {
 	if err == nil {
 		err = btl.ErrClosed
@@ -394,10 +394,10 @@ func (n *Node) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// errProtocol: the peer has sent what this package does not send.
+// errProtocol: the peer has sent a message that this package never sends.
 var errProtocol = errors.New("conn: protocol violated")
 
-// onOpen takes a Conn that a peer opens, or refuses it.
+// onOpen accepts, or refuses, a Conn that a peer opens.
 func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string) bool {
 	named := name{ep, false, id}
 	if n.conns[named] != nil {
@@ -428,7 +428,7 @@ func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string)
 	return len(p.refused) <= refusedMax
 }
 
-// send sends a message, whose end is told unless done is nil. The module is the caller's.
+// send sends a message; done, if not nil, is told of its end. The caller owns the module.
 func send(ep *btl.Endpoint, tag btl.Tag, h *head, body []byte, done func(*btl.Fragment, error),
 ) error {
 	f, err := ep.Alloc(tag, headBytes+len(body))

@@ -25,19 +25,20 @@ type incoming struct {
 	rd      deadline
 }
 
-// span is a part of a stream.
+// span is a range of a stream's bytes.
 type span struct{ from, to uint64 }
 
 const (
-	// inFlightMax bounds the fragments of data that a side has under way.
+	// inFlightMax bounds the data fragments of a Conn that one side has in flight.
 	inFlightMax = 64
-	// earlyMax bounds the gaps that they can make: what is acknowledged may be behind what is not.
+	// earlyMax bounds the gaps that such fragments can make: acknowledged ones may lie behind
+	// unacknowledged ones.
 	earlyMax = 2 * inFlightMax
-	// ringBytesMin is the least memory that is taken for what has come.
+	// ringBytesMin is the least size of the ring of received bytes.
 	ringBytesMin = 4 << 10
 )
 
-// onData takes bytes of the stream. It reports false if there is no room for them, or if they have
+// onData stores received bytes of the stream. It returns false if they exceed the window, or have
 // come before.
 func (c *Conn) onData(at uint64, data []byte) bool {
 	to := at + uint64(len(data))
@@ -74,8 +75,8 @@ func (c *Conn) onData(at uint64, data []byte) bool {
 	return true
 }
 
-// addEarly notes a part behind a gap. It reports false if it has come before, in part, or if there
-// are too many.
+// addEarly notes a part behind a gap. It returns false if some of its bytes have come before, or if
+// there are too many such parts.
 func (c *Conn) addEarly(s span) bool {
 	i, _ := slices.BinarySearchFunc(c.early, s.from, func(e span, from uint64) int {
 		if e.to <= from {
@@ -104,7 +105,7 @@ func (c *Conn) addEarly(s span) bool {
 	return true
 }
 
-// store copies bytes into the ring, which grows to what has come.
+// store copies bytes into the ring, which grows as needed for received bytes.
 func (c *Conn) store(at uint64, data []byte) {
 	if len(data) == 0 {
 		return
@@ -118,7 +119,7 @@ func (c *Conn) store(at uint64, data []byte) {
 	}
 }
 
-// resize gives the ring another size, which is enough for all that is in it.
+// resize changes the size of the ring, to one that holds its bytes.
 func (c *Conn) resize(bytes int) {
 	other := make([]byte, bytes)
 	end := c.read + uint64(min(len(c.ring), bytes)) // with what has come early
@@ -133,7 +134,7 @@ func (c *Conn) resize(bytes int) {
 	c.ring = other
 }
 
-// serveReaders gives those that wait what there is for them.
+// serveReaders gives received bytes to waiting Reads.
 func (c *Conn) serveReaders() {
 	for len(c.readers) > 0 {
 		q := c.readers[0]
@@ -158,7 +159,7 @@ func (c *Conn) serveReaders() {
 	}
 }
 
-// mayRead is why there will be nothing more to read.
+// mayRead returns the error of a Read when no more bytes will come, else nil.
 func (c *Conn) mayRead() error {
 	switch {
 	case c.closed:
@@ -175,7 +176,7 @@ func (c *Conn) mayRead() error {
 	return c.err
 }
 
-// onFin is told where the stream ends.
+// onFin processes the peer's end of the stream.
 func (c *Conn) onFin(end uint64) bool {
 	last := c.next
 	if len(c.early) > 0 {
@@ -189,7 +190,7 @@ func (c *Conn) onFin(end uint64) bool {
 	return true
 }
 
-// closeRead drops what has come and what comes.
+// closeRead drops unread and future bytes.
 func (c *Conn) closeRead() {
 	if c.deaf {
 		return
@@ -201,10 +202,10 @@ func (c *Conn) closeRead() {
 	c.serveReaders()
 }
 
-// whole says whether all of the stream has come.
+// whole says whether all bytes of the stream have come.
 func (c *Conn) whole() bool { return c.ended && c.next == c.end }
 
-// credit is the limit that the other side shall know, if it is time to tell.
+// credit returns the limit for the peer, and whether it is due to be sent.
 func (c *Conn) credit() (limit uint64, due bool) {
 	if c.deaf || c.ended {
 		return 0, false
@@ -218,7 +219,7 @@ func (c *Conn) credit() (limit uint64, due bool) {
 	return limit, limit-c.told >= c.window/4
 }
 
-// pop takes the first of a queue out.
+// pop removes the first request of a queue.
 func pop(q []*request) []*request {
 	q[0] = nil
 	if len(q) == 1 {

@@ -8,7 +8,7 @@ import (
 	"gobtl/btl"
 )
 
-// outgoing is the direction to the other side.
+// outgoing is the state of the direction to the peer.
 type outgoing struct {
 	off      uint64 // bytes that were sent
 	limit    uint64 // that may be
@@ -26,7 +26,7 @@ type outgoing struct {
 // chunkBytesMax bounds the bytes of a message.
 const chunkBytesMax = 64 << 10
 
-// due is what a Conn has to say beside data.
+// due is the set of messages, beside data, that a Conn has to send.
 type due uint8
 
 const (
@@ -36,7 +36,7 @@ const (
 	dueStop
 )
 
-// on takes a message for a Conn.
+// on processes a message for a Conn.
 func (c *Conn) on(h *head, rest []byte) bool {
 	switch h.kind {
 	case kindAccept:
@@ -66,7 +66,7 @@ func (c *Conn) on(h *head, rest []byte) bool {
 	return true
 }
 
-// answered ends the Dial that waits.
+// answered ends the pending Dial.
 func (c *Conn) answered(err error) {
 	if c.dialing != nil {
 		c.dialing.w.Wake(err)
@@ -74,9 +74,9 @@ func (c *Conn) answered(err error) {
 	}
 }
 
-// advance sends what is to be sent, as far as there is room, and forgets a Conn of which both
-// directions are over. One with bytes that nobody has read, or that nobody has
-// accepted, is not over: it goes on to count.
+// advance sends a Conn's pending messages, as far as there is room, and removes a Conn whose
+// directions are both over. A Conn with unread bytes, or one that is not accepted, is not over: it
+// still counts.
 func (c *Conn) advance() {
 	if c.err != nil || c.waits || c.n.conns[c.name] != c {
 		return
@@ -99,7 +99,7 @@ func (c *Conn) advance() {
 	}
 }
 
-// sendAll sends what an accepted Conn has to send.
+// sendAll sends the pending messages and data of an accepted Conn.
 func (c *Conn) sendAll() error {
 	if err := c.sendDue(dueAccept, head{kind: kindAccept, value: c.told}); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (c *Conn) sendDue(d due, h head) error {
 	return nil
 }
 
-// sendBuffered sends what small Writes have left, and says whether some of it stays.
+// sendBuffered sends the buffered bytes of small Writes; stays says that some could not be sent.
 func (c *Conn) sendBuffered() (stays bool, err error) {
 	for {
 		rest := c.buffer.unsent()
@@ -163,8 +163,7 @@ func (c *Conn) sendBuffered() (stays bool, err error) {
 	}
 }
 
-// sendSome sends the beginning of what is to be sent next, and says how much; 0 is to be tried
-// again.
+// sendSome sends a first part of b, and returns its length; after 0 the caller tries again.
 func (c *Conn) sendSome(b []byte) (int, error) {
 	if c.chunk == 0 {
 		c.chunk = chunkBytes(c.n.m.Limits())
@@ -182,8 +181,8 @@ func (c *Conn) sendSome(b []byte) (int, error) {
 	return n, nil
 }
 
-// chunkBytes is the most bytes of a message. Where one packet carries nearly as much as a message
-// may have, it is what fills that packet: a rest would be a packet of its own.
+// chunkBytes is the most bytes of a message. If one packet holds nearly as much as the largest
+// message, the result is what fills that packet: the rest would need a packet of its own.
 func chunkBytes(limits btl.Limits) int {
 	if packet := limits.SegmentBytes - headBytes; packet >= chunkBytesMax/2 {
 		return min(packet, chunkBytesMax)
@@ -205,7 +204,7 @@ func (c *Conn) sendData(q *request) error {
 	return nil
 }
 
-// say sends a message of this Conn.
+// say sends a message for this Conn.
 func (c *Conn) say(h head, body []byte) error {
 	h.mine, h.id = c.mine, c.id
 	err := send(c.ep, c.n.cfg.Tag, &h, body, c.sent)
@@ -215,7 +214,7 @@ func (c *Conn) say(h head, body []byte) error {
 	return err
 }
 
-// onSent is told that a message is acknowledged, or will not be.
+// onSent is called when a message is acknowledged, or has failed.
 func (c *Conn) onSent(_ *btl.Fragment, err error) {
 	c.inFlight--
 	if err != nil {
@@ -225,7 +224,7 @@ func (c *Conn) onSent(_ *btl.Fragment, err error) {
 	c.advance()
 }
 
-// mayWrite is why nothing more can be written.
+// mayWrite returns the error of a Write when no more bytes can be written, else nil.
 func (c *Conn) mayWrite() error {
 	switch {
 	case c.closed || c.finished:
@@ -240,11 +239,11 @@ func (c *Conn) mayWrite() error {
 	return nil
 }
 
-// shutWrites tells the buffer whether anything may be written. What the other side does not read
-// any more is dropped there.
+// shutWrites tells the buffer whether writes are possible. Buffered bytes that the peer no longer
+// reads are dropped.
 func (c *Conn) shutWrites() { c.buffer.setShut(c.mayWrite() != nil, c.stopped || c.err != nil) }
 
-// endWriters ends the Writes that wait.
+// endWriters ends the pending Writes.
 func (c *Conn) endWriters(err error) {
 	for _, q := range c.writers {
 		q.w.Wake(err)
@@ -265,7 +264,7 @@ func (c *Conn) closeWrite() {
 	c.endWriters(net.ErrClosed)
 }
 
-// fail ends a Conn. What has come whole can still be read.
+// fail ends a Conn. Bytes received in order can still be read.
 func (c *Conn) fail(err error) {
 	if c.err != nil {
 		return

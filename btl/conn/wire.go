@@ -2,7 +2,7 @@ package conn
 
 import "encoding/binary"
 
-// kind is what a message is.
+// kind is the kind of a message.
 type kind uint8
 
 const (
@@ -15,7 +15,7 @@ const (
 	kindStop
 )
 
-// status says why a Conn is refused.
+// status is the reason why a Conn is refused.
 type status uint16
 
 const (
@@ -48,7 +48,8 @@ func (h *head) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[8:], h.value)
 }
 
-// read reads a head and returns what is behind it. Only what this package writes is a head.
+// read reads a head and returns what is behind it. Any head that this package does not write is an
+// error.
 func (h *head) read(b []byte) (rest []byte, ok bool) {
 	if len(b) < headBytes || b[1] > 1 {
 		return nil, false

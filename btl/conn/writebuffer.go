@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// writeBuffer has the bytes of small Writes that are not sent yet. A Write that comes soon after
-// the one before, as in a burst, is taken over without the module: Write has the rules.
+// writeBuffer has the bytes of small Writes that are not sent yet. A Write soon after the previous
+// one, as in a burst, is buffered without use of the module: see Write for the rules.
 //
 //	Write --> buf --> flushAll: when a call of any Conn of the Node has the module, when the peer
 //	                  gives credit, or when the goroutine that the first Write has started runs
@@ -26,12 +26,13 @@ type writeBuffer struct {
 const (
 	// bufferBytes bounds what was written and is not sent.
 	bufferBytes = 64 << 10
-	// smallBytesMax is the largest Write that is taken over: a copy costs less than the module then.
+	// smallBytesMax is the largest Write that is buffered: up to that size a copy costs less than a
+	// use of the module.
 	smallBytesMax = 4 << 10
-	// burstGapNs is how soon after the one before a Write comes that is of one burst with it: about
-	// the time that it takes to send one.
+	// burstGapNs is the largest gap between two Writes of one burst: about the time that it takes
+	// to send one.
 	burstGapNs = 10_000
-	// bufferAgeNs is how old bytes may be when one more Write is taken over behind them.
+	// bufferAgeNs is the largest age of buffered bytes to which a further Write may be added.
 	bufferAgeNs = 50_000
 )
 
@@ -42,8 +43,8 @@ var started = time.Now()
 
 func sinceStart() int64 { return int64(time.Since(started)) }
 
-// take takes over a Write that comes now, and says whether it has; first says that the Node has to
-// be told. ended tells it the end of a Write that it has not taken over.
+// take buffers a Write, and says whether it did; first says that the Conn must be added to the
+// Node's dirty list. After a Write that take did not buffer, ended must be called.
 func (w *writeBuffer) take(b []byte, now int64) (taken, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,7 +66,7 @@ func (w *writeBuffer) take(b []byte, now int64) (taken, first bool) {
 	return true, first
 }
 
-// ended is told that a Write which was not taken over has ended.
+// ended is called when a Write that was not buffered has ended.
 func (w *writeBuffer) ended() {
 	w.endedAt(sinceStart())
 }
@@ -77,14 +78,14 @@ func (w *writeBuffer) endedAt(now int64) {
 	w.latest = now
 }
 
-// unsent is what is to be sent next. Its bytes stay where they are until they are sent.
+// unsent is the buffered bytes to send next, which stay in the buffer until they are sent.
 func (w *writeBuffer) unsent() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.buf[w.sent:]
 }
 
-// advance is told that n bytes are sent.
+// advance removes n sent bytes from the buffer.
 func (w *writeBuffer) advance(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,7 +94,7 @@ func (w *writeBuffer) advance(n int) {
 	}
 }
 
-// drop forgets all bytes. The lock is held.
+// drop discards all buffered bytes. The caller holds the lock.
 func (w *writeBuffer) drop() {
 	if w.storage != nil {
 		storages.Put(w.storage)
@@ -101,14 +102,14 @@ func (w *writeBuffer) drop() {
 	w.storage, w.buf, w.sent = nil, nil, 0
 }
 
-// unlist takes the Conn off the Node's list.
+// unlist notes that the Conn is off the Node's dirty list.
 func (w *writeBuffer) unlist() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.listed = false
 }
 
-// setShut says whether nothing more may be written, and whether nobody wants what was.
+// setShut sets whether writes are shut, and, if unwanted, discards the buffered bytes.
 func (w *writeBuffer) setShut(shut, unwanted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +127,7 @@ type dirty struct {
 	flushing bool    // a goroutine is on its way
 }
 
-// add adds a Conn, and says whether a goroutine has to be started.
+// add adds a Conn, and says whether the flushing goroutine must be started.
 func (d *dirty) add(c *Conn) (start bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,8 +137,8 @@ func (d *dirty) add(c *Conn) (start bool) {
 	return start
 }
 
-// take takes the list, with an empty one left behind. It is valid until the next call, which the
-// goroutine that drives the module makes, or one behind its end.
+// take returns the list and replaces it by an empty one. The result is valid until the next call.
+// Only the goroutine that drives the module calls take, or one after the Runner's end.
 func (d *dirty) take() []*Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -146,7 +147,7 @@ func (d *dirty) take() []*Conn {
 	return d.taken
 }
 
-// done says whether there is nothing left for the goroutine, whose end that is.
+// done says whether the flushing goroutine has no work left, and notes its end if so.
 func (d *dirty) done() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

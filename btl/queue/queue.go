@@ -197,7 +197,7 @@ func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 	return in
 }
 
-// keep appends a message to its peer's queue, if it is within the granted limit.
+// keep appends a message to its peer's queue. A message beyond the granted limit ends the endpoint.
 func (q *Queue) keep(peer *btl.Endpoint, body []byte) {
 	if !q.tryKeep(peer, body) {
 		peer.Abort()

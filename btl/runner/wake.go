@@ -354,8 +354,8 @@ func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holdi
 	return r.woke(c) && r.token.TryLock()
 }
 
-// woke is called when a call was woken. It says whether the call is to drive; if the call has ended
-// meanwhile, the next waiting call is woken to drive.
+// woke is called when a call was woken. It says whether the call was woken to drive: it drives
+// itself or, if it has ended meanwhile, passes that on to the next one.
 func (r *Runner) woke(c *call) bool {
 	if !c.poked {
 		return false
@@ -366,8 +366,8 @@ func (r *Runner) woke(c *call) bool {
 	return true
 }
 
-// due is the time of the Runner's next work without an event: it is now if calls were refused, or
-// the Runner ends, as their time is not known.
+// due is the time of the Runner's next work without an event: a millisecond ahead at most while
+// calls are refused, or the Runner ends, as the time of that work is not known.
 func (r *Runner) due() btl.Time {
 	const again = time.Millisecond
 	if r.refused.count > 0 || r.closing {

@@ -7,9 +7,10 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A Receiver decides here when it acknowledges what has arrived.
+// In this file a Receiver decides when it acknowledges received packets.
 
-// accepted books packets of which n is the last; gap: one has opened or closed.
+// accepted does the book-keeping of count accepted packets, the last of which is n; gap says that a
+// gap has opened or closed.
 func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, delay time.Duration,
 	rules *Rules,
 ) {
@@ -30,22 +31,23 @@ func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, de
 	r.ackDue(at)
 }
 
-// ackDue makes an ACK due at an instant, or before. Whatever asks for one before its time ends its
-// being held back.
+// ackDue makes an ACK due at an instant, or earlier if one is pending. A request for an earlier ACK
+// ends the delay for a lone answer.
 func (r *Receiver) ackDue(at mono.Time) {
 	if at < r.ackAt {
 		r.ackAt, r.ackLater = at, false
 	}
 }
 
-// Ripe says whether an ACK would cover a quarter of the packets for which it waits no longer, and
-// more than one: that of a lone request is to ride on the answer.
+// Ripe says whether a pending ACK covers at least a quarter of the packets that make it due at
+// once, and more than one packet: the ACK of a lone request is to be piggybacked on the answer.
 func (r *Receiver) Ripe(rules *Rules) bool {
 	return r.unacked > 1 && 4*int(r.unacked) >= rules.AckEvery
 }
 
-// Repeated books a packet that had come before, and says whether an ACK is due for it now: the peer
-// missed one. If there were many none is, for it comes again if it has to.
+// Repeated counts a duplicate packet, and says whether an ACK is due for it now, as the peer seems
+// to have missed one. After many duplicates no ACK is due: the peer repeats the packet if it has
+// to.
 func (r *Receiver) Repeated(now mono.Time) (due bool) {
 	r.copies++
 	if r.ackAt <= now { // the one that leaves answers this copy, too
@@ -62,14 +64,15 @@ func (r *Receiver) Repeated(now mono.Time) (due bool) {
 	return true
 }
 
-// AckDue is when an ACK has to leave by itself; mono.Never if none is pending.
+// AckDue is the time when an ACK must be sent as a packet of its own; mono.Never if none is
+// pending.
 func (r *Receiver) AckDue() mono.Time { return r.ackAt }
 
 // AskAck makes an ACK due after d, even though nothing arrived: to tell the peer of new credits.
 func (r *Receiver) AskAck(now mono.Time, d time.Duration) { r.ackDue(now.Add(d)) }
 
 // AskAckOf makes an ACK due as soon as everything up to packet n has been accepted: the peer waits
-// for it. One that has left already is not repeated, and what lies beyond the window is not
+// for that ACK. An ACK that was sent already is not repeated, and packets beyond the window are not
 // awaited.
 func (r *Receiver) AskAckOf(now mono.Time, n seq.Num) {
 	switch d := n.Sub(r.next); {

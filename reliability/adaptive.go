@@ -8,27 +8,27 @@ import (
 	"gobtl/internal/seq"
 )
 
-// adaptive is the policy of the profile of that name: what it keeps for one Sender.
+// adaptive is the policy of the profile adaptive: its state for one Sender.
 //
 // Loss is found by time, as in RACK-TLP (RFC 8985): a packet is lost when one that was sent later,
 // on the same channel, has arrived, and the packet itself is out for longer than a round trip and
-// the reorder window. That window grows with the reordering that is seen, and when a copy proves to
-// have been spurious. Without news for about two round trips the oldest packet is sent again once,
-// and then at growing intervals (a probe and the time-outs of RFC 9002 section 6.2, which are one
-// timer): its ACK tells what else is missing.
+// the reorder window. The reorder window grows with the reordering seen, and after spurious
+// retransmissions. Without an ACK for about two round trips the oldest packet is sent again once,
+// and then at growing intervals (a probe and the time-outs of RFC 9002 section 6.2, which share one
+// timer): its ACK shows which other packets are missing.
 //
-// There is one timer for all packets in flight, and it is lazy: sending only notes the time, and a
-// timer that ends too early finds that out and starts again.
+// There is one timer for all packets in flight, and it is lazy: sending only records the time, and
+// a timer that expires too early is restarted.
 type adaptive struct {
 	shared *adaptiveShared
 
 	paths [channels]path // measured by the packets of each channel
 	cong  congestion
 	pacer pacer
-	// latestArrived is, of each channel, the packet that was sent last of all that have arrived.
+	// latestArrived is, for each channel, the latest sent of the packets that have arrived.
 	latestArrived [channels]arrival
-	// resentArrived is the latest, by the data channel, of the packets that were sent again, unless
-	// one that was sent only once has arrived since: see onResentArrived.
+	// resentArrived is the latest retransmitted packet that has arrived on the data channel, unless
+	// a packet sent only once has arrived since: see onResentArrived.
 	resentArrived arrival
 
 	timer        hotel.Room              // 0: it does not run
@@ -79,14 +79,14 @@ type arrival struct {
 }
 
 const (
-	// unreadLeast is how long a process has left something unread that was not just busy: it had no
-	// processor, or was behind, which is for credits to bound. No network is to blame for that, as
-	// Swift tells the delay of hosts from that of the fabric.
+	// unreadLeast is the time from which on unread packets mean more than a busy process: it was
+	// not scheduled, or is behind, which credits must bound. As in Swift, such host delay is kept
+	// apart from network delay.
 	unreadLeast = 500 * time.Microsecond
 
-	// The resend budget: an eighth of what is delivered, and in each round trip a few packets and a
-	// quarter of what is in flight; at most that is saved up, for it may be lost at once. A path
-	// that loses more than that is not helped by copies.
+	// The resend budget: an eighth of the delivered packets, plus, in each round trip, a few
+	// packets and a quarter of those in flight, all of which may be lost at once. Savings are
+	// bounded by the latter amount. On a path with heavier losses retransmissions do not help.
 	budgetUnits     = 8
 	budgetRound     = 8 * budgetUnits
 	budgetFirst     = 64 * budgetUnits
@@ -96,10 +96,10 @@ const (
 	backoffRestart  = 3
 )
 
-// longAgo is before everything that happens to a sender.
+// longAgo is an instant before any event of a sender.
 const longAgo = -mono.Never / 2
 
-// adaptiveShared is what the Senders of a module have in common.
+// adaptiveShared is the state shared by the Senders of a module.
 type adaptiveShared struct {
 	rules   *Rules
 	timers  *hotel.Hotel[*Sender] // a room for each Sender
@@ -108,15 +108,14 @@ type adaptiveShared struct {
 	stops   bool // a timer stops when there is nothing in flight
 }
 
-// adaptiveTickNs is how exact the timers are: much finer than a round trip.
+// adaptiveTickNs is the resolution of the timers, much finer than a round trip.
 const adaptiveTickNs = 1 << 13
 
-// onTheWay is how many packets of the window are neither known to have arrived nor taken for lost,
-// nor refused for now.
+// onTheWay is the number of packets of the window that are not known to have arrived, not declared
+// lost, and not refused for lack of memory.
 func (a *adaptive) onTheWay(s *Sender) int32 { return s.next.Sub(s.oldest) - s.sacked - a.lost }
 
-// room is the number of packets, new ones or such to be sent again, that the congestion window is
-// open to.
+// room is the number of packets, new or retransmitted, that the congestion window admits.
 func (a *adaptive) room(s *Sender) int32 {
 	if a.fixed {
 		return int32(s.window)
@@ -160,7 +159,8 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	s.segs.again(t, cause)
 }
 
-// stopWaiting takes a segment off those that wait for the budget, or for memory.
+// stopWaiting takes a segment off the count of those that wait for the resend budget, or for
+// memory.
 func (a *adaptive) stopWaiting(s *Sender, p *segment) {
 	p.lost = false
 	if p.refusedBytes != 0 {
@@ -170,7 +170,7 @@ func (a *adaptive) stopWaiting(s *Sender, p *segment) {
 	a.lostWaiting--
 }
 
-// stop stops the timer of a sender with nothing in flight, where that is wanted.
+// stop stops the timer of a sender with nothing in flight, if StopIdle was called.
 func (a *adaptive) stop(s *Sender) {
 	if a.shared.stops && a.timer != 0 && s.oldest == s.next && !a.pacer.short(s.next) {
 		a.shared.timers.Checkout(a.timer)

@@ -7,11 +7,11 @@ import (
 	"gobtl/internal/seq"
 )
 
-// What delay tells of the window, and how a sender finds out what its path's own delay is.
+// This file adjusts the window by delay, and finds the path's delay without a queue.
 
-// sample takes a round trip measured now, of packet n, of which the network took at least and at
-// most so long; next is the next to be sent. (A peer that sleeps until something comes cannot tell
-// how long that has waited for it: of such a sample neither may be true.)
+// sample takes a new round-trip sample, of packet n; least and most bound the network's part of it,
+// and next is the next number to be sent. (A peer that sleeps until a packet comes cannot tell how
+// long the packet has waited: then neither bound may hold.)
 func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n, next seq.Num,
 	rules *Rules,
 ) {
@@ -57,17 +57,17 @@ func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n
 	}
 }
 
-// holds is the part of the window that the path holds without a queue, where it is longer by over.
+// holds is the part of the window that the path holds without a queue, if a queue adds the delay
+// over.
 func (c *congestion) holds(p *path, over time.Duration) int32 {
 	own := p.base + p.jitter
 	return max(int32(int64(c.window)*int64(own)/int64(own+over)), windowLeast)
 }
 
-// dip shrinks the window for two rounds, one to get there, one to see, when it has met a limit
-// since that was done last. Who has taken a
-// queue for the path's own delay learns better, and so do all others whose packets wait there (BBR
-// probes the round trip so). The more often nothing new was learnt the longer is the wait for the
-// next time.
+// dip shrinks the window for two rounds, one to drain the queue and one to measure, if the window
+// has met a limit since the last dip. A sender that took a queue for the path's own delay thus
+// learns the true one, and so do all others in that queue (like BBR's probes of the round trip).
+// The interval between dips grows while they bring no new minimum.
 func (c *congestion) dip(p *path, took time.Duration) bool {
 	c.rounds = min(c.rounds, 254) + 1
 	switch {
@@ -94,10 +94,10 @@ func (c *congestion) dip(p *path, took time.Duration) bool {
 	return true
 }
 
-// drains says whether a round trip, of which the network took at most so long, is clearly less than
-// any of the latest rounds, all of which had a queue: somebody else divides his window, or has
-// gone. Who does the same now helps to empty the queue, and sees what is behind it; for one alone
-// of many it is not worth much.
+// drains says whether a round trip, at most most of it in the network, is clearly below those of
+// the latest rounds, all of which had a queue: another sender dips, or has stopped. If this sender
+// dips too, the queue empties and the path's own delay shows; a dip by one of many senders achieves
+// little.
 func (c *congestion) drains(most time.Duration, p *path) bool {
 	low := c.low[1]
 	if c.low[0] == 0 {
@@ -111,16 +111,17 @@ func (c *congestion) drains(most time.Duration, p *path) bool {
 		most < low-noise
 }
 
-// beginDip divides the window for some rounds, or what was on its way, where credits allow no more.
+// beginDip divides the window for some rounds, or, if credits are the bound, the number of packets
+// in flight.
 func (c *congestion) beginDip(p *path) {
 	c.unhalved, c.dipBase, c.rounds, c.met, c.overshot = c.window, p.base, 0, false, false
 	c.window = max(min(c.window, c.flight)/dipDepth, windowLeast)
 }
 
-// fit finds out what the path holds by what came of it in the round, which took that long, in which
-// slow start has filled it, and the queue: by then the window is twice too large, and would overrun
-// the queue again after the dip. (A small window is left alone. Where many share the queue, each
-// late one takes it for the path; an overrun is what tells them all.)
+// fit estimates the path's capacity from the deliveries of the round, of duration took, in which
+// slow start has filled path and queue: by then the window is twice too large, and would overrun
+// the queue again after the dip. (Small windows are not changed: if many share a queue, each late
+// sender takes it for part of the path, and only an overrun corrects them all.)
 func (c *congestion) fit(p *path, took time.Duration) {
 	c.overshot = false
 	holds := int64(c.acked) * int64(p.base+p.jitter) / int64(max(took, 1))
@@ -128,12 +129,12 @@ func (c *congestion) fit(p *path, took time.Duration) {
 	c.peak = c.unhalved
 }
 
-// blame notes for what the window is shrunk.
+// blame records the losses for which the window is shrunk.
 func (c *congestion) blame(lost int32) {
 	c.blamed, c.excused, c.undo, c.undoSlow = lost, 0, c.window, c.slow
 }
 
-// excuse takes back what was done for packets that were not lost but late, as some turn out to be.
+// excuse undoes a shrink of the window if its packets turn out to have been late, not lost.
 func (c *congestion) excuse(packets int32) {
 	c.lost = max(c.lost-packets, 0)
 	c.counted[1] = max(c.counted[1]-packets, 0)

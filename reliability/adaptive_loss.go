@@ -6,9 +6,9 @@ import (
 	"gobtl/internal/mono"
 )
 
-// What has arrived, what is lost.
+// This file decides which packets have arrived, and which are lost.
 
-// arrived frees segment t, which the peer has.
+// arrived frees segment t, which has arrived at the peer.
 func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	p := s.segment(t)
 	if p.state == Resend || p.lost {
@@ -51,10 +51,10 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	s.segs.release(t, p)
 }
 
-// onResentArrived notes that a packet which was sent again has arrived, perhaps the copy. If the
-// peer stood still it may as well have been an earlier one, and all that was sent before the copy
-// is still to be read there. Then others follow, or have come with this one, that were sent only
-// once: these say more, and this is forgotten.
+// onResentArrived notes that a retransmitted packet has arrived, in one of its copies. If the peer
+// was stopped, it may be an earlier copy, and the packets sent before the latest copy are still
+// unread there. Then packets that were sent only once follow, or came with this one: they are
+// better evidence, and replace this one.
 func (a *adaptive) onResentArrived(d arrival) {
 	if a.latestArrived[Data].seenAt == d.seenAt || a.resentArrived.at > d.at {
 		return
@@ -63,13 +63,13 @@ func (a *adaptive) onResentArrived(d arrival) {
 	a.arrivedOutOfTurn = true
 }
 
-// proves says whether a packet of the same channel was sent before the one that has arrived.
+// proves says whether packet p was sent on the same channel before the arrived one.
 func (d *arrival) proves(p *segment) bool {
 	return d.at > p.postedAt || d.at == p.postedAt && p.seq.Before(d.seq) && d.rtt != 0
 }
 
-// least is less than any answer to a packet of a channel takes: the least round trip that was
-// measured, of the other channel if need be, or a guess.
+// least is a lower bound for the answer time of a channel: the least measured round trip, of the
+// other channel if need be, or a guess.
 func (a *adaptive) least(c Channel) time.Duration {
 	if base := a.paths[c].base; base != 0 {
 		return base
@@ -80,14 +80,14 @@ func (a *adaptive) least(c Channel) time.Duration {
 	return a.shared.rules.ResendTimeoutMin
 }
 
-// reorderWindow is how much later than one that was sent after it a packet of a channel may be
-// without being lost.
+// reorderWindow is the time by which a packet of a channel may arrive after a later sent one
+// without being declared lost.
 func (a *adaptive) reorderWindow(c Channel) time.Duration {
 	p := &a.paths[c]
 	return min(max(p.base/4, a.reorderSeen+a.reorderSeen/4)<<a.reorderShift, p.wait())
 }
 
-// findLost marks the packets that are lost by now, and has them sent again.
+// findLost marks the packets that are now lost, and queues them for retransmission.
 func (a *adaptive) findLost(s *Sender, now mono.Time) {
 	known := a.lostWaiting
 	a.markLost(s, now)
@@ -99,17 +99,18 @@ func (a *adaptive) findLost(s *Sender, now mono.Time) {
 	}
 }
 
-// markLost marks the packets that are lost by now, and finds out when others will be. What was
-// sent before a restart is lost, too, some time after the first answer since: a peer that stood
-// still has told of what it had then, and of a window with more gaps than a Sack has room for it
-// tells but of the beginning. Nothing is known of the rest, and it would hold the window for ever.
+// markLost marks the packets that are now lost, and sets the time of the next check. Some time
+// after the first ACK that follows a restart, packets sent before the restart are lost too. A peer
+// that was stopped has then reported what it received; if the window has more gaps than fit a Sack,
+// the report covers only its beginning. The unreported rest would otherwise hold the window for
+// ever.
 func (a *adaptive) markLost(s *Sender, now mono.Time) {
 	a.arrivedOutOfTurn, a.lossAt = false, mono.Never
 	grace := [channels]time.Duration{a.reorderWindow(Command), a.reorderWindow(Data)}
 	across := max(a.paths[Command].wait()+grace[Command], a.paths[Data].wait()+grace[Data],
 		a.shared.rules.ProbeTimeoutMin)
 	last := max(a.latestArrived[Command].at, a.latestArrived[Data].at)
-	// What was sent before would have followed by then.
+	// Packets sent before that copy would have arrived by then.
 	proven := a.resentArrived.seenAt.Add(a.peerDelay + delayNoise)
 	for n := s.nextOpen(s.oldest); n != s.next; n = s.nextOpen(n + 1) {
 		p := s.segment(s.at(n))
@@ -148,8 +149,8 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 	}
 }
 
-// sendLost has as many of the lost packets sent again as the budget and the congestion window
-// allow: copies take no less room than other packets.
+// sendLost queues as many of the lost packets for retransmission as the budget and the congestion
+// window allow: retransmissions take as much room as other packets.
 func (a *adaptive) sendLost(s *Sender) {
 	room := a.room(s)
 	for n := s.nextAside(s.oldest); n != s.next && a.lostWaiting > 0; n = s.nextAside(n + 1) {

@@ -13,7 +13,8 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	done []Token,
 ) []Token {
 	before := len(done)
-	// Some places may be kept for small messages. What the pace holds back fills no window.
+	// Some places may be reserved for small messages. Packets that pacing delays do not fill the
+	// window.
 	if a.onTheWay(s) >= a.cong.window-min(8, a.cong.window/16) || s.blocked && a.pacer.short(s.next) {
 		a.cong.limited = true
 	}
@@ -59,7 +60,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 		}
 		a.cong.grow(n, s.window)
 		a.resendBudget = min(a.resendBudget+n, budgetFirst+budgetUnits*s.next.Sub(s.oldest))
-		// While nothing new may be sent, a round is a time.
+		// While no new packets may be sent, a round is measured by time.
 		if !a.newest.Before(a.roundEnd) || a.gaps && now.Sub(a.roundAt) > a.paths[a.lastMeasured].wait() {
 			took := now.Sub(a.roundAt)
 			a.roundEnd, a.roundAt = s.next, now
@@ -79,7 +80,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	return done
 }
 
-// lookForLost finds what is lost, and has the timer look again.
+// lookForLost finds lost packets, and sets the timer for the next check.
 func (a *adaptive) lookForLost(s *Sender, now mono.Time) {
 	a.findLost(s, now)
 	if a.lossAt != mono.Never {
@@ -87,8 +88,8 @@ func (a *adaptive) lookForLost(s *Sender, now mono.Time) {
 	}
 }
 
-// heardAgain sets the time after which nothing will be told any more of what was sent before a
-// restart, when something is acknowledged for the first time since.
+// heardAgain, at the first ACK after a restart, sets the time from which on packets sent before the
+// restart are lost if still unacknowledged.
 func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 	if a.sweepAt == mono.Never && a.restartedAt != longAgo {
 		a.sweepAt = now.Add(a.paths[a.lastMeasured].wait() + a.peerDelay)
@@ -98,10 +99,10 @@ func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 }
 
 // measure takes the round trip of the packet that arrived last, if this is its first
-// acknowledgement and there was only one copy of it (Karn's rule). An ACK that does not say which
-// one arrived last tells nothing when it covers a packet that was sent again: what is behind that
-// may have arrived long before. Nor does it of a lone answer, for it may have been held back, and
-// only one that is selective says for how long.
+// acknowledgement and there was only one copy of it (Karn's rule). A plain ACK does not name the
+// packet that arrived last, so it gives no sample when it covers a retransmitted packet: those
+// behind that one may have arrived long before. Nor does it for a lone answer, whose ACK may be
+// delayed: only a selective ACK reports the delay.
 func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	n, delay := ack, time.Duration(0)
 	if sack != nil {
@@ -133,7 +134,7 @@ func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	a.cong.sample(now, least, rtt, path, n, s.next, a.shared.rules)
 }
 
-// resentUpTo says whether a packet up to ack was sent again.
+// resentUpTo says whether any packet up to ack was retransmitted.
 func resentUpTo(s *Sender, ack seq.Num) bool {
 	for n := s.oldest; n != ack; n++ {
 		if t := s.at(n); t != noToken && (s.segment(t).resends > 0 || s.segment(t).state == Resend) {
@@ -149,7 +150,7 @@ func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64
 ) []Token {
 	first := ack + sackAhead
 	for _, word := range words {
-		// Of a large window most is known from the ACKs before.
+		// In a large window most bits are known from earlier ACKs.
 		for word &^= s.earlyFrom(first); word != 0; word &= word - 1 {
 			n := first + seq.Num(bits.TrailingZeros64(word))
 			i := uint32(n) & uint32(len(s.ring)-1)
@@ -169,8 +170,8 @@ func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64
 	return done
 }
 
-// onDuplicates counts the packets that were sent again in vain: the peer tells how many came twice.
-// What the network has copied counts too, as long as something was sent again.
+// onDuplicates counts spurious retransmissions, by the peer's count of duplicates. Duplicates made
+// by the network count too, while there were retransmissions.
 func (a *adaptive) onDuplicates(copies uint32) {
 	d := int32(copies - a.copies)
 	if d <= 0 {
@@ -188,7 +189,7 @@ func (a *adaptive) onDuplicates(copies uint32) {
 	}
 }
 
-// endRound takes the decisions that fall once in a round trip.
+// endRound makes the decisions that are due once in a round trip.
 func (a *adaptive) endRound(s *Sender, took time.Duration) {
 	p := &a.paths[a.lastMeasured]
 	a.cong.calm = a.cong.calm.Max(s.oldest)
@@ -216,7 +217,7 @@ func (a *adaptive) endRound(s *Sender, took time.Duration) {
 	}
 }
 
-// onSack processes an acknowledgement that is selective.
+// onSack processes a selective acknowledgement.
 func (a *adaptive) onSack(s *Sender, now mono.Time, upTo seq.Num, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -231,9 +232,9 @@ func (a *adaptive) onSack(s *Sender, now mono.Time, upTo seq.Num, sack *Sack,
 	return done, AckIdle
 }
 
-// onPlainAck processes one without a selective part. From a peer that knows no other, the
-// repetition of one says that there is a gap: as in the usnic profile, but never about a packet
-// that is out for less than a round trip.
+// onPlainAck processes an ACK without a selective part. From a peer without selective ACKs, a
+// repeated ACK signals a gap, as in the usnic profile, but not about a packet sent less than a
+// round trip ago.
 func (a *adaptive) onPlainAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool,
 	done []Token,
 ) ([]Token, AckVerdict) {

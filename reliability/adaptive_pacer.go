@@ -8,9 +8,9 @@ import (
 )
 
 // pacer spreads the packets of a window over the round trip where bursts have been lost: a queue
-// much shorter than what the path holds takes no whole window at once. It works in passes: each
-// ACK, and each end of the timer, lets as many packets go as the path has taken since; the timer
-// brings the next ones if no ACK does.
+// much shorter than the path's capacity cannot absorb a whole window at once. It works in steps:
+// each ACK, and each expiry of the timer, releases as many packets as the path has carried since;
+// the timer releases the next ones if no ACK does.
 type pacer struct {
 	on    bool
 	began mono.Time     // what was sent so far occupies the path until then
@@ -29,9 +29,9 @@ const (
 	paceSpare   = 9  // packets that may not be used up: places are kept for small messages
 )
 
-// refill finds out how many packets may leave now, of which next is the first: one for each time of
-// length every that has passed, at most burst of them, and so many if nothing was in flight. It
-// says whether the timer is needed, at the instant due, for more to leave.
+// refill computes how many packets may leave now, from number next on: one for each elapsed
+// interval every, at most burst, and burst if nothing was in flight. It says whether the timer is
+// needed, at the instant due, to release more.
 func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time.Duration) bool {
 	if !p.on || idle {
 		p.on, p.began = true, now.Add(-burst*every)
@@ -46,7 +46,7 @@ func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time
 	return have < burst
 }
 
-// room is the number of packets that may leave now, of which next is the next one.
+// room is the number of packets that may leave now, from number next on.
 func (p *pacer) room(next seq.Num) int32 {
 	if !p.on {
 		return WindowMax
@@ -54,7 +54,7 @@ func (p *pacer) room(next seq.Num) int32 {
 	return p.end.Sub(next)
 }
 
-// short says whether nearly all of these have left.
+// short says whether nearly all released packets have left.
 func (p *pacer) short(next seq.Num) bool {
 	return p.on && !next.Before(p.mark)
 }

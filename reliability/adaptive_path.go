@@ -7,9 +7,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// path is what a sender knows of the round trip to its peer (RFC 6298, RFC 9002 section 5):
-// samples are free of the time for which the peer held its acknowledgement back, as far as it
-// tells.
+// path is a sender's estimate of the round trip to its peer (RFC 6298, RFC 9002 section 5). Samples
+// exclude the ACK delay that the peer reports.
 type path struct {
 	srtt, rttvar time.Duration // smoothed round trip and its mean deviation; 0: no sample yet
 	base         time.Duration // the least one of the last one or two baseSpans
@@ -22,7 +21,7 @@ type path struct {
 	sampledAt    mono.Time // when something was measured last
 }
 
-// baseSpan is how long the least round trip is remembered, at least: routes change.
+// baseSpan is the least time for which the minimal round trip is remembered: routes change.
 const baseSpan = 10 * time.Second
 
 // sample takes a measured round trip.
@@ -42,25 +41,25 @@ func (p *path) sample(now mono.Time, rtt time.Duration) {
 	p.srtt += (rtt - p.srtt) / 8
 }
 
-// stale says whether the least round trip is none of late. While everything has to be sent again
-// nothing can be measured, and the path may have become shorter.
+// stale says whether the minimal round trip is outdated. While all packets are retransmissions
+// there are no samples, and the path may have become shorter.
 func (p *path) stale(now mono.Time) bool {
 	return p.srtt != 0 && now.Sub(p.sampledAt) > staleWaits*p.wait()
 }
 
-// staleWaits is for how many usual waits a measurement holds.
+// staleWaits is the age of a sample, in units of wait, from which on it is stale.
 const staleWaits = 16
 
-// wait is how long an answer may take that is not late: what both kinds of time-outs begin with.
+// wait is the time within which an answer is not late: the base of both kinds of time-outs.
 func (p *path) wait() time.Duration { return p.srtt + max(4*p.rttvar, p.srtt/2) }
 
-// probe is how long to wait for the first answer: not much longer than usual, for asking costs a
-// packet.
+// probe is the time to wait before the first probe: not much longer than a usual answer takes, as a
+// probe costs only one packet.
 func (p *path) probe() time.Duration { return p.srtt + min(max(4*p.rttvar, p.srtt/2), p.srtt) }
 
-// vary takes the round trip of packet n, which was sent at an instant. One that others have
-// overtaken did not wait in a queue with them: so its delay differs from packet to packet. (That a
-// packet was not overtaken tells something only of such that followed each other closely.)
+// vary takes the round trip of packet n, sent at sentAt. If later packets have overtaken it, its
+// extra delay is not from a queue that all share: the path's delay varies by packet. (That a packet
+// was not overtaken is evidence only among packets sent close together.)
 func (p *path) vary(n seq.Num, sentAt mono.Time, rtt time.Duration) {
 	if p.latestRTT != 0 && n.Before(p.latest) {
 		p.jitter += (max(rtt-p.latestRTT, 0) - p.jitter) / 16

@@ -31,8 +31,8 @@ func (shared *adaptiveShared) deadline() mono.Time { return shared.timers.Deadli
 
 func (shared *adaptiveShared) running() int { return shared.timers.Len() }
 
-// spare has the timers wait for another pass if the module is behind: what would stop them may have
-// arrived, but is not all read yet. Then they wait no longer.
+// spare defers due timers by one pass if the module is behind: ACKs that would stop them may have
+// arrived unread. They are deferred only once.
 func (shared *adaptiveShared) spare(behind bool) bool {
 	shared.spared = behind && !shared.spared
 	return shared.spared
@@ -55,7 +55,7 @@ func (shared *adaptiveShared) expire(now mono.Time) *Sender {
 	return s
 }
 
-// expired deals with a timer that has run out.
+// expired handles an expired timer.
 func (a *adaptive) expired(s *Sender, now mono.Time) {
 	a.timer, a.timerAt = 0, mono.Never
 	if s.oldest == s.next {

@@ -6,12 +6,12 @@ import (
 	"gobtl/internal/mono"
 )
 
-// posted notes the time, and has the timer run. If it runs for what was sent before, it ends early
-// enough: another packet only makes the time-out later.
+// posted records the send time, and starts the timer. A timer that runs for earlier packets expires
+// early enough: a further packet only makes the time-out later.
 //
-// A peer that has heard nothing for a while may sleep, and sleep again before it acknowledges: two
-// wake-ups, which take longer than any network. So the first probe after a pause waits as long as
-// the time-outs behind it do; it would be in vain nearly always.
+// After a pause a peer may sleep, and sleep again before it acknowledges: two wake-ups, which take
+// longer than any network. So the first probe after a pause waits as long as the later time-outs:
+// an earlier probe would nearly always be spurious.
 func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	a.sentAt[c] = now
 	if a.timer != 0 && a.progressAt != longAgo && !a.refused.some() && limit == a.waitMax &&
@@ -37,8 +37,8 @@ func (a *adaptive) reposted(s *Sender, now mono.Time, t Token, limit time.Durati
 	a.run(s, now)
 }
 
-// Leaves notes that a packet which was posted, and not sent again, has waited for its owner and
-// leaves only now: its round trip begins, and the wait for its ACK.
+// Leaves notes that a posted packet, not retransmitted, was waiting for the owner's next pass and
+// leaves only now: its round trip, and the wait for its ACK, begin now.
 func (s *Sender) Leaves(now mono.Time, t Token) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a != nil && p.state == Posted && p.resends == 0 {
@@ -46,13 +46,13 @@ func (s *Sender) Leaves(now mono.Time, t Token) {
 	}
 }
 
-// hasten has a packet that nobody was in a hurry for waited for as if it had left now.
+// hasten treats a lone answer, whose ACK was not urgent, as if it were sent now.
 func (a *adaptive) hasten(s *Sender, now mono.Time) {
 	a.sentAt[s.segment(s.at(s.oldest)).channel], a.progressAt = now, now
 	a.run(s, now)
 }
 
-// run has the timer run.
+// run starts the timer, if it does not run.
 func (a *adaptive) run(s *Sender, now mono.Time) {
 	if a.progressAt == longAgo {
 		a.progressAt = now
@@ -66,8 +66,8 @@ func (a *adaptive) run(s *Sender, now mono.Time) {
 	}
 }
 
-// due is when the lack of an answer becomes a time-out. The first one follows the latest packet:
-// its ACK will tell of all. But not for long; the others follow each other.
+// due is the instant of the next time-out. The first time-out counts from the latest sent packet,
+// whose ACK will cover all, up to a bound; later time-outs count from the previous one.
 func (a *adaptive) due(s *Sender) mono.Time {
 	at := a.dueAfterProgress()
 	if s.oldest == s.next {
@@ -76,8 +76,8 @@ func (a *adaptive) due(s *Sender) mono.Time {
 	if a.restsRefused(s) {
 		return mono.Never
 	}
-	// The oldest packet is what would be sent again: not before its latest copy can be answered. (If
-	// it waits to be sent again already, that starts the timer anew.)
+	// A time-out retransmits the oldest packet, so it must not precede the answer to that packet's
+	// latest copy. (If the packet is queued for retransmission, that restarts the timer.)
 	p := s.segment(s.at(s.oldest))
 	at = max(at, p.postedAt.Add(max(min(a.wait[p.channel], a.waitMax), 0)))
 	if s.patient {
@@ -87,7 +87,7 @@ func (a *adaptive) due(s *Sender) mono.Time {
 }
 
 func (a *adaptive) dueAfterProgress() mono.Time {
-	// While it gets on, more may follow.
+	// While ACKs make progress, more may follow.
 	at := a.ackedAt.Add(a.paths[a.lastMeasured].srtt/2 + a.peerDelay)
 	longest := max(a.wait[Command], a.wait[Data])
 	if a.backoff > 0 {
@@ -100,8 +100,8 @@ func (a *adaptive) dueAfterProgress() mono.Time {
 	return min(at, last)
 }
 
-// setWait finds out how long to wait for an answer. A channel that was not measured yet may be much
-// slower than the other one.
+// setWait computes the wait for an answer. A channel without samples may be much slower than the
+// other one.
 func (a *adaptive) setWait() {
 	rules := a.shared.rules
 	probeLeast := rules.ProbeTimeoutMin
@@ -133,7 +133,7 @@ func (a *adaptive) setWait() {
 	}
 }
 
-// wake has the timer run out at the instant at, or before.
+// wake makes the timer expire at the instant at, or earlier.
 func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	if a.timer != 0 {
 		if a.timerAt <= at {
@@ -149,7 +149,7 @@ func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	a.timer, a.timerAt = room, at
 }
 
-// timeout sends the oldest packet again that is not to be sent again anyway.
+// timeout retransmits the oldest packet that is not queued for retransmission anyway.
 func (a *adaptive) timeout(s *Sender, now mono.Time) {
 	cause := CauseTimeout
 	a.progressAt = now
@@ -172,7 +172,7 @@ func (a *adaptive) timeout(s *Sender, now mono.Time) {
 	}
 }
 
-// pace finds out how many packets may leave now.
+// pace computes how many packets may leave now.
 func (a *adaptive) pace(s *Sender, now mono.Time) {
 	p := &a.pacer
 	c, path := &a.cong, &a.paths[a.lastMeasured]
@@ -182,7 +182,7 @@ func (a *adaptive) pace(s *Sender, now mono.Time) {
 		return
 	}
 	window := max(min(c.window, int32(s.window)), 1)
-	// A bit faster than the window goes round, which is what bounds a sender.
+	// The pace is a bit faster than a window per round trip: the window is to remain the bound.
 	every := (path.srtt + a.ackLag) * 4 / time.Duration(5*window)
 	if c.slow {
 		every = (path.srtt + a.ackLag) / time.Duration(2*window)

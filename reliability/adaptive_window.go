@@ -8,28 +8,28 @@ import (
 	"gobtl/internal/seq"
 )
 
-// congestion bounds the packets in flight to one peer. Per packet it costs a compare; its
-// decisions fall once in a round trip.
+// congestion bounds the packets in flight to one peer. It costs a comparison per packet; its
+// decisions are made once in a round trip.
 //
-// The first signal is delay. The window shrinks as soon as several round trips, one after the
-// other and for half of the path's own, are above the target, and not again before what was sent
-// since has arrived; else it grows. That is the standing queue of Copa (Arun and Balakrishnan,
-// NSDI 2018), with the steps of Swift (Kumar et al., SIGCOMM 2020): all that share a queue see it
-// at once, shrink by the same share, somewhat below what the path holds without a queue, and grow
-// by the same step, so that they come to have the same. They are paced then: of packets in bursts
-// the first ones see no queue, and who sends such would get more. By how much packets take longer
-// than others sent beside them (path.vary) is no queue, and the target is higher by that.
+// The first signal is delay. The window shrinks when consecutive round trips, several of them and
+// over half of a base round trip, exceed the target; it does not shrink again before packets sent
+// after that have arrived. Else it grows. That is the standing queue of Copa (Arun and
+// Balakrishnan, NSDI 2018), with the steps of Swift (Kumar et al., SIGCOMM 2020): all senders that
+// share a queue see it at once, shrink by the same share, to somewhat below the path's capacity,
+// and grow by the same step, so that their windows converge. They are paced then: the first packets
+// of a burst see no queue, which would favour bursty senders. Per-packet jitter (path.vary) is no
+// queue, and is added to the target.
 //
-// Now and then a window that has met the target is divided for a moment: who came late, and took a
-// queue for the path's own delay, learns better (as with BBR's probes of the round trip; Cardwell
-// et al., ACM Queue 2016). Whoever sees a lower round trip than ever takes that for the beginning
-// of his own time until he does so, too: so all come to do it at once, and the queue empties.
+// Now and then a window that has met the target is divided for a moment, so that a late sender,
+// which took a queue for the path's own delay, measures the true one (as with BBR's probes of the
+// round trip; Cardwell et al., ACM Queue 2016). A sender that sees a new minimal round trip
+// restarts its own interval of such probes: so the senders synchronise, and the queue empties.
 //
-// Loss is the back-stop. With a queue on the way it shrinks the window too, but never below what
-// the path holds without one: draining a queue costs nothing, so random loss may be taken for
-// congestion there. Where no queue is seen, more loss than is usual on this path has packets paced
-// (see pacer), and if that does not help shrinks the window by what was lost and some more. What
-// is usual is measured after each such step: if the window was too large, less is lost then.
+// Loss is the second signal. While a queue is seen, loss shrinks the window too, but never below
+// the path's capacity: draining a queue costs nothing, so there random loss may be treated as
+// congestion. Without a queue, more loss than usual on this path first turns pacing on (see pacer);
+// if that does not help, the window shrinks by the lost packets and some more. The usual loss is
+// measured after each such step: if the window was too large, the loss is then lower.
 type congestion struct {
 	window   int32            // packets that may be in flight
 	unhalved int32            // the window before it was halved for a moment; 0: it is not
@@ -73,7 +73,8 @@ type congestion struct {
 }
 
 const (
-	// delayNoise is a delay that need not be a queue: what batches and the peer's scheduler add.
+	// delayNoise is a delay that need not be a queue: batching, and the peer's scheduler, add as
+	// much.
 	delayNoise = 250 * time.Microsecond
 
 	shareUnits  = 1 << 12
@@ -123,11 +124,11 @@ func (c *congestion) grow(packets int32, most uint32) {
 	}
 }
 
-// flooded says whether in slow start so much is lost that the window must be too large.
+// flooded says whether slow start has lost so many packets that the window must be too large.
 func (c *congestion) flooded() bool { return c.skip == 0 && c.lost > floodLeast+c.acked/8 }
 
-// leaveSlow ends slow start when much of what was on its way at the beginning of the round, which
-// took that long, is lost, or missing: the window becomes what the path holds.
+// leaveSlow ends slow start when many of the packets in flight at the begin of the round, of
+// duration took, are lost or missing: the window becomes the path's capacity.
 func (c *congestion) leaveSlow(took time.Duration) bool {
 	if !c.slow || !c.flooded() && (c.flight < 2*floodLeast || c.acked+c.lost > c.flight*3/4) {
 		return false
@@ -135,7 +136,7 @@ func (c *congestion) leaveSlow(took time.Duration) bool {
 	if took > 4*max(c.least, c.base) {
 		c.least = took // it has stood still meanwhile
 	}
-	// What was delivered has filled the queue, too.
+	// The delivered packets have filled the queue, too.
 	holds := int64(c.acked) * int64(c.base) / int64(max(c.least, c.base, 1))
 	c.blame(c.lost)
 	c.shrink(max(int32(holds)*7/8, c.window/4))
@@ -144,7 +145,7 @@ func (c *congestion) leaveSlow(took time.Duration) bool {
 	return true
 }
 
-// endRound takes the decision of a round trip, which took that long.
+// endRound makes the decision of a round, which has taken the time took.
 func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Duration) {
 	if c.skip > 0 {
 		c.skip--
@@ -194,21 +195,21 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 	c.acked, c.lost, c.least, c.limited = 0, 0, 0, false
 }
 
-// hasten has the window divided sooner when it was shrunk just now for more than a usual loss: many
-// may share the queue. What slow start has overrun tells nothing of that; nor need one look again
-// and again who has learnt nothing by it. In a short queue that cost a tenth of the line.
+// hasten advances the next dip when the window has just shrunk for unusual loss: many may share the
+// queue. An overrun by slow start is no evidence of that, and repeated dips without a new minimum
+// are not hastened: in a short queue they cost a tenth of the line rate.
 func (c *congestion) hasten(slow bool) {
 	if c.easy == 0 && !slow && c.share >= shareMost && c.vain < vainMost {
 		c.dipAfter = dipLeast
 	}
 }
 
-// step is by how much the window grows in a round. That goes by the length of the path, and by the
-// window's square root: so of several the small ones catch up. After a while it grows by more and
-// more, for the path may take much more. It is faster where the window was larger already. On a
-// path so short that no delay tells of a queue it is less near the window with which too much was
-// lost last, on either side. It is less, too, where the queue is too short for a delay to tell:
-// where much was lost, and next to nothing is as a rule.
+// step is the growth of the window in a round. It depends on the path's length, and on the square
+// root of the window, so that small windows catch up. After a while the step increases, as the path
+// may have much more capacity; below an earlier window size it is larger. On a path too short to
+// show a queue by its delay, the step is smaller around the window that last lost too many packets.
+// It is also smaller where the queue is too short to show by delay: where much was lost, though
+// usually next to nothing is.
 func (c *congestion) step() int32 {
 	most := 1 + int32(min(c.base/stepPer, 64))
 	most = max(most, 1<<(bits.Len32(uint32(c.window))/2)) // its square root
@@ -233,14 +234,14 @@ func (c *congestion) step() int32 {
 	return max(step, 1)
 }
 
-// unusual says whether clearly more was lost in this round than is lost as a rule.
+// unusual says whether this round's loss is clearly above the usual loss.
 func (c *congestion) unusual() bool {
 	return int64(c.lost-judgeLost)*shareUnits > 2*int64(c.usual)*int64(c.acked+c.lost)
 }
 
-// press finds out whether somebody else fills the queue, who heeds loss alone (TCP does): the
-// delay stays far above the target though this side has next to nothing on the way. Then this side
-// does as they do, for a while, and as long as the queue does not empty.
+// press detects a competing sender that fills the queue and reacts only to loss (as TCP does): the
+// delay stays far above the target though this side has next to nothing in flight. Then this side
+// reacts only to loss too, for a while, and as long as the queue does not empty.
 func (c *congestion) press(goal time.Duration) {
 	switch {
 	case c.compete:
@@ -256,7 +257,7 @@ func (c *congestion) press(goal time.Duration) {
 	}
 }
 
-// drain shrinks the window to what is on the path when there is no queue, but not below least.
+// drain shrinks the window to the path's capacity without a queue, but not below least.
 func (c *congestion) drain(least int32) {
 	c.shrink(max(int32(int64(c.window)*int64(c.base+delayNoise)/int64(c.least)), least))
 	c.peak = c.window // as much as the path holds
@@ -270,22 +271,22 @@ func (c *congestion) shrink(window int32) {
 	c.window, c.slow, c.easy = min(window, c.window), false, 0
 }
 
-// judge shrinks a window with which more is lost than usual, and looks if less is lost then. If
-// so the window was too large, and is made smaller still while that helps; if not the path loses
-// that much, and the window is as large again as before.
+// judge shrinks a window whose loss is above the usual, and checks whether the loss falls. If so
+// the window was too large, and is shrunk further while that helps; if not, that loss is the
+// path's, and the window is restored.
 func (c *congestion) judge() bool {
 	total := c.counted[0] + c.counted[1]
 	expected := int32(int64(total) * int64(c.usual) / shareUnits)
 	many := c.counted[1] > 2*expected+judgeLost
 	if c.testing {
-		// That is never usual.
+		// Such a loss never counts as usual.
 		many = int64(c.counted[1]) > int64(total)*shareMost/shareUnits+2*judgeLost
 	}
-	// Of a small window as many are too many rounds.
+	// For a small window that many packets would take too many rounds.
 	enough := min(judgeAfter, max(judgeLeast, judgeRounds*c.window))
 	if c.testing && c.base < delayNoise {
-		// As many rounds for all windows that matter: while one is tested it does not grow, so who would
-		// be through sooner would have the room of those who are not.
+		// All windows of relevant size are tested for the same number of rounds: a window under
+		// test does not grow, so a sender with a shorter test would take room from the others.
 		enough = max(enough, testRounds*c.window)
 	}
 	if total < enough && !many || total == 0 {
@@ -310,7 +311,7 @@ func (c *congestion) judge() bool {
 		return true
 	case c.testing && many:
 	case c.testing && c.base >= delayNoise && lost > 2*expected+judgeLost && lost < before*5/8:
-		// Clearly less is lost than before: that was the window's, and what is left may be, too.
+		// The loss is clearly lower than before: the window was too large, and may be so still.
 	case c.testing:
 		c.testing, c.usual = false, min(share, shareMost)
 		return false
@@ -326,8 +327,8 @@ func (c *congestion) judge() bool {
 	return true
 }
 
-// held is what the path held without a queue in this round, as far as delay tells, and somewhat
-// less than the window: a smaller one would leave the path empty while the loss is measured.
+// held is the path's capacity in this round, as far as delay shows it, but only somewhat less than
+// the window: a smaller one would leave the path empty while the loss is measured.
 func (c *congestion) held() int32 {
 	if c.base < delayNoise || c.least <= c.base {
 		return 0
@@ -336,8 +337,9 @@ func (c *congestion) held() int32 {
 	return min(int32(int64(underWay)*int64(c.base)/int64(c.least)), c.window*7/9)
 }
 
-// restart begins again after a silence of several time-outs: what was known of the path is old.
-// What is found lost next was sent before, and what is on its way mostly is not any more.
+// restart resets the window after a silence of several time-outs: the knowledge of the path is
+// outdated. Losses found next are of packets sent before the restart, most of which are no longer
+// in flight.
 func (c *congestion) restart(rules *Rules) {
 	c.window, c.unhalved, c.slow = min(c.window, int32(rules.InitialWindow)), 0, true
 	c.skip, c.flight, c.above, c.counted, c.testing = skipRounds, 0, 0, [2]int32{}, false

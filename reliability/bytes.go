@@ -2,16 +2,15 @@ package reliability
 
 import "gobtl/internal/seq"
 
-// A peer grants packets, and besides bytes: of the packets that have arrived nowhere as far as the
-// sender knows. The packet that reaches the bound is still sent, whatever its size, so that a
-// bound which is less than a packet stops nobody, and nothing has to be known of a packet before
-// it is made.
+// A peer grants credits in packets and in bytes; both bound the packets that are not known to have
+// arrived. The packet that reaches the byte bound is still sent, whatever its size: so a bound
+// below a packet's size stops no sender, and a packet's size need not be known before it is built.
 
-// NoBytesBound is a number of bytes that bounds nothing.
+// NoBytesBound is the byte credit that means no bound.
 const NoBytesBound = unlimited
 
-// Carry notes how many bytes a packet in flight has, or by how many it is larger than before
-// (negative: smaller), and those of packets that OnAck or OnSack have freed, as negative ones.
+// Carry adds the size of a packet in flight, or the change of its size, to the bytes in flight. For
+// packets that OnAck or OnSack have freed sizeBytes is negative.
 func (s *Sender) Carry(sizeBytes int) { s.bytes += sizeBytes }
 
 // InFlightBytes is the sum of what Carry was told of the packets in flight.
@@ -22,10 +21,10 @@ func (s *Sender) InFlightBytes() int {
 	return s.bytes
 }
 
-// BoundBytes notes how many bytes the peer grants by an ACK that is neither bogus nor old, after
-// OnAck and Carry: less than one is one. It counts if no other ACK has told a higher limit: what
-// was granted with that still holds. A packet that was promised a number, and is not admitted yet,
-// may be sent all the same.
+// BoundBytes sets the byte credit of an ACK that is neither bogus nor old, after OnAck and Carry;
+// less than one byte counts as one. It has an effect only if no other ACK has given a higher limit,
+// whose grant then still holds. A packet with a reserved number, not admitted yet, may be sent in
+// any case.
 func (s *Sender) BoundBytes(ack seq.Num, credit uint16, grantedBytes int, promised bool) {
 	if grantedBytes == s.bytesMax || ack.Add(1+max(1, uint32(credit))).Before(s.limit) {
 		return

@@ -7,8 +7,8 @@ import (
 
 // Over a network that loses and reorders nothing the two sides of a connection only count its
 // packets: a Sender by Count and Confirm, a Receiver by Expected and Count, instead of the methods
-// that know of windows, segments and timers. Credits are the same. On the wire zero means "no
-// number", so counting leaves it out.
+// for windows, segments and timers. Credits work as usual. On the wire zero means "no number", so
+// the count skips zero.
 
 func skipZero(n seq.Num) seq.Num {
 	if n == 0 {
@@ -17,23 +17,23 @@ func skipZero(n seq.Num) seq.Num {
 	return n
 }
 
-// Count gives a packet its number. It may be called beyond the credits, for a packet that asks
-// whether the others have arrived.
+// Count gives a packet its number. It may be called beyond the credits, for a packet that requests
+// a confirmation of the others.
 func (s *Sender) Count() seq.Num {
 	n := skipZero(s.next)
 	s.next = n + 1
 	return n
 }
 
-// Unbind lets nothing but the credits bound what is sent. A Receiver that counts confirms unasked
-// only to renew them, after a share of them that may be more than the sender's window.
+// Unbind makes the credits the only bound of the sender. A counting Receiver confirms unasked only
+// to renew credits, after a share of them that may exceed the sender's window.
 func (s *Sender) Unbind() {
 	s.window = unlimited
 	s.updateSendLimit()
 }
 
-// Confirm books that everything up to ack has arrived, and the new credits. It reports whether that
-// is news; an ack that is not Plausible must not be given to it.
+// Confirm processes a confirmation of all packets up to ack, and the new credits. It returns
+// whether either is news; ack must be Plausible.
 func (s *Sender) Confirm(now mono.Time, ack seq.Num, credit uint16) bool {
 	if ack.Add(1).Before(s.oldest) {
 		return false
@@ -45,14 +45,14 @@ func (s *Sender) Confirm(now mono.Time, ack seq.Num, credit uint16) bool {
 	return news
 }
 
-// Forget forgets what is not confirmed, and the credits: for a peer that is gone.
+// Forget discards unconfirmed packets and the credits, for a peer that is gone.
 func (s *Sender) Forget() { s.oldest, s.limit, s.sendLimit = s.next, s.next, s.next }
 
 // Expected is the number of the packet that comes next.
 func (r *Receiver) Expected() seq.Num { return skipZero(r.next) }
 
-// Credited says whether the peer has been given a credit for the packet that comes next. Where
-// numbers wrap a sender has one more than numbers, for zero is none.
+// Credited says whether the peer has a credit for the next packet. Where numbers wrap, a sender has
+// one credit more than numbers, as zero is skipped.
 func (r *Receiver) Credited() bool {
 	limit := r.told
 	if limit < creditMax {
@@ -63,7 +63,7 @@ func (r *Receiver) Credited() bool {
 
 const creditMax = 1 << 16
 
-// Count books the packet that came next. An ACK is due only if the peer needs credits: after a
+// Count counts the next packet as received. An ACK is due only if the peer needs credits: after a
 // quarter of them, or when they are used up. AskAck makes one due for another reason.
 func (r *Receiver) Count(now mono.Time) {
 	r.next = skipZero(r.next) + 1

@@ -7,28 +7,28 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Credits shares out what a module's endpoints can hold unread (posted receives, socket buffer)
-// among its peers, so that all of them together cannot overrun it. A default socket buffer holds 92
-// full-size datagrams, a window 4096: without credits one sender overruns it at once.
+// Credits shares a module's receive capacity (posted receives, socket buffer) among its peers, so
+// that all of them together cannot overrun it. A default socket buffer holds 92 full-size
+// datagrams, a window 4096: without credits one sender overruns it at once.
 //
-// Each peer is granted what it has earned by use, at most an equal share of those that work, and at
-// most what is free; more while nobody else lacks of its own share, as long as an eighth stays
-// free: of many that begin at once the first ones do not take what the others come for. One that
-// has earned nothing yet is granted at most a quarter of what is free, of many peers less, so that
-// idle ones leave something to those that work, and to those to come. A share that shrinks (another
-// peer joined) takes back nothing: the peer's limit stands still until it has used up the
-// difference. A peer that finds the pool empty is granted single packets, so that none ever waits
-// for nothing.
+// Each peer is granted the credits that it has earned by use, at most an equal share among active
+// peers, and at most the free ones. It gets more while no other peer lacks part of its share, as
+// long as an eighth of the pool stays free: of many peers that start at once, the first must not
+// take the others' share. A peer that has earned nothing yet is granted at most a quarter of the
+// free credits, with many peers less, so that idle peers leave credits to active and future ones.
+// If a share shrinks (another peer joined), no credits are taken back: the peer's limit stands
+// still until it has used up the difference. A peer that finds the pool empty is granted single
+// packets, so that it never waits for ever.
 //
-// What is granted lapses: a peer whose limit was not raised for a while is booked with next to
-// nothing, for by then it has let go of the rest itself (Sender.Rest), if it lives. So the idle,
-// the slow and the dead keep nothing from the others, and no word is needed for it. A peer that
-// comes back has earned its share already.
+// Credits lapse: after a while without a raised limit the pool counts next to none for the peer,
+// which, if alive, has given the rest up itself by then (Sender.Rest). So idle, slow and dead peers
+// keep no credits from others, without any message. A peer that becomes active again keeps its
+// earned share.
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
 //
-// What is on a long path is not here yet: see stretch.go; and small packets need little room: see
-// small.go. So what is shared out is places, of which a packet takes one, or less than one.
+// Packets on a long path do not occupy the buffer yet: see stretch.go; small packets need little
+// room: see small.go. So the pool is counted in places, of which a packet takes one or less.
 type Credits struct {
 	capacity      int
 	granted       int // places
@@ -44,27 +44,28 @@ type Credits struct {
 }
 
 const (
-	// creditLease is how long a sender without packets in flight may use more than the first credits
-	// since they were raised last: as long as the pauses of one that works, and no longer than others
-	// can wait.
+	// creditLease is how long, after its limit was last raised, a sender with nothing in flight may
+	// use more than its resting credits: it covers the pauses of an active sender, and is as long
+	// as others can wait.
 	creditLease = 10 * time.Millisecond
-	// creditLapse is when they have lapsed for the receiver: the acknowledgement that raised them, and
-	// what was sent with them, have arrived by then, or else the path is a long one, which holds much
-	// more than any socket.
+	// creditLapse is the time after which credits lapse at the receiver. By then the ACK that
+	// raised them, and the packets sent with them, have arrived, unless the path is long and holds
+	// much more than any socket buffer.
 	creditLapse = 2 * creditLease
-	// creditPeriod is the time in which a peer must use a quarter of what it has earned, or it loses
-	// half of that. Over the longest paths a full window takes not much more than that.
+	// creditPeriod is the time in which a peer must use a quarter of its earned credits, or half of
+	// them are taken away. A full window over the longest paths takes little longer.
 	creditPeriod = 200 * time.Millisecond
-	// spareShare is the part of the pool that nobody has beyond an equal share.
+	// spareShare is the divisor for the part of the pool that is never granted beyond equal shares.
 	spareShare = 8
-	// lapsedShare is the part of the pool that all the lapsed have together, but for a packet each.
+	// lapsedShare is the divisor for the part of the pool that all lapsed peers hold together,
+	// beyond one packet each.
 	lapsedShare = 32
 )
 
 // NewCredits returns a pool of capacity packets (at least 1).
 func NewCredits(capacity int) *Credits { return &Credits{capacity: max(1, capacity)} }
 
-// At says what time it is: the pool reads no clock. It may stand still, and then nothing lapses.
+// At sets the pool's time, as the pool reads no clock. If the time stands still no credits lapse.
 func (c *Credits) At(now mono.Time) { c.now = now }
 
 // Join and Leave count the peers that share the pool.
@@ -104,18 +105,18 @@ func (c *Credits) Check() error {
 // Capacity is the number of packets given to NewCredits.
 func (c *Credits) Capacity() int { return c.capacity }
 
-// Granted is how many places are booked for what all peers together may send now: above Capacity
-// only by the single ones of peers that found the pool empty.
+// Granted is the number of places granted to all peers together. It exceeds Capacity only by the
+// single packets of peers that found the pool empty.
 func (c *Credits) Granted() int { return c.granted }
 
-// Share is the equal share of a peer that works, in places.
+// Share is the equal share of an active peer, in places.
 func (c *Credits) Share() int {
 	return max(1, (c.capacity-c.lapsedGranted)/max(1, c.peers-c.lapsed))
 }
 
-// renew replaces a peer's booking, of which it still holds held, by a new one of at most want
-// packets, which the peer has earned or is given to begin with: what is booked is what the peer is
-// told, or the pool would leak.
+// renew replaces a peer's grant, of which held credits are unused, by a new one of at most want
+// packets: its earned or initial credits. The pool must count exactly the credits that the peer is
+// told, or it would leak.
 func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	before := r.booked
 	c.lapse()
@@ -144,7 +145,7 @@ func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	return grant
 }
 
-// book notes what a peer is granted, and how many places that takes.
+// book records a peer's grant, and the places that it takes.
 func (c *Credits) book(r *Receiver, grant uint32, places int) {
 	r.charged, r.booked = grant, uint32(places)
 	c.granted += places
@@ -160,7 +161,7 @@ func (c *Credits) book(r *Receiver, grant uint32, places int) {
 	}
 }
 
-// unbook undoes the latest book.
+// unbook undoes the peer's latest book.
 func (c *Credits) unbook(r *Receiver) {
 	c.granted -= int(r.booked)
 	if r.charged > r.booked {
@@ -208,7 +209,7 @@ func (c *Credits) unlist(r *Receiver) {
 	r.listed, r.earlier, r.later = false, nil, nil
 }
 
-// lapse takes back what was raised too long ago.
+// lapse takes back the credits of peers whose limits were last raised too long ago.
 func (c *Credits) lapse() {
 	for r := c.first; r != nil && c.now.Sub(r.raisedAt) >= creditLapse; r = c.first {
 		c.unlist(r)
@@ -222,9 +223,9 @@ func (c *Credits) lapse() {
 	}
 }
 
-// restingCredits is how many of so many credits a peer keeps while it rests: the first ones, and if
-// it has fewer, for then there are many, half of them. (With one of two a sender would wait for
-// an acknowledgement that is due after two packets.)
+// restingCredits is the number of n credits that an idle peer keeps: the initial ones or, if n is
+// less (as there are many peers), half of them. (A sender with one of two credits would wait for an
+// ACK that is due after two packets.)
 func restingCredits(n uint32) uint32 {
 	if n >= earnedFirst {
 		return earnedFirst

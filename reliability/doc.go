@@ -1,6 +1,6 @@
-// Package reliability decides, for the datagrams of one module, which are in flight, which have
-// arrived, what to acknowledge and what to send again. It sees sequence numbers and Tokens only: no
-// bytes, no socket, no clock, no goroutine; instants come in as arguments, deadlines go out as
+// Package reliability keeps track of the datagrams of one module: which are in flight, which have
+// arrived, which to acknowledge and which to retransmit. It handles only sequence numbers and
+// Tokens: no bytes, no socket, no clock, no goroutine. Instants are arguments, deadlines are
 // results.
 //
 //	Sender     one per peer: the send window [oldest, next), its credit limit, cumulative ACKs
@@ -19,11 +19,11 @@
 //	 +-- Sender.OnAck, OnSack, Abort -----+                                         |
 //	 +-- Sender.OnAck, OnSack, Abort -----------------------------------------------+
 //
-// Free includes the time in which the segment is lent to the caller.
+// A segment that is lent to the caller is Free, too.
 //
 // # Profiles
 //
-// What is sent again, and when, is the affair of a policy (policy.go), of which there are two.
+// A policy (policy.go), of which there are two, decides which packets are retransmitted, and when.
 // Window, credits and the resend list are the same for both. A Sender gets its policy from
 // Recovery.Join; one that has none, over a fabric that loses nothing, only counts its packets
 // (counted.go).
@@ -35,14 +35,14 @@
 //	in flight      window and credits                  a congestion window and a pace, too
 //
 // The profile `usnic` keeps the rules of Open MPI's usnic BTL (opal/mca/btl/usnic, btl_usnic_ack.c
-// and btl_usnic_recv.h) with its documented times. Where usnic is known to fail it departs from it:
+// and btl_usnic_recv.h) with its documented times. It deviates where usnic is known to fail:
 // numbers have 32 bits, repeated time-outs back off, an ACK that only answers a duplicate starts no
 // retransmission, and the receiver grants credits.
 //
 // # Files
 //
-// Each refers only to those that stand above it here, but for policy.go, which sender.go calls, and
-// in which a profile enters itself.
+// Each file uses only those above it in this list, except policy.go, which sender.go calls, and
+// where a profile is registered.
 //
 //	rules.go             the numbers of a profile
 //	credits.go           what all peers together may send

@@ -7,24 +7,24 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A lone answer is a packet that brings the first acknowledgement of what the peer has sent, while
-// nothing else of its sender is in flight. Its own ACK would mostly be a packet for that alone, and
-// wake a process: so the peer may hold it back until it has something to send, and the sender waits
-// longer for it. Nothing is found out later for that. If the answer is lost, so is the ACK on it,
-// and the peer sends again what it has asked, by a timer that knows of no patience: that copy says
-// that the answer is to be sent again.
+// A lone answer is a packet that carries the first ACK of the peer's packets while no other packet
+// of its sender is in flight. An ACK of the answer would mostly be a packet of its own, and wake a
+// process: so the peer may delay it until it has something to send, and the sender waits longer for
+// it. That does not delay loss recovery: if the answer is lost, so is its piggybacked ACK, and the
+// peer's ordinary timer retransmits the request. That copy shows that the answer must be sent
+// again.
 //
 //	peer    request -->            request + ACK -->             request -->        copy -->
 //	sender           <-- answer                     <-- answer        lost <-- answer     <-- answer
 //
-// Of the two sides only one is patient, then: a packet that brings nothing but the ACK of a lone
-// answer is none itself.
+// Only one of the two sides is patient at a time: a packet that only acknowledges a lone answer is
+// not a lone answer itself.
 
-// loneFresh is for how long a measured round trip is good enough for a sender to be patient. Lone
-// answers measure nothing, so that one in a while has to be an ordinary packet.
+// loneFresh is the largest age of a round-trip sample for lone answers. They yield no samples
+// themselves, so that now and then one must be sent as an ordinary packet.
 const loneFresh = time.Second
 
-// AcceptLone is Accept for a lone answer. If it holds, its ACK is held back, unless there is a
+// AcceptLone is Accept for a lone answer. If holds is set its ACK is delayed, unless there is a
 // reason to send one sooner.
 func (r *Receiver) AcceptLone(now mono.Time, n seq.Num, holds bool, rules *Rules) {
 	delay := rules.AckDelay
@@ -37,18 +37,18 @@ func (r *Receiver) AcceptLone(now mono.Time, n seq.Num, holds bool, rules *Rules
 	r.ackLater = holds && r.ackAt > now
 }
 
-// AckLater says whether the pending ACK is that of a lone answer, and held back: then it may wait
-// for a packet to ride on even if its owner sleeps meanwhile.
+// AckLater says whether the pending ACK is the delayed one of a lone answer: then it may wait for a
+// packet to be piggybacked on even while its owner sleeps.
 func (r *Receiver) AckLater() bool { return r.ackLater }
 
-// Answers says whether the pending ACK is the first of something that the peer would send again
-// before long.
+// Answers says whether the pending ACK is the first one of a packet that the peer would soon
+// retransmit.
 func (r *Receiver) Answers() bool { return r.ackNews && !r.patient }
 
-// MayBePatient says whether a packet that leaves now by a channel may be a lone answer, as far as
-// the path knows: nothing is in flight, the round trip was measured lately, and so busy is this
-// sender that the next request is to be expected before the ACK were due. Behind the packet, of so
-// many bytes, another one must find room: else that would wait for the ACK which is held back.
+// MayBePatient says whether a packet sent now by a channel may be a lone answer, by the state of
+// this Sender: nothing is in flight, the round trip was measured lately, and the traffic is so
+// frequent that the next request should come before the delayed ACK. A further packet must still
+// fit the windows beside this one of sizeBytes, or it would wait for the delayed ACK.
 func (s *Sender) MayBePatient(now mono.Time, c Channel, sizeBytes int) bool {
 	a := s.policy.adaptive
 	return a != nil && s.oldest == s.next && a.paths[c].srtt != 0 &&
@@ -64,10 +64,10 @@ func (s *Sender) PostLone(now mono.Time, t Token, n seq.Num, c Channel, limit ti
 	s.policy.posted(s, now, n, 1, c, limit)
 }
 
-// Missed is called when the peer has sent again what it has got before. If a lone answer is in
-// flight for longer than it takes it is lost, and sent again; true says so. A copy that came sooner
-// has left before the answer could be there, and says nothing; but it is answered by an ACK, and
-// none may follow.
+// Missed is called when the peer has retransmitted a packet that arrived before. A lone answer in
+// flight for longer than a round trip is then lost, and queued again; Missed returns true. An
+// earlier copy proves nothing, as it left before the answer could arrive; but it is answered by an
+// ACK, and no further copy may come.
 func (s *Sender) Missed(now mono.Time) (lost bool) {
 	if !s.patient {
 		return false

@@ -6,30 +6,29 @@ import (
 	"gobtl/internal/seq"
 )
 
-// marks are bits of the packets in flight, by place in their Sender's ring: what looks for packets
-// in a large window passes over 64 of them at a time, instead of looking at each. The path of a
-// packet that arrives in its order touches none of them, and there are none before the first one is
-// set.
+// marks are bitmaps of the packets in flight, indexed like their Sender's ring: a search in a large
+// window skips 64 packets at a time. Packets that arrive in order do not touch the bitmaps, which
+// are allocated when the first mark is set.
 type marks struct {
 	early []uint64 // has arrived before an older one: noToken stands in the ring
 	aside []uint64 // adaptive: is taken for lost, or on the resend list
 }
 
-// sized returns empty marks for a ring of so many places, a power of two.
+// sized returns empty marks for a ring of places entries, a power of two.
 func sized(places int) marks {
 	words := (places + 63) / 64
 	both := make([]uint64, 2*words)
 	return marks{early: both[:words:words], aside: both[words:]}
 }
 
-// needMarks sees to it that marks can be set.
+// needMarks allocates the marks if there are none.
 func (s *Sender) needMarks() {
 	if len(s.marks.early) == 0 {
 		s.marks = sized(len(s.ring))
 	}
 }
 
-// place is where the mark of a number stands.
+// place is the position of the mark of a number.
 func (s *Sender) place(n seq.Num) (word uint32, bit uint64) {
 	i := uint32(n) & uint32(len(s.ring)-1)
 	return i >> 6, 1 << (i & 63)
@@ -101,16 +100,16 @@ func (s *Sender) nextAside(n seq.Num) seq.Num {
 	return s.next
 }
 
-// from is where the marks of n and those behind it stand: a word, how many bits of it are of others
-// before, and how many numbers from n on have theirs in it.
+// from is the position of the marks from n on: the word, the number of lower bits in it that belong
+// to earlier numbers, and the number of marks from n on that it holds.
 func (s *Sender) from(n seq.Num) (word, shift, left uint32) {
 	i := uint32(n) & uint32(len(s.ring)-1)
 	shift = i & 63
 	return i >> 6, shift, min(64-shift, uint32(len(s.ring))-i)
 }
 
-// earlyFrom returns the marks of 64 numbers from n on as a word: those that have arrived before an
-// older one. 0 for a ring that is smaller, which is searched soon enough.
+// earlyFrom returns the early marks (arrived before an older packet) of the 64 numbers from n on as
+// a word. It is 0 for a smaller ring, which is fast to search bit by bit.
 func (s *Sender) earlyFrom(n seq.Num) uint64 {
 	if len(s.ring) < 64 || len(s.marks.early) == 0 {
 		return 0

@@ -9,10 +9,10 @@ import (
 
 // policy is the seam between the window of a Sender and the recovery profiles: it decides when a
 // packet in flight is sent again, and how many may be in flight by other bounds than window and
-// credits. One of the two is set, or none if the Sender only counts. There is no interface, so that
-// a lone packet costs no indirect call, and what an ACK points to may lie on the stack. The methods
-// are all that a profile has to answer, for each ACK, batch of packets, or timer; a Sender branches
-// nowhere else.
+// credits. One of the two pointers is set, or none if the Sender only counts. It is not an
+// interface, so that a packet costs no indirect call, and arguments of an ACK may stay on the
+// stack. The methods are all events that a profile handles, for each ACK, batch of packets, or
+// timer; a Sender distinguishes profiles nowhere else.
 type policy struct {
 	usnic    *usnic // one for all Senders of a module
 	adaptive *adaptive
@@ -28,8 +28,8 @@ func (p *policy) allows(s *Sender) int32 {
 	return unlimited
 }
 
-// posted: as many packets as count says, from number n on, were sent at once on a channel. An
-// answer is waited for at most limit.
+// posted: count packets, from number n on, were sent together on a channel. The time-out for an
+// answer is at most limit.
 func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channel,
 	limit time.Duration,
 ) {
@@ -40,7 +40,8 @@ func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channe
 	p.usnic.posted(s, now, n, count, limit)
 }
 
-// hasten: a lone answer is waited for as one that was sent now. Only one profile sends such.
+// hasten: the timer of a lone answer restarts as for a packet sent now. Only one profile has lone
+// answers.
 func (p *policy) hasten(s *Sender, now mono.Time) { p.adaptive.hasten(s, now) }
 
 // reposted: a segment of the resend list was sent again, on the data channel.
@@ -52,9 +53,9 @@ func (p *policy) reposted(s *Sender, now mono.Time, t Token, limit time.Duration
 	p.usnic.checkin(now, t, limit)
 }
 
-// onAck processes an ACK, which is plausible and not old: it frees what has arrived, appends it to
-// done, has sent again what that shows to be lost, and updates the send limit. The Sender knows the
-// new credits already. Sack is the selective part, or nil.
+// onAck processes an ACK, which is plausible and not old: it frees the arrived packets, appends
+// them to done, queues packets thereby found lost for retransmission, and updates the send limit.
+// The Sender knows the new credits already. Sack is the selective part, or nil.
 func (p *policy) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -67,7 +68,7 @@ func (p *policy) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool, sack 
 	return p.adaptive.onPlainAck(s, now, upTo, quiet, done)
 }
 
-// sendAgain has a packet in flight sent again of which the peer has said that it did not take it.
+// sendAgain queues a packet in flight for retransmission after the peer has refused it.
 func (p *policy) sendAgain(s *Sender, t Token, cause Cause) {
 	switch {
 	case p.adaptive != nil:
@@ -87,7 +88,7 @@ func (p *policy) abandon(s *Sender) {
 	}
 }
 
-// path is what is known of the path.
+// path returns the estimates of the path.
 func (p *policy) path(s *Sender) PathState {
 	if p.adaptive != nil {
 		return p.adaptive.path(s)
@@ -95,7 +96,7 @@ func (p *policy) path(s *Sender) PathState {
 	return s.windowState()
 }
 
-// check reports the first broken invariant of what is kept for the Sender.
+// check reports the first broken invariant of the profile's state for the Sender.
 func (p *policy) check(s *Sender) error {
 	if p.adaptive != nil {
 		return p.adaptive.check(s)

@@ -9,7 +9,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Verdict is where a packet's number lies in the receive window.
+// Verdict is the position of a packet's number relative to the receive window.
 type Verdict uint8
 
 // Verdicts of Receiver.Check.
@@ -23,7 +23,7 @@ const (
 // Receiver is the receive side of one peer. The zero value must be given to Init.
 type Receiver struct {
 	// outOfOrder is a ring: bit n modulo its length says that packet n arrived before its turn.
-	// Allocated at the first gap, and larger when one is wider.
+	// The ring is allocated at the first gap, and grows with wider gaps.
 	outOfOrder []uint64
 
 	next     seq.Num // next to arrive in order
@@ -51,10 +51,11 @@ type Receiver struct {
 	wants    bool          // less than it has earned
 	asked    bool          // the peer waits for the ACK of everything up to askedFor
 	listed   bool          // in the pool's list, between earlier and later
-	// Selective: the peer takes selective acknowledgements, so a gap is reported at once.
+	// Selective: the peer supports selective acknowledgements, so a gap is reported at once.
 	Selective bool
 	askedFor  seq.Num
-	// usedLately are the credits used since usedAt: a peer that uses few has earned fewer.
+	// usedLately is the credits used since usedAt: the earned credits of a peer that uses few are
+	// reduced.
 	usedLately uint32
 	usedAt     mono.Time
 	path       time.Duration // round trip to the peer, 0 if it is not known
@@ -75,8 +76,8 @@ func (r *Receiver) Init(first seq.Num, window int) {
 	}
 }
 
-// Check classifies a packet's number. It changes nothing: the caller accepts the packet only when
-// everything above could take it.
+// Check classifies a packet's number. It changes no state: the caller accepts the packet only if
+// all higher layers could take it.
 func (r *Receiver) Check(n seq.Num) Verdict {
 	d := n.Sub(r.next)
 	switch {
@@ -99,15 +100,14 @@ func (r *Receiver) bit(n seq.Num) bool {
 	return r.outOfOrder[i/64]&(1<<(i%64)) != 0
 }
 
-// ringBits is the number of packets from next on of which outOfOrder tells.
+// ringBits is the number of packets, from next on, that outOfOrder covers.
 func (r *Receiver) ringBits() uint32 { return 64 * uint32(len(r.outOfOrder)) }
 
-// Accept books a packet that Check found acceptable and the caller has taken over: from now on ACKs
-// may cover it. An ACK is due after the rules' delay; at once when AckEvery packets (half as many:
-// see Pace; or a quarter of the credits, but at least two packets) wait for one, or when the peer
-// has used up its credits and cannot go on without it. To a peer that takes selective ACKs one is
-// also due at once when a gap opens or closes: it has something to send again, or to learn about
-// the path.
+// Accept records a packet that Check found acceptable and the caller has accepted: from now on ACKs
+// may cover it. An ACK is due after the rules' delay; at once when AckEvery packets (or half as
+// many: see Pace; or a quarter of the credits, but at least two packets) wait for one, or when the
+// peer has used up its credits. For a peer with selective ACKs one is also due at once when a gap
+// opens or closes: the peer has packets to retransmit, or learns about the path.
 func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	r.accept(now, n, rules.AckDelay, rules)
 }
@@ -128,14 +128,14 @@ func (r *Receiver) accept(now mono.Time, n seq.Num, delay time.Duration, rules *
 	r.accepted(now, n, 1, gap, delay, rules)
 }
 
-// AcceptRun is Accept for count packets from n on, of which n is the next in order, while none is
-// here beyond a gap: so each of them is the next one after the one before.
+// AcceptRun is Accept for count consecutive packets from n on, where n is the next in order and no
+// packet is held beyond a gap.
 func (r *Receiver) AcceptRun(now mono.Time, n seq.Num, count uint32, rules *Rules) {
 	r.next = n.Add(count)
 	r.accepted(now, r.next-1, count, false, rules.AckDelay, rules)
 }
 
-// hold remembers a packet that came before its turn.
+// hold records a packet that arrived out of order.
 func (r *Receiver) hold(n seq.Num) {
 	if d := uint32(n - r.next); d >= r.ringBits() {
 		r.widen(d)
@@ -145,8 +145,8 @@ func (r *Receiver) hold(n seq.Num) {
 	r.held++
 }
 
-// widen makes the ring large enough to tell of the packet at a distance from the next one: as large
-// as the window that is usual, or as far as it must.
+// widen makes the ring large enough for the packet at a distance from the next one: the size of a
+// usual window, or more if needed.
 func (r *Receiver) widen(distance uint32) {
 	ringBits := max(64, min(r.window, WindowDefault))
 	for ringBits <= distance {
@@ -162,7 +162,7 @@ func (r *Receiver) widen(distance uint32) {
 	}
 }
 
-// advance moves the window over the packets that had come early.
+// advance moves the window past the packets that had arrived early.
 func (r *Receiver) advance() {
 	for r.held > 0 && r.bit(r.next) {
 		i := uint32(r.next) & (r.ringBits() - 1)
@@ -173,26 +173,25 @@ func (r *Receiver) advance() {
 }
 
 const (
-	// answersMax bounds the ACKs by which copies of packets are answered at once in answersEvery: who
-	// has seen a packet can repeat it, and an ACK may be longer.
+	// answersMax bounds the immediate ACKs to duplicates within answersEvery: an attacker can
+	// replay a packet, and an ACK may be longer than it (amplification).
 	answersMax   = 32
 	answersEvery = 10 * time.Millisecond
 )
 
-// Latest returns the number of the packet accepted last, the peer's first one less 1 if there was
-// none, how long ago that was, for how long it may have waited to be read, and how many packets had
-// come before, modulo 2^32.
+// Latest returns the number of the packet accepted last (if none, one below the peer's first), its
+// age, the time for which it may have waited unread, and the count of duplicates modulo 2^32.
 func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago, unread time.Duration, copies uint32) {
 	return r.last, now.Sub(r.lastAt), r.unread, r.copies
 }
 
-// Unread notes how long the packet accepted last may have waited to be read: since when the caller
-// has not seen the end of what has arrived.
+// Unread sets the time for which the packet accepted last may have waited unread: since the caller
+// last found its receive queue empty.
 func (r *Receiver) Unread(d time.Duration) { r.unread = d }
 
-// OutOfOrder writes which packets are here beyond the first gap: bit i of words[w] is for number
-// Next()+1+64w+i. It returns how many words it wrote, of which the last is not zero. What does not
-// fit is left out.
+// OutOfOrder writes a bitmap of the packets held beyond the first gap: bit i of words[w] is number
+// Next()+1+64w+i. It returns the number of words written, the last of which is not zero. Packets
+// beyond len(words) are left out.
 func (r *Receiver) OutOfOrder(words []uint64) int {
 	left := r.held
 	for w := range words {
@@ -229,7 +228,7 @@ func (r *Receiver) Next() seq.Num { return r.next }
 // Held is the number of packets received beyond a gap.
 func (r *Receiver) Held() int { return int(r.held) }
 
-// TakeAck returns the ACK to send now and ends its being due. dup says that it answers nothing but
+// TakeAck returns the ACK to send now, which is then no longer due. dup says that it answers only
 // duplicates.
 func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	dup = !r.ackNews
@@ -238,13 +237,13 @@ func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	return r.next - 1, r.Grant(c), dup
 }
 
-// earnedFirst is the credits of a peer that has not used any: enough for a burst of small messages,
-// and little enough for many idle peers.
+// earnedFirst is the initial credits of a peer: enough for a burst of small messages, and few
+// enough for many idle peers.
 const earnedFirst = 32
 
 // Grant renews the peer's credits and returns how many it has beyond the packets received in order.
-// They double whenever the peer has used a quarter of what it may have, so that many peers that
-// never do much hold little, and are halved when it uses less than that for a while.
+// They double whenever the peer has used a quarter of its grant, so that many low-volume peers hold
+// few, and are halved when it uses less than that for a while.
 func (r *Receiver) Grant(c *Credits) uint16 {
 	if r.departed {
 		return uint16(min(max(r.told.Sub(r.next), 0), 1<<16-1))
@@ -263,8 +262,8 @@ func (r *Receiver) Grant(c *Credits) uint16 {
 	return uint16(min(r.ahead()+grant, 1<<16-1))
 }
 
-// holds is how many packets the peer may send by what it was granted: no more than what is booked
-// if the rest has lapsed.
+// holds is the number of packets that the peer may still send: if credits have lapsed, only those
+// that the pool still counts.
 func (r *Receiver) holds() uint32 {
 	held := uint32(max(r.limit.Sub(r.next)-int32(r.ahead()), 0))
 	if r.lapsed {
@@ -273,11 +272,11 @@ func (r *Receiver) holds() uint32 {
 	return held
 }
 
-// earn books credits that were used until now.
+// earn counts credits that the peer has used, and adjusts its earned ones.
 func (r *Receiver) earn(now mono.Time, used uint32) {
 	r.usedLately += used
 	if now.Sub(r.usedAt) >= creditPeriod {
-		// Who was idle meanwhile comes back to what it had.
+		// A peer that was idle meanwhile keeps its earned credits.
 		if idle := r.lapsed || now.Sub(r.raisedAt) >= creditLapse; !idle && r.usedLately < r.earned/4 {
 			r.earned = max(r.earned/2, earnedFirst)
 		}
@@ -288,10 +287,10 @@ func (r *Receiver) earn(now mono.Time, used uint32) {
 	}
 }
 
-// ahead is the number of packets beyond a gap that take no credit: they have been taken over, or
-// refused for now, and the peer knows it, so a packet that is missing does not stop it before the
-// copy can be here. A peer that
-// takes no selective ACKs must see from an unchanged limit that there is a gap.
+// ahead is the number of packets beyond a gap that take no credit: they were accepted, or refused
+// for now, and the peer knows it, so that a missing packet does not stop the peer before its
+// retransmission can arrive. A peer without selective ACKs must recognise a gap by an unchanged
+// limit.
 func (r *Receiver) ahead() uint32 {
 	if r.Selective {
 		return r.held + r.refused.count
@@ -299,18 +298,18 @@ func (r *Receiver) ahead() uint32 {
 	return 0
 }
 
-// Leave gives the credits back when the peer is gone. It is granted no more.
+// Leave returns the credits when the peer is gone. The peer is granted no more.
 func (r *Receiver) Leave(c *Credits) {
 	c.unlist(r)
 	c.unbook(r)
 	r.departed, r.lapsed = true, false
 }
 
-// Charged is the number of credits that the peer has, and Booked how many places of Credits are
-// booked for them.
+// Charged is the number of the peer's credits, and Booked the number of places of the pool that
+// they take.
 func (r *Receiver) Charged() int { return int(r.charged) }
 
-// Booked is told at Charged.
+// Booked is explained at Charged.
 func (r *Receiver) Booked() int { return int(r.booked) }
 
 // CheckState reports the first broken invariant.

@@ -6,18 +6,19 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Recovery is what the Senders of a module share: its segments, and the timers of its profile.
+// Recovery is the state shared by the Senders of a module: its segments, and the timers of its
+// profile.
 type Recovery struct {
 	Segments
 	rules   Rules
 	profile profile
 }
 
-// profile is what a module needs of a recovery profile, for each pass, or timer that has run out.
+// profile is the interface of a recovery profile to its module, for each pass or expired timer.
 type profile interface {
 	// join gives a Sender its policy; see Recovery.Join.
 	join(s *Sender, peerDelay time.Duration, selective bool)
-	// expire deals with timers that have run out; see Recovery.Expire.
+	// expire handles expired timers; see Recovery.Expire.
 	expire(now mono.Time) *Sender
 	// deadline is when the next timer runs out.
 	deadline() mono.Time
@@ -54,26 +55,25 @@ func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 	return r, nil
 }
 
-// Join has the profile recover what a Sender, fresh from Init, admits from now on. The peer may
-// hold an ACK back for peerDelay; selective says whether its ACKs are selective. A Sender that has
-// not joined can only count packets (Sender.Count).
+// Join makes the profile recover the packets that a Sender, fresh from Init, admits from now on.
+// The peer may delay an ACK by peerDelay; selective says whether its ACKs are selective. A Sender
+// that has not joined can only count packets (Sender.Count).
 func (r *Recovery) Join(s *Sender, peerDelay time.Duration, selective bool) {
 	s.segs = &r.Segments
 	r.profile.join(s, peerDelay, selective)
 	s.updateSendLimit()
 }
 
-// Spare says whether the timers that are due should wait for another pass, once: a profile whose
-// time-outs are short wants that if the module is behind, for what would stop them may have arrived
-// and not be read yet.
+// Spare says whether due timers should be deferred by one pass. A profile with short time-outs
+// defers them if the module is behind, as ACKs that would stop them may have arrived unread.
 func (r *Recovery) Spare(behind bool) bool { return r.profile.spare(behind) }
 
-// Expire moves what is found lost by now for want of an answer to the resend list. It returns a
-// Sender whose window may be open again, and has to be called again then; nil if there is none.
+// Expire moves the segments whose time-out is over to the resend list. It returns a Sender whose
+// window may have opened, and must then be called again; nil if there is none.
 func (r *Recovery) Expire(now mono.Time) *Sender { return r.profile.expire(now) }
 
-// StopIdle has a Sender's timer stop with its last packet, for an owner who sleeps until Deadline.
-// Otherwise it may run out in vain: mostly it is used again before that, which costs less.
+// StopIdle makes a Sender's timer stop when nothing is in flight, for an owner that sleeps until
+// Deadline. By default the timer keeps running: mostly the next packet reuses it, which is cheaper.
 func (r *Recovery) StopIdle() { r.profile.stopIdle() }
 
 // Deadline is when Expire next has work; mono.Never if no timer runs.

@@ -9,14 +9,15 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A receiver may have no memory for a packet for now, which it says. Such a packet is not lost, and
-// not on its way any more: it takes no place of the congestion window, and none of the credits, for
-// it was read. So what needs no memory goes on behind it. It comes again when there may be some:
+// A receiver may temporarily have no memory for a packet, and says so. The refused packet is
+// neither lost nor in transit: it does not count in the congestion window, nor in the credits, as
+// it was read. So packets that need no memory can still be sent. The refused packet is
+// retransmitted later, when there may be memory:
 //
 //	on its way --no memory--> refused --the oldest, by a timer--> asked --taken--> the others, too
 //	                             ^--------------no memory------------'
 
-// refusals is what a Sender knows of them.
+// refusals is a Sender's state of refused packets.
 type refusals struct {
 	count  int32         // packets in flight that were refused and are not sent again yet
 	bytes  int           // of these
@@ -26,11 +27,12 @@ type refusals struct {
 	wait   time.Duration // until the next one is
 }
 
-// askShare is the part of the first time-out that is the longest time between two questions.
+// askShare is the divisor of the first time-out that gives the longest interval of retries of
+// refused packets.
 const askShare = 4
 
-// NoMemory notes that the peer has no memory for a segment in flight, a packet of so many bytes: it
-// is sent again when there may be some, first after limit at the latest. (In the profiles without a
+// NoMemory notes that the peer has no memory for a segment in flight, a packet of sizeBytes: it is
+// retransmitted later, the first time after limit at the latest. (In the profiles without a
 // congestion window its own timer does that, and this changes nothing.)
 func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Duration) {
 	a, p := s.policy.adaptive, s.segment(t)
@@ -65,8 +67,8 @@ func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Dura
 	s.updateSendLimit()
 }
 
-// NeedsMemory says whether the peer had no memory for something that is in flight: what needs some,
-// too, is better kept.
+// NeedsMemory says whether a packet in flight was refused for lack of memory: then other packets
+// that need memory should wait.
 func (s *Sender) NeedsMemory() bool {
 	a := s.policy.adaptive
 	return a != nil && a.refused.some()
@@ -74,13 +76,13 @@ func (s *Sender) NeedsMemory() bool {
 
 func (r *refusals) some() bool { return r.count > 0 || r.asking }
 
-// restsRefused says whether all that is in flight was refused, or is to be sent again for it: no
+// restsRefused says whether all packets in flight were refused for lack of memory, so that no
 // answer is due.
 func (a *adaptive) restsRefused(s *Sender) bool {
 	return a.refused.some() && a.lostWaiting == 0 && a.onTheWay(s) == 0
 }
 
-// ask has the oldest of the refused packets sent again, in growing intervals.
+// ask queues the oldest refused packet for retransmission, at growing intervals.
 func (a *adaptive) ask(s *Sender, now mono.Time) {
 	r := &a.refused
 	if r.count == 0 {
@@ -101,8 +103,8 @@ func (a *adaptive) ask(s *Sender, now mono.Time) {
 	}
 }
 
-// answered has all refused packets sent again, as what is lost, when what was sent to ask for
-// memory has arrived.
+// answered queues all refused packets for retransmission, like lost ones, once the peer has
+// accepted the retried one.
 func (a *adaptive) answered(s *Sender) {
 	r := &a.refused
 	if _, waits := s.Token(r.asked); waits {
@@ -117,7 +119,7 @@ func (a *adaptive) answered(s *Sender) {
 	r.asking = false
 }
 
-// forgive has a refused packet count as others do.
+// forgive counts a refused packet as an ordinary packet in flight again.
 func (a *adaptive) forgive(s *Sender, p *segment) {
 	s.bytes += int(p.refusedBytes)
 	a.refused.bytes -= int(p.refusedBytes)
@@ -128,7 +130,8 @@ func (a *adaptive) forgive(s *Sender, p *segment) {
 // refused says whether a segment in flight waits until the peer has memory.
 func (p *segment) refused() bool { return p.refusedBytes != 0 && p.state == Posted }
 
-// checkRefused reports the first broken invariant of them, of which so many were counted.
+// checkRefused reports the first broken invariant of the refused packets, of which count were
+// found.
 func (a *adaptive) checkRefused(count int32) error {
 	r := &a.refused
 	if count != r.count || count > 0 && (a.timer == 0 || a.timerAt > r.at.Add(time.Microsecond)) {
@@ -138,15 +141,16 @@ func (a *adaptive) checkRefused(count int32) error {
 	return nil
 }
 
-// refusedPackets are those of a Receiver's window that were read and could not be taken for now, as
-// bits by their numbers modulo the window, or 64 if that is more. There are none before the first.
+// refusedPackets is a bitmap of the packets in a Receiver's window that were read but not accepted
+// for lack of memory, indexed by number modulo the window (at least 64). It is allocated at the
+// first refusal.
 type refusedPackets struct {
 	words []uint64
 	count uint32
 }
 
-// Refused books a packet that Check found acceptable, and that was read and cannot be taken for
-// now. It takes no credit any more: it is sent again without one.
+// Refused records a packet that Check found acceptable but that cannot be accepted now. The packet
+// no longer takes a credit: its retransmission needs none.
 func (r *Receiver) Refused(n seq.Num) {
 	if !r.Selective {
 		return // see ahead
@@ -161,7 +165,7 @@ func (r *Receiver) Refused(n seq.Num) {
 	}
 }
 
-// taken books that count packets have been accepted, of which n is the last.
+// taken removes count accepted packets, the last of which is n, from the bitmap.
 func (f *refusedPackets) taken(n seq.Num, count uint32) {
 	for i := range count {
 		if w, bit := f.place(n - seq.Num(i)); f.words[w]&bit != 0 {

@@ -25,44 +25,46 @@ var ErrProfile = errors.New("reliability: unknown recovery profile")
 // ErrRules: a number of Rules is out of its range.
 var ErrRules = errors.New("reliability: rule out of range")
 
-// Rules are the numbers that a recovery profile works with. Zero fields take the profile's value.
+// Rules are the parameters of a recovery profile. Zero fields take the profile's value.
 type Rules struct {
-	// WindowPackets bounds the packets in flight to one peer: a power of two, 1 to WindowMax. What a
-	// window costs goes by how much of it is used.
+	// WindowPackets bounds the packets in flight to one peer: a power of two, 1 to WindowMax. The
+	// cost of a window depends on its used part.
 	WindowPackets int
 	// ResendTimeout is how long a posted segment waits for its ACK before it is sent again, and
-	// ResendTimeoutMax where doubling it with every further time-out ends.
+	// ResendTimeoutMax the bound of its doubling with every further time-out.
 	ResendTimeout, ResendTimeoutMax time.Duration
 	// DupAckHold is how long a segment that was already sent again is left alone by duplicate ACKs,
-	// so that the ACKs which left before the copy arrived do not ask for a third one.
+	// so that ACKs sent before the copy arrived do not cause a third transmission.
 	DupAckHold time.Duration
 	// ResendsPerPass bounds the segments sent again in one pass of the progress loop, so that a burst
 	// of time-outs cannot keep the module from receiving (usnic's max_resends_per_iteration).
 	ResendsPerPass int
-	// AckDelay is how long an ACK may wait for a packet to ride on.
+	// AckDelay is how long an ACK may wait for a packet to be piggybacked on.
 	AckDelay time.Duration
-	// AckEvery is the number of packets after which an ACK waits no longer; when nothing more is there
-	// to be received a quarter of it, and half of it to a sender that waits for each (Receiver.Pace).
+	// AckEvery is the number of packets after which an ACK is sent at once. A quarter of that
+	// suffices when nothing more is there to receive, and half for a sender that waits for each ACK
+	// (Receiver.Pace).
 	AckEvery int
 
 	// Adaptive says that loss is found by time and selective ACKs, that time-outs follow the measured
-	// round trip (ResendTimeout is their first guess), and what is below holds. DupAckHold counts for
-	// nothing then.
+	// round trip (ResendTimeout is their first guess), and that the fields below are in force.
+	// DupAckHold is then not used.
 	Adaptive bool
-	// ProbeTimeoutMin is the least wait for an answer before the oldest packet is sent again, and
-	// ResendTimeoutMin that before it is sent again once more, and that of the first packets after
-	// a pause.
+	// ProbeTimeoutMin is the least wait for an answer before the oldest packet is retransmitted
+	// once. ResendTimeoutMin is the least wait before further retransmissions, and for the first
+	// packets after a pause.
 	ProbeTimeoutMin, ResendTimeoutMin time.Duration
-	// Congestion is how the congestion window is found: CongestionDelay, or CongestionFixed for none
-	// at all, on networks that need it not.
+	// Congestion selects the congestion control: CongestionDelay, or CongestionFixed for none, on
+	// networks that do not need it.
 	Congestion string
 	// InitialWindow is the congestion window to begin with, in packets, at least 2.
 	InitialWindow int
-	// TargetDelay is the round trip up to which a queue on the way is welcome; on a long path it is
-	// somewhat more than the path's own.
+	// TargetDelay is the round trip up to which queueing on the path is accepted; on a long path
+	// the target is somewhat above the path's own delay.
 	TargetDelay time.Duration
-	// WithholdEvery is of how many packets one is withheld on average, though at most one in a hundred
-	// round trips: a peer that acknowledges it does so for what it has not received. 16 to 1<<20.
+	// WithholdEvery is the average number of packets per withheld one, of which there is at most
+	// one in a hundred round trips: a peer that acknowledges a withheld packet is lying. 16 to
+	// 1<<20.
 	WithholdEvery int
 }
 
@@ -86,8 +88,8 @@ func Usnic() Rules {
 }
 
 // Lossless returns the rules for a network that delivers everything, in order, by itself. Their
-// timers do not run out in life: they are left for what the peer could not take when it came, for
-// want of memory. ACKs do no more than complete sends and open the window, so there are few.
+// timers do not expire in practice: they remain for packets that the peer refused for lack of
+// memory. ACKs only complete sends and open the window, so there are few.
 func Lossless() Rules {
 	r := Usnic()
 	r.ResendTimeout, r.ResendTimeoutMax = 2*time.Second, 4*time.Second
@@ -99,9 +101,9 @@ func Lossless() Rules {
 // Adaptive returns the rules of the adaptive profile: usnic's window and ACKs, with a recovery that
 // follows the path.
 //
-// ProbeTimeoutMin and ResendTimeoutMin are far above the round trip of a fast network, because what
-// they wait for is a process: a scheduler's turn takes longer than a network's. The first is the
-// shorter one, for a single packet sent in vain now and then costs nothing.
+// ProbeTimeoutMin and ResendTimeoutMin are far above the round trip of a fast network, because they
+// wait for a process: scheduling takes longer than a network. The former is shorter, as an
+// occasional spurious packet costs next to nothing.
 func Adaptive() Rules {
 	r := Usnic()
 	r.Adaptive = true
@@ -201,6 +203,6 @@ const (
 	withholdMost  = 1 << 20
 )
 
-// LoneAckDelay is for how long the ACK of a lone answer may be held back: who asks for something 25
-// times a second, or more often, sends none alone.
+// LoneAckDelay is the longest delay of the ACK of a lone answer: a peer that sends at least 25
+// requests a second sends no such ACK as a packet of its own.
 const LoneAckDelay = 40 * time.Millisecond

@@ -12,7 +12,7 @@ import (
 // segment's bytes under the same number.
 type Token uint32
 
-// State is what a send segment is doing; see the package's diagram.
+// State is the state of a send segment; see the package's diagram.
 type State uint8
 
 // The four states.
@@ -27,7 +27,7 @@ func (s State) String() string {
 	return [...]string{"free", "queued", "posted", "resend"}[s]
 }
 
-// Cause is why a segment is sent again.
+// Cause is the reason why a segment is retransmitted.
 type Cause uint8
 
 // The causes.
@@ -47,8 +47,8 @@ const SegmentsMax = hotel.MaxRooms
 
 const none = ^uint32(0)
 
-// Channel is the way that a packet took. Packets of different channels overtake each other, so that
-// only those of one say of each other that they are lost.
+// Channel is the channel that carried a packet. Packets of different channels overtake each other,
+// so only packets of one channel are evidence of each other's loss.
 type Channel uint8
 
 // The channels.
@@ -71,7 +71,7 @@ type segment struct {
 	channel Channel // that the latest copy took
 	lost    bool    // taken for lost; posted while it waits for the resend budget, or for memory
 	lone    bool    // sent as a lone answer: see lone.go
-	// refusedBytes is not 0 while it waits until the peer has memory: its size.
+	// refusedBytes is the size of a packet that waits until the peer has memory, else 0.
 	refusedBytes uint16
 }
 
@@ -85,10 +85,10 @@ type Segments struct {
 	count  int
 }
 
-// Counts are what the profile adaptive counts beside the resends themselves.
+// Counts are the counters of the profile adaptive, beside those of retransmissions.
 type Counts struct {
-	// Spurious is the number of packets that were sent again and had arrived before, as the peers tell
-	// that send selective ACKs. (What the network copies meanwhile counts too.)
+	// Spurious is the number of spurious retransmissions, as reported by peers with selective ACKs.
+	// (Duplicates made by the network meanwhile count too.)
 	Spurious uint64
 	// Throttled is the number of packets found lost that had to wait for the resend budget.
 	Throttled uint64
@@ -130,7 +130,7 @@ func (s *Segments) move(t Token, from, to State) {
 	g.state = to
 }
 
-// post books that a free or queued segment was sent as number n of a Sender.
+// post records that a free or queued segment was sent as number n of a Sender.
 func (s *Segments) post(now mono.Time, t Token, owner uint32, n seq.Num, c Channel) {
 	p := &s.segs[t]
 	if p.state > Queued {
@@ -142,7 +142,7 @@ func (s *Segments) post(now mono.Time, t Token, owner uint32, n seq.Num, c Chann
 	s.posted++
 }
 
-// repost books that a segment which PopResend gave out was sent again, on the data channel.
+// repost records the retransmission, on the data channel, of a segment that PopResend returned.
 func (s *Segments) repost(now mono.Time, t Token) {
 	p := &s.segs[t]
 	if p.state != Resend || p.next != uint32(t) {
@@ -218,7 +218,7 @@ func (s *Segments) Defer(t Token) {
 	s.enlist(t, g.cause)
 }
 
-// release frees a segment that is in flight, wherever it is. Its timer is the caller's affair.
+// release frees a segment that is in flight, wherever it is. The caller stops its timer.
 func (s *Segments) release(t Token, p *segment) {
 	switch p.state {
 	case Posted:

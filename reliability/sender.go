@@ -10,7 +10,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// AckVerdict is what an ACK turned out to be.
+// AckVerdict is the classification of an ACK.
 type AckVerdict uint8
 
 // Verdicts of Sender.OnAck.
@@ -42,14 +42,14 @@ type Sender struct {
 	bytesMax  int   // no packet is sent while they are as many: see BoundBytes
 	raisedAt  mono.Time
 	rested    bool // half of the credits are let go since raisedAt, or none was raised yet
-	// blocked: something had to wait until the window was open; the policy forgets it.
+	// blocked: a packet had to wait for the window to open; the policy resets it.
 	blocked   bool
 	patient   bool    // what is in flight is a lone answer, whose ACK may be held back: see lone.go
 	withholds bool    // withheld is a packet that has a number and was not sent yet
 	withheld  seq.Num // of the window
 }
 
-// unlimited is a number of packets that bounds nothing.
+// unlimited is the number of packets that means no bound.
 const unlimited = math.MaxInt32
 
 // Sack is what a selective acknowledgement adds to the cumulative one.
@@ -65,26 +65,26 @@ type Sack struct {
 const sackAhead = 2
 
 // PathState is what a sender knows of the path to its peer. The usnic and lossless profiles measure
-// nothing: there only the packets count.
+// nothing: only the packet fields are set for them.
 type PathState struct {
 	// RoundTrip is the smoothed round trip, Deviation its smoothed mean deviation, and Least the
-	// least one of the last ten to twenty seconds, all of the channel by which something was measured
-	// last, and without the time for which the peer held its ACKs back. 0: nothing was measured yet.
+	// least one of the last ten to twenty seconds, all of the channel measured last, and without
+	// the peer's ACK delay. 0: no sample yet.
 	RoundTrip, Deviation, Least time.Duration
-	// WindowPackets is how many packets may be in flight by the congestion window, or the peer's
-	// where there is none, or its credits where nothing else counts; InFlightPackets is how many are
-	// on their way, without those that have arrived and those that are taken for lost.
+	// WindowPackets is the congestion window in packets, or, without one, the peer's window, or
+	// else its credits. InFlightPackets is the number of packets in transit, without those known to
+	// have arrived and those declared lost.
 	WindowPackets, InFlightPackets int
 	// SlowStart says that the congestion window still doubles in each round trip.
 	SlowStart bool
 }
 
-// noToken stands in the ring for a packet that arrived before an older one.
+// noToken marks, in the ring, a packet that arrived before an older one.
 const noToken = ^Token(0)
 
 // Init sets the first sequence number, the window in packets (a power of two up to WindowMax) and
-// the number under which Segments.Owner will tell this sender. It has no credits yet, and recovers
-// nothing before Recovery.Join.
+// the sender's number for Segments.Owner. The sender has no credits yet, and no loss recovery
+// before Recovery.Join.
 func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	*s = Sender{
 		oldest: first, next: first, limit: first, sendLimit: first, window: uint32(window),
@@ -99,7 +99,7 @@ func (s *Sender) Grant(credit uint16) {
 	s.updateSendLimit()
 }
 
-// raise notes a limit that the peer has told, and whether it is higher than all before.
+// raise sets a limit announced by the peer, and says whether it is higher than all before.
 func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	if !s.limit.Before(limit) {
 		return false
@@ -108,16 +108,16 @@ func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	return true
 }
 
-// Rest lets go of credits that have lapsed: a sender that has nothing in flight, or only a lone
-// answer, and whose limit was not raised for a while, keeps restingCredits, for the peer may have
-// given the others to somebody else. It is to be called before something is sent.
+// Rest gives up lapsed credits. A sender with nothing in flight (or only a lone answer), whose
+// limit was not raised for a while, keeps only restingCredits, as the peer may have granted the
+// rest to others. Call Rest before sending.
 func (s *Sender) Rest(now mono.Time) {
 	if (s.oldest == s.next || s.patient) && now.Sub(s.raisedAt) >= creditLease {
 		s.rest() // seldom: Rest is small enough to be inlined
 	}
 }
 
-// rest is Rest for who has nothing to wait for, and whose limit was not raised for a while.
+// rest is the slow path of Rest: nothing is in flight, and the limit was not raised for a while.
 func (s *Sender) rest() {
 	keep := s.limit.Sub(s.next)
 	if keep <= 0 {
@@ -130,9 +130,9 @@ func (s *Sender) rest() {
 	s.updateSendLimit()
 }
 
-// updateSendLimit finds out how many packets may be sent until something happens. What was open
-// stays so for one packet, which may have been promised a number (the congestion window can shrink,
-// the others cannot).
+// updateSendLimit computes the number of packets that may be sent until the next event. An open
+// window stays open for one packet, which may have a number reserved (only the congestion window
+// can shrink).
 func (s *Sender) updateSendLimit() {
 	room := min(max(s.limit.Sub(s.next), 0), int32(s.window)-s.next.Sub(s.oldest))
 	if s.policy.some() {
@@ -148,8 +148,8 @@ func (s *Sender) updateSendLimit() {
 // Open says whether the windows and the credits allow another packet.
 func (s *Sender) Open() bool { return s.next.Before(s.sendLimit) && s.bytes < s.bytesMax }
 
-// Room is the number of packets that may be admitted now, if what is told to Carry of each of them
-// leaves room for the next.
+// Room is the number of packets that may be admitted now, provided that their sizes (Carry) leave
+// room for them.
 func (s *Sender) Room() int {
 	if s.bytes >= s.bytesMax {
 		return 0
@@ -166,8 +166,8 @@ func (s *Sender) RoomOf(packetBytes int) int {
 	return min(room, (s.bytesMax-s.bytes+packetBytes-1)/packetBytes)
 }
 
-// NoteBlocked notes that something has to wait until the window is open: so this is what bounds the
-// sender. A congestion window that packets do not fill, because they are paced, grows only then.
+// NoteBlocked notes that a packet has to wait for the window to open, so that the window bounds the
+// sender. A congestion window that is not full, as packets are paced, grows only after that.
 func (s *Sender) NoteBlocked() { s.blocked = true }
 
 // InFlight is the number of packets not acknowledged.
@@ -237,9 +237,10 @@ func (s *Sender) grow() {
 // Number returns what Init was given.
 func (s *Sender) Number() uint32 { return s.number }
 
-// Hasten ends the patience for a lone answer, if there is any: from now on its ACK is waited for as
-// that of a packet that leaves now. So it is when anything else is sent: the peer's ACK of that
-// covers both, and the peer may have got by it what it would ask for again.
+// Hasten ends the longer wait for the ACK of a lone answer: from now on its timer is that of a
+// packet sent now. It is called when any other packet is sent: the peer's ACK of that packet covers
+// both, and the packet may have satisfied the peer's request, so that no retransmitted request
+// would reveal a lost answer.
 func (s *Sender) Hasten(now mono.Time) {
 	if s.patient {
 		s.patient = false
@@ -247,8 +248,8 @@ func (s *Sender) Hasten(now mono.Time) {
 	}
 }
 
-// Post notes that a segment, free or queued, was sent as number n on a channel. An answer is waited
-// for at most limit, even if the rules allow more (negative limits count as zero).
+// Post notes that a segment, free or queued, was sent as number n on a channel. The time-out for
+// its answer is at most limit, even if the rules allow more (negative limits count as zero).
 func (s *Sender) Post(now mono.Time, t Token, n seq.Num, c Channel, limit time.Duration) {
 	s.Hasten(now)
 	s.segs.post(now, t, s.number, n, c)
@@ -264,8 +265,8 @@ func (s *Sender) PostRun(now mono.Time, run []Token, n seq.Num, c Channel, limit
 	s.policy.posted(s, now, n, len(run), c, limit)
 }
 
-// Repost notes that a segment which PopResend gave out was sent again, on the data channel. An
-// answer is waited for at most limit.
+// Repost notes the retransmission, on the data channel, of a segment that PopResend returned. The
+// time-out for its answer is at most limit.
 func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 	if s.withholds && s.segment(t).seq == s.withheld {
 		s.withholds = false
@@ -276,9 +277,9 @@ func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 }
 
 // OnAck processes a cumulative ACK: upTo is the last number that the peer has received in order,
-// credit how many more it is ready for, dup whether the ACK only answers a packet that the peer had
-// already. The segments that became free are appended to done; they have no timer and are on the
-// resend list no more. Others may have moved to the resend list.
+// credit how many more it is ready for, dup whether the ACK only answers a duplicate packet. The
+// freed segments are appended to done; they have no timer, and are off the resend list. Others may
+// have moved to the resend list.
 func (s *Sender) OnAck(now mono.Time, upTo seq.Num, credit uint16, dup bool,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -291,7 +292,7 @@ func (s *Sender) OnAck(now mono.Time, upTo seq.Num, credit uint16, dup bool,
 	return s.onAck(now, upTo, credit, dup, nil, done)
 }
 
-// OnSack is OnAck for an acknowledgement that is selective.
+// OnSack is OnAck for a selective acknowledgement.
 func (s *Sender) OnSack(now mono.Time, upTo seq.Num, credit uint16, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -304,15 +305,15 @@ func (s *Sender) OnSack(now mono.Time, upTo seq.Num, credit uint16, sack *Sack,
 	return s.onAck(now, upTo, credit, true, sack, done)
 }
 
-// onAck processes an ACK that may be an old one. Quiet: it does not say that there is a gap, even
-// if it repeats the one before.
+// onAck processes an ACK, which may be outdated. quiet says that it does not signal a gap, even if
+// it repeats the previous one.
 func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {
 	if upTo.Sub(s.oldest)+1 < 0 { // of a plausible ACK, this does not overflow
 		return done, AckOld
 	}
-	// No credit at all would leave nothing to ask the peer with for more: one packet always goes.
+	// Without any credit no packet could ask the peer for more: one packet may always be sent.
 	limit := upTo.Add(1 + max(1, uint32(credit)))
 	quiet = s.raise(now, limit) || quiet
 	if !s.policy.some() {
@@ -322,7 +323,7 @@ func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, s
 	return s.policy.onAck(s, now, upTo, quiet, sack, done)
 }
 
-// sackOK says whether a selective acknowledgement speaks of nothing but packets sent.
+// sackOK says whether a selective acknowledgement covers only sent packets.
 func (s *Sender) sackOK(ack seq.Num, sack *Sack) bool {
 	if !sack.Last.Before(s.next) {
 		return false
@@ -335,15 +336,15 @@ func (s *Sender) sackOK(ack seq.Num, sack *Sack) bool {
 	return ack.Before(s.oldest-1) || top.Before(s.next)
 }
 
-// Refuse has a packet in flight sent again because the peer has refused it.
+// Refuse queues a packet in flight for retransmission because the peer has refused it.
 func (s *Sender) Refuse(t Token) {
 	s.policy.sendAgain(s, t, CauseRefused)
 	s.updateSendLimit()
 }
 
-// Unheard has all that is in flight sent again at once: the peer took nothing while it did not know
-// that it was connected. The path has lost none of it, so the window stays as it is. One that only
-// counts has nothing to send again.
+// Unheard queues all packets in flight for immediate retransmission: the peer dropped them while it
+// did not know that it was connected. The path has not lost them, so the window is unchanged. A
+// counting Sender has no retransmissions.
 func (s *Sender) Unheard() {
 	if !s.policy.some() {
 		return
@@ -356,7 +357,8 @@ func (s *Sender) Unheard() {
 	s.updateSendLimit()
 }
 
-// Plausible says whether an ACK can be of this connection: of packets sent, however old.
+// Plausible says whether an ACK can belong to this connection: it covers only sent packets, however
+// old.
 func (s *Sender) Plausible(ack seq.Num) bool { return ack.Before(s.next) }
 
 // Token returns the segment of a number in flight; false if the number is not in flight.
@@ -368,8 +370,7 @@ func (s *Sender) Token(n seq.Num) (Token, bool) {
 	return t, t != noToken
 }
 
-// Abort acknowledges everything in flight to nobody: the segments become free and are appended to
-// done. For a peer that is gone.
+// Abort frees all segments in flight, and appends them to done, for a peer that is gone.
 func (s *Sender) Abort(done []Token) []Token {
 	s.policy.abandon(s)
 	for ; s.oldest != s.next; s.oldest++ {
@@ -391,7 +392,7 @@ func (s *Sender) Path() PathState {
 	return s.policy.path(s)
 }
 
-// windowState is the state of a path of which only the packets count.
+// windowState is the PathState of a profile that measures nothing.
 func (s *Sender) windowState() PathState {
 	window := int(s.window)
 	if s.window == unlimited {
@@ -420,8 +421,8 @@ func (s *Sender) Check() error {
 	return s.CheckRecovery()
 }
 
-// CheckRecovery reports the first broken invariant of what is known to have arrived, and of what
-// the profile keeps for this sender.
+// CheckRecovery reports the first broken invariant of the packets known to have arrived, and of the
+// profile's state for this sender.
 func (s *Sender) CheckRecovery() error {
 	if s.bytes < 0 {
 		return fmt.Errorf("reliability: %d bytes in flight", s.bytes)

@@ -1,24 +1,24 @@
 package reliability
 
-// small lets a peer whose packets are small send more of them than the receive buffer holds full
-// ones. What a waiting datagram takes of that is a constant and about its length, so that of a full
-// one of 64 KiB many small ones find room. Half of what a peer's places stand for is
-// counted out in packets, as if they had no length, and half in bytes, as if that were all that
-// they take; one place is for the packet that reaches the bound in bytes, and may be full:
+// small gives a peer with small packets more credits than the receive buffer holds full packets. A
+// waiting datagram takes a constant plus about its length, so that many small ones fit in the room
+// of a full one of 64 KiB. Half of the room of a peer's places is granted in packets, as if they
+// had no length, and half in bytes, as if they had no fixed cost; one place is for the packet that
+// reaches the byte bound, and may be full:
 //
 //	places   |  one  |            the others             |
 //	packets      1      perPlace each, whatever they are
 //	bytes      any one  bytesPerPlace each
 //
-// Either way the buffer holds what comes, whatever the sizes are. Who sends large packets is
-// granted as many as there are places, without a bound in bytes: these are safe, too. Which of
-// both it is depends on the mean of what the peer has sent lately.
+// So the buffer holds all granted packets, whatever their sizes. A peer with large packets is
+// granted one packet per place, without a byte bound, which is safe as well. The choice depends on
+// the mean size of the peer's recent packets.
 type small struct {
 	perPlace      int // packets; 0: the fabric does not say what datagrams take
 	bytesPerPlace int
 }
 
-// load is what a Receiver knows of its peer's packets.
+// load is a Receiver's statistics of its peer's packets.
 type load struct {
 	bytes   int    // since the latest Grant
 	mean    int    // bytes of a packet, lately; 0: not known
@@ -36,17 +36,17 @@ func (c *Credits) Small(perPlace, bytesPerPlace int) {
 	}
 }
 
-// Weigh tells how large packets were that are booked by Accept or AcceptRun.
+// Weigh reports the sizes of packets that were passed to Accept or AcceptRun.
 func (r *Receiver) Weigh(packets uint32, sizeBytes int) {
 	r.load.packets += packets
 	r.load.bytes += sizeBytes
 }
 
-// GrantedBytes is the bound in bytes that goes with what Grant or TakeAck has returned last, or
+// GrantedBytes is the byte bound that belongs to the latest result of Grant or TakeAck, or
 // NoBytesBound.
 func (r *Receiver) GrantedBytes() int { return r.load.granted }
 
-// weigh finds out whether a peer's packets are small.
+// weigh decides whether a peer's packets count as small.
 func (c *Credits) weigh(l *load) {
 	if l.packets == 0 || c.perPlace == 0 {
 		return
@@ -74,7 +74,7 @@ func (c *Credits) boundBytes(r *Receiver, packets uint32) int {
 	return max((int(full)-1)*c.bytesPerPlace, 1)
 }
 
-// spread is how many full packets are the same as so many of the peer's.
+// spread converts a number of the peer's packets to the number of full packets with equal room.
 func (c *Credits) spread(r *Receiver, packets uint32) uint32 {
 	if !r.load.small || packets == 0 {
 		return packets
@@ -82,12 +82,12 @@ func (c *Credits) spread(r *Receiver, packets uint32) uint32 {
 	return 1 + (packets-1+uint32(c.perPlace)-1)/uint32(c.perPlace)
 }
 
-// places is how many of them so many packets of a peer take.
+// places is the number of places that a number of the peer's packets take.
 func (c *Credits) places(r *Receiver, packets uint32) int {
 	return c.fullPlaces(r, c.spread(r, packets))
 }
 
-// packets is how many of a peer so many places are for.
+// packets is the number of the peer's packets that fit a number of places.
 func (c *Credits) packets(r *Receiver, places int) uint32 {
 	full := c.fullPackets(r, places)
 	if !r.load.small || full == 0 {

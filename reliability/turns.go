@@ -1,18 +1,18 @@
 package reliability
 
-// A sender whose messages in flight are a little more than AckEvery packets takes turns with its
-// receiver: that acknowledges all of them at once, and while the sender makes others it has nothing
-// to do. An ACK after half of them has both work at the same time.
+// A sender with slightly more than AckEvery packets in flight works in alternation with its
+// receiver: the receiver acknowledges all packets at once, and is idle while the sender makes the
+// next ones. An ACK after half of the packets lets both work at the same time.
 //
 //	takes turns   sender    |84>........|84>........     receiver   ......|84 A|.......|84 A|
 //	does not      sender    |44>|40>|44>|40>|44>|40>     receiver   ...|44 A|40 A|44 A|40 A|
 //
-// A sender that has more in flight needs no more ACKs, each of which costs it time. The receiver
-// knows one that takes turns by this: every ACK covers all that came between two lulls, AckEvery
-// packets or more, and nothing comes until it has left. Where packets go on coming there is none,
-// or more than one lull between two ACKs.
+// A sender with more packets in flight needs no extra ACKs, each of which costs it time. The
+// receiver recognises alternation by this: each ACK covers all packets between two lulls, AckEvery
+// or more, and no packet comes until the ACK has left. With a steady flow there is no lull between
+// two ACKs, or more than one.
 
-// turns is what a receiver has seen of that.
+// turns is a receiver's evidence of such alternation.
 type turns struct {
 	lulls  uint32 // as of the latest ACK
 	waited uint8  // ACKs in a row for which the sender seems to have waited
@@ -20,8 +20,8 @@ type turns struct {
 }
 
 const (
-	// waitedMin is for how many ACKs in a row a sender has to wait before it gets them sooner, and
-	// soonerAcks how many it gets: then it is looked at again.
+	// waitedMin is the number of consecutive ACKs for which a sender must wait before it gets early
+	// ACKs; soonerAcks is the number of early ACKs before the next check.
 	waitedMin  = 6
 	soonerAcks = 128
 )
@@ -43,8 +43,8 @@ func (r *Receiver) Pace(lulls uint32, rules *Rules) {
 	t.lulls = lulls
 }
 
-// ackEvery is the number of packets after which an ACK waits no longer. That of a lone packet waits
-// for something to ride on in any case.
+// ackEvery is the number of packets after which an ACK is sent at once. The ACK of a lone packet
+// waits in any case, to be piggybacked.
 func (t *turns) ackEvery(rules *Rules) int {
 	if t.sooner > 0 {
 		return max(rules.AckEvery/2, min(rules.AckEvery, 2))

@@ -9,11 +9,10 @@ import (
 	"gobtl/internal/seq"
 )
 
-// usnic is the policy of the profiles usnic and lossless, for all Senders of a module: it keeps
-// nothing of each of them. Every posted segment has a room in the hotel for as long as it may wait
-// for its ACK, 100 ms by the profile usnic; when the stay is over it is sent again. The first
-// duplicate ACK has the oldest segment sent again at once. Nothing but window and credits bounds a
-// sender.
+// usnic is the policy of the profiles usnic and lossless, for all Senders of a module: it has no
+// state per Sender. Every posted segment has a room in the hotel for its time-out, 100 ms in the
+// profile usnic; when the stay is over the segment is retransmitted. The first duplicate ACK
+// retransmits the oldest segment at once. Only window and credits bound a sender.
 type usnic struct {
 	segs  *Segments
 	rules *Rules
@@ -87,7 +86,7 @@ func (u *usnic) fastRetransmit(now mono.Time, t Token) {
 	}
 }
 
-// sendAgain has a posted segment sent again before its time is up.
+// sendAgain queues a posted segment for retransmission before its time-out.
 func (u *usnic) sendAgain(t Token, cause Cause) {
 	if u.segs.segs[t].state == Posted { // else it waits there already
 		u.rooms.Checkout(u.room[t])
@@ -111,7 +110,7 @@ func (u *usnic) abandon(s *Sender) {
 	}
 }
 
-// expire moves all segments whose time is up to the resend list. No window opens by that.
+// expire moves all segments with an expired timer to the resend list. That opens no window.
 func (u *usnic) expire(now mono.Time) *Sender {
 	for {
 		t, _, ok := u.rooms.Evict(now)

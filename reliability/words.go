@@ -11,7 +11,7 @@ var ackVerdictWords = [...]string{
 	AckLie:       "lie",
 }
 
-// String returns what the acknowledgement was.
+// String returns the name of the verdict.
 func (a AckVerdict) String() string { return word(ackVerdictWords[:], int(a), "AckVerdict") }
 
 var causeWords = [...]string{
@@ -22,7 +22,7 @@ var causeWords = [...]string{
 	CauseProbe:   "probe",
 }
 
-// String returns why the segment is sent again.
+// String returns the name of the cause.
 func (c Cause) String() string { return word(causeWords[:], int(c), "Cause") }
 
 var channelWords = [...]string{
@@ -40,10 +40,10 @@ var verdictWords = [...]string{
 	Above:     "above",
 }
 
-// String returns where the number lies.
+// String returns the name of the verdict.
 func (v Verdict) String() string { return word(verdictWords[:], int(v), "Verdict") }
 
-// word is the word of a value, or its type and number if it has none.
+// word is the name of a value, or its type and number if it has no name.
 func word(words []string, value int, of string) string {
 	if value >= 0 && value < len(words) && words[value] != "" {
 		return words[value]

@@ -7,7 +7,7 @@ import (
 	"gobtl/btl"
 )
 
-// caller is what this side has to do for a peer that calls. It is under Node.runMu.
+// caller is the server-side state of one calling peer, guarded by Node.runMu.
 type caller struct {
 	running      int    // calls whose handlers run, on goroutines, and those that are kept
 	reserved     int    // of these for streams
@@ -24,21 +24,22 @@ type owed struct {
 	body []byte
 }
 
-// Each request is answered, or its endpoint ends: a caller without deadline must not wait in vain.
-// But a peer that asks and takes no answers may keep no more than Config.AnswerBytes, and
+// Each request is answered, or its endpoint ends, as a caller without deadline must not wait for
+// ever. But a peer that sends requests and accepts no answers may hold at most Config.AnswerBytes,
+// and
 const (
 	sendingMax = 1024    // answers of goroutines: beyond it a call is refused
 	owedMax    = 1 << 15 // other answers: beyond it the endpoint ends
 )
 
-// smallBytes is what a peer that has nothing here may have though all have too much together.
+// smallBytes is what a peer with nothing pending may use even if all peers together exceed the
+// bound.
 const smallBytes = 64 << 10
 
-// bufferedBytesMax is the largest answer of which it is known, without asking the module, that it
-// is not too large.
+// bufferedBytesMax is the largest answer that is surely not too large, without asking the module.
 const bufferedBytesMax = 512
 
-// caller returns the entry of a peer. The lock is held.
+// caller returns the entry of a peer. The caller holds the lock.
 func (n *Node) caller(peer *btl.Endpoint) *caller {
 	c := n.callers[peer]
 	if c == nil {
@@ -48,7 +49,7 @@ func (n *Node) caller(peer *btl.Endpoint) *caller {
 	return c
 }
 
-// forget drops the entry of a peer for which there is nothing to do. The lock is held.
+// forget drops the entry of a peer if it is idle. The caller holds the lock.
 func (n *Node) forget(peer *btl.Endpoint) {
 	c := n.callers[peer]
 	if c != nil && c.running == 0 && c.sending == 0 && len(c.owed) == 0 && !c.paying {
@@ -56,9 +57,9 @@ func (n *Node) forget(peer *btl.Endpoint) {
 	}
 }
 
-// send sends an answer from a goroutine of ours, and waits for room as long as the Node lives. It
-// calls sent when the transport has accepted it, or never will: before the peer can have it, if
-// early is set.
+// send sends an answer from one of the Node's goroutines, and waits for room until the Node closes.
+// It calls sent when the transport has accepted the answer, or never will; if early is set, before
+// the peer can have received it.
 func (n *Node) send(peer *btl.Endpoint, h head, body []byte, early bool, sent func()) {
 	var err error
 	if len(body) <= bufferedBytesMax && !early {
@@ -70,14 +71,15 @@ func (n *Node) send(peer *btl.Endpoint, h head, body []byte, early bool, sent fu
 		err = n.sendLarge(peer, h, body, sent)
 	}
 	if err != nil && n.silent.Err() != nil {
-		// The Node has closed, and does not wait: the peer's callers must not do so, either.
+		// The Node has closed, and does not wait for room. The peer's callers must not wait either,
+		// so the endpoint ends.
 		_ = n.r.Do(context.Background(), func(*btl.Module) error { peer.Abort(); return nil })
 	}
-	// Else the peer is gone, and needs no answer.
+	// In other cases the peer is gone, and needs no answer.
 }
 
-// sendLarge is send of a large answer. It is copied once only, and Do, unlike SendBuffered, has the
-// error of one that is too large.
+// sendLarge is send of a large answer. The answer is copied only once, and Do, unlike SendBuffered,
+// returns the error for one that is too large.
 func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte, sent func()) error {
 	told := false
 	err := n.r.DoFor(n.silent, peer, func(*btl.Module) (err error) {
@@ -95,7 +97,7 @@ func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte, sent func()) e
 }
 
 // sendAnswer sends an answer. Instead of one that is too large for a message, or for the peer, it
-// sends statusSize. It returns what it has sent.
+// sends statusSize. It returns the head and body that it has sent.
 func (n *Node) sendAnswer(peer *btl.Endpoint, h head, body []byte) (head, []byte, error) {
 	var done func(*btl.Fragment, error)
 	if len(body) > messageBytesLeast { // the peer may refuse it
@@ -114,7 +116,8 @@ func (n *Node) sendAnswer(peer *btl.Endpoint, h head, body []byte) (head, []byte
 	return h, body, err
 }
 
-// reply sends an answer from the goroutine that drives. If there is no room now, one of ours waits.
+// reply sends an answer from the goroutine that drives. If there is no room now, one of the Node's
+// goroutines waits for it.
 func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 	h, body, err := n.sendAnswer(peer, h, body)
 	if errors.Is(err, btl.ErrAgain) && !n.owe(peer, h, body) && n.leaveBehind(peer, h) != nil {
@@ -122,8 +125,8 @@ func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 	}
 }
 
-// leaveBehind has the Runner send an answer without a body when there is room: a Node that has
-// closed has no goroutine for that.
+// leaveBehind leaves an answer without a body to the Runner, which sends it when there is room: a
+// closed Node has no goroutine for that.
 func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
 	if n.ended.Err() == nil {
 		return btl.ErrAgain
@@ -133,20 +136,20 @@ func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
 	return n.r.SendBuffered(context.Background(), peer, n.cfg.Tag, msg[:])
 }
 
-// mayAnswer says whether there may be an answer of so many bytes more. The lock is held.
+// mayAnswer says whether there may be an answer of so many bytes more. The caller holds the lock.
 func (n *Node) mayAnswer(c *caller, bytes int64) bool {
 	return c.answerBytes == 0 && bytes <= smallBytes ||
 		(c.answerBytes == 0 || c.answerBytes+bytes <= n.cfg.AnswerBytes) &&
 			n.answerBytes+bytes <= totalFactor*n.cfg.AnswerBytes
 }
 
-// addAnswer counts the bytes of an answer that is not accepted yet. The lock is held.
+// addAnswer counts the bytes of an answer that is not accepted yet. The caller holds the lock.
 func (n *Node) addAnswer(c *caller, bytes int64) {
 	c.answerBytes += bytes
 	n.answerBytes += bytes
 }
 
-// owe keeps an answer until there is room for it. It returns false if that cannot be.
+// owe queues an answer until there is room for it. It returns false if the queue is at its bound.
 func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -170,7 +173,7 @@ func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
 	return true
 }
 
-// pay sends a peer's answers, as there is room, until all are sent.
+// pay sends a peer's queued answers, as there is room, until all are sent.
 func (n *Node) pay(peer *btl.Endpoint, c *caller) {
 	defer n.work.Done()
 	for {

@@ -14,11 +14,11 @@ import (
 
 var questions = sync.Pool{New: func() any { return new(question) }}
 
-// Call sends a request to the peer and returns the answer's body, or why there is none: ErrMethod,
-// ErrBusy, ErrRequestSize, ErrAnswerSize, ErrAnswerRoom, a RemoteError, the endpoint's error, or
-// that of ctx, whose deadline the handler has too; btl.ErrTooLarge if the request is larger than a
-// message may be; btl.ErrNoHandler if the peer has no Node on the tag. request is copied. The
-// answer is the caller's.
+// Call sends a request to the peer and returns the body of the answer, or an error: ErrMethod,
+// ErrBusy, ErrRequestSize, ErrAnswerSize, ErrAnswerRoom, a RemoteError, the error of the endpoint
+// or of ctx, whose deadline holds for the handler too; btl.ErrTooLarge if the request is larger
+// than a message may be; btl.ErrNoHandler if the peer has no Node on the tag. request is copied.
+// The caller owns the answer.
 func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, request []byte,
 ) ([]byte, error) {
 	return n.call(ctx, peer, head{code: method}, request, nil)
@@ -34,9 +34,9 @@ func (n *Node) CallName(ctx context.Context, peer *btl.Endpoint, name string, re
 	return n.call(ctx, peer, head{name: name}, request, nil)
 }
 
-// call is Call of the method that h has. gone, unless it is nil, is called when ctx has ended, and
-// the request cannot come to the server any more after what is sent from then on. It runs on the
-// goroutine that drives the module or on the caller's, and does not block.
+// call is Call of the method in h. gone, unless it is nil, is called after ctx has ended, once the
+// request can no longer arrive at the server behind messages sent later. It runs on the goroutine
+// that drives the module or on the caller's, and does not block.
 func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []byte,
 	gone func(),
 ) ([]byte, error) {
@@ -74,17 +74,18 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 	return answer, st.err(answer)
 }
 
-// leftMs is the time a handler has, rounded up: its caller is the first to know that it is over.
-// One that waits still is not to be answered by a handler whose time has ended.
+// leftMs is the time that a handler has, rounded up, so that the caller times out first: a
+// handler's time-out must not answer a caller that is still waiting.
 func leftMs(left time.Duration) uint32 {
 	return uint32(min(max(left, 0)/time.Millisecond+1, math.MaxUint32))
 }
 
-// withdraw forgets a question that nobody waits for any more, and tells the server if cancel is
-// set. It returns false if the module is gone.
+// withdraw removes an abandoned call, and sends the server a cancel if cancel is set. It returns
+// false if the module is gone.
 //
-// Small messages overtake large ones, and all overtake those that are lost. So the server is told
-// when it has acknowledged the request, and not before: else it would find no call to cancel.
+// Small messages overtake large ones, and all overtake retransmitted ones. So the cancel is sent
+// only after the server has acknowledged the request: earlier, the server might find no call to
+// cancel.
 func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool, gone func()) bool {
 	err := n.r.Do(context.Background(), func(*btl.Module) error {
 		q, waits := n.asked[id]
@@ -110,10 +111,10 @@ func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool, gone func())
 	return err == nil
 }
 
-// tellCanceled tells the server that nobody waits for a call any more.
+// tellCanceled tells the server that a call was abandoned.
 func (n *Node) tellCanceled(peer *btl.Endpoint, id uint64) {
 	h := head{id: id, kind: kindCancel}
-	// A server that is not told works in vain. Nobody waits for room for that.
+	// Without the cancel the server works in vain. No caller waits for room to send it.
 	if errors.Is(send(peer, n.cfg.Tag, h, nil), btl.ErrAgain) && n.begins() {
 		go func() {
 			defer n.work.Done()
@@ -124,7 +125,7 @@ func (n *Node) tellCanceled(peer *btl.Endpoint, id uint64) {
 	}
 }
 
-// sentRequest is a request that the peer has not acknowledged: it may refuse it. It is pooled.
+// sentRequest is a request that the peer has not acknowledged, and may refuse. It is pooled.
 type sentRequest struct {
 	id    uint64
 	waits bool   // it is not acknowledged
@@ -135,7 +136,8 @@ type sentRequest struct {
 // spareMax is how many acknowledged requests are kept to be used again.
 const spareMax = 1024
 
-// ask sends a request. One that the peer's module refuses has no answer: its Call ends with that.
+// ask sends a request. A request that the peer's module refuses has no answer: its Call returns
+// that error.
 func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, error) {
 	var s *sentRequest
 	if last := len(n.spare) - 1; last >= 0 {
@@ -172,7 +174,7 @@ func (n *Node) keep(s *sentRequest) {
 	}
 }
 
-// send sends a message, or nothing. The module is the caller's.
+// send sends a message, or returns an error. The caller owns the module.
 func send(peer *btl.Endpoint, tag btl.Tag, h head, body []byte) error {
 	return sendSignalled(peer, tag, h, body, nil)
 }
@@ -198,7 +200,7 @@ func sendSignalled(peer *btl.Endpoint, tag btl.Tag, h head, body []byte,
 	return nil
 }
 
-// err is what a status means to the caller; text is the answer's body.
+// err is the error that a Call returns for a status; text is the answer's body.
 func (s status) err(text []byte) error {
 	switch s {
 	case statusOK:
@@ -224,7 +226,7 @@ func (s status) err(text []byte) error {
 	}
 }
 
-// receive is the handler of the Node's tag. What is no message of ours is dropped.
+// receive is the handler of the Node's tag. Malformed messages are dropped.
 func (n *Node) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	h, name, body, ok := getHead(data)
 	if !ok {
@@ -240,7 +242,7 @@ func (n *Node) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// answered wakes who waits for an answer. Only the peer that was asked may give it.
+// answered wakes the Call that waits for an answer. Only an answer of the called peer counts.
 func (n *Node) answered(peer *btl.Endpoint, h head, body []byte) {
 	q := n.asked[h.id]
 	if q == nil || q.peer != peer {
@@ -251,7 +253,7 @@ func (n *Node) answered(peer *btl.Endpoint, h head, body []byte) {
 	q.waker.Wake(nil)
 }
 
-// lost ends what has to do with an endpoint that has ended.
+// lost ends the calls and streams of an endpoint that has ended.
 func (n *Node) lost(ep *btl.Endpoint) {
 	for id, q := range n.asked {
 		if q.peer == ep {

@@ -1,6 +1,6 @@
 // Package call is request and response over a runner.Runner: methods with numbers or names,
-// deadlines that travel, cancellation, errors as values. It is small on purpose, for it is also the
-// model of a layer above the transport: all that it uses is public.
+// propagated deadlines, cancellation, errors as values. It is deliberately small, as it is also the
+// model of a layer above the transport: it uses only public API.
 //
 //	client                                          server
 //	Call --- Await: note the id, send -- request -> inline, on the goroutine that drives,
@@ -18,14 +18,14 @@
 //
 // Bodies that may be larger than memory go in chunks, by CallStream: see stream.go.
 //
-// Fragments may overtake each other, and small ones mostly overtake large ones. A cancel that comes
-// before its request would end nothing. So it leaves when the request is acknowledged, and so does
-// the end of a stream whose opening was given up.
+// Fragments may overtake each other, and small ones mostly overtake large ones. A cancel that
+// arrives before its request would have no effect. So it is sent only after the request is
+// acknowledged, and so is the end of a stream whose opening was abandoned.
 //
-// What a peer can make a Node keep is bounded, and by what: calls (Concurrent, Total), the bytes of
-// their requests (RequestBytes), answers that it does not take (AnswerBytes; 1024 of handlers on
-// goroutines, 32 768 others).
+// All resources that a peer can use in a Node are bounded: calls (Concurrent, Total), the bytes of
+// their requests (RequestBytes), unaccepted answers (AnswerBytes; 1024 of handlers on goroutines,
+// 32 768 others).
 //
-// A Node may be used by any goroutine once its Runner is there: Start makes one. Layer is for a
-// module that has several of Node, queue.Queue and conn.Node.
+// Any goroutine may use a Node once its Runner exists, which Start creates. Layer is for a module
+// with several of Node, queue.Queue and conn.Node.
 package call

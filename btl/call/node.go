@@ -17,23 +17,25 @@ import (
 var (
 	// ErrMethod: the server has no handler of that number.
 	ErrMethod = errors.New("call: no such method")
-	// ErrBusy: the server has as many calls under way as it takes, or as many answers that the caller
-	// does not take. No handler has run.
+	// ErrBusy: the server is at its bound of calls under way, or of answers that the caller has not
+	// accepted. No handler has run.
 	ErrBusy = errors.New("call: server is busy")
-	// ErrAnswerSize: the handler has run, and its answer is larger than a message to the caller.
+	// ErrAnswerSize: the handler has run, but its answer exceeds the size limit of a message to the
+	// caller.
 	ErrAnswerSize = errors.New("call: answer is too large")
-	// ErrAnswerRoom: the handler has run, and its answer was thrown away at the server: the caller
-	// takes answers too slowly.
+	// ErrAnswerRoom: the handler has run, but the server has discarded its answer: the caller
+	// accepts answers too slowly.
 	ErrAnswerRoom = errors.New("call: no room for the answer")
-	// ErrRequestSize: the request is larger than the server takes. No handler has run.
+	// ErrRequestSize: the request is larger than the server accepts. No handler has run.
 	ErrRequestSize = errors.New("call: request is too large for the server")
-	// ErrClosing: the handler ran when the server closed its Node, and has ended for that.
+	// ErrClosing: the server closed its Node while the handler ran, and the handler ended because
+	// of that.
 	ErrClosing = errors.New("call: server is closing")
 	// ErrConfig: a configuration value is out of its range.
 	ErrConfig = errors.New("call: invalid configuration")
 )
 
-// RemoteError is what a handler has returned as its error.
+// RemoteError is the text of an error that a handler has returned.
 type RemoteError string
 
 func (e RemoteError) Error() string { return "call: remote: " + string(e) }
@@ -46,28 +48,28 @@ type Config struct {
 	// means 1024. Beyond it a call is answered with ErrBusy. An open stream counts as 16, and its
 	// chunks under way as 1 MiB of RequestBytes; it has as much for answers, beside AnswerBytes.
 	Concurrent int
-	// Total bounds those of all peers together, 1 to 1<<23; 0 means eight times Concurrent. Beyond it
-	// only a peer is served that has none under way, and that with one at a time. Streams may have
-	// seven eighths of it; beyond that a peer that has none may have one, up to twice Total.
+	// Total bounds such calls of all peers together, 1 to 1<<23; 0 means eight times Concurrent.
+	// Beyond it only peers with no call under way are served, one call at a time. Streams may use
+	// seven eighths of it; beyond that a peer without a stream may open one, up to twice Total.
 	Total int
 	// RequestBytes bounds the requests of one peer whose handlers run on goroutines, in bytes, 1 to
-	// 1<<40; 0 means 64 MiB. A call beyond it is answered with ErrBusy, one that is larger by itself
-	// with ErrRequestSize. All peers together have eight times as much; beyond that a peer that has
-	// none under way may have one of 64 KiB.
+	// 1<<40; 0 means 64 MiB. A call beyond it is answered with ErrBusy, a single request larger
+	// than it with ErrRequestSize. All peers together have eight times as much; beyond that a peer
+	// with no request under way may send one of 64 KiB.
 	RequestBytes int64
-	// AnswerBytes bounds the answers to one peer for which the transport has no room, in bytes, 1 to
-	// 1<<40; 0 means 64 MiB. Beyond it further calls are answered with ErrBusy, and an answer, unless
-	// it is the only one, without its body: ErrAnswerRoom. All peers together have eight times as
-	// much; beyond that a peer that has none may have one of 64 KiB.
+	// AnswerBytes bounds the answers to one peer that wait for room in the transport, in bytes, 1
+	// to 1<<40; 0 means 64 MiB. Beyond it further calls are answered with ErrBusy, and an answer,
+	// unless it is the only one, is sent without its body: ErrAnswerRoom. All peers together have
+	// eight times as much; beyond that a peer without a waiting answer may have one of 64 KiB.
 	AnswerBytes int64
 	// MessageBytes bounds one request or answer that a peer sends to this Node, in bytes, 1<<18 to
-	// 1<<31; 0 means the largest of RequestBytes, AnswerBytes and 64 MiB, up to 1<<31. A longer one is
-	// refused at its first packet and takes no memory here: a request's Call ends with ErrRequestSize,
-	// an answer's with ErrAnswerSize.
+	// 1<<31; 0 means the largest of RequestBytes, AnswerBytes and 64 MiB, up to 1<<31. A longer
+	// message is refused at its first packet and takes no memory here: a request's Call ends with
+	// ErrRequestSize, an answer's with ErrAnswerSize.
 	MessageBytes int64
 }
 
-// fill sets the defaults, and says what is out of its range.
+// fill sets the defaults, and returns an error for a value out of its range.
 func (c *Config) fill() error {
 	if c.Concurrent == 0 {
 		c.Concurrent = defaultConcurrent
@@ -102,8 +104,8 @@ func (c *Config) fill() error {
 }
 
 // Handler answers a request. It runs on a goroutine of its own, and may block; ctx ends with the
-// caller's deadline, when the caller cancels, when its endpoint ends, and with the Node. request is
-// its own; the answer is sent when it returns.
+// caller's deadline, when the caller cancels, when its endpoint ends, and with the Node. The
+// handler owns request; the answer is sent when the handler returns.
 type Handler func(ctx context.Context, peer *btl.Endpoint, request []byte) ([]byte, error)
 
 // Inline answers a request at once: it runs on the goroutine that drives the module, and must not
@@ -122,7 +124,7 @@ type Node struct {
 	inline  map[uint16]Inline
 	named   map[string]Handler
 
-	// Of who drives the module.
+	// Fields of the goroutine that drives the module.
 	lastID  uint64
 	asked   map[uint64]*question
 	spare   []*sentRequest
@@ -146,7 +148,7 @@ type Node struct {
 	work   sync.WaitGroup
 }
 
-// served names a call under way at its server.
+// served identifies a call under way at its server.
 type served struct {
 	peer *btl.Endpoint
 	id   uint64
@@ -234,8 +236,8 @@ func getHead(b []byte) (h head, name, body []byte, ok bool) {
 	return h, rest[:nameBytes], rest[nameBytes:], true
 }
 
-// New takes a tag of a module for calls. Register what it shall answer, then Start it. It belongs
-// to the goroutine that owns the module until then.
+// New takes a tag of a module for calls. Register the methods, then Start it. Until Start the Node
+// belongs to the goroutine that owns the module.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
@@ -252,15 +254,15 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 	return n, m.HandleUpTo(cfg.Tag, uint32(headBytes+nameBytesMax+cfg.MessageBytes), n.receive)
 }
 
-// Start starts a Runner for the module with the Node as its only layer, and returns it. It is the
-// caller's, to connect by and to close, after the Node. onEvent may be nil.
+// Start starts a Runner for the module with the Node as its only layer, and returns it. The caller
+// owns the Runner: it connects by it, and closes it after the Node. onEvent may be nil.
 func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(n.m, cfg, onEvent, n.Layer())
 }
 
-// Layer is what runner.New takes where several layers share a module: it stands for Start. Until
-// then all methods that wait return runner.ErrNotStarted.
+// Layer returns the Layer for runner.New, in place of Start, where several layers share a module.
+// Until the Runner starts all waiting methods return runner.ErrNotStarted.
 func (n *Node) Layer() runner.Layer {
 	return runner.Layer{
 		Attach: func(r *runner.Runner) { n.r = r },
@@ -272,7 +274,7 @@ func (n *Node) Layer() runner.Layer {
 	}
 }
 
-// Handle registers the handler of a method; nil removes it. At any time.
+// Handle registers the handler of a method; nil removes it. It may be called at any time.
 func (n *Node) Handle(method uint16, h Handler) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -283,8 +285,8 @@ func (n *Node) Handle(method uint16, h Handler) {
 }
 
 // HandleName registers the handler of a method that has a name, 1 to 255 bytes long, instead of a
-// number; nil removes it. At any time. A name is sent with each request. ErrMethod says that it is
-// too long, or empty.
+// number; nil removes it. It may be called at any time. The name is sent with each request.
+// ErrMethod: the name is empty or too long.
 func (n *Node) HandleName(name string, h Handler) error {
 	if len(name) < 1 || len(name) > nameBytesMax {
 		return fmt.Errorf("%w: its name has %d bytes, want 1 to %d", ErrMethod, len(name), nameBytesMax)
@@ -297,7 +299,7 @@ func (n *Node) HandleName(name string, h Handler) error {
 	return nil
 }
 
-// HandleInline registers a method that is answered at once. At any time.
+// HandleInline registers the inline handler of a method. It may be called at any time.
 func (n *Node) HandleInline(method uint16, h Inline) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -307,11 +309,11 @@ func (n *Node) HandleInline(method uint16, h Inline) {
 	}
 }
 
-// Close ends the contexts of the handlers that run, and waits for them, as long as ctx allows, and
-// for their answers to leave, a second at most: an endpoint whose peer takes none by then ends.
-// Calls that come from then on, of inline methods too, are answered with ErrBusy. A handler that
-// does not look at its context may outlive Close, which says so: its answer is thrown away, and the
-// endpoint of its peer ends. The Runner is its owner's.
+// Close ends the contexts of running handlers, and waits for them until ctx ends, and then for
+// their answers to leave, a second at most: the endpoint of a peer that accepts none by then is
+// ended. Later calls, also of inline methods, are answered with ErrBusy. A handler that ignores its
+// context may outlive Close, which then returns an error: the handler's answer is discarded, and
+// the endpoint of its peer ends. The Runner is not closed.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -337,5 +339,5 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 }
 
-// answersGrace is how long Close waits for answers to peers that take none.
+// answersGrace is how long Close waits for peers that accept no answers.
 const answersGrace = time.Second

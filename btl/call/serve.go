@@ -8,7 +8,7 @@ import (
 	"gobtl/btl"
 )
 
-// serve answers a request, or has it answered.
+// serve answers a request inline, or starts its handler.
 func (n *Node) serve(peer *btl.Endpoint, h head, name, body []byte) {
 	inline, handler := n.handlerOf(h.code, name)
 	switch {
@@ -40,20 +40,20 @@ func (n *Node) handlerOf(number uint16, name []byte) (Inline, Handler) {
 	return n.inline[number], n.methods[number]
 }
 
-// scratchBytesMax is the most memory that is kept for the next inline answer. Of a Node there is
-// one, and a large answer costs more to make room for than to copy.
+// scratchBytesMax bounds the memory that a Node keeps for the next inline answer: for a large
+// answer, the allocation costs more than the copy.
 const scratchBytesMax = 2 << 20
 
-// keepRoom has the next inline answer find as much room as the latest one took. The memory of that
-// is not taken for it: a handler may have returned what is its own, or the request.
+// keepRoom provides as much room for the next inline answer as the latest one took. It does not
+// reuse that answer's memory: a handler may have returned memory of its own, or the request.
 func (n *Node) keepRoom(sizeBytes int) {
 	if sizeBytes > cap(n.scratch) && sizeBytes <= scratchBytesMax {
 		n.scratch = make([]byte, 0, sizeBytes)
 	}
 }
 
-// begin has a handler run on a goroutine of its own. lent is the place that is kept for the call,
-// if it is one of a stream.
+// begin runs a handler on a new goroutine. lent is the reserved place of the call, if it belongs to
+// a stream.
 func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, lent place) {
 	ctx, cancel := n.ended, context.CancelFunc(nil)
 	if h.leftMs > 0 {
@@ -77,7 +77,7 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, l
 		if st == statusError || st == statusClosing {
 			answer = []byte(err.Error())
 		}
-		// Before its answer: who has that may call again.
+		// This precedes the answer, as a caller that has the answer may call again.
 		if !n.leave(s, kept, int64(len(request)), int64(len(answer))) {
 			st, answer = statusRoom, nil
 		}
@@ -93,8 +93,8 @@ type endError struct{ error }
 
 func (e endError) Unwrap() error { return e.error }
 
-// ownEnd marks the error of a handler that says no more than that its context, ctx, has ended. A
-// context of the handler's own, as for a query of its database, is none of the caller's business.
+// ownEnd marks a handler's error that only reports the end of its context, ctx. The end of another
+// context, such as one for a database query, is not marked.
 func ownEnd(ctx context.Context, err error) error {
 	isEnd := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	if isEnd && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
@@ -103,7 +103,7 @@ func ownEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// statusOf is how a handler's error is told.
+// statusOf is the status of an answer for a handler's error.
 func (n *Node) statusOf(err error) status {
 	var end endError
 	switch {
@@ -121,9 +121,9 @@ func (n *Node) statusOf(err error) status {
 	return statusEnded
 }
 
-// enter counts a call under way, unless its peer has too many, or takes no answers, or it is under
-// way already, or the Node ends. One peer's calls, however slow, leave room for those of others. A
-// call of a stream takes of what is kept for it, as long as there is some: then what it took is
+// enter counts a call under way, unless its peer has too many, or accepts no answers, or the same
+// call is under way already, or the Node is closing. One peer's calls, however slow, leave room for
+// other peers. A call of a stream uses a place reserved for the stream, if one is free, which is
 // returned.
 func (n *Node) enter(
 	s served, cancel context.CancelFunc, bytes int64, of place,
@@ -148,7 +148,7 @@ func (n *Node) enter(
 	return statusOK, kept
 }
 
-// count counts calls that begin, or end, for which nothing is kept. The lock is held.
+// count counts calls without a reserved place that begin or end. The caller holds the lock.
 func (n *Node) count(c *caller, calls int, bytes int64) {
 	c.running += calls
 	n.total += calls
@@ -156,7 +156,7 @@ func (n *Node) count(c *caller, calls int, bytes int64) {
 	n.requestBytes += bytes
 }
 
-// mayEnter says whether a peer's call may begin. The lock is held.
+// mayEnter says whether a peer's call may begin. The caller holds the lock.
 func (n *Node) mayEnter(peer *btl.Endpoint, bytes int64) bool {
 	c := n.callers[peer]
 	if c == nil {
@@ -171,8 +171,8 @@ func (n *Node) mayEnter(peer *btl.Endpoint, bytes int64) bool {
 			n.total < n.cfg.Total && n.sending < totalFactor*sendingMax)
 }
 
-// leave ends a call whose handler has ended, and says whether there is room for its answer: for
-// that of a call for which something was kept, there is.
+// leave ends a call whose handler has ended, and says whether there is room for its answer. A call
+// with a reserved place always has room.
 func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (room bool) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -182,7 +182,7 @@ func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (roo
 		n.count(c, -1, -requestBytes)
 		room = n.mayAnswer(c, answerBytes)
 	} else {
-		// Else the method has got another handler meanwhile.
+		// A larger answer means that the method has got another handler meanwhile.
 		room = answerBytes <= streamAnswerBytes
 	}
 	if !room {
@@ -209,7 +209,7 @@ func (n *Node) sent(peer *btl.Endpoint, kept place, answerBytes int64) {
 	n.forget(peer)
 }
 
-// addSending counts answers of goroutines that are not accepted yet. The lock is held.
+// addSending counts answers of goroutines that are not accepted yet. The caller holds the lock.
 func (n *Node) addSending(c *caller, answers int, bytes int64) {
 	c.sending += answers
 	n.sending += answers

@@ -22,7 +22,7 @@ import (
 //	       <------- the chunk; the last one, or the handler's error
 //	end, if it has not come to that -------> the handler's context ends
 //
-// So who reads slowly is waited for, and neither side ever has more than a window of chunks.
+// So a slow reader delays the writer, and neither side ever holds more than a window of chunks.
 //
 // The request of such a call:
 //
@@ -35,10 +35,10 @@ import (
 //
 // The answer of a pull: 1 if it is the last one, else 0 (1 byte), and the chunk.
 
-// StreamHandler answers a request that is read, with an answer that is written, while both go on.
-// It runs on a goroutine of its own; ctx ends as that of a Handler. What it writes is sent at once,
-// each Write by itself; both block for as long as the caller does not write, or read. When it
-// returns, nothing more is read; its error is the caller's, behind what was written.
+// StreamHandler reads a request and writes an answer, both as streams at the same time. It runs on
+// a goroutine of its own; ctx ends as that of a Handler. Each Write is sent at once, by itself;
+// Read and Write block while the caller does not write or read. When the handler returns, the rest
+// of the request is not read; the caller gets the handler's error after the written bytes.
 type StreamHandler func(ctx context.Context, peer *btl.Endpoint,
 	request io.Reader, answer io.Writer) error
 
@@ -47,16 +47,16 @@ const (
 	streamChunk     = 128 << 10
 	streamWindow    = 8   // chunks under way in one direction
 	streamsMax      = 256 // that one peer may have open at most
-	// What is kept for each while it is open: all its calls may wait for who is slow, and none is to
+	// The calls reserved for each open stream: all of them may wait for a slow side, and must not
 	// be refused then.
 	streamCalls = 2 * streamWindow
 	streamBytes = streamWindow * streamMsgBytes
-	// streamMsgBytes is the largest request of its calls.
+	// streamMsgBytes is the largest request of a stream's calls.
 	streamMsgBytes = streamHeadBytes + streamChunk
-	// streamAnswerBytes is the largest answer.
+	// streamAnswerBytes is the largest answer of a stream's calls.
 	streamAnswerBytes = 1 + streamChunk
-	// streamIdleMax is for how long a stream waits that no call of the client's waits for: that has
-	// gone, and its endpoint not.
+	// streamIdleMax is how long a stream waits without any pending call of its client: then the
+	// client has gone, though its endpoint has not.
 	streamIdleMax = 30 * time.Second
 )
 
@@ -102,7 +102,7 @@ var (
 	errStreams    = errors.New("no room for the calls of a stream")
 )
 
-// streams are the streams that peers have opened here.
+// streams is the table of the streams that peers have opened here.
 type streams struct {
 	mu     sync.Mutex
 	open   map[served]*stream
@@ -131,7 +131,7 @@ type chunk struct {
 	err  error
 }
 
-// turns has calls that may overtake each other go on in order.
+// turns makes calls, which may overtake each other, proceed in order.
 type turns struct {
 	mu    sync.Mutex
 	next  uint32
@@ -302,7 +302,7 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 	return nil
 }
 
-// begins counts a goroutine for which Close waits, unless the Node has closed.
+// begins counts a goroutine for which Close waits; it returns false if the Node has closed.
 func (n *Node) begins() bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -328,7 +328,8 @@ func (s *stream) leave() {
 	}
 }
 
-// push hands a chunk to who reads. A client that waits no longer has given up the stream.
+// push hands a chunk to the reading handler. A client that no longer waits has abandoned the
+// stream.
 func (s *stream) push(ctx context.Context, h streamHead, data []byte) error {
 	err := s.pushes.wait(ctx, s, h.seq)
 	if err == nil {
@@ -348,7 +349,7 @@ func (s *stream) push(ctx context.Context, h streamHead, data []byte) error {
 	return err
 }
 
-// pull takes a chunk from who writes.
+// pull takes a chunk from the writing handler.
 func (s *stream) pull(ctx context.Context, h streamHead) ([]byte, error) {
 	err := s.pulls.wait(ctx, s, h.seq)
 	if err == nil {
@@ -383,7 +384,7 @@ func (s *stream) answer(c chunk) error {
 	}
 }
 
-// streamReader is the request, for the handler.
+// streamReader is the request of a stream, as the handler reads it.
 type streamReader struct {
 	s    *stream
 	data []byte
@@ -408,7 +409,7 @@ func (r *streamReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// streamWriter is the answer, for the handler.
+// streamWriter is the answer of a stream, as the handler writes it.
 type streamWriter struct{ s *stream }
 
 // Write implements io.Writer.

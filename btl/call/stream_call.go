@@ -10,13 +10,13 @@ import (
 	"gobtl/btl"
 )
 
-// CallStream sends all that request has to a method of HandleStream, and writes its answer into
-// answer, while both go on: either may be larger than memory, and who is slow is waited for. nil is
-// nothing, or nowhere. It returns when the whole answer is written: nil, what request or answer
-// said, or an error as of Call: ErrBusy, before anything of request is read, where the server has
-// not room for all its calls at once, beside what else is under way: by default it has for 63
-// streams of one caller that does nothing else. If the handler returns earlier, the rest of request
-// is not read; but a Read that goes on already may end later than CallStream.
+// CallStream sends all bytes of request to a method of HandleStream, and writes its answer to
+// answer, both at the same time: either may be larger than memory, and a slow side delays the
+// other. A nil request is empty, a nil answer discards. It returns when the whole answer is
+// written: nil, an error of request or answer, or an error as of Call. It returns ErrBusy, before
+// request is read, if the server has no room for all calls of the stream at once: by default it has
+// for 63 streams of a caller that makes no other calls. If the handler returns early, the rest of
+// request is not read; but a pending Read may end later than CallStream.
 func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16,
 	request io.Reader, answer io.Writer,
 ) error {
@@ -25,26 +25,26 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	}
 	c := &streamCall{n: n, peer: peer, method: method, id: n.streamIDs.Add(1)}
 	open := streamHead{op: streamOpen, id: c.id}
-	// An end that came before the opening would end nothing.
+	// An end that arrived before the opening would have no effect.
 	if _, err := n.call(ctx, peer, head{code: method}, open.put(nil), c.giveUp); err != nil {
 		return err
 	}
 	var end context.CancelCauseFunc
 	c.ctx, end = context.WithCancelCause(ctx)
-	// Not waited for: a Read may take for ever.
+	// CallStream does not wait for this goroutine, as its Read may take for ever.
 	go c.push(request, end)
 	err := c.pull(answer)
 	end(errStreamOver)
 	c.calls.Wait()
 	if err != nil {
 		c.giveUp()
-		// What came first: the end of the answer, of the request, or of ctx. The calls that it ended
-		// say no more than that they were.
+		// The cause is whichever came first: the end of the answer, of the request, or of ctx. The
+		// calls that were ended by it only report that they were.
 		if cause := context.Cause(c.ctx); !errors.Is(cause, errStreamOver) {
 			return cause
 		}
-		// The server has forgotten it when its time was over, which is never before: the timer of
-		// ctx is later still.
+		// The server has dropped the stream at its deadline; the local timer of ctx expires even
+		// later.
 		if at, ok := ctx.Deadline(); ok && isGone(err) && !time.Now().Before(at) {
 			return context.DeadlineExceeded
 		}
@@ -55,7 +55,7 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 // isGone says whether the server knows of no such stream, or not any more.
 func isGone(err error) bool { return errors.Is(err, RemoteError(errStreamGone.Error())) }
 
-// errStreamOver is why the calls of a stream end that has its end.
+// errStreamOver is the cause with which the calls of a completed stream end.
 var errStreamOver = errors.New("the stream is over")
 
 // streamCall is a stream, at its client.
@@ -71,8 +71,8 @@ type streamCall struct {
 	calls sync.WaitGroup
 }
 
-// giveUp tells the server that nobody waits any more: its calls may all be answered, or still on
-// their way. Nobody waits for that, either.
+// giveUp tells the server that the stream is abandoned, as its calls may all be answered, or still
+// on their way. The caller does not wait for that.
 func (c *streamCall) giveUp() {
 	n := c.n
 	if !n.begins() {
@@ -86,7 +86,7 @@ func (c *streamCall) giveUp() {
 	}()
 }
 
-// push sends the request. When the handler takes no more, its answer says why.
+// push sends the request. When the handler reads no more, its answer says why.
 func (c *streamCall) push(request io.Reader, end context.CancelCauseFunc) {
 	free := make(chan struct{}, streamWindow)
 	for seq, last := uint32(0), request == nil; c.ctx.Err() == nil; seq++ {
@@ -111,7 +111,7 @@ func (c *streamCall) push(request io.Reader, end context.CancelCauseFunc) {
 		if !c.begin(func() {
 			defer func() { <-free }()
 			_, err := c.n.Call(c.ctx, c.peer, c.method, msg)
-			// A stream that is over takes no more, and its answer says why.
+			// A completed stream accepts no more, and its answer says why.
 			if err != nil && !errors.Is(err, context.Canceled) && !isGone(err) {
 				end(err)
 			}
@@ -121,7 +121,7 @@ func (c *streamCall) push(request io.Reader, end context.CancelCauseFunc) {
 	}
 }
 
-// readChunk reads once, until there is something.
+// readChunk reads until one Read returns bytes or an error.
 func readChunk(from io.Reader, p []byte) (n int, err error) {
 	const triesMax = 100
 	for range triesMax {
@@ -181,7 +181,7 @@ func (c *streamCall) pull(answer io.Writer) error {
 	}
 }
 
-// stop lets no more calls begin.
+// stop prevents new calls of the stream.
 func (c *streamCall) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,11 +2,11 @@ package call
 
 import "gobtl/btl"
 
-// reserve keeps room for the calls of a stream that opens, if there is: the call that opens it is
-// under way, and over before they are. One that is alone is let in whatever the bounds are. All
-// streams together leave an eighth of Total to calls; but a peer that has none may have one as long
-// as they are not twice what is allowed: those who have reserved all, and use none of it, keep
-// nobody out.
+// reserve reserves room for the calls of a stream that opens, if there is any: the call that opens
+// it is counted already, and ends before they do. A sole stream is accepted whatever the bounds
+// are. All streams together leave an eighth of Total to calls. A peer without a stream may open one
+// until twice that is reserved: so peers that reserve everything, and use nothing, do not lock
+// others out.
 func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -23,13 +23,14 @@ func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 		return false
 	}
 	n.hold(c, 1)
-	// Its end has nothing that it could be refused for.
+	// A place is reserved for the stream's end, so that it cannot be refused.
 	s.free = [3]int{streamWindow, streamWindow, 1}
 	return true
 }
 
-// unreserve gives up what was kept for a stream that is over. Its answers that are not accepted yet
-// are the peer's from then on, as others are: who takes none opens no more streams for that.
+// unreserve releases the reservation of a completed stream. Its answers that are not accepted yet
+// count as ordinary answers to the peer from then on: so a peer that accepts none can open no more
+// streams.
 func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -40,9 +41,9 @@ func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.forget(peer)
 }
 
-// streamRoom is what is kept for the calls of a stream, beyond what their peer may have. A call has
-// its place until its answer is accepted, so the answers of a stream are bounded as its calls are.
-// It is of Node.runMu.
+// streamRoom is the reservation for the calls of a stream, beyond the bounds of their peer. A call
+// holds its place until its answer is accepted, so the answers are bounded like the calls.
+// Node.runMu guards it.
 type streamRoom struct {
 	free        [3]int // pushes, pulls, ends that may begin
 	sending     int    // of which the handlers have ended, and the answers are not accepted
@@ -56,17 +57,17 @@ func (r *streamRoom) answered(answers int, bytes int64) {
 	r.answerBytes += bytes
 }
 
-// place is that of a call among what is kept for a stream; without a stream it is none.
+// place is the place of a call in a stream's reservation; without a stream it is no place.
 type place struct {
 	stream *stream
 	of     int // index of streamRoom.free
 }
 
-// lives says whether it is one, of a stream that is not over. The lock is held, as for the next
-// two.
+// lives says whether p is a place of a stream that is not over. The caller holds the lock, as for
+// the next two.
 func (p place) lives() bool { return p.stream != nil && !p.stream.over }
 
-// take reports false if nothing is left of it.
+// take takes the place; it returns false if none is left.
 func (p place) take() bool {
 	if p.stream == nil || p.stream.free[p.of] == 0 {
 		return false
@@ -77,7 +78,7 @@ func (p place) take() bool {
 
 func (p place) giveBack() { p.stream.free[p.of]++ }
 
-// hold counts what is kept for a number of streams. The lock is held.
+// hold counts the reservations of a number of streams. The caller holds the lock.
 func (n *Node) hold(c *caller, streams int) {
 	c.reserved += streams * streamCalls
 	c.running += streams * streamCalls
@@ -86,7 +87,8 @@ func (n *Node) hold(c *caller, streams int) {
 	n.requestBytes += int64(streams) * streamBytes
 }
 
-// lends finds the calls of a stream for which room is kept, by a request: none if it is of none.
+// lends finds the reserved place for a request that is a call of a stream; it is no place for
+// others.
 func (n *Node) lends(peer *btl.Endpoint, method uint16, request []byte) place {
 	h, ok := getStreamHead(request)
 	if !ok || h.op < streamPush || h.op > streamEnd || len(request) > streamMsgBytes ||

@@ -16,7 +16,7 @@ type Arena struct {
 	lease    *lease
 }
 
-// lease counts those who need an arena's memory: the Domain, and each Hold.
+// lease counts the references to an arena's memory: the Domain's, and one for each Hold.
 type lease struct {
 	holders atomic.Int32
 	free    func() error // set before the Domain is no holder any more
@@ -37,16 +37,16 @@ func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
 	return a, nil
 }
 
-// Retire is for providers whose memory is mapped: a Domain that closes has free give it back, at
-// once or, while somebody holds the arena, with the last Drop, on any goroutine. Its error is lost
-// then.
+// Retire is for providers whose memory is mapped: when a Domain closes, free is called to unmap the
+// memory: at once or, if there are Holds, at the last Drop, on any goroutine. In the latter case
+// its error is lost.
 func (a *Arena) Retire(free func() error) error {
 	a.lease.free = free
 	return a.lease.drop()
 }
 
-// Hold has the memory outlive its Domain until Drop is called as often: Bytes that were got before
-// stay as they are. Hold belongs to who uses the Domain, before it closes.
+// Hold keeps the memory after its Domain closes, until Drop is called as often: slices from Bytes
+// stay valid. Only the goroutine that uses the Domain may call Hold, before the Domain closes.
 func (a *Arena) Hold() { a.lease.holders.Add(1) }
 
 // Drop ends a Hold. Any goroutine may call it.
@@ -71,8 +71,8 @@ func (a *Arena) Len() int { return a.count }
 // Size is the number of bytes that Bytes returns.
 func (a *Arena) Size() int { return a.size }
 
-// Shrink returns an arena that shows only the first n buffers: what a wrapping provider gives out
-// when it keeps the others for itself.
+// Shrink returns an arena that shows only the first n buffers: for a wrapping provider that keeps
+// the other buffers for itself.
 func (a Arena) Shrink(n int) Arena {
 	if n < a.count {
 		a.count = n

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// The providers of hardware, by the name that follows a family's slash. Those that run over any
-// kernel socket beside their own hardware (psm, psm3) are not here: their name does not tell what
-// is below them.
+// The providers of hardware, by the name that follows a family's slash. Providers that can run over
+// any kernel socket, beside their own hardware (psm, psm3), are not listed: their name does not
+// tell which of the two is in use.
 var hardware = []string{"cxi", "efa", "opx", "psm2", "verbs", "usnic", "gni", "bgq"}
 
-// softwareDevices begin the names of verbs devices without hardware: RDMA over Converged Ethernet
-// and iWARP as the kernel emulates them, slower than the sockets below them.
+// softwareDevices begin the names of verbs devices without hardware: the kernel's emulations of
+// RDMA over Converged Ethernet and iWARP, which are slower than the sockets that they use.
 var softwareDevices = []string{"rxe", "siw"}
 
 // Choose picks the provider that a program should use when its user names none, and says why, in a
@@ -48,8 +48,8 @@ func chooseNetwork(infos []Info) (chosen int, reason string) {
 	return -1, "no provider here reaches a network"
 }
 
-// isHardware tells a device of its own from what runs over the kernel's network. Reliable endpoints
-// are for those who ask for them by name.
+// isHardware says whether a provider has hardware of its own, rather than use the kernel's network.
+// Reliable endpoints do not count: they must be asked for by name.
 func isHardware(info Info) bool {
 	_, name, ok := strings.Cut(info.Provider, "/")
 	if !ok || info.Reliable || !slices.Contains(hardware, name) {

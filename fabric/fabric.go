@@ -63,29 +63,29 @@ type Caps struct {
 	InjectBytes int // sends up to this size are complete when Post returns, and make no Completion
 	TxDepth     int // sends that may wait for their completion
 	RxDepth     int // receive buffers that may be posted
-	// RecvCapacity is how many full-size datagrams surely wait at this endpoint without loss while
-	// nobody polls: the smaller of the posted receives and what the socket's buffer holds. It bounds
+	// RecvCapacity is the number of full-size datagrams that can wait at this endpoint without loss
+	// between polls: the smaller of the posted receives and the socket buffer's capacity. It bounds
 	// the flow-control credits given to all peers together. At least 1.
 	RecvCapacity int
-	// RecvFixedBytes is what any waiting datagram takes of that room beside twice its length, at most,
-	// and RecvFullBytes what a full-size one takes: so many small ones wait instead of one of those.
-	// 0: that is not known, or room is not all that is needed.
+	// RecvFixedBytes is the largest cost of a waiting datagram in that room, beyond twice its
+	// length, and RecvFullBytes the cost of a full-size one: so many small datagrams fit in place
+	// of a full one. 0: the cost is not known, or room is not the only bound.
 	RecvFixedBytes, RecvFullBytes int
 	// RecvBufferBytes is the kernel's receive buffer as granted, 0 where there is none.
 	RecvBufferBytes int
 	Gather          bool // Send.Region works
-	// FreeRegions: RegisterRegion costs next to nothing, so that memory may be registered for a single
-	// send. Only with Gather.
+	// FreeRegions: RegisterRegion is so cheap that memory may be registered for a single send. Only
+	// with Gather.
 	FreeRegions bool
 	// Landing: the Endpoint is a Lander whose Land works.
 	Landing bool
 	Source  bool // Completion.From is filled
-	// PollsAll: a Poll that reports less than it has room for, and than buffers are posted, has left
-	// nothing.
+	// PollsAll: a Poll that returns fewer completions than it has room for, and than buffers are
+	// posted, has left none.
 	PollsAll bool
 	// RemoveCancels: a Remove that undoes the last Insert of an address ends the sends that still wait
-	// for it with ECANCELED, and reads nothing of theirs any more. Without, an address must stay until
-	// they have completed.
+	// for it with ECANCELED, and no longer reads their bytes. Without RemoveCancels an address must
+	// stay inserted until they have completed.
 	RemoveCancels bool
 }
 
@@ -96,10 +96,10 @@ type Endpoint interface {
 	// Name returns the address that peers insert to reach this endpoint (fi_getname): opaque bytes,
 	// at most MaxNameBytes. The slice is the caller's.
 	Name() []byte
-	// Post sends a batch in order and returns how many were taken. With n < len(sends) the error says
-	// why sends[n] was not: ErrAgain means that the queue is full (poll, then offer it again), any
-	// other error concerns sends[n] alone, which the caller may skip. A taken send whose bytes are at
-	// most Caps.InjectBytes is complete; any other yields exactly one Completion.
+	// Post sends a batch in order and returns how many were taken. With n < len(sends) the error is
+	// that of sends[n]: ErrAgain means that the queue is full (poll, then offer it again), any
+	// other error concerns sends[n] alone, which the caller may skip. A taken send whose bytes are
+	// at most Caps.InjectBytes is complete; any other yields exactly one Completion.
 	Post(sends []Send) (n int, err error)
 	// Poll writes up to len(out) completions and returns how many. It never blocks. An error
 	// (ErrClosed, a broken device) is final.
@@ -115,7 +115,7 @@ type Endpoint interface {
 // a packet first sent through one endpoint can be sent again through another.
 type Domain interface {
 	// Info returns the Info that the domain was opened from, with actual values filled in. Its Attrs
-	// may tell what has happened since.
+	// may include counters of events since then.
 	Info() Info
 	// Arena returns the packet buffers.
 	Arena() Arena
@@ -134,49 +134,51 @@ type Domain interface {
 	Close() error
 }
 
-// Lander is implemented by an Endpoint that can put what arrives straight where it is wanted, so
-// that a large message is copied once: header-data split, with the place told in advance.
+// Lander is implemented by an Endpoint that can place the payload of arriving datagrams directly at
+// its destination, so that a large message is copied once: header-data split to memory named in
+// advance.
 type Lander interface {
-	// Land names the landing: memory for what follows the first headBytes of each datagram that
-	// Poll takes in from now on. Each goes behind the one before, whatever it is; one that is no
-	// longer than headBytes, or that the rest of the landing cannot hold, goes to its buffer whole,
-	// and so may any other, of which the Completion tells. A nil mem ends it. mem is written only
-	// during calls of Poll, and no further than as many bytes as have arrived since Land; those of
-	// them that no completion has named have no defined value. It returns false, and nothing changes,
-	// while datagrams of an earlier landing wait to be polled: Poll has just filled out. A Poll that
-	// reports such datagrams takes in no new ones. Without Caps.Landing it does nothing and returns
-	// false.
+	// Land names the landing: memory for the bytes behind the first headBytes of each datagram that
+	// Poll receives from now on. The payloads land one behind the other, whatever they are. A
+	// datagram of at most headBytes, or one that the rest of the landing cannot hold, goes to its
+	// buffer whole, and so may any other, as its Completion tells. A nil mem ends the landing. mem
+	// is written only during calls of Poll, and at most as many bytes as have arrived since Land;
+	// written bytes that no completion has named are undefined. It returns false, without effect,
+	// while datagrams of an earlier landing wait to be polled, as after a Poll that has filled out.
+	// A Poll that reports such datagrams receives no new ones. Without Caps.Landing it does nothing
+	// and returns false.
 	Land(mem []byte, headBytes int) bool
 }
 
-// Overrunner is implemented by an Endpoint that knows of datagrams that found no room in its
-// receive buffer.
+// Overrunner is implemented by an Endpoint that counts datagrams dropped because its receive buffer
+// was full.
 type Overrunner interface {
-	// Overruns returns how many times that has happened. Several datagrams that were lost together, as
-	// a run that arrived as one packet, may count once. It may cost a system call.
+	// Overruns returns the number of such drops. Datagrams dropped together, as a coalesced run,
+	// may count once. It may cost a system call.
 	Overruns() uint64
 }
 
-// Sourcer is implemented by an Endpoint that knows where datagrams come from, also from those that
-// nobody has inserted: the answer to a stranger goes there, and not to where the stranger says.
+// Sourcer is implemented by an Endpoint that knows the source address of datagrams, also of senders
+// that are not inserted: so an answer to an unknown sender goes to its source, not to an address
+// that it claims.
 type Sourcer interface {
 	// AppendSource appends to dst the name of the endpoint that has sent the datagram of c, one of
 	// the completions of the latest Poll, as the network tells it: what Insert takes, at most
-	// MaxNameBytes. It appends nothing if that is not known.
+	// MaxNameBytes. It appends nothing if the source is not known.
 	AppendSource(dst []byte, c *Completion) []byte
 }
 
-// Addresser is implemented by a Domain whose endpoint names people can write, so that a peer can be
-// met without a name that somebody carries.
+// Addresser is implemented by a Domain whose endpoint names have a textual form, so that a peer can
+// be reached by an address, without an exchange of names.
 type Addresser interface {
-	// ParseAddress reads where a module is, "192.0.2.1:4000": the names of its two endpoints, the
-	// first of which has that port and the second the next one, or that after a comma,
-	// "192.0.2.1:4000,4711". Errors wrap ErrBadName.
+	// ParseAddress parses the address of a module, "192.0.2.1:4000": the names of its two
+	// endpoints, the first of which has that port and the second the next one, or that after a
+	// comma, "192.0.2.1:4000,4711". Errors wrap ErrBadName.
 	ParseAddress(text string) (first, second []byte, err error)
 	// FormatName is the reverse for one name, "192.0.2.1:4000"; hexadecimal of one that is malformed.
 	FormatName(name []byte) string
-	// Host returns what the names of all endpoints of a host have in common, as far as it tells them
-	// from those of other hosts. It aliases name.
+	// Host returns the part of an endpoint's name that identifies its host, shared by all endpoints
+	// of that host. It aliases name.
 	Host(name []byte) []byte
 }
 
@@ -192,53 +194,55 @@ type Waiter interface {
 	Wake()
 }
 
-// Tender is implemented by a Domain of which Poll looks only now and then, by the number of polls,
-// at what comes seldom: peers that are new, or gone.
+// Tender is implemented by a Domain whose Poll checks for rare events (new peers, vanished peers)
+// only once in a number of polls.
 type Tender interface {
-	// Tend has that looked at now. Who polls at a leisurely pace calls it with every Poll. It may
+	// Tend checks for such events now. A caller that polls rarely calls it with every Poll. It may
 	// cost a system call.
 	Tend()
 }
 
-// Sleeper is implemented by a Waiter whose Wait comes in two halves too, so that one thread can
-// sleep while another one uses the Domain: it need not be woken for what the other one does.
+// Sleeper is implemented by a Waiter that also has its Wait in two halves, so that one thread can
+// sleep while another uses the Domain, without a wake-up for each use.
 type Sleeper interface {
 	Waiter
 	// Arm readies the Domain for a Sleep, and says whether there is nothing to poll yet; false: poll
 	// first. It belongs to the goroutine that uses the Domain.
 	Arm() bool
-	// Sleep returns when a completion may be there to poll that was not when Arm was called, on Wake,
-	// on a signal, or after timeout (negative: no limit). One goroutine at a time may call it, while
-	// others use the Domain, but not while it is closed.
+	// Sleep returns when a completion may have arrived since Arm, on Wake, on a signal, or after
+	// timeout (negative: no limit). One goroutine at a time may call it, while others use the
+	// Domain, but not while it is closed.
 	Sleep(timeout time.Duration) error
 }
 
-// Hastener is a Sleeper whose Sleep can be made shorter while it goes on.
+// Hastener is a Sleeper whose Sleep can be shortened while it is in progress.
 type Hastener interface {
-	// Hasten has the Sleep that goes on, or else the next one, return after timeout at the latest. Any
+	// Hasten makes the current Sleep, or else the next one, return after timeout at the latest. Any
 	// goroutine may call it, but not while the Domain is closed.
 	Hasten(timeout time.Duration)
 }
 
-// Readier is implemented by a Domain on which a loop of another kind can sleep, on it among other
-// things: epoll, in C or Go, with the descriptors of several domains and whatever else.
+// Readier is implemented by a Domain on which a foreign event loop can sleep: epoll, in C or Go,
+// with the descriptors of several domains and others.
 //
 //	poll all there is -> ArmReady -> 0?  yes: poll
 //	      ^                          no: sleep until a descriptor is readable, or so long at most
 //	      +----------- DisarmReady <-----+
 //
-// All calls belong to the goroutine that uses the Domain. While it is armed nothing else is called.
+// All calls belong to the goroutine that uses the Domain. While the Domain is armed no other method
+// may be called.
 type Readier interface {
 	Waiter
 	// ReadyFd returns a descriptor that becomes readable, and stays so until DisarmReady, when a
-	// completion may be there to poll that was not when ArmReady was called, and on Wake. While the
-	// Domain is not armed it says nothing. It stays the Domain's, which reads and closes it, and is
-	// the same until then.
+	// completion may have arrived since ArmReady, and on Wake. While the Domain is not armed its
+	// state is meaningless. The Domain owns the descriptor, reads it and closes it; it does not
+	// change until then.
 	ReadyFd() (fd int, err error)
-	// ArmReady readies the descriptor, and returns for how long the caller may sleep at most;
-	// negative: no limit; 0: poll first, or by the time.
+	// ArmReady prepares the descriptor, and returns the longest time that the caller may sleep;
+	// negative: no limit; 0: poll first.
 	ArmReady() (most time.Duration)
-	// DisarmReady ends that. It is called after each ArmReady, and without one does nothing.
+	// DisarmReady ends an ArmReady. It must be called after each ArmReady; otherwise it does
+	// nothing.
 	DisarmReady()
 }
 
@@ -253,8 +257,9 @@ type DomainConfig struct {
 	// BufferBytes is the room in each buffer for a datagram without provider prefix. 0 means the
 	// Info's MTUBytes.
 	BufferBytes int
-	// RingBytes is the size of the ring to each peer, where the provider has such: a power of two in
-	// its range, which an error names. 0 is its own choice. Others do not look at it.
+	// RingBytes is the size of the ring to each peer, for providers with rings: a power of two in
+	// the provider's range, which an error states. 0 is the provider's choice. Other providers
+	// ignore it.
 	RingBytes int
 }
 
@@ -267,9 +272,9 @@ type EndpointConfig struct {
 	RecvBufferBytes int
 	// Source asks for Completion.From where the provider can tell it, at a cost per packet.
 	Source bool
-	// PathSize has Post refuse what is larger than the system takes the path to carry, by its routes
-	// and by what ICMP has told, where the provider can: for who does not find that out himself.
-	// Anybody who can send ICMP can then make datagrams be refused.
+	// PathSize makes Post refuse datagrams above the system's path MTU, from routes and ICMP
+	// reports, where the provider can: for callers that do not probe the path themselves. Anyone
+	// who can send ICMP can then cause refusals.
 	PathSize bool
 }
 
@@ -277,10 +282,10 @@ type EndpointConfig struct {
 type Hints struct {
 	Provider string // registry name such as "ofi/udp", or a prefix ending in "/" such as "ofi/"
 	Domain   string // a domain's (device's) name
-	// Node is the local address to bind, in the provider's own notation. Empty is the provider's
-	// choice. Over udp it is an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0") or
-	// "localhost", and with fixed ports, to be dialled, "192.0.2.1:4000", "[::1]:4000", "eth0:4000",
-	// or "192.0.2.1:4000,4711" if the port of the second channel is not the next one. ":4000" and
+	// Node is the local address to bind, in the provider's notation. Empty: the provider chooses.
+	// Over udp it is an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0") or "localhost",
+	// and with fixed ports, to be dialled, "192.0.2.1:4000", "[::1]:4000", "eth0:4000", or
+	// "192.0.2.1:4000,4711" if the port of the second channel is not the next one. ":4000" and
 	// "0.0.0.0:4000" stand for the first of this host's addresses, and not for all of them: those
 	// that other hosts reach come first.
 	Node string
@@ -289,8 +294,8 @@ type Hints struct {
 // Info is one way to reach a network (fi_info): give it to Open.
 type Info struct {
 	Provider string // "ofi/udp"
-	// Wire names what both ends must have in common, "udp" for every variant of udp. Empty is the same
-	// as Provider.
+	// Wire is the name that both ends must share, "udp" for every variant of udp. Empty means the
+	// same as Provider.
 	Wire    string
 	Version string // the provider's or its library's version, for people
 	Fabric  string // network name ("127.0.0.0/8")

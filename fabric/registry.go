@@ -57,7 +57,7 @@ func Families() []string {
 	return names
 }
 
-// FamilyOf returns the part of a provider name that picks the Provider.
+// FamilyOf returns the part of a provider name that selects the Provider.
 func FamilyOf(name string) string {
 	if i := strings.IndexAny(name, "/;"); i >= 0 {
 		return name[:i]
@@ -94,7 +94,7 @@ func GetInfo(h Hints) ([]Info, error) {
 	return nil, nothingFor(h)
 }
 
-// nothingFor is the error of hints that nothing matches: it says what to write.
+// nothingFor is the error for hints without a match: it says which values are valid.
 func nothingFor(h Hints) error {
 	families := Families()
 	family := FamilyOf(h.Provider)

@@ -158,8 +158,8 @@ func (d *Domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 // DeregisterRegion implements fabric.Domain.
 func (d *Domain) DeregisterRegion(r fabric.Region) error { return d.inner.DeregisterRegion(r) }
 
-// Close closes the endpoints and the inner Domain. What was held back is lost. A second Close does
-// nothing and returns nil.
+// Close closes the endpoints and the inner Domain. Datagrams that are held back are lost. A second
+// Close does nothing and returns nil.
 func (d *Domain) Close() error {
 	if d.closed {
 		return nil

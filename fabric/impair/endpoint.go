@@ -171,7 +171,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// time reads the clock if any fault goes by it.
+// time reads the clock if any fault depends on it.
 func (e *endpoint) time() mono.Time {
 	if e.delayed == 0 && e.reorder == 0 {
 		return 0
@@ -221,7 +221,7 @@ func (e *endpoint) arrive(c *fabric.Completion, now mono.Time) {
 	}
 }
 
-// damage cuts off and corrupts a copy, perhaps, and says whether it did.
+// damage truncates and corrupts a copy, with the configured probabilities, and says whether it did.
 func (e *endpoint) damage(a *arrival) bool {
 	count := &e.domain.counters
 	damaged := false
@@ -253,7 +253,7 @@ func (e *endpoint) enqueue(a arrival, now mono.Time) bool {
 	return true
 }
 
-// overtake tells the first n holds that one more datagram has passed them.
+// overtake counts, for the first n holds, one more datagram that has passed them.
 func (e *endpoint) overtake(n int, now mono.Time) {
 	left := 0
 	for i := range e.holds {
@@ -279,7 +279,7 @@ func (e *endpoint) letGo(h *hold, now mono.Time) {
 	e.enqueue(h.arrival, now)
 }
 
-// release makes ready what was held back long enough.
+// release makes ready the datagrams that were held back long enough.
 func (e *endpoint) release(now mono.Time) {
 	if len(e.holds) > 0 {
 		left := 0
@@ -298,7 +298,7 @@ func (e *endpoint) release(now mono.Time) {
 	}
 }
 
-// deliver completes posted buffers with what is ready.
+// deliver completes posted buffers with the datagrams that are ready.
 func (e *endpoint) deliver(out []fabric.Completion) int {
 	arena := &e.domain.all
 	n := 0

@@ -14,13 +14,13 @@ import (
 const DelayMax = 10 * time.Second
 
 // Faults says what happens to arriving datagrams. Loss, Dup, Reorder, Corrupt and Truncate are the
-// probabilities, 0 to 1, that a datagram suffers that; the zero value leaves all in peace.
+// probabilities, 0 to 1, that a datagram suffers that; the zero value makes no faults.
 type Faults struct {
 	Loss    float64 // it does not arrive
 	Dup     float64 // it arrives twice
 	Reorder float64 // 1 to 16 later ones overtake it, as far as they come within 1 ms
-	// Delay is how much later it arrives, 0 to DelayMax. DelayP is the share of the datagrams that
-	// this happens to; 0 means all of them. The others overtake those.
+	// Delay is how much later it arrives, 0 to DelayMax. DelayP is the share of datagrams that are
+	// delayed; 0 means all of them. The others overtake them.
 	Delay    time.Duration
 	DelayP   float64
 	Corrupt  float64 // one bit of it is inverted (not of an empty one)
@@ -47,7 +47,7 @@ func (f *Faults) probabilities() []probability {
 	}
 }
 
-// knownKeys is for people who mistyped one.
+// knownKeys lists the valid keys, for the error about an unknown one.
 const knownKeys = "loss, dup, reorder, delay, delayp, corrupt, truncate, seed"
 
 // Validate says which field is out of range, in an error that wraps fabric.ErrBadConfig.

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A peer can send descriptors with every packet. The last close of a descriptor is done by whoever
-// has it last, and it may block: a socket lingers for as long as its owner has set, and a file of a
-// file system in user space waits for that file system. A packet that is dropped unread closes the
-// descriptors in it just so. So the loop looks at a packet before it takes it, closes nothing of a
-// peer's but the memory of a ring, and gives a socket on which something else came to a goroutine.
+// A peer can send descriptors with every packet. The last close of a file may block in the process
+// that does it: a socket lingers for as long as its owner has set, and a FUSE file waits for its
+// file system. Dropping a packet unread closes the descriptors in it likewise. So the loop peeks at
+// a packet before it receives it, closes only ring memory of a peer, and leaves a socket with any
+// other descriptor to a goroutine.
 
-// closers close what may block when it is closed. They belong to a domain; each has its descriptors
-// counted for the process that has sent them until they are closed.
+// closers close descriptors whose close may block. They belong to a domain; each descriptor counts
+// against the process that sent it until it is closed.
 type closers struct {
 	lock  sync.Mutex
 	queue []closing
@@ -30,7 +30,7 @@ type closing struct {
 	fds []int
 }
 
-// nobody stands for a process that is not known: that of a domain that was called, or turned away.
+// nobody stands for an unknown process: that of a domain that was called, or refused.
 const nobody = -1
 
 // close closes descriptors that came from a process, now or later. It never blocks.
@@ -49,7 +49,7 @@ func (c *closers) close(pid int32, fds ...int) {
 	}
 }
 
-// run closes until there is nothing left.
+// run closes descriptors until none is left.
 func (c *closers) run() {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -76,10 +76,10 @@ func (c *closers) held(pid int32) (its, all int) {
 	return c.count[pid], c.total
 }
 
-// drop ends a socket of a peer. A socket in which no descriptor waits is closed at once.
+// drop closes a socket of a peer: at once if no descriptor waits in it.
 func (c *closers) drop(pid int32, fd int) {
-	// From now on the peer can put nothing into the socket. A socket that was never connected holds
-	// nothing, either.
+	// From now on the peer can send nothing more on the socket. A socket that was never connected
+	// is empty as well.
 	_ = unix.Shutdown(fd, unix.SHUT_RDWR)
 	// With its sender's credentials an empty packet differs from the end.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
@@ -99,7 +99,7 @@ func (c *closers) drop(pid int32, fd int) {
 	}
 }
 
-// credentialsBytes is the room for a sender's credentials, and for nothing beside them.
+// credentialsBytes is the size of control data for a sender's credentials alone.
 const credentialsBytes = 32
 
 // packet is what stands first in a socket.
@@ -111,8 +111,7 @@ const (
 	packetOther        // it has some
 )
 
-// first looks at the first packet of a socket, and leaves it there. oob has no room for
-// descriptors.
+// first peeks at the first packet of a socket. oob has no room for descriptors.
 func first(fd int, oob []byte) packet {
 	var b [1]byte
 	n, oobn, flags, _, err := unix.Recvmsg(fd, b[:], oob, unix.MSG_DONTWAIT|unix.MSG_PEEK)

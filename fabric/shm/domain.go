@@ -40,7 +40,7 @@ type domain struct {
 	napper    napper
 	ringMost  int // how large a ring of this domain is, at the most
 	ringBytes int // of the rings that this domain has made
-	// takenBytes are those of the rings that it has taken from peers.
+	// takenBytes is the size of the rings that the domain has accepted from peers.
 	takenBytes int
 	closed     bool
 }
@@ -116,7 +116,7 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) (err error) {
 	return nil
 }
 
-// release gives back what openDomain took.
+// release frees the resources that openDomain took.
 func (d *domain) release() {
 	d.sleeper.close()
 	d.loop.close()
@@ -142,7 +142,7 @@ func (d *domain) Insert(b []byte) (fabric.Addr, error) {
 	return d.peers.insert(n)
 }
 
-// Remove implements fabric.Domain. What still waits to be sent to the peer ends with ECANCELED.
+// Remove implements fabric.Domain. Sends that still wait for the peer end with ECANCELED.
 func (d *domain) Remove(a fabric.Addr) error {
 	if d.closed {
 		return fabric.ErrClosed

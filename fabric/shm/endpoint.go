@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	// tendPolls is how many polls there are between two looks at the descriptors, which cost a system
-	// call: for new peers, and peers that are gone. Who has nobody to receive from looks more often.
+	// tendPolls is the number of polls between two checks of the descriptors, a system call, for
+	// new and vanished peers. An endpoint without peers to receive from checks more often.
 	tendPolls     = 512
 	tendIdlePolls = 8
-	// scanRings is how many rings a poll looks into beside the one that had something last. With no
-	// more than that, it looks into all.
+	// scanRings is the number of rings that a poll scans beside the one that had a datagram last.
+	// If there are no more than that, it scans all.
 	scanRings = 8
-	// scanIdle is how many it looks into when there are more, and the last look found nothing: each
-	// costs a cache line or two, and beside many that are idle one that talks shall not pay for them.
+	// scanIdle is the number of rings scanned if there are more, and the last scan found none
+	// ready: each costs a cache line or two, and many idle rings must not slow an active one down.
 	scanIdle = 2
-	// injectBytes is up to which size a datagram is complete with Post. One that finds no room in its
-	// ring is kept in the queue itself.
+	// injectBytes is the size up to which a datagram is complete when Post returns. Without room in
+	// its ring such a datagram is copied into the queue.
 	injectBytes = 256
-	// readersShare is the part of the queue in which each peer that does not read has one place.
+	// readersShare is the divisor for the part of the queue in which each peer that does not read
+	// has one place.
 	readersShare = 8
 )
 
@@ -42,8 +43,8 @@ type endpoint struct {
 	unsent  int              // sends that wait for room
 	stalled []*outLink       // the links that they wait for
 
-	// posted are the receive buffers. The latest is filled first: it is in the cache still, where all
-	// of them in turn would never be.
+	// posted are the receive buffers. The latest is filled first, as it is still in the cache; used
+	// in turn, none would be.
 	posted  []fabric.Buf
 	landing fabric.Landing
 	rings   []*inLink
@@ -95,8 +96,8 @@ func (e *endpoint) Name() []byte {
 	return n.append(nil)
 }
 
-// Post implements fabric.Endpoint. A send that finds no room in its ring waits here, behind others
-// to the same peer alone.
+// Post implements fabric.Endpoint. A send without room in its ring waits here, behind earlier sends
+// to the same peer only.
 func (e *endpoint) Post(sends []fabric.Send) (n int, err error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -164,8 +165,8 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 			return l, nil
 		}
 	}
-	// One peer that does not read has at most as much of the queue as it leaves to the others, and all
-	// of them leave a part to those who do: what finds room in its ring needs a place for a moment.
+	// One peer that does not read may use at most half of the free queue, and all such peers leave
+	// a part to peers that do read: a send with room in its ring needs a place only for a moment.
 	reserve := e.caps.TxDepth / readersShare
 	if l.waiting.Len() >= free-reserve && (l.waiting.Len() > 0 || free == 0) {
 		return nil, fabric.ErrAgain
@@ -198,8 +199,8 @@ func (e *endpoint) hold(l *outLink, s *fabric.Send, inject bool) error {
 	return nil
 }
 
-// ended notes how a send that had to wait has ended. Of one that was complete with Post nobody
-// waits to hear: the next Post to that peer tells.
+// ended records the result of a send that had to wait. For a send that was complete with Post there
+// is no completion: the next Post to that peer returns its error.
 func (e *endpoint) ended(l *outLink, h *held, errno syscall.Errno) {
 	switch {
 	case !h.injected:
@@ -209,7 +210,7 @@ func (e *endpoint) ended(l *outLink, h *held, errno syscall.Errno) {
 	}
 }
 
-// link returns the way to a peer.
+// link returns the outgoing link to a peer.
 func (e *endpoint) link(p *peer) *outLink {
 	if e.slot < len(p.links) && p.links[e.slot] != nil {
 		return p.links[e.slot]
@@ -222,7 +223,7 @@ func (e *endpoint) link(p *peer) *outLink {
 	return l
 }
 
-// sendStalled sends what has found no room before.
+// sendStalled sends the datagrams that found no room before.
 func (e *endpoint) sendStalled() {
 	keep := e.stalled[:0]
 	for _, l := range e.stalled {
@@ -264,7 +265,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// receive looks into the ring that had something last, and into some of the others in turn.
+// receive scans the ring that had a datagram last, and some of the others in turn.
 func (e *endpoint) receive(out []fabric.Completion) (n int) {
 	if len(e.rings) == 1 {
 		q := e.rings[0]
@@ -273,7 +274,8 @@ func (e *endpoint) receive(out []fabric.Completion) (n int) {
 		}
 		return e.drain(q, out)
 	}
-	// The others shall have their turn: half of what is asked for, or every second poll for one.
+	// The other rings get a fair share: half of the limit, or every second poll if the limit is
+	// one.
 	if e.others = len(out) == 1 && !e.others; e.hot != nil && !e.others {
 		n = e.drain(e.hot, out[:max(1, len(out)/2)])
 	}
@@ -302,7 +304,7 @@ func (e *endpoint) receive(out []fabric.Completion) (n int) {
 	return n
 }
 
-// drain takes out of a ring what there is buffer and room for.
+// drain receives the datagrams of a ring, as far as there are buffers and room in out.
 func (e *endpoint) drain(q *inLink, out []fabric.Completion) (n int) {
 	for n < len(out) && len(e.posted) > 0 {
 		pkt, err := q.ring.next()
@@ -374,9 +376,9 @@ func (e *endpoint) pollable() bool {
 	return slices.ContainsFunc(e.rings, func(q *inLink) bool { return q.gone || q.ring.waiting() })
 }
 
-// Close is idempotent: the second one does nothing and returns nil. What peers have sent and nobody
-// has polled is lost. What was written into the peers' rings stays there for them; what still waits
-// for room in one is lost with the link.
+// Close is idempotent: the second one does nothing and returns nil. Received datagrams that were
+// not polled are lost. Datagrams in the peers' rings stay there for them; sends that still wait for
+// room in a ring are lost with the link.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil

@@ -14,33 +14,34 @@ import (
 )
 
 const (
-	// ringsLarge is what the rings of a domain may have together before new ones have ringMiddle at
-	// the most, and ringBudget before they have ringBytesMin: who comes behind a hundred that are idle
-	// shall find a ring that holds ten of the largest datagrams.
+	// ringsLarge is the total size of a domain's rings from which on new ones have at most
+	// ringMiddle, and ringBudget that from which on they have ringBytesMin: a peer that comes after
+	// a hundred idle ones still gets a ring for ten of the largest datagrams.
 	ringsLarge = 64 << 20
 	ringMiddle = 1 << 20
 	ringBudget = 256 << 20
-	// takenBudget is what the rings may have together that a domain takes from others, before it takes
-	// the smallest alone: room for 256 peers that each have nobody else to send to.
+	// takenBudget is the total size of rings accepted from peers, above which a domain accepts only
+	// the smallest ones: it suffices for 256 peers with a single destination each.
 	takenBudget = 256 * ringBytesMax
-	// linksMax bounds the rings that a domain makes, and as many are those that it takes from others.
+	// linksMax bounds the rings that a domain makes, and likewise those that it accepts from peers.
 	linksMax = 2048
-	// linksPerProcess bounds what it takes from one process. Those that it cannot tell from each other
-	// (of other PID namespaces: the kernel says 0) leave as many to the others.
+	// linksPerProcess bounds the rings accepted from one process. Processes of other PID namespaces
+	// cannot be told apart (the kernel reports 0), and leave as many to all others.
 	linksPerProcess = 256
-	// silentMax bounds the links on which no hello has come yet: the oldest gives way to another. It
-	// comes with the connection, unless the peer was stopped in between; then the peer tries again.
+	// silentMax bounds the links without a hello so far: the oldest is dropped for a new one. A
+	// hello comes right after the connection, unless the peer was stopped in between; then the peer
+	// tries again.
 	silentMax = 64
-	// skipsMaxLog2 bounds how often a link to a peer that is too busy lets others go on before it is
-	// tried again: twice as often as before, each time.
+	// skipsMaxLog2 bounds (as a power of two) the number of times that a link to a busy peer is
+	// skipped before it is tried again; that number doubles each time.
 	skipsMaxLog2 = 10
-	// refusedSends is how many sends fail after a peer has not taken a ring in, before it gets
-	// another: twice as many each time, this often.
+	// refusedSends is the number of sends that fail after a peer has refused a ring, before it is
+	// offered another; the number doubles each time.
 	refusedSends     = 4
 	refusedSendsLog2 = 6
 )
 
-// outLink is the way from one endpoint to a peer's: a ring and its socket.
+// outLink is the outgoing link from an endpoint to a peer's: a ring and its socket.
 type outLink struct {
 	ep       *endpoint
 	to       name
@@ -59,18 +60,18 @@ type outLink struct {
 	lost    syscall.Errno // why sends that were complete with Post have not arrived; 0: they have
 }
 
-// held is a send that waits for room. One that was injected has its bytes here: the buffer is the
-// caller's again.
+// held is a send that waits for room. An injected send has its bytes here, as its buffer was
+// returned to the caller.
 type held struct {
 	fabric.Send
 	injected bool
 	data     [injectBytes]byte
 }
 
-// heldKept is for how many sends a queue keeps its memory when it is empty.
+// heldKept is the number of sends for which an empty queue keeps its memory.
 const heldKept = 256
 
-// tellLost returns, once, why sends that were complete have not arrived.
+// tellLost returns, once, the error of completed sends that did not arrive.
 func (l *outLink) tellLost() error {
 	errno := l.lost
 	l.lost = 0
@@ -81,8 +82,8 @@ func sendFailed(errno syscall.Errno) error {
 	return failure("fi_send", errno, errno.Error())
 }
 
-// ringSize is how large the next ring of a domain is whose rings have so many bytes together, and
-// most bytes at the most.
+// ringSize is the size of a domain's next ring, given the total size of its rings; it is at most
+// most.
 func ringSize(most, ringBytes int) int {
 	for _, c := range []struct{ size, budget int }{
 		{most, ringsLarge}, {min(most, ringMiddle), ringBudget},
@@ -94,8 +95,8 @@ func ringSize(most, ringBytes int) int {
 	return ringBytesMin
 }
 
-// takesBytes is how large a ring the domain takes from a process now. One alone has no more than
-// half of what there is for all.
+// takesBytes is the largest ring that the domain now accepts from a process. One process may use at
+// most half of the total budget.
 func (d *domain) takesBytes(pid int32) int {
 	if d.takenBytes+ringBytesMax > takenBudget ||
 		d.loop.bytesOf[pid]+ringBytesMax > takenBudget/2 {
@@ -104,7 +105,7 @@ func (d *domain) takesBytes(pid int32) int {
 	return ringBytesMax
 }
 
-// ringsBytes is what so many rings of a domain have together, each most bytes at the most.
+// ringsBytes is the total size of a number of a domain's rings, each of at most most bytes.
 func ringsBytes(most, count int) (sum int) {
 	for range count {
 		sum += ringSize(most, sum)
@@ -166,8 +167,8 @@ func (l *outLink) makeRing() error {
 	return nil
 }
 
-// passes says whether an error says nothing of the peer, and may be over soon: that it is too busy,
-// or that this process or system has no descriptor or memory to spare just now.
+// passes says whether an error is temporary: the peer is too busy, or this process or system is
+// short of descriptors or memory.
 func passes(err error) bool {
 	return slices.ContainsFunc([]error{
 		unix.EAGAIN, unix.EINTR, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ENOSPC,
@@ -175,7 +176,7 @@ func passes(err error) bool {
 	}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// later has the link tried again after some time, if the error passes: it is EAGAIN then.
+// later schedules a retry of the link if the error is temporary, and then returns EAGAIN.
 func (l *outLink) later(err error) error {
 	if !passes(err) {
 		return err
@@ -185,7 +186,7 @@ func (l *outLink) later(err error) error {
 	return unix.EAGAIN
 }
 
-// close gives back ring and socket. What was put into the ring the peer still reads.
+// close gives back ring and socket. The peer still reads datagrams already in the ring.
 func (l *outLink) close() {
 	if l.fd >= 0 {
 		o := &l.ep.domain.loop
@@ -209,7 +210,7 @@ func (l *outLink) dropRing() {
 	l.memfd, l.ring, l.tries, l.skips = -1, sendRing{}, 0, 0
 }
 
-// fail completes what waits.
+// fail completes the waiting sends with an error.
 func (l *outLink) fail(errno syscall.Errno) {
 	for l.waiting.Len() > 0 {
 		h := l.waiting.Pop()
@@ -218,7 +219,7 @@ func (l *outLink) fail(errno syscall.Errno) {
 	}
 }
 
-// flush makes visible what was put, and wakes the peer if it sleeps.
+// flush publishes the datagrams put into the ring, and wakes the peer if it sleeps.
 func (l *outLink) flush() {
 	if l.fd < 0 {
 		return
@@ -230,8 +231,8 @@ func (l *outLink) flush() {
 	}
 }
 
-// send puts a datagram into the ring, and opens that if need be. again means that there is no room,
-// or that the peer is too busy to be reached; an errno, that the peer is not there.
+// send puts a datagram into the ring, which it opens if need be. again means that there is no room,
+// or that the peer is too busy; an errno, that the peer does not exist.
 func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	if again, errno = l.reach(); again || errno != 0 {
 		return again, errno
@@ -280,7 +281,7 @@ func (l *outLink) reach() (again bool, errno syscall.Errno) {
 	return false, 0
 }
 
-// goOn sends what waits, and completes what the peer is not there for.
+// goOn sends the waiting datagrams, and fails them if the peer is gone.
 func (l *outLink) goOn() {
 	for l.waiting.Len() > 0 {
 		h := l.waiting.Front()
@@ -297,7 +298,7 @@ func (l *outLink) goOn() {
 	l.flush()
 }
 
-// event is called when the peer knocks, for there is room, or is gone.
+// event is called when the peer signals room in the ring, or is gone.
 func (l *outLink) event() {
 	knocks, alive := hush(l.fd, l.ep.domain.loop.scratch[:])
 	if knocks {
@@ -316,7 +317,7 @@ func (l *outLink) event() {
 	buryPeer(&to, closers)
 }
 
-// inLink is the way from a peer to one endpoint.
+// inLink is the incoming link from a peer to one endpoint.
 type inLink struct {
 	domain *domain
 	ep     *endpoint // nil until the hello came
@@ -328,7 +329,7 @@ type inLink struct {
 	given  bool // the closers have fd
 }
 
-// event is called when the peer introduces itself, knocks, or is gone.
+// event is called when the peer sends its hello, wakes this side, or is gone.
 func (q *inLink) event() {
 	if q.ep == nil {
 		if err := q.meet(); err != nil && !errors.Is(err, unix.EAGAIN) {

@@ -165,8 +165,9 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 			return l, nil
 		}
 	}
-	// One peer that does not read may use at most half of the free queue, and all such peers leave
-	// a part to peers that do read: a send with room in its ring needs a place only for a moment.
+	// One peer that does not read may use at most as many places as it leaves free, and all such
+	// peers leave a part to peers that do read: a send with room in its ring needs a place only for
+	// a moment.
 	reserve := e.caps.TxDepth / readersShare
 	if l.waiting.Len() >= free-reserve && (l.waiting.Len() > 0 || free == 0) {
 		return nil, fabric.ErrAgain

@@ -13,7 +13,7 @@ import (
 )
 
 // loop watches a domain's descriptors: the socket on which peers introduce themselves, the
-// sockets of all rings, the bell. Polling looks at it now and then, sleeping waits for it.
+// sockets of all rings, the bell. Polls check it now and then, sleeps wait for it.
 type loop struct {
 	domain   *domain
 	epoll    int
@@ -40,7 +40,7 @@ type loop struct {
 // oobBytes is the room for the descriptors of a hello: for one, and for one that is too many.
 const oobBytes = 24
 
-// watched is what a descriptor belongs to.
+// watched is the owner of a descriptor.
 type watched interface{ event() }
 
 // The first slots are no links.
@@ -71,7 +71,7 @@ func (o *loop) watch(fd, slot int) error {
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(o.epoll, unix.EPOLL_CTL_ADD, fd, &ev))
 }
 
-// ignore watches a descriptor no more, which keeps its slot.
+// ignore stops watching a descriptor, which keeps its slot.
 func (o *loop) ignore(fd int) { _ = unix.EpollCtl(o.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
 // add watches the descriptor of a link.
@@ -100,8 +100,8 @@ func (o *loop) remove(fd, slot int) {
 	o.hear() // there is a descriptor now
 }
 
-// deafTends is how many looks at the descriptors the listening socket is left out after one in
-// which there was no descriptor to take a peer in with.
+// deafTends is the number of checks for which the listening socket is not watched after the process
+// had no descriptor to accept a peer.
 const deafTends = 128
 
 // hear watches the listening socket again.
@@ -111,9 +111,9 @@ func (o *loop) hear() {
 	}
 }
 
-// tend looks at what has happened on the descriptors, without waiting, and says whether the bell
-// has rung, which goes on ringing: it is for a Wait or a Sleep. It tells a Sleep that goes on of
-// the rest, of which there is nothing to see any more.
+// tend handles events on the descriptors, without waiting, and says whether the bell has rung. The
+// bell keeps ringing, as it is for a Wait or a Sleep. Other events are consumed here, so tend also
+// ends a Sleep in progress for them.
 func (o *loop) tend() (rung bool) {
 	if o.deaf > 1 {
 		o.deaf--
@@ -145,7 +145,7 @@ func (d *domain) Tend() {
 	}
 }
 
-// accept takes in the peers that have connected.
+// accept accepts the peers that have connected.
 func (o *loop) accept() {
 	const atOnce = 16
 	for range atOnce {
@@ -163,8 +163,8 @@ func (o *loop) accept() {
 	}
 }
 
-// acceptOne takes in one peer, if there is a descriptor for its socket and another one for the ring
-// that comes with its hello: a hello whose ring cannot be taken in is lost, and its peer refused.
+// acceptOne accepts one peer, if there is a descriptor for its socket and another for the ring that
+// comes with its hello: a hello whose ring has no descriptor is lost, and its peer refused.
 func (o *loop) acceptOne() (fd int, err error) {
 	spare, err := unix.FcntlInt(uintptr(o.listen), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -175,8 +175,8 @@ func (o *loop) acceptOne() (fd int, err error) {
 	return fd, err
 }
 
-// mostIn is how many links a domain takes in: each has a descriptor, and of those that the process
-// may have half are left to what else it does.
+// mostIn is the number of links that a domain accepts: each needs a descriptor, and half of the
+// process's limit is left to other uses.
 func mostIn() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -185,7 +185,7 @@ func mostIn() int {
 	return int(min(linksMax, limit.Cur/2))
 }
 
-// admit makes a link of a socket, if its peer is of this user and has not too many.
+// admit makes a link from a socket, if its peer is of this user and does not have too many.
 func (o *loop) admit(fd int) bool {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil || cred.Uid != o.domain.name.uid || !o.mayTake(cred.Pid) {
@@ -218,7 +218,7 @@ func (o *loop) mayTake(pid int32) bool {
 	return o.inLinks+all < o.inMax && o.perPID[pid]+its < most
 }
 
-// heard notes that a link is no longer one that has said nothing.
+// heard notes that the hello of a link has come.
 func (o *loop) heard(q *inLink) {
 	if i := slices.Index(o.silent, q); i >= 0 {
 		o.silent = slices.Delete(o.silent, i, i+1)
@@ -253,7 +253,7 @@ func (o *loop) close() {
 	o.opened = false
 }
 
-// turnAway ends those that have called and were not heard.
+// turnAway closes pending connections that were not accepted.
 func (o *loop) turnAway() {
 	_ = unix.Shutdown(o.listen, unix.SHUT_RDWR) // nobody calls any more
 	for {

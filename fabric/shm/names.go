@@ -30,7 +30,7 @@ const (
 // place tells hosts, boots and containers apart: it is the same for all who see one /dev/shm.
 type place uint64
 
-// findPlace hashes what the kernel has drawn at boot, and the device behind /dev/shm.
+// findPlace hashes the kernel's boot id, and the device of /dev/shm.
 func findPlace() (place, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -49,7 +49,7 @@ func findPlace() (place, error) {
 	return place(h.Sum64()), nil
 }
 
-// name is an endpoint's name, taken apart.
+// name is an endpoint's name, decoded.
 type name struct {
 	place    place
 	uid      uint32
@@ -65,7 +65,7 @@ func (n *name) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint16(b, n.endpoint)
 }
 
-// parseName takes a name apart. A name of another host, container or user is none here.
+// parseName decodes a name. A name of another host, container or user is invalid here.
 func parseName(b []byte, own *name) (n name, err error) {
 	if len(b) != nameBytes || b[0] != nameVersion {
 		return n, fmt.Errorf("%w: %d bytes are no name of version %d", fabric.ErrBadName, len(b),
@@ -85,7 +85,7 @@ func parseName(b []byte, own *name) (n name, err error) {
 	return n, nil
 }
 
-// socketPath is where a domain listens.
+// socketPath is the path of the socket on which a domain listens.
 func (n *name) socketPath() string { return filepath.Join(socketDir(n.uid), n.fileName()) }
 
 func (n *name) fileName() string { return hex.EncodeToString(n.id[:]) }
@@ -103,8 +103,8 @@ func newName() (name, error) {
 	return n, nil
 }
 
-// openDir opens the directory of the user's sockets, and makes it if it is missing. It must be the
-// user's alone: in a directory of somebody else anybody could pose as a peer.
+// openDir opens the directory of the user's sockets, and makes it if it is missing. Only the user
+// may have access to it: else another user could pose as a peer.
 func openDir(uid uint32) (fd int, err error) {
 	dir := socketDir(uid)
 	if err := unix.Mkdir(dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
@@ -133,8 +133,8 @@ func openDir(uid uint32) (fd int, err error) {
 	return fd, nil
 }
 
-// notOurs says whose the directory is: whoever made it first keeps this user from using it, and
-// only that user, or root, can remove it.
+// notOurs is the error for a directory of another user: its creator blocks this user, and only the
+// creator, or root, can remove it.
 func notOurs(dir string, st *unix.Stat_t) error {
 	return fmt.Errorf("%w: %s belongs to user %d, mode %#o; it must be a directory of this user alone",
 		fabric.ErrUnavailable, dir, st.Uid, st.Mode)
@@ -143,9 +143,9 @@ func notOurs(dir string, st *unix.Stat_t) error {
 // inDir is the path of a file in a directory that is open, and thereby known to be the user's.
 func inDir(dir int, name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", dir, name) }
 
-// sweep removes the sockets of owners that are gone. It looks at a few, from a place drawn at
-// random on, for whoever opens a domain should not pay for all that crashed before; and at none
-// that was made or looked at a moment ago, for a look wakes its owner.
+// sweep removes the sockets of owners that are gone. It checks only a few, from a random position
+// on, so that opening a domain does not pay for all earlier crashes. It skips sockets that were
+// made or checked a moment ago, as a check wakes the owner.
 func sweep(fd int, c *closers) {
 	const (
 		listed  = 256

@@ -30,21 +30,22 @@ const (
 	wordEnd  = 0
 	wordSkip = 1 << 32
 
-	// publishBytes is how much of a batch is held back: beyond it the receiver may as well begin.
+	// publishBytes bounds the unpublished part of a batch: beyond it the receiver should begin.
 	publishBytes = 16 << 10
 
-	// touchBytes is how much of a ring's memory is asked for at once when it is used for the first
-	// time: a page by itself costs as much as ten messages, and all of a ring's may never be used.
+	// touchBytes is the amount of a ring's memory that is populated at once at its first use: a
+	// single page fault costs as much as ten messages, and all of a ring may never be used.
 	touchBytes = 64 << 10
-	// firstBytes is what comes of itself: many peers say no more than a few words.
+	// firstBytes is the beginning of a ring that is populated by page faults: many peers send only
+	// a few small datagrams.
 	firstBytes = 4 << 10
 )
 
-// errRing: what stands in a ring is not what a sender writes.
+// errRing: the contents of a ring are not what a sender writes.
 var errRing = errors.New("shm: a ring has impossible contents")
 
-// ring is one side's view of a ring: memory that both sides map. All positions count bytes from the
-// beginning of time; their low bits are the place.
+// ring is one side's view of a ring: memory that both sides map. All positions count bytes since
+// the ring was made; their low bits are the offset in it.
 type ring struct {
 	mem  []byte // all of it, mapped
 	data unsafe.Pointer
@@ -65,8 +66,8 @@ func (r *ring) head() *uint64   { return (*uint64)(unsafe.Pointer(&r.mem[offHead
 func (r *ring) sleeps() *uint32 { return (*uint32)(unsafe.Pointer(&r.mem[offSleeps])) }
 func (r *ring) wants() *uint32  { return (*uint32)(unsafe.Pointer(&r.mem[offWants])) }
 
-// touch makes the memory behind what is there already, so that each of its pages need not be made
-// when it is written or read first. Where that fails they are.
+// touch populates further memory of the ring, to save a page fault for each page at its first use.
+// If that fails the page faults occur.
 func (r *ring) touch() {
 	at := headerBytes + r.touched
 	n := min(touchBytes, r.size-r.touched)
@@ -90,7 +91,7 @@ func recordBytes(size uint64) uint64 {
 	return (size + wordBytes + ringAlign - 1) &^ (ringAlign - 1)
 }
 
-// sendRing is the sender's side.
+// sendRing is the sender's side of a ring.
 type sendRing struct {
 	ring
 	tail  uint64 // where the next record goes
@@ -108,9 +109,9 @@ func (s *sendRing) format() {
 	*(*uint64)(unsafe.Pointer(&s.mem[offSize])) = s.size
 }
 
-// room finds the position of a record of n bytes; false means that there is no room now. What the
-// receiver says that it has taken out is believed within what was put in: by more it could only
-// harm the ring that it reads from.
+// room finds the position of a record of n bytes; false means that there is no room now. The
+// receiver's head is accepted if it is within the bytes put in: a false value only harms the
+// receiver's own ring.
 func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	left := s.size - s.tail&(s.size-1)
 	need := n + ringAlign // and the end behind it
@@ -143,8 +144,9 @@ func (s *sendRing) put(head, tail []byte) bool {
 		s.tail += skip
 	}
 	if !s.open {
-		// The line of the old end is what the receiver looks at all the time. So the new end comes first:
-		// between it and the word the line would go to the receiver and have to be fetched again.
+		// The receiver polls the cache line of the old end. So the new end is written first:
+		// between its write and that of the word the line could move to the receiver, and would
+		// have to be fetched again.
 		s.end = s.tail + n
 		*s.word(s.end) = wordEnd
 	}
@@ -184,7 +186,7 @@ func (s *sendRing) publish() {
 	}
 }
 
-// recvRing is the receiver's side.
+// recvRing is the receiver's side of a ring.
 type recvRing struct {
 	ring
 	at   uint64 // the next record
@@ -197,8 +199,8 @@ func (q *recvRing) check() bool {
 		*(*uint64)(unsafe.Pointer(&q.mem[offSize])) == q.size
 }
 
-// next returns the datagram at the head; none is nil without an error. The bytes are the sender's
-// to change: copy them, then look.
+// next returns the datagram at the head; nil without an error means none. The sender can still
+// change the bytes: copy them before examining them.
 func (q *recvRing) next() ([]byte, error) {
 	for skipped := false; ; skipped = true {
 		word := atomic.LoadUint64(q.word(q.at))
@@ -216,7 +218,7 @@ func (q *recvRing) next() ([]byte, error) {
 	}
 }
 
-// advance leaves a datagram of so many bytes behind.
+// advance moves the head past a datagram of n bytes.
 func (q *recvRing) advance(size int) {
 	q.at += recordBytes(uint64(size))
 	if q.touched < q.size && q.at >= q.touched {
@@ -227,9 +229,9 @@ func (q *recvRing) advance(size int) {
 // waiting says whether there is something to take out.
 func (q *recvRing) waiting() bool { return atomic.LoadUint64(q.word(q.at)) != wordEnd }
 
-// giveBack tells the sender what was taken out, if that is an eighth of the ring, and says how the
-// sender sleeps, if it waits for it. Seven eighths hold any datagram: a sender that finds no room
-// has put in enough for the receiver to come here once more.
+// giveBack publishes the head to the sender once an eighth of the ring was taken out, and returns
+// how the sender sleeps, if it waits for room. Seven eighths hold any datagram: so if a sender
+// finds no room, the receiver will get here once more.
 func (q *recvRing) giveBack() (how uint32) {
 	if q.at-q.told < q.size/8 {
 		return awake
@@ -239,8 +241,8 @@ func (q *recvRing) giveBack() (how uint32) {
 	return takeBack(q.wants())
 }
 
-// takeBack takes the word back by which the other side says that it sleeps, and returns what it
-// said. A word of a side that is awake is read alone: its line stays where it is.
+// takeBack clears the word by which the other side says that it sleeps, and returns its value. If
+// the other side is awake the word is only read, so that its cache line is not taken away.
 func takeBack(word *uint32) uint32 {
 	if atomic.LoadUint32(word) == awake {
 		return awake

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// mtuBytes is the largest datagram: the smallest ring holds one wherever it begins, also when the
-	// receiver has not told yet of the last eighth that it has taken out.
+	// mtuBytes is the largest datagram: the smallest ring holds one at any position, also while the
+	// receiver has not published the last eighth that it took out.
 	mtuBytes     = 96<<10 - ringAlign
 	defaultDepth = 4096
 	maxDepth     = 1 << 16
 	domainName   = "shm"
 )
 
-// What does not compile if it is negative.
+// A negative array length does not compile.
 const _ = uint(ringBytesMin/8*7 - 2*(mtuBytes+ringAlign) - ringAlign)
 
 // GetInfo answers to its name and to hints that ask for everything. There is nothing to bind, so
@@ -53,7 +53,7 @@ func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, 
 	return openDomain(info, cfg)
 }
 
-// fileLimit is how large the files of this process may be, and so its rings.
+// fileLimit is the process's file size limit, which bounds its rings.
 func fileLimit() uint64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) != nil {
@@ -62,7 +62,7 @@ func fileLimit() uint64 {
 	return limit.Cur
 }
 
-// manyPeers is for how many peers Info says what memory they take.
+// manyPeers is the number of peers for which Info states the memory use.
 const manyPeers = 256
 
 // newInfo describes the provider. Processes with the same Fabric reach each other.
@@ -90,7 +90,7 @@ func newInfo(here place) fabric.Info {
 	}
 }
 
-// attrs tells what rings take that have ringMost bytes at the most.
+// attrs states the memory of rings of at most ringMost bytes.
 func attrs(ringMost int) []fabric.Attr {
 	return []fabric.Attr{
 		{Name: "reach", Value: "processes of this user that see the same " + memoryDir},

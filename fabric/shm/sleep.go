@@ -18,15 +18,15 @@ import (
 //	Arm    the owner       says in the rings that this side sleeps, and looks once more
 //	Sleep  any goroutine   parks until a peer knocks, one comes or goes, or the bell rings
 //
-// Each ring that says so is knocked for once: the peer that does so takes the word back. So it may
-// stand there when the Sleep is over; the peer's next datagram costs one system call more.
+// Each ring's sleep flag causes one wake-up: the waking peer clears the flag. So a flag may remain
+// set when the Sleep is over; then the peer's next datagram costs an extra system call.
 type sleeper struct {
 	made  bool
 	park  park.Parker
 	asked bool // the Sleep ends to try something again
 	most  time.Duration
-	// sleeping is set from Arm to the end of the Sleep: what the owner takes note of meanwhile, the
-	// descriptor does not show any more.
+	// sleeping is set from Arm to the end of the Sleep: events that the owner consumes meanwhile no
+	// longer show on the descriptor.
 	sleeping atomic.Bool
 }
 
@@ -87,15 +87,15 @@ func (s *sleeper) close() {
 	}
 }
 
-// still has the time of a Sleep that is over end nothing else that looks at the loop's descriptor.
+// still cancels the deadline of a completed Sleep, so that it does not affect other users of the
+// loop's descriptor.
 func (s *sleeper) still() {
 	if s.made {
 		s.park.Still()
 	}
 }
 
-// stalled has a Sleep that goes on end when there is room for what waits on a link, which was no
-// such link when Arm was called.
+// stalled makes a Sleep in progress end when there is room for a link that has stalled since Arm.
 func (s *sleeper) stalled(l *outLink) {
 	if !s.sleeping.Load() {
 		return
@@ -109,8 +109,8 @@ func (s *sleeper) stalled(l *outLink) {
 	s.tell(l.ep.domain.bell) // room came just now; or it is time that brings it, which the Arm knows
 }
 
-// receives has a Sleep that goes on end by what arrives at an endpoint without receives until now,
-// or waits there.
+// receives makes a Sleep in progress end for datagrams at an endpoint that has posted its first
+// receives.
 func (s *sleeper) receives(e *endpoint) {
 	if !s.sleeping.Load() || len(e.posted) == 0 {
 		return
@@ -123,7 +123,7 @@ func (s *sleeper) receives(e *endpoint) {
 	}
 }
 
-// tell ends a Sleep that goes on.
+// tell ends a Sleep in progress.
 func (s *sleeper) tell(b *park.Bell) {
 	if s.sleeping.Load() {
 		b.Ring()

@@ -22,9 +22,8 @@ const (
 )
 
 // The socket that belongs to a ring carries, from the sender, one packet with the hello and the
-// ring's memory, and after it, both ways, packets of one byte that say: look, there is something.
-// The receiver's first one says that it has taken the ring in. A call on it never waits, whatever
-// the other side does.
+// ring's memory, and after it, both ways, one-byte wake-up packets. The receiver's first one says
+// that it has accepted the ring. Calls on the socket never block, whatever the other side does.
 
 // listen binds a domain's socket.
 func listen(n *name, c *closers) (fd int, err error) {
@@ -45,13 +44,13 @@ func listen(n *name, c *closers) (fd int, err error) {
 	return fd, nil
 }
 
-// listenTries is how often the directory may be removed, for it was empty, between its making and
-// the first socket in it.
+// listenTries bounds the retries if the empty directory is removed between its creation and the
+// first socket in it.
 const listenTries = 100
 
-// listenIn binds a domain's socket in a directory. It bears another name until it listens: so one
-// with a name of a domain that nobody listens to is of an owner that is gone, and nobody needs a
-// lock to see that. ENOENT means that the directory is gone.
+// listenIn binds a domain's socket in a directory. The socket has a temporary name until it
+// listens: so a socket with a domain's name on which no process listens is stale, which can be seen
+// without a lock. ENOENT means that the directory is gone.
 func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	sweep(dir, c)
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -106,14 +105,15 @@ func hello(fd int, to *name, memfd int) error {
 	return err
 }
 
-// errHello: a peer introduced itself with something else than a hello.
+// errHello: a peer's first packet is not a valid hello.
 var errHello = errors.New("shm: not a hello")
 
-// errForeign: a peer has handed something else over than memory. Its socket is with the closers.
+// errForeign: a peer has passed a descriptor that is not ring memory. Its socket was given to the
+// closers.
 var errForeign = fmt.Errorf("%w: a descriptor of no memory", errHello)
 
-// readHello reads the number of the endpoint that is meant, and the ring's memory. What came
-// instead of memory goes to the closers, and the socket with it.
+// readHello reads the number of the endpoint that is meant, and the ring's memory. Any other
+// descriptor goes to the closers, together with the socket.
 func readHello(fd int, pid int32, c *closers, oob []byte) (endpoint uint16, memfd int, err error) {
 	var hello [helloBytes]byte
 	const flags = unix.MSG_DONTWAIT | unix.MSG_CMSG_CLOEXEC | unix.MSG_PEEK
@@ -159,20 +159,20 @@ func rights(oob []byte) (fds []int) {
 	return fds
 }
 
-// knock wakes the peer at the other end of a socket. If it cannot be sent, the peer has others
-// waiting to be read, and wakes by those.
+// knock wakes the peer at the other end of a socket. If the packet cannot be sent, the peer has
+// unread ones, which wake it.
 func knock(fd int) {
 	_ = unix.Send(fd, knockBytes[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }
 
 var knockBytes = [1]byte{1}
 
-// knocksRead is how many knocks are read at once: an honest peer knocks once for each time that it
-// was told to, and one that knocks without end shall not keep the others waiting.
+// knocksRead is the number of wake-up packets read at once: an honest peer sends one per request,
+// and a peer that sends without end must not delay the others.
 const knocksRead = 4
 
-// hush reads what knocks have come, and says whether there were any, and whether the peer is still
-// there. A peer that sends descriptors is taken for gone, and they stay in the socket.
+// hush reads pending wake-up packets, and says whether there were any, and whether the peer still
+// exists. A peer that sends descriptors is treated as gone, and they stay in the socket.
 func hush(fd int, scratch []byte) (knocks, alive bool) {
 	var oob [1]byte
 	for range knocksRead {
@@ -192,7 +192,7 @@ func hush(fd int, scratch []byte) (knocks, alive bool) {
 }
 
 // makeRing makes the memory of a ring for sending. It is sealed, so that the receiver can rely on
-// it: bytes of a file that somebody cuts off cannot be read without a signal.
+// it: reading bytes of a truncated file would raise a signal.
 func makeRing(sizeBytes int) (mem []byte, memfd int, err error) {
 	memfd, err = unix.MemfdCreate("gobtl-ring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

@@ -71,8 +71,8 @@ func (t *peerTable) insert(n name) (fabric.Addr, error) {
 	return fabric.Addr(p.gen)<<32 | fabric.Addr(i), nil
 }
 
-// remove undoes an insert. With the last one the links close, and what waits there is canceled: it
-// may be for a peer that stands still, and would hold places that the others need.
+// remove undoes an insert. With the last one the links close, and waiting sends are canceled: those
+// for a stalled peer would hold places that others need.
 func (t *peerTable) remove(a fabric.Addr) error {
 	p := t.get(a)
 	if p == nil {
@@ -94,8 +94,8 @@ func (t *peerTable) remove(a fabric.Addr) error {
 	return nil
 }
 
-// regionTable holds the registered memory; a Region is an index from 1 on. Holding the memory is
-// all that registering takes: it is read by this process alone.
+// regionTable holds the registered memory; a Region is an index from 1 on. Registration only keeps
+// a reference to the memory, as only this process reads it.
 type regionTable struct {
 	slots [][]byte
 	free  []fabric.Region

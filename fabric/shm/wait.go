@@ -14,10 +14,10 @@ import (
 	"gobtl/fabric"
 )
 
-// Wait implements fabric.Waiter. It says in each ring that it sleeps, looks once more, and sleeps:
-// on those words for a moment if that pays, else, or then, on the sockets, on which peers knock
-// that have read so. Rings of endpoints that have no
-// receives posted do not end it: nothing that arrives there could be polled.
+// Wait implements fabric.Waiter. It sets the sleep flag in each ring, checks once more, and sleeps:
+// first on those flags for a moment if that pays, then on the sockets, on which peers that have
+// read a flag send a wake-up. Rings of endpoints without posted receives do not end it, as their
+// datagrams could not be polled.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed
@@ -52,7 +52,7 @@ func (d *domain) Wait(timeout time.Duration) error {
 	return nil
 }
 
-// somethingToPoll says whether a poll would find something, or send what waits.
+// somethingToPoll says whether a poll would find a completion, or could send a waiting datagram.
 func (d *domain) somethingToPoll() bool {
 	for _, e := range d.endpoints {
 		if e != nil && (e.pollable() || e.hasRoom()) {
@@ -62,8 +62,7 @@ func (d *domain) somethingToPoll() bool {
 	return false
 }
 
-// retryPause is after what pause something is tried again that nothing tells the time for;
-// negative: there is nothing.
+// retryPause is the pause before a retry that no event triggers; negative: there is none.
 func (d *domain) retryPause() time.Duration {
 	pause := time.Duration(-1)
 	for _, e := range d.endpoints {
@@ -102,7 +101,7 @@ func (d *domain) sayAsleep(how uint32) {
 }
 
 // A peer that is too busy to be reached is tried again after pauses that grow from retryPause on,
-// doubling this often; and so is taking peers in when there was no descriptor.
+// doubling this often; and so is accepting peers after a lack of descriptors.
 const (
 	retryPause      = time.Millisecond
 	retryPausesLog2 = 6
@@ -116,7 +115,7 @@ func sooner(timeout, pause time.Duration) time.Duration {
 	return min(timeout, pause)
 }
 
-// tryAgain has what is tried again after a pause tried by the next poll.
+// tryAgain makes the next poll do the retries that are due after a pause.
 func (d *domain) tryAgain() {
 	for _, e := range d.endpoints {
 		if e == nil {
@@ -129,10 +128,10 @@ func (d *domain) tryAgain() {
 	d.loop.deaf = min(d.loop.deaf, 1)
 }
 
-// olderThan says whether an instant of the system's clock is so long ago.
+// olderThan says whether an instant of the system's clock is more than d ago.
 func olderThan(t time.Time, age time.Duration) bool { return time.Since(t) > age }
 
-// hasRoom says whether something that waits could be sent now.
+// hasRoom says whether a waiting datagram could be sent now.
 func (e *endpoint) hasRoom() bool {
 	return slices.ContainsFunc(e.stalled, (*outLink).hasRoom)
 }

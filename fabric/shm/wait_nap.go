@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What stands in the words of a ring by which one side says that it sleeps, and how the other one,
-// which takes the word back, wakes it.
+// The values of a ring's sleep flags: each tells how the other side, which clears the flag, must
+// wake the sleeper.
 const (
 	awake    = 0
 	onSocket = 1 // by a knock on the socket; and so for all that is not named here
@@ -19,25 +19,25 @@ const (
 )
 
 const (
-	// napMost is for how long a Wait naps before it sleeps on the descriptors: what they tell alone,
-	// of peers that come and go, is that late.
+	// napMost is for how long a Wait naps before it sleeps on the descriptors: events that only
+	// descriptors report, of peers that come and go, are delayed by that.
 	napMost = 200 * time.Microsecond
-	// napWords is how many words of rings a nap is on at the most: each costs a tenth of a
-	// microsecond, and with more the descriptors are as fast.
+	// napWords is the largest number of flags in a nap: each costs a tenth of a microsecond, and
+	// with more of them the descriptors are as fast.
 	napWords = 8
 	// napTend is how many naps there are between two looks at the descriptors.
 	napTend = 16
 )
 
-// What stands in napper.bell.
+// The values of napper.bell.
 const (
 	bellSilent  = 0
 	bellListens = 1 // a nap goes on
 	bellRung    = 2
 )
 
-// napper has Wait sleep on the words of the rings themselves, while it is woken soon mostly: to
-// send a byte through a socket, to wait for it and to read it costs twice as much.
+// napper makes Wait sleep on the rings' flags by futex, as long as wake-ups mostly come soon: a
+// byte through a socket costs twice as much.
 type napper struct {
 	pays bool // the latest sleep on the descriptors, or nap, has ended before napMost
 	off  bool // this system has no such call
@@ -166,7 +166,7 @@ func (p *napper) ring() {
 	}
 }
 
-// rouse wakes the peer at the other end of a ring and its socket, which has said how.
+// rouse wakes the peer at the other end of a ring, in the way that its flag says.
 func rouse(fd int, word *uint32, how uint32) {
 	if how == onFutex {
 		wakeFutex(word, 0)
@@ -175,7 +175,7 @@ func rouse(fd int, word *uint32, how uint32) {
 	knock(fd)
 }
 
-// wakeFutex wakes who naps on a word. The call returns at once, so Go's scheduler need not know.
+// wakeFutex wakes a sleeper on a word. The call returns at once, so Go's scheduler need not know.
 func wakeFutex(word *uint32, flags uintptr) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake|flags, 1,
 		0, 0, 0)

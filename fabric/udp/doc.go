@@ -19,20 +19,20 @@
 //
 // No datagram is fragmented, and none is refused because of what routers have reported: of Linux's
 // policies IP_PMTUDISC_PROBE is set. One that is larger than the device takes is an error of its
-// send (EMSGSIZE); one that is larger than the path takes vanishes, with or without a report. The
-// alternative, IP_PMTUDISC_DO, would have the kernel believe such reports, which anybody may forge,
-// and refuse for minutes what the path still carries; who sends finds out what passes, as package
-// btl does by probing (RFC 8899). ICMP errors are not asked for (IP_RECVERR): datagrams may be lost
-// anyway, and a pending error would hit an unrelated call.
-// A datagram that the device's queue drops is therefore lost in silence. Those that found a receive
-// buffer full are counted: the attributes of the Domain's Info tell that, and other events.
+// send (EMSGSIZE); one that exceeds the path MTU is lost, with or without a report. The
+// alternative, IP_PMTUDISC_DO, would make the kernel believe such reports, which anyone may forge,
+// and refuse for minutes what the path still carries; the sender must probe the path itself, as
+// package btl does (RFC 8899). ICMP errors are not asked for (IP_RECVERR): datagrams may be lost
+// anyway, and a pending error would hit an unrelated call. A datagram that the device's queue drops
+// is therefore lost in silence. Those that found a receive buffer full are counted: the attributes
+// of the Domain's Info tell that, and other events.
 //
-// For the peer that most is sent to, an endpoint has a second socket, connected to it: there the
-// kernel is faster (see direct). It shares the port with the first one, and nobody else can.
+// An endpoint has a second socket, connected to the peer with most of the sends, which is faster
+// (see direct). It shares the port with the first one; no other socket can.
 //
-// What the kernel lacks is found by asking it and by the first error, and done without. Names such
-// as "udp;nogso;nogro;nommsg;noconnect" switch single features off, for tests and for the cautious;
-// Options does the same for a Provider of one's own.
+// Features that the kernel lacks are found by probes and by their first error, and are then not
+// used. Names such as "udp;nogso;nogro;nommsg;noconnect" switch single features off, for tests and
+// for the cautious; Options does the same for a Provider of one's own.
 //
 //	options.go   provider names and their options
 //	provider.go  GetInfo and Open

@@ -1,4 +1,4 @@
-// Package liveness keeps what is known of whether a peer lives, and judges it.
+// Package liveness keeps the evidence of whether a peer is alive, and decides.
 //
 //	events in                          questions
 //	  Heard, Acked, Answered    +------+  Verdict: is the peer dead, and when is it tried again?
@@ -6,7 +6,7 @@
 //	  Asked, AskedLife, ...     +------+  SilentChannels: which channels need a packet?
 //
 // Three things to know:
-//   - A peer is dead when it has owed something for longer than it may, and was tried several times
+//   - A peer is dead when it has owed an answer for too long, and was probed several times
 //     meanwhile. Time alone says nothing: the owner of this side may have been stopped.
 //   - A peer that computes is silent and lives. It is judged by what it owes longest: an
 //     acknowledgement, a confirmation, or a sign of life that it was asked for.

@@ -13,26 +13,26 @@ import (
 type Time = mono.Time
 
 const (
-	// TriesMin is the number of resends or questions in vain without which no silent peer is dead: a
+	// TriesMin is the least number of unanswered resends or probes before a silent peer is dead: a
 	// process that was itself stopped for a while finds all its timers expired.
 	TriesMin = 3
-	// oldestTriesMin is that of resends of the oldest packet to a peer that was heard meanwhile: its
-	// path may lose much, and then some more copies tell.
+	// oldestTriesMin is the least number of resends of the oldest packet for a peer that was heard
+	// meanwhile: its path may be lossy, so more copies are needed.
 	oldestTriesMin = 8
-	// lifeRound is the time without a packet of the peer, or since the question before, after which
-	// it is asked whether it has restarted.
+	// lifeRound is the silence of the peer, or the time since the last such probe, after which it
+	// is probed for a restart.
 	lifeRound = 40 * time.Millisecond
 )
 
-// Rules are by what all peers of an owner are judged.
+// Rules are the parameters by which all peers of an owner are judged.
 type Rules struct {
 	PeerTimeout time.Duration // for how long a peer may owe an answer
 	// KeepAlive is the silence after which a peer is asked for a sign of life; negative: never.
 	KeepAlive time.Duration
 }
 
-// PressAfter is the silence after which a peer is asked for a sign of life if others wait for what
-// it holds, and the time between such questions.
+// PressAfter is the silence after which a peer that holds a scarce resource is probed, and the
+// interval of such probes.
 func (r *Rules) PressAfter() time.Duration { return r.PeerTimeout / 8 }
 
 // AskEvery is the time between questions to a peer that owes a confirmation.
@@ -191,7 +191,7 @@ func (p *Peer) AnswersLife(nonce uint64) bool {
 	return d != nil && d.lifeNonce != 0 && nonce == d.lifeNonce && p.heardAt < d.lifeAskedAt
 }
 
-// Quiet is for how long nothing of the peer has come.
+// Quiet is the time since the peer's latest packet.
 func (p *Peer) Quiet(now Time) time.Duration { return now.Sub(p.heardAt) }
 
 // HeardAfter says whether a packet of the peer has come after an instant.
@@ -237,7 +237,7 @@ func (d Debt) String() string {
 	return "unknown"
 }
 
-// Verdict is what is thought of a peer.
+// Verdict is the judgement of a peer.
 type Verdict struct {
 	Dead  bool
 	Owed  time.Duration // for how long what the peer owes has been due
@@ -251,8 +251,8 @@ type Verdict struct {
 	heardBy uint8         // the channel of the latest packet
 }
 
-// Why is what people are told of a peer that is dead: by which channels no answer came, and what
-// was tried in vain. Whatever is sent again takes the data channel.
+// Why is the human-readable reason for a peer's death: the channels without an answer, and the
+// unanswered tries. Whatever is sent again takes the data channel.
 func (v *Verdict) Why() string {
 	owed, tries := v.Owed.Round(time.Millisecond), v.Tries
 	switch {

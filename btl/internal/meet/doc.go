@@ -1,5 +1,6 @@
-// Package meet has the rules by which two modules meet: who has proven what, which end of a peer an
-// endpoint deals with, and who is let in. Events go in, decisions come out.
+// Package meet has the rules of the handshake between two modules: which addresses are proven, to
+// which endpoint of a peer an endpoint is bound, and which peers are accepted. Events go in,
+// decisions come out.
 //
 //	  Connect                 a peer's Hello
 //	     |                          |

@@ -24,7 +24,7 @@ const (
 // Nonces has the nonce of the Hello by each channel.
 type Nonces = [frag.ProbeCount]uint64
 
-// Handshake is what is known of a meeting while it is under way.
+// Handshake is the state of a handshake in progress.
 type Handshake struct {
 	goal
 	interval  time.Duration          // to the next round of Hellos: doubles
@@ -47,7 +47,7 @@ type Handshake struct {
 	confirmed bool                   // the peer is known to know it too
 }
 
-// goal is what the caller has asked for. It stays when a handshake begins again.
+// goal is the caller's request. It stays when a handshake begins again.
 type goal struct {
 	until    Time   // then it has failed
 	expected uint64 // incarnation to reach, 0 for any
@@ -307,8 +307,8 @@ func (hs *Handshake) Contest(now Time, longer time.Duration) (after time.Duratio
 // ContestLost says whether no end of the peer has proven itself in the time of a contest.
 func (hs *Handshake) ContestLost() bool { return hs.contested && !hs.bound }
 
-// MaybeStale says whether the end of the peer that a connecting end deals with may be gone, or have
-// begun again under another tag: it was silent for more than a round of Hellos.
+// MaybeStale says whether the peer's endpoint, to which a connecting endpoint is bound, may be gone
+// or restarted under another tag: it was silent for more than a round of Hellos.
 func (hs *Handshake) MaybeStale(quiet time.Duration) bool {
 	return hs.bound && hs.wanted && quiet > 2*HelloIntervalMin
 }

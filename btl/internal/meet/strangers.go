@@ -9,8 +9,8 @@ import (
 	"gobtl/internal/cookie"
 )
 
-// Strangers decides how Hellos are answered whose senders have not proven that they receive at the
-// addresses that they tell. Strangers keeps no state of such a sender. A sender gets a cookie, a
+// Strangers decides the answers to Hellos of senders that have not proven to receive at the
+// addresses that they claim. Strangers keeps no state of such a sender. A sender gets a cookie, a
 // sealed note of its address, and sends it back with its next Hello: that is the proof.
 //
 //	Hello               -->  Retry: the address that it came from, a cookie for it
@@ -83,8 +83,8 @@ func (s *Strangers) Proves(now Time, hello *frag.Hello, source []byte) bool {
 		jar.Good(at, sealed(hello, frag.ProbeData), hello.DataName, hello.DataCookie)
 }
 
-// MayRetry says whether a Hello of a size that proves nothing may be answered in a pass, at an
-// address of a size: with no more bytes than the Hello has, and not too often.
+// MayRetry says whether an unproven Hello may be answered by a Retry in a pass: the answer must not
+// be longer than the Hello, and answers are rate-limited.
 func (s *Strangers) MayRetry(pass uint64, toBytes, helloBytes int) bool {
 	if s.pass != pass {
 		s.pass, s.spent = pass, 0

@@ -11,7 +11,7 @@ const (
 )
 
 // Retry is the body of a packet of that kind: the answer to a Hello that does not show that its
-// sender receives at its address. Who gets it says Hello again, with what it says.
+// sender receives at its address. Its receiver repeats the Hello with the Retry's cookie.
 type Retry struct {
 	Nonce  uint64 // of the Hello
 	Probe  Probe  // the channel

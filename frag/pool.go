@@ -163,8 +163,8 @@ func (m *Message) Release() {
 // CapBytes is the capacity of the message's buffer.
 func (m *Message) CapBytes() int64 { return m.capBytes() }
 
-// Keep takes a whole message out of its pool's budget until Return, which comes instead of Release:
-// who keeps it counts CapBytes himself. So it takes no memory from those under way.
+// Keep takes a whole message out of its pool's budget until Return, which replaces Release: the
+// caller must count CapBytes itself. So a kept message takes no memory from unfinished ones.
 func (m *Message) Keep() {
 	if m.state != messageWhole {
 		panic("frag: message kept that is not whole")

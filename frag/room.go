@@ -1,7 +1,8 @@
 package frag
 
-// Which memory a fragment gets, and when. Nobody waits for memory while he holds some: what has
-// begun in the pool ends with what it has, or grows into a reserve that is for one alone.
+// This file decides how much memory a fragment gets, and when. There is no hold and wait: a
+// fragment that has begun finishes with the memory that it has, or grows into a reserve that only
+// one fragment uses at a time.
 
 // emptyPart is the part that one peer may have without having filled it, of the memory beyond the
 // reserve that others have not left empty: so any number of those who do leave something.
@@ -34,8 +35,8 @@ func (a *Assembler) addEmpty(bytes int64) {
 
 // hoards says whether the peer has more memory that it has not filled than it needs: a packet for
 // each of many fragments would take all there is. From then on each gets what its packets fill, and
-// some more. So does everybody once others have left half of the memory empty, for the shares of
-// many peers, however small, add up to all of it.
+// some more. The same holds for every peer once others have left half of the memory empty, as many
+// small shares add up to all of it.
 func (a *Assembler) hoards() bool {
 	p := a.pool
 	others := p.emptyBytes - a.emptyBytes

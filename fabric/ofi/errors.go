@@ -11,7 +11,7 @@ import (
 // Codes that the shim uses beside libfabric's, in shim.h's order from its GOFI_CODE_BASE.
 const codeBase = 0x10000
 
-// refusals are the codes' meanings: which call refused, as which errno, in which words.
+// refusals are the codes' meanings: the call that failed, its errno, and the text.
 var refusals = [...]struct {
 	op    string
 	errno syscall.Errno

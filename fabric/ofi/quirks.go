@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Where providers are not what they say, in all versions unless one is named.
+// Deviations of providers from what they announce, in all versions unless one is named.
 const (
 	socketsProvider = "sockets"
 
@@ -37,14 +37,14 @@ const (
 	shmPeers = 256
 )
 
-// quirks are what the provider needs besides smaller limits.
+// quirks are the workarounds that the provider needs besides smaller limits.
 type quirks struct {
 	// privateSends: the provider sends messages of its own by the queue of the caller's sends.
 	privateSends bool
 	// removeComplains: fi_av_remove removes a peer, and then says EINVAL if no endpoint has a
 	// connection to it (sockets of libfabric 2).
 	removeComplains bool
-	// copies: the provider keeps for ever what a peer does not take. It is given copies.
+	// copies: the provider keeps sends for ever that a peer does not accept. So it is given copies.
 	copies bool
 	// keptPeers: no peer may be removed, and there is room for so many. 0: they may.
 	keptPeers int

@@ -19,7 +19,7 @@ const (
 	layerMark = ";"
 )
 
-// variant is what a registry name says.
+// variant is a decoded registry name.
 type variant struct {
 	prov         string // libfabric's name, empty for all of the family
 	rdm, offload bool   // the options

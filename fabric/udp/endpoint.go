@@ -24,7 +24,7 @@ func failure(op string, errno unix.Errno, text string) error {
 	return &fabric.Error{Provider: family, Op: op, Errno: int(errno), Text: text}
 }
 
-// counts are events that people may want to know of.
+// counts are counters of events, shown in the Domain's attributes.
 type counts struct {
 	again     uint64 // Post found no room
 	refused   uint64 // sends that failed

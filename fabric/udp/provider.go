@@ -18,7 +18,7 @@ const (
 	maxDepth       = 1 << 16
 )
 
-// kernelRelease is for people.
+// kernelRelease is the kernel's version, for display.
 var kernelRelease = sync.OnceValue(func() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {

@@ -2,7 +2,7 @@ package meet
 
 import "strconv"
 
-// State is how far a connection is.
+// State is the stage of a connection.
 type State uint8
 
 // The states.
@@ -19,7 +19,7 @@ func (s State) String() string {
 	return word([]string{"connecting", "accepting", "connected", "lingering", "ended"}, int(s))
 }
 
-// word returns the word of a value, and a number where there is none.
+// word returns the name of a value, or its number if it has no name.
 func word(words []string, value int) string {
 	if value < len(words) {
 		return words[value]
@@ -27,8 +27,8 @@ func word(words []string, value int) string {
 	return "unknown " + strconv.Itoa(value)
 }
 
-// Tagged is what an endpoint knows when a Hello or HelloAck with its tag comes, from an end of
-// the right life of the peer.
+// Tagged is an endpoint's state when a Hello or HelloAck with its tag comes, from an endpoint of
+// the expected incarnation of the peer.
 type Tagged struct {
 	State   State
 	Settled bool // the handshake is over
@@ -39,7 +39,7 @@ type Tagged struct {
 	Lower   bool // of the two modules this one's incarnation is not the higher one
 }
 
-// Claim is what becomes of an end that proves to know an endpoint's tag.
+// Claim is the decision about a peer's endpoint that proves to know an endpoint's tag.
 type Claim uint8
 
 // The claims.

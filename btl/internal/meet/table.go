@@ -16,7 +16,7 @@ type peerKey struct {
 	addr string
 }
 
-// End is which connection an endpoint is, on either side. E is the owner's endpoint, which has its
+// End identifies an endpoint's connection, on both sides. E is the owner's endpoint, which has its
 // End by value.
 type End[E any] struct {
 	Tag   uint64  // what the peer puts in its packets: random, the low bits are the slot
@@ -41,14 +41,14 @@ func (e *End[E]) IsLife(incarnation uint64) bool {
 	return e.Peer.Incarnation == incarnation || e.Peer.Incarnation == 0
 }
 
-// Table has the endpoints of an owner. Each has a place, which its tag names; and it is found by
-// which peer it has, and where that is.
+// Table has the endpoints of an owner. Each has a place, which is part of its tag; it is also found
+// by its peer's tag and by its peer's address.
 //
 //	packet:      tag ----------------------> slots
 //	first Hello: incarnation, tag, address > byTag
 //	Connect:     address of the peer ------> byAddr --displaced--> those known there before
 //
-// A Table decides nothing of what happens to an endpoint: its owner asks and does.
+// A Table makes no decisions about endpoints: its owner does.
 type Table[E comparable] struct {
 	Census
 	of     func(E) (*End[E], State) // what the owner's endpoint knows of itself
@@ -151,10 +151,10 @@ func (t *Table[E]) Merge(ep, half E) {
 	e.Slot, e.Tag, e.Born, e.Peer, e.Label = h.Slot, h.Tag, h.Born, h.Peer, h.Label
 }
 
-// ByPeer finds the endpoint of a peer at an address.
+// ByPeer finds the endpoint that is connected to a peer at an address.
 func (t *Table[E]) ByPeer(peer PeerTag, addr string) E { return t.byTag[peerKey{peer, addr}] }
 
-// SetPeer notes which peer an endpoint has, and has it found by that.
+// SetPeer sets an endpoint's peer, by which ByPeer then finds it.
 func (t *Table[E]) SetPeer(ep E, peer PeerTag) {
 	t.ForgetPeer(ep)
 	e := t.end(ep)
@@ -162,7 +162,7 @@ func (t *Table[E]) SetPeer(ep E, peer PeerTag) {
 	t.byTag[e.key()] = ep
 }
 
-// ForgetPeer has an endpoint found no more by which peer it has.
+// ForgetPeer makes ByPeer no longer find an endpoint.
 func (t *Table[E]) ForgetPeer(ep E) {
 	if key := t.end(ep).key(); t.byTag[key] == ep {
 		delete(t.byTag, key)
@@ -178,7 +178,7 @@ func (t *Table[E]) Known(ep E) bool { return t.byAddr[t.end(ep).Addr] == ep }
 // LeadTo has the address of an endpoint's peer lead to it.
 func (t *Table[E]) LeadTo(ep E) { t.byAddr[t.end(ep).Addr] = ep }
 
-// LeadToIfFree does so if the address leads to no endpoint.
+// LeadToIfFree is LeadTo if the address leads to no endpoint.
 func (t *Table[E]) LeadToIfFree(ep E) {
 	var none E
 	if t.byAddr[t.end(ep).Addr] == none {
@@ -186,7 +186,7 @@ func (t *Table[E]) LeadToIfFree(ep E) {
 	}
 }
 
-// ForgetAddr has an endpoint found no more by the address of its peer.
+// ForgetAddr makes ByAddr no longer find an endpoint.
 func (t *Table[E]) ForgetAddr(ep E) {
 	if t.Known(ep) {
 		delete(t.byAddr, t.end(ep).Addr)

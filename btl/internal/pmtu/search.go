@@ -8,7 +8,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Stage is what the search is at.
+// Stage is the stage of the search.
 type Stage uint8
 
 // The stages.
@@ -37,7 +37,7 @@ const (
 	lostMax       = 3   // packets lost in a row that raise a doubt
 
 	// baseProbes is the number of probes of the base that a round of a doubt has from the third
-	// round on, if none was answered. On a path that loses much, three are lost easily while small
+	// round on, if none was answered. On a lossy path three probes are easily lost while small
 	// datagrams pass.
 	baseProbes = 3
 
@@ -60,8 +60,8 @@ func (s Stage) String() string {
 	return "unknown"
 }
 
-// raiseAfter is how long a size that was found stays before larger ones are asked for again. It
-// may have been an accident, so not as long at first as RFC 8899 has it.
+// raiseAfter is the time after which sizes larger than the found one are probed again. The result
+// may be accidental, so the first time is shorter than in RFC 8899.
 var raiseAfter = [...]time.Duration{10 * time.Second, time.Minute, 10 * time.Minute}
 
 // usualSizes are the sizes that paths mostly have: MTUs of links and tunnels, less the headers of
@@ -91,7 +91,7 @@ type Search struct {
 	holes   uint32
 	ran     int // largest packet that left in a run after the doubt began, and has arrived
 	// lost are the packets lost in a row, lostAlone those of them that left alone: runs that arrive
-	// between these say nothing of them.
+	// meanwhile are no evidence about them.
 	lost, lostAlone losses
 }
 
@@ -155,7 +155,7 @@ func (p *Search) Probes(now mono.Time, wait time.Duration, secret uint64, sizes 
 	return p.ask(now, wait, sizes)
 }
 
-// ask appends the sizes of a round, and says when it is over.
+// ask appends the sizes of a round of probes, and sets the round's end.
 func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 	wait = max(min(max(wait, waitMin)<<min(p.tries, roundsMax), waitMax),
 		waitMin<<p.tries)
@@ -190,7 +190,8 @@ func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 	if !p.small && p.tries > 0 || !p.proven && p.stage == Doubting {
 		sizes = append(sizes, 0)
 	}
-	// Ascending: what leaves behind a larger one may, until it is cut up, share its fate.
+	// Ascending: a probe sent behind a larger one might be lost together with it, until the run is
+	// cut up.
 	slices.Sort(sizes)
 	p.askedAt, p.due = now, now.Add(wait)
 	p.tries = min(p.tries+1, triesMax)
@@ -235,7 +236,7 @@ func (p *Search) between(sizes []int) []int {
 	return sizes
 }
 
-// giveUp notes that the smallest of the sizes that were asked for does not pass.
+// giveUp notes that the smallest of the probed sizes does not pass.
 func (p *Search) giveUp(now mono.Time) {
 	if !p.proven && p.size == p.base {
 		p.doubt(now) // perhaps nothing does
@@ -327,8 +328,8 @@ func (p *Search) PacketLost(now mono.Time, sizeBytes int, alone bool, secret uin
 	return true
 }
 
-// TooLarge notes that the own system did not take a packet for its size. It is a hint, and may be a
-// lie that somebody told the system: what passes is found out.
+// TooLarge notes that the local system refused a packet for its size. That is only a hint, as it
+// may stem from forged reports: probes find out the size that passes.
 func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
 	if sizeBytes <= p.floor() || p.stage == Doubting || !p.Begun() {
 		return false
@@ -338,8 +339,7 @@ func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
 	return true
 }
 
-// floor is the size up to which the loss of packets says nothing of the path's: above the base that
-// falls first, below it only the smallest remain.
+// floor is the size up to which lost packets are no evidence about the path MTU.
 func (p *Search) floor() int {
 	if p.size > p.base {
 		return p.base
@@ -353,7 +353,7 @@ func (p *Search) doubt(now mono.Time) {
 	p.proven, p.small = false, false
 }
 
-// WantsDelivered says whether carried wants to know what has arrived.
+// WantsDelivered says whether the search needs calls of Delivered now.
 func (p *Search) WantsDelivered() bool {
 	return p.lost.count > 0 || p.lostAlone.count > 0 || p.stage == Doubting
 }
@@ -400,13 +400,13 @@ func (p *Search) FirstProbePending() bool {
 	return !p.Begun() || p.stage == Searching && p.tops == 1 && p.tries == 1 && p.size == p.base
 }
 
-// Narrow says whether the path carries small packets alone, and has for a while.
+// Narrow says whether the path has carried only small packets for longer than after.
 func (p *Search) Narrow(now mono.Time, after time.Duration) bool {
 	return p.stage == Doubting && p.small && !p.proven && p.ran < p.base && p.tries >= roundsMax &&
 		now.Sub(p.since) >= after
 }
 
-// Reason tells people where the size in use comes from.
+// Reason is the human-readable reason for the size in use.
 func (p *Search) Reason() string {
 	switch {
 	case p.stage == Doubting:
@@ -438,10 +438,10 @@ func (p *Search) Due() mono.Time { return p.due }
 // DoubtSince is when the latest doubt began.
 func (p *Search) DoubtSince() mono.Time { return p.since }
 
-// Stage is what the search is at.
+// Stage is the stage of the search.
 func (p *Search) Stage() Stage { return p.stage }
 
-// Holes is how often the size in use stopped getting through.
+// Holes is the number of times that the size in use no longer got through.
 func (p *Search) Holes() int { return int(p.holes) }
 
 // Nonce is the number by which the answer to a probe of a size is known.

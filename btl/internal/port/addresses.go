@@ -7,9 +7,9 @@ import (
 	"gobtl/fabric"
 )
 
-// addresses counts the addresses of peers that are inserted in the Domain. An address that nobody
-// sends to any more leaves when its last sends have completed: hardware may still read it until
-// then. See fabric.Caps.RemoveCancels.
+// addresses counts the addresses of peers that are inserted in the Domain. An address that is no
+// longer used is removed when its last sends have completed, as hardware may read it until then.
+// See fabric.Caps.RemoveCancels.
 type addresses struct {
 	inserted int // and not removed
 	leaving  []leavingAddr
@@ -20,7 +20,7 @@ type addresses struct {
 const AnswersMax = 8
 
 // CancelAfter is how long the sends to an address that was left may wait where Remove can cancel
-// them. A live peer takes them in that time; a dead one takes nothing any more.
+// them. A live peer accepts them in that time; a dead one never does.
 const CancelAfter = time.Second
 
 // leavingAddr is an address that is to be removed.
@@ -80,8 +80,9 @@ func (p *Port) RemoveLeft(now Time) {
 	p.leaving = p.leaving[:n]
 }
 
-// GiveUp ends what waits in the fabric for an address that was left and that its owner is about to
-// insert again: after that no Remove would be the last one. Call Refused and Done afterwards.
+// GiveUp ends the sends that wait in the fabric for an address that was left, before its owner
+// inserts it again: after that a Remove would no longer be the last one, and would cancel nothing.
+// Call Refused and Done afterwards.
 func (p *Port) GiveUp(now Time, name []byte) {
 	if len(p.leaving) == 0 || p.Command.posted+p.Data.posted == 0 ||
 		!p.Command.caps.RemoveCancels || !p.Data.caps.RemoveCancels {

@@ -6,8 +6,7 @@ import (
 	"gobtl/fabric"
 )
 
-// State is what the port knows of a buffer to send from: a set of bits, none for one that nobody
-// has posted.
+// State is the state of a send or control buffer: a set of bits, none if the buffer is not posted.
 type State uint8
 
 // The bits of a State.

@@ -2,7 +2,7 @@ package remote
 
 import "gobtl/frag"
 
-// Operation is what a send has that is more than a message or a plain put:
+// Operation is the state of a send that is not a message or a plain put:
 //
 //	put with a notice   its chunks name the operation; a packet behind them is the notice. What fits
 //	                    one packet is one. The target counts: notice.go
@@ -33,10 +33,10 @@ type Operation[F any] struct {
 // Fragment is the owner's record of the send.
 func (o *Operation[F]) Fragment() F { return o.fragment }
 
-// Code says what it is on the wire.
+// Code is the operation's code on the wire.
 func (o *Operation[F]) Code() frag.OpCode { return o.code }
 
-// Number is what it is called on the wire.
+// Number is the operation's number on the wire.
 func (o *Operation[F]) Number() uint32 { return o.number }
 
 // Body is the payload of its packet: a question, or an answer of one packet.
@@ -50,10 +50,10 @@ func (o *Operation[F]) Notice() []byte {
 	return o.body[:o.size]
 }
 
-// Notifies says whether it is a put with a notice.
+// Notifies says whether the operation is a put with a notice.
 func (o *Operation[F]) Notifies() bool { return o.code == frag.OpPart }
 
-// Tag is that of its notice.
+// Tag is the tag of the operation's notice.
 func (o *Operation[F]) Tag() uint8 { return o.tag }
 
 // Value is what an atomic operation has found: the old value.
@@ -62,7 +62,7 @@ func (o *Operation[F]) Value() uint64 { return o.value }
 // Waits says whether the operation was sent and its answer has not come.
 func (o *Operation[F]) Waits() bool { return o.waits }
 
-// Asks is the number of what it answers.
+// Asks is the number of the operation that this answer answers.
 func (o *Operation[F]) Asks() uint32 { return o.ask }
 
 // Into is the region that is exposed for the answer to a get.

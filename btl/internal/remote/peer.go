@@ -20,7 +20,7 @@ const (
 // noticePlaces is how many puts in chunks with a notice may be under way to a peer.
 const noticePlaces = 64
 
-// Peer is what is under way between this side and one peer.
+// Peer is the state of the operations between this side and one peer.
 type Peer[F any] struct {
 	asks    slots.Table[*Operation[F]] // those that are answered, under their numbers
 	waiting int                        // of these, sent and not answered yet
@@ -42,7 +42,7 @@ func NewPeer[F any]() *Peer[F] {
 // Full says whether no further operation can wait for an answer.
 func (p *Peer[F]) Full() bool { return p != nil && p.asks.Full() }
 
-// Waiting is how many operations wait for an answer of the peer.
+// Waiting is the number of operations that wait for an answer of the peer.
 func (p *Peer[F]) Waiting() int {
 	if p == nil {
 		return 0
@@ -112,7 +112,7 @@ func place(number uint32) uint64 { return 1 << (number % noticePlaces) }
 // crowded says whether so many answers have not left that no well-behaved peer asks for another.
 func (p *Peer[F]) crowded() bool { return p.answering >= AsksMax }
 
-// Owed is how many answers to the peer have not left.
+// Owed is the number of answers to the peer that have not left.
 func (p *Peer[F]) Owed() int {
 	if p == nil {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"gobtl/frag"
 )
 
-// Outcome is what a packet of a peer has done, and what follows from it.
+// Outcome is the effect of a peer's packet, and the work that follows from it.
 type Outcome[F any] struct {
 	Written int           // bytes of a put that are in their place
 	Ended   *Operation[F] // what has its answer by it; nil: nothing
@@ -21,7 +21,7 @@ type Outcome[F any] struct {
 	Old     uint64 // that one
 }
 
-// Link is what a connection grants to requests.
+// Link is a connection's bounds for requests.
 type Link struct {
 	FragBytesMax uint32 // of the answer to a get
 	InOrder      bool   // whether packets come in order, and none is lost
@@ -106,7 +106,7 @@ func (s *Service[F]) ReachGet(p *Peer[F], payload []byte, link Link, g *frag.Get
 	return s.Reach(p, Handle(g.Handle), g.Offset, int(g.SizeBytes), Read)
 }
 
-// change does an atomic operation.
+// change executes a peer's atomic operation.
 func (s *Service[F]) change(p *Peer[F], payload []byte, did *Outcome[F]) (reason uint8) {
 	var a frag.Atomic
 	if !frag.DecodeAtomic(payload, &a) || a.Fetch && p.crowded() {
@@ -136,7 +136,8 @@ func change(mem []byte, a *frag.Atomic) (old uint64) {
 	return old
 }
 
-// answer finds what an answer of one packet ends. One that nobody waits for says nothing.
+// answer finds the operation that an answer of one packet ends. An answer to no waiting operation
+// is ignored.
 func (p *Peer[F]) answer(h *frag.Header, payload []byte, did *Outcome[F]) {
 	o, ok := p.asks.Get(uint64(h.Op))
 	switch {

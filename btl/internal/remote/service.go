@@ -14,7 +14,7 @@ const regionSlotBits = 17
 // owner.
 const getRegionsMax = 4096
 
-// Service is what one module exposes, and its operations. Init makes it ready.
+// Service is the exposed regions of one module, and its operations. Init makes it ready.
 type Service[F any] struct {
 	regions slots.Table[*Region[F]]
 	users   int // those that the owner has exposed
@@ -28,7 +28,7 @@ func (s *Service[F]) Init(exposedMax int) {
 	s.most = exposedMax
 }
 
-// Exposed is how many regions the owner has exposed.
+// Exposed is the number of regions that the owner has exposed.
 func (s *Service[F]) Exposed() int { return s.users }
 
 // Full says whether no region can be exposed, neither by Expose nor for a get.

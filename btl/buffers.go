@@ -148,7 +148,7 @@ func (m *Module) takeBulk(f *Fragment, limit int, run []reliability.Token) []rel
 	return m.takeRun(ep, m.peers.Alone(), limit, run)
 }
 
-// giveSeg makes a send buffer of an endpoint free again, for whoever waits for one.
+// giveSeg makes a send buffer of an endpoint free again, and wakes waiting flows.
 func (m *Module) giveSeg(ep *Endpoint, t reliability.Token) {
 	m.sched.unblock()
 	m.give(ep, t)

@@ -24,8 +24,8 @@ const (
 	NackRight = 6
 )
 
-// Reasons of a Reject, carried as its tag: a Hello is refused. Whoever gets one that has no name
-// here takes it for RejectFull.
+// Reasons of a Reject, carried as its tag: a Hello is refused. A receiver treats an unnamed reason
+// as RejectFull.
 const (
 	RejectVersion = 1 // no protocol version in common; the payload tells which are spoken
 	RejectFull    = 2 // the receiver takes no more peers
@@ -41,7 +41,7 @@ const (
 
 // Codes of a Bye: why the connection ends. ByeClosed, and those from ByeOwner on, end it in order,
 // when everything before the Bye has arrived. The others end it at once: their sender has forgotten
-// it. Whoever gets one of those that has no name here takes it for ByeAborted.
+// it. A receiver treats an unnamed one of these codes as ByeAborted.
 const (
 	ByeClosed  = 0 // the sender has closed it; such a Bye has no payload
 	ByeAborted = 1 // the sender's owner has given it up

@@ -1,6 +1,6 @@
 // Package frag is the wire format of the transport: the codec of packet headers, hellos and module
-// names, the cutting of fragments into packets, and their reassembly. The protocol is described for
-// those who write a peer in docs/protocol.md, byte by byte.
+// names, the cutting of fragments into packets, and their reassembly. docs/protocol.md describes
+// the protocol byte by byte, for other implementations.
 //
 // Every packet is one datagram: a header, then the payload, little-endian without padding.
 //

@@ -62,7 +62,8 @@ type Hello struct {
 	// any.
 	Expected uint64
 	// Nonce is a random number of the sender for each channel; a HelloAck and a Retry give back that
-	// of the Hello which they answer. Whoever knows it receives what is sent by that channel.
+	// of the Hello which they answer. Knowledge of the nonce proves that a peer receives on that
+	// channel.
 	Nonce    uint64
 	Features uint64 // optional abilities; both sides use those that both announce
 	Required uint64 // those of Features without which the sender does not want the connection

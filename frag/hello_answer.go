@@ -1,6 +1,6 @@
 package frag
 
-// Sizes of the answers to a Hello from somebody who has proven nothing, in bytes.
+// Sizes, in bytes, of the answers to a Hello from an unproven sender.
 const (
 	RejectBytes   = FragHeaderBytes + rejectBodyBytes // a whole Reject
 	RejectBytesV1 = 26                                // one of version 1

@@ -78,7 +78,7 @@ func checkOp(h *Header) error {
 }
 
 // Get is what an OpGet asks for: SizeBytes from Offset of the region Handle, to be put into the
-// region Answer of who asks, from its beginning on.
+// requester's region Answer, from its beginning on.
 type Get struct {
 	Handle, Offset, Answer uint64
 	SizeBytes              uint32

@@ -6,8 +6,8 @@ import (
 	"gobtl/fabric"
 )
 
-// The default network belongs to the registry alone: who imports this package can ask for
-// "mem/local" by name, and tests that want their own network call New.
+// Only the registry uses the default network: importers of this package can open "mem/local" by
+// name, and tests that want their own network call New.
 func init() { fabric.Register(New(Config{}).Provider()) }
 
 type provider struct{ nw *Network }

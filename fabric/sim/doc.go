@@ -20,9 +20,8 @@
 //	sent + duplicated + junk + replayed + injected =
 //	    delivered + drops (Kind.Drop) + InFlight + Queued
 //
-// The package also watches its user: who alters or posts a buffer before its completion, sends to
-// an address that was removed, or takes away memory that a send still needs, is named by
-// Violations.
+// The package also checks its user: Violations lists buffers altered or posted before their
+// completion, sends to removed addresses, and memory deregistered while a send still needs it.
 //
 // Random numbers come from one generator for each path and each node, all derived from the seed, so
 // that what happens on one path does not depend on how many datagrams another one carried.

@@ -41,8 +41,8 @@ type Path struct {
 	Cut bool
 	// MTUBytes: larger datagrams vanish; 0: none do.
 	MTUBytes int
-	// MTUTold: whoever sends a larger one hears of it, as ICMP has a host hear: further ones are
-	// refused when they are posted, until SetPath.
+	// MTUTold: the sender of a larger datagram is told, as by ICMP: further ones are refused when
+	// they are posted, until SetPath.
 	MTUTold bool
 }
 

@@ -167,7 +167,7 @@ func bridgesNoHardware(device string) bool {
 	})
 }
 
-// reach orders addresses by who can use them: those of devices without carrier, and of bridges
+// reach orders addresses by their reachability: those of devices without carrier, and of bridges
 // between containers, behind all others but loopback.
 func (l *local) reach() int {
 	if l.addr.IsLoopback() {

@@ -269,7 +269,7 @@ func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 		case unix.EBADF, unix.ENOTSOCK, unix.EFAULT, unix.EINVAL:
 			return 0, newError("recv", errno)
 		default:
-			// An error that something sent has met on its way: it is nothing to who receives.
+			// An asynchronous error of an earlier send, which does not concern the receiver.
 			e.counts.pending++
 		}
 	}

@@ -106,10 +106,10 @@ func (o Outcome) String() string {
 	}, int(o))
 }
 
-// Outcome decides by the lives of the peer. Who is connected to a life that was found later knows
-// better than a late proof. A caller that connects by name since the half-open one was made may
-// know of the later life; who connects will tell. (A name that was known before the half-open one
-// had its tag is of a life before the one that has returned the tag.)
+// Outcome decides by the incarnations of the peer. An endpoint that is connected to an incarnation
+// found later overrules a late proof. A caller that connects by name after the half-open endpoint
+// was made may know the later incarnation; the one that connects decides. (A name that was known
+// before the half-open one had its tag is of a life before the one that has returned the tag.)
 func (p *Proof) Outcome() Outcome {
 	connected, connecting := p.State == Connected, p.State == Connecting
 	switch {

@@ -116,8 +116,8 @@ func (p *Port) forgetAnswers(to fabric.Addr) {
 	p.answers = kept
 }
 
-// InsertForAnswer makes the address of a stranger known, who is answered once and not remembered.
-// The oldest of AnswersMax such addresses leaves when another one comes.
+// InsertForAnswer inserts the address of an unknown peer for a single answer. The oldest of
+// AnswersMax such addresses leaves when another one comes.
 func (p *Port) InsertForAnswer(now Time, name []byte) (fabric.Addr, error) {
 	to, err := p.Insert(name)
 	if err != nil {

@@ -98,7 +98,7 @@ func (s *Service[F]) NotifyPut(f F, tag uint8, says []byte) *Operation[F] {
 }
 
 // AskGet asks a peer, which is not Full, for bytes of a region of its own; they will be written to
-// mem. The service must not be Full. Whoever sees the handle of mem sees the number, too: so one
+// mem. The service must not be Full. An observer of the handle of mem sees the number, too: so one
 // random number is enough for both.
 func (s *Service[F]) AskGet(p *Peer[F], f F, mem []byte, target Handle, offset, random uint64) (
 	o *Operation[F],

@@ -106,7 +106,7 @@ package: deps-go ## Build a Debian package of the programs in bin/package, witho
 bench: deps-bench build ## Measure latency and bandwidth on this machine
 	$(BIN)/btlbench pair --test $(BENCH_TESTS) $(BENCH_FLAGS)
 
-.PHONY: compare compare-host compare-mpi compare-calls compare-streams deps-compare
+.PHONY: compare compare-host compare-mpi busy compare-calls compare-streams deps-compare
 compare: deps-bench build ## Measure beside libfabric, UCX, Open MPI, iperf3; update the docs
 	$(BIN)/btlbench compare --update-docs docs/performance.md $(COMPARE_FLAGS)
 	$(BIN)/btlbench compare --table host --update-docs docs/performance.md $(COMPARE_FLAGS)
@@ -117,6 +117,12 @@ compare-host: deps-bench build ## The second table of "make compare" alone: two 
 compare-mpi: build ## Measure mpi beside Open MPI and MPICH; update the docs
 	$(call need,$(MPI_PACKAGES))
 	$(BIN)/mpibench compare --update-docs docs/mpi.md $(COMPARE_MPI_FLAGS)
+
+busy: build ## Measure mpi while others compute on the same CPUs; update the docs
+	$(call need,$(MPI_PACKAGES))
+	for kind in quiet loops sessions nice wakes; do \
+	  $(BIN)/mpibench compare --beside $$kind --update-docs docs/performance.md $(BUSY_FLAGS); \
+	done
 
 compare-calls: deps-go ## Measure btl/call beside net/rpc and gRPC; update the docs
 	cd test/calls && $(GO) build -trimpath -o ../../$(BIN)/calls .

@@ -27,6 +27,9 @@ type cli struct {
 
 	Measure measureCmd `cmd:"" default:"withargs" help:"Measure between the ranks of this job. The default: its flags may stand alone."`
 	Compare compareCmd `cmd:"" help:"Measure beside Open MPI and MPICH, in turns."`
+
+	Beside    besideCmd    `cmd:"" hidden:"" help:"Run a command beside neighbours."`
+	Neighbour neighbourCmd `cmd:"" hidden:"" help:"Be a neighbour until standard input ends."`
 }
 
 // testList is a list of tests.

@@ -20,14 +20,15 @@ import (
 //
 //nolint:lll // A struct tag cannot be broken.
 type compareCmd struct {
-	Rounds     int           `default:"3" placeholder:"N" help:"Times that everything is measured; medians are reported. Default: ${default}."`
-	Duration   time.Duration `default:"100ms" help:"Time for each figure in each round. Default: ${default}."`
-	Quick      bool          `help:"One short round of a few sizes: does everything work?"`
-	CPUs       plan.CPUList  `name:"cpus" placeholder:"LIST" help:"CPUs to which the ranks are pinned in turn. Default: the first two."`
-	Programs   string        `placeholder:"DIR" type:"path" help:"Where btlrun and btlbench are. Default: beside this program."`
-	Out        string        `default:"bin/compare" placeholder:"DIR" type:"path" help:"Directory for compare-mpi.json and the plots. Default: ${default}."`
-	UpdateDocs string        `placeholder:"FILE" type:"path" help:"Write the report into FILE between its lines compare-mpi:begin and compare-mpi:end, and the plots into plots/ beside it."`
-	Limit      time.Duration `default:"20s" help:"Time after which a job is given up. Default: ${default}."`
+	Rounds     int            `default:"3" placeholder:"N" help:"Times that everything is measured; medians are reported. Default: ${default}."`
+	Duration   time.Duration  `default:"100ms" help:"Time for each figure in each round. Default: ${default}."`
+	Beside     compare.Beside `enum:"none,quiet,loops,sessions,nice,wakes" default:"none" placeholder:"KIND" help:"What else runs on each CPU meanwhile, which chooses other tests: loops, sessions (loops of other sessions), nice (loops with nice 19), wakes (1000 times a second), quiet (nothing), or none: the tests of a machine that does nothing else. Default: ${default}."`
+	Quick      bool           `help:"One short round of a few sizes: does everything work?"`
+	CPUs       plan.CPUList   `name:"cpus" placeholder:"LIST" help:"CPUs to which the ranks are pinned in turn. Default: the first two."`
+	Programs   string         `placeholder:"DIR" type:"path" help:"Where btlrun and btlbench are. Default: beside this program."`
+	Out        string         `default:"bin/compare" placeholder:"DIR" type:"path" help:"Directory for compare-mpi.json and the plots. Default: ${default}."`
+	UpdateDocs string         `placeholder:"FILE" type:"path" help:"Write the report into FILE between its lines compare-mpi:begin and compare-mpi:end, and the plots into plots/ beside it. With --beside KIND the lines are busy-KIND:begin and busy-KIND:end, and there are no plots."`
+	Limit      time.Duration  `default:"20s" help:"Time after which a job is given up. Default: ${default}."`
 }
 
 // Validate is called by kong after parsing.
@@ -93,6 +94,7 @@ func (c *compareCmd) config() (*compare.Config, error) {
 			Btlbench: filepath.Join(c.Programs, "btlbench"),
 		},
 		Rounds: c.Rounds, Each: c.Duration, Limit: c.Limit, CPUs: c.CPUs, Quick: c.Quick,
+		Beside:  c.Beside,
 		Machine: report.ThisMachine(),
 	}
 	for _, file := range []string{cfg.Programs.Btlrun, cfg.Programs.Btlbench} {
@@ -120,7 +122,7 @@ func (c *compareCmd) write(env *environment, r *compare.Report, document []byte)
 	if err := r.WriteJSON(&doc); err != nil {
 		return err
 	}
-	files := map[string][]byte{filepath.Join(c.Out, compare.Name+".json"): doc.Bytes()}
+	files := map[string][]byte{filepath.Join(c.Out, r.Named()+".json"): doc.Bytes()}
 	if document != nil {
 		if files[c.UpdateDocs], err = r.UpdateDocs(document); err != nil {
 			return fmt.Errorf("%s: %w", c.UpdateDocs, err)

@@ -26,6 +26,7 @@ func TestUsage(t *testing.T) {
 		{"--duration 0s", exitUsage, "--duration must be more than 0"},
 		{"--limit 0s", exitUsage, "--limit must be positive"},
 		{"--format xml", exitUsage, "--format"},
+		{"compare --beside cats", exitUsage, "--beside must be one of"},
 		{"compare --rounds 0", exitUsage, "--rounds must be 1 to 1000"},
 		{"compare --duration 1us", exitUsage, "--duration must be 1ms to 1m"},
 		{"compare --limit 1ms", exitUsage, "--limit must be 1s or more"},

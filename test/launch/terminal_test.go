@@ -134,7 +134,9 @@ func TestTerminalStop(t *testing.T) {
 	shell := fakeShell(t)
 	for _, hosts := range []string{"", "--rsh " + shell + " --hosts a,b"} {
 		s, dir := atTerminal(t), t.TempDir()
-		s.enter(fmt.Sprintf("%s -n 2 %s sh -c 'echo $$ > %s/$PMI_RANK; while :; do sleep .05; done'\n",
+		// The rank starts no child: one that is stopped between fork and exec leaves its parent in
+		// state D.
+		s.enter(fmt.Sprintf("%s -n 2 %s sh -c 'echo $$ > %s/$PMI_RANK; exec sleep 100'\n",
 			btlrun, hosts, dir))
 		pids := pidsIn(t, dir, 2)
 		all := func(state string) func() bool {

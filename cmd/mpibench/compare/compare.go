@@ -24,6 +24,7 @@ type Config struct {
 	Limit    time.Duration // of each process
 	CPUs     plan.CPUList  // to which the ranks are pinned in turn
 	Quick    bool
+	Beside   Beside // the work of others meanwhile; "" is Alone
 	Machine  report.Machine
 	// Progress is told what is done next; it may be nil.
 	Progress func(step, total int, what string)
@@ -53,6 +54,7 @@ type Report struct {
 	Rounds    int               `json:"rounds"`
 	Each      string            `json:"each"`
 	CPUs      string            `json:"cpus"`
+	Beside    Beside            `json:"beside,omitempty"`
 	Versions  map[string]string `json:"versions"`
 	Figures   []Figure          `json:"figures"`
 	Failures  []string          `json:"failures,omitempty"`
@@ -69,10 +71,11 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	h.InParts(ownParts)
 	r := &Report{
 		StartedAt: time.Now(), Machine: cfg.Machine, Rounds: cfg.Rounds, Each: cfg.Each.String(),
-		CPUs: cfg.CPUs.String(), Versions: map[string]string{gobtl: cfg.Machine.Version},
+		CPUs: cfg.CPUs.String(), Beside: cfg.Beside,
+		Versions: map[string]string{gobtl: cfg.Machine.Version},
 	}
 	var present []*system
-	for _, s := range all(cfg.Programs) {
+	for _, s := range all(cfg.Programs, cfg.Beside) {
 		if err := s.probe(ctx, h, dir); err != nil {
 			r.Failures = append(r.Failures, err.Error())
 			continue
@@ -83,8 +86,11 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 		s.broken = map[int]bool{}
 		present = append(present, s)
 	}
-	list := jobs(cfg.Quick)
-	total, step := cfg.Rounds*(len(list)*len(present)+1), 0
+	list, own := jobs(cfg.Quick), 1
+	if r.busy() {
+		list, own = besideJobs(), 0
+	}
+	total, step := cfg.Rounds*(len(list)*len(present)+own), 0
 	tell := func(what string) {
 		if cfg.Progress != nil {
 			cfg.Progress(step, total, what)
@@ -104,9 +110,11 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 				s.broken[number] = err != nil // It would hang the other rounds up as well.
 			}
 		}
-		tell(btlOwn)
-		figures, err := measureOwn(ctx, h, cfg)
-		r.add(btlOwn, figures, err)
+		if !r.busy() {
+			tell(btlOwn)
+			figures, err := measureOwn(ctx, h, cfg)
+			r.add(btlOwn, figures, err)
+		}
 		if ctx.Err() != nil {
 			return r, context.Cause(ctx)
 		}
@@ -116,6 +124,12 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	}
 	return r, nil
 }
+
+// busy says that others worked on the CPUs meanwhile.
+func (r *Report) busy() bool { return r.Beside.named() != Name }
+
+// Named is the name of the report's lines in a document, and of its files.
+func (r *Report) Named() string { return r.Beside.named() }
 
 // add takes the figures of a round.
 func (r *Report) add(system string, figures []bench.Result, err error) {

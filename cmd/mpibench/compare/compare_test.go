@@ -20,7 +20,7 @@ func TestPeers(t *testing.T) {
 	tests := []string{
 		"latency", "bw", "mbw_mr", "barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall",
 	}
-	for _, s := range all(Programs{}) {
+	for _, s := range all(Programs{}, Alone) {
 		if s.compiler == "" {
 			continue
 		}
@@ -132,6 +132,7 @@ func TestReport(t *testing.T) {
 	if err != nil || strings.Contains(string(doc), "old") || !strings.Contains(string(doc), text) {
 		t.Errorf("%v\n%s", err, doc)
 	}
+	busyReport(t)
 	var b strings.Builder
 	var back Report
 	if err := r.WriteJSON(&b); err != nil || json.Unmarshal([]byte(b.String()), &back) != nil {
@@ -139,5 +140,52 @@ func TestReport(t *testing.T) {
 	}
 	if got := back.value(gobtl, Point{"latency", 8, 2}); got != 4.5 {
 		t.Errorf("read back the latency is %v", got)
+	}
+}
+
+// busyReport checks the report of figures that were measured beside neighbours.
+func busyReport(t *testing.T) {
+	t.Helper()
+	r := &Report{Rounds: 1, Versions: map[string]string{openMPI: "4.1"}, Beside: Sessions}
+	for system, median := range map[string]float64{gobtl: 5, gobtlEvent: 10, openMPI: 4} {
+		r.add(system, []bench.Result{{Schema: bench.Schema, Test: "latency", Size: 8, Ranks: 2,
+			Median: median}}, nil)
+	}
+	text := r.Text()
+	words := strings.Join(strings.Fields(text), " ")
+	for _, want := range []string{
+		"Beside the ranks: an endless loop of another session on each CPU. ", "gobtl event",
+		"latency 2 8 5 4 - 1.25 10",
+	} {
+		if !strings.Contains(words, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "asked for") {
+		t.Errorf("goals are those of a quiet machine:\n%s", text)
+	}
+	doc, err := r.UpdateDocs([]byte("<!-- busy-sessions:begin -->\n<!-- busy-sessions:end -->\n"))
+	if err != nil || !strings.Contains(string(doc), "with `make busy`") {
+		t.Errorf("%v\n%s", err, doc)
+	}
+	plots, err := r.Plots()
+	if err != nil || len(plots) != 0 {
+		t.Errorf("%d plots, %v", len(plots), err)
+	}
+}
+
+// TestWrap checks that all of a job is started beside the neighbours.
+func TestWrap(t *testing.T) {
+	cfg := &Config{
+		Programs: Programs{Mpibench: "mpibench", Btlrun: "btlrun"}, CPUs: plan.CPUList{0, 1},
+		Each: time.Second, Beside: Loops,
+	}
+	for _, s := range all(cfg.Programs, cfg.Beside) {
+		name, args := s.line(besideJobs()[0], cfg)
+		line := strings.Join(append([]string{name}, args...), " ")
+		if !strings.HasPrefix(line, "mpibench beside loops 0,1 "+s.launcher+" ") ||
+			strings.Contains(line, "--wait event") != (s.name == gobtlEvent) {
+			t.Errorf("%s: %s", s.name, line)
+		}
 	}
 }

@@ -38,11 +38,15 @@ var goals = []goal{
 func (r *Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Medians of %d rounds, %s a figure, ranks pinned to CPUs %s in turn.\n"+
-		"x: by the better of the other two's. Times are us, bw MB/s, mbw_mr messages/s.\n%s\n\n",
+		"x: by the better of the other two's. Times are us, bw MB/s, mbw_mr messages/s.\n%s\n",
 		r.Rounds, r.Each, r.CPUs, r.versions())
-	b.WriteString(r.figures().String())
-	b.WriteString("\n")
-	b.WriteString(r.goals().String())
+	if r.busy() {
+		fmt.Fprintf(&b, "Beside the ranks: %s.\n", r.Beside.Description())
+	}
+	b.WriteString("\n" + r.figures().String())
+	if !r.busy() {
+		b.WriteString("\n" + r.goals().String())
+	}
 	for _, f := range r.Failures {
 		const charsMax = 72 // The rest is the launchers' advice.
 		line, _, _ := strings.Cut(plan.OneLine(f), " / ")
@@ -62,21 +66,25 @@ func (r *Report) versions() string {
 }
 
 func (r *Report) figures() *report.Table {
+	last := btlOwn
+	if r.busy() {
+		last = gobtlEvent
+	}
 	t := &report.Table{
-		Heads: [][]string{{"test", "ranks", "size", gobtl, openMPI, mpich, "x", btlOwn}}, Left: []int{0},
+		Heads: [][]string{{"test", "ranks", "size", gobtl, openMPI, mpich, "x", last}}, Left: []int{0},
 	}
 	points := report.InOrder(r.Figures, func(f *Figure) Point { return f.Point })
-	last := ""
+	above := ""
 	for _, p := range points {
 		name := p.Test
-		if name == last {
+		if name == above {
 			name = ""
 		}
-		last = p.Test
+		above = p.Test
 		t.Rows = append(t.Rows, []string{
 			name, strconv.Itoa(p.Ranks), plan.SizeText(p.Size), text(r.value(gobtl, p)),
 			text(r.value(openMPI, p)), text(r.value(mpich, p)), ratio(r.value(gobtl, p), r.better(p)),
-			text(r.value(btlOwn, p)),
+			text(r.value(last, p)),
 		})
 	}
 	return t
@@ -136,8 +144,11 @@ func (r *Report) WriteJSON(w io.Writer) error {
 // PlotNames lists the plots' files.
 var PlotNames = []string{"mpi-latency.svg", "mpi-bandwidth.svg", "mpi-allreduce.svg"}
 
-// Plots returns the plots by file name.
+// Plots returns the plots by file name; there are none beside neighbours.
 func (r *Report) Plots() (map[string]string, error) {
+	if r.busy() {
+		return nil, nil
+	}
 	series := []report.Line{
 		{Label: gobtl, Color: report.Blue, Width: 2.8, Mark: report.Circle},
 		{Label: openMPI, Color: report.Vermilion, Width: 1.4, Mark: report.Triangle},
@@ -182,11 +193,15 @@ func (r *Report) Plots() (map[string]string, error) {
 // UpdateDocs returns a document with what stands between its markers replaced by the report.
 func (r *Report) UpdateDocs(doc []byte) ([]byte, error) {
 	var plots []string
-	for _, name := range PlotNames {
-		plots = append(plots, report.PlotPath(name))
+	target := "busy"
+	if !r.busy() {
+		target = Name
+		for _, name := range PlotNames {
+			plots = append(plots, report.PlotPath(name))
+		}
 	}
-	return report.Between(doc, Name, fmt.Sprintf(
-		"Measured %s on %s (%d CPUs), %s %s, with `make compare-mpi`.\n\n```text\n%s```\n\n%s",
+	return report.Between(doc, r.Named(), fmt.Sprintf(
+		"Measured %s on %s (%d CPUs), %s %s, with `make %s`.\n\n```text\n%s```\n\n%s",
 		r.StartedAt.Format("2006-01-02"), r.Machine.CPUModel, r.Machine.CPUs, r.Machine.OS,
-		r.Machine.Kernel, r.Text(), report.Links(plots)))
+		r.Machine.Kernel, target, r.Text(), report.Links(plots)))
 }

@@ -67,6 +67,7 @@ type system struct {
 	launcher string
 	args     []string // of the launcher, before "-n"
 	env      []string
+	wait     string   // how a rank of package mpi waits; "" is its default
 	version  []string // a command that tells it
 	pattern  string   // where it stands there
 	packages string
@@ -75,9 +76,14 @@ type system struct {
 	broken   map[int]bool // jobs that have failed, by number
 }
 
-func all(programs Programs) []*system {
-	return []*system{
-		{name: gobtl, launcher: programs.Btlrun, program: programs.Mpibench},
+func all(programs Programs, beside Beside) []*system {
+	list := []*system{{name: gobtl, launcher: programs.Btlrun, program: programs.Mpibench}}
+	if beside.named() != Name {
+		list = append(list, &system{
+			name: gobtlEvent, launcher: programs.Btlrun, program: programs.Mpibench, wait: "event",
+		})
+	}
+	return append(list, []*system{
 		{
 			name: openMPI, compiler: "mpicc.openmpi", launcher: "mpirun.openmpi",
 			args: []string{
@@ -96,7 +102,7 @@ func all(programs Programs) []*system {
 			pattern:  `MPICH Version:\s+(\S+)`,
 			packages: "mpich and libmpich-dev",
 		},
-	}
+	}...)
 }
 
 // errMissing says that a system is not installed.
@@ -141,11 +147,16 @@ func (s *system) line(j job, cfg *Config) (name string, args []string) {
 	tests, list := strings.Join(j.tests, ","), strings.Join(sizes, ",")
 	args = append(append(args, s.args...), "-n", strconv.Itoa(j.ranks), s.program)
 	if s.compiler == "" {
-		return s.launcher, append(args, "--test", tests, "--size", list, "--format", "json",
+		args = append(args, "--test", tests, "--size", list, "--format", "json",
 			"--duration", cfg.Each.String(), "--cpus", cfg.CPUs.String(), "--provider", "udp")
+		if s.wait != "" {
+			args = append(args, "--wait", s.wait)
+		}
+	} else {
+		args = append(args, cfg.CPUs.String(), strconv.FormatInt(cfg.Each.Milliseconds(), 10), "64",
+			tests, list)
 	}
-	return s.launcher, append(args, cfg.CPUs.String(),
-		strconv.FormatInt(cfg.Each.Milliseconds(), 10), "64", tests, list)
+	return cfg.Beside.wrap(cfg.Programs.Mpibench, cfg.CPUs, s.launcher, args)
 }
 
 // figures is the number of figures of a job.

@@ -11,7 +11,7 @@ import (
 )
 
 // inherited makes a connection from a socket that the launcher has left open for this process. It
-// sets close-on-exec, so that child processes do not inherit the socket.
+// also makes sure that child processes do not inherit the socket.
 func inherited(fd int) (net.Conn, error) {
 	twin, err := syscall.Dup(fd)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // HostName identifies this host among the hosts of a job. A plain name is not enough: machines from
 // one image have the same name, and each container has its own network. Ranks are on one host only
 // if they share the boot id of the system and the network namespace, and thus the loopback
-// interface. If these are unknown each rank counts as alone on its host.
+// interface. If nothing is known a rank counts as alone on its host.
 func HostName() []byte {
 	name, err := os.Hostname()
 	if err != nil || name == "" {

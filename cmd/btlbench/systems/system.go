@@ -22,7 +22,7 @@ const (
 // Workloads lists them.
 var Workloads = []Workload{Latency, Stream, Rate}
 
-// Point is what a figure is of.
+// Point identifies what a figure measures: workload, size and so on.
 type Point struct {
 	Workload  Workload `json:"workload"`
 	SizeBytes int      `json:"size_bytes"`
@@ -45,7 +45,7 @@ type Sample struct {
 	LostRatio   float64 // of the messages, where nothing sends again
 }
 
-// Kind says what part a system has in the comparison.
+// Kind is the role of a system in the comparison.
 type Kind string
 
 // The kinds of systems.
@@ -63,12 +63,12 @@ type Info struct {
 	Kind    Kind   `json:"kind"`
 	Version string `json:"version,omitempty"`
 	Command string `json:"command"` // an example of what was run
-	// Missing says why the system took no part; Package is what Debian calls that which brings it.
+	// Missing is the reason why the system took no part. Package is the name of its Debian package.
 	Missing string `json:"missing,omitempty"`
 	Package string `json:"package,omitempty"`
 	// Note tells a reader what to know before comparing.
 	Note string `json:"note,omitempty"`
-	// RawID is the system that this one is built on and compared with; empty for none.
+	// RawID is the id of the underlying system with which this one is compared, or empty for none.
 	RawID string `json:"-"`
 }
 

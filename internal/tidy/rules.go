@@ -34,7 +34,7 @@ var pureDeny = []string{
 	"sync/...", "syscall", "testing/...", "unsafe",
 }
 
-// leaves are the packages below everything.
+// leaves are the packages at the bottom of the import graph.
 var leaves = []string{
 	"internal/cookie", "internal/fifo", "internal/kept",
 	"internal/mono", "internal/seq", "internal/slots",

@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// link is what is known of a connection of which the tag at one side is known: enough to send
-// packets there that look like the peer's.
+// link is the knowledge about a connection with a known tag at one side. It is enough to send
+// packets to that side that look like the peer's.
 type link struct {
 	conn     uint64  // the target's tag
 	from, to int     // nodes
@@ -78,7 +78,7 @@ func (a *Attacker) ports(l *link, h *frag.Header) (from, to sim.Port) {
 	return from, to
 }
 
-// abuse does one of the things that no peer does, or does what a peer does at the wrong time.
+// abuse sends a packet that no honest peer sends, or an honest packet at the wrong time.
 func (a *Attacker) abuse(l *link) {
 	switch a.rng.IntN(22) {
 	case 20, 21:
@@ -116,7 +116,7 @@ func (a *Attacker) abuse(l *link) {
 	}
 }
 
-// abuseAck acknowledges what was not sent, or the same again, or grants absurd credits.
+// abuseAck acknowledges unsent packets, acknowledges packets again, or grants absurd credits.
 func (a *Attacker) abuseAck(l *link) {
 	h := l.header(frag.KindAck, 0)
 	h.Tag = 0
@@ -211,7 +211,7 @@ func (a *Attacker) abuseWindow(l *link) {
 	a.give(actWindow, l, l.header(frag.KindFrag, n), a.rng.IntN(64))
 }
 
-// abuseMark ends the connection early, or fills places that nobody refused.
+// abuseMark ends the connection early, or fills places that were not refused.
 func (a *Attacker) abuseMark(l *link) {
 	h := l.header(frag.KindFrag, a.number(l))
 	switch a.rng.IntN(8) {

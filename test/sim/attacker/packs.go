@@ -5,10 +5,11 @@ import (
 	"gobtl/internal/seq"
 )
 
-// nobody is a tag that no honest module has a handler for.
+// nobody is a tag for which no honest module has a handler.
 const nobody = 150
 
-// nackRecord refuses records that nobody refuses: of packs, of other packets, of what was not sent.
+// nackRecord refuses records that an honest peer does not refuse: records of packs, other packets,
+// and records that were never sent.
 func (a *Attacker) nackRecord(l *link) {
 	h := l.header(frag.KindNack, l.peerNext-seq.Num(a.rng.IntN(16))+4)
 	h.Tag = frag.NackRecord

@@ -50,7 +50,7 @@ func (e *engine) whole(from int, n *notice) bool {
 	list := f.parts[from]
 	at := slices.IndexFunc(list, func(a *assembly) bool { return a.kind == n.kind && a.key == key })
 	if at < 0 {
-		if len(list) >= assembliesMax { // The oldest one: what was said twice may have left a part.
+		if len(list) >= assembliesMax { // The oldest: a notice sent twice may leave a part.
 			list = slices.Delete(list, 0, 1)
 		}
 		at = len(list)

@@ -23,7 +23,7 @@ type Stats struct {
 	Refused                  uint64 // dropped messages
 	Forgotten                uint64 // messages dropped because of Config.GoneBytes
 	Unhandled                uint64 // dropped active messages without a handler
-	UnexpectedBytes          int    // kept now, of all peers, early ones among them
+	UnexpectedBytes          int    // bytes kept now, for all peers
 	UnexpectedMessages       int    // messages that a Recv could match now
 }
 
@@ -79,7 +79,7 @@ type Peer struct {
 	// State of the receiving direction.
 	expect     uint32
 	unexpected list[Message] // unreceived messages
-	early      []*Message    // that overtook the expected one, by number; nil until there is one
+	early      []*Message    // messages that overtook the expected one, by number
 	taken      uint32
 	came       uint64 // bytes received with envelopes, counted as by the sender
 	takenBytes uint64 // how many of these bytes are no longer kept

@@ -19,7 +19,7 @@ const (
 	RefusedWish                      // it asks for more than this side's settings allow
 	RefusedTaken                     // other peers were first, or there was no place for it
 	RefusedSilent                    // it made no progress
-	RefusedAddress                   // nothing has come to the address that it gives for its data
+	RefusedAddress                   // no probe has arrived at its data address
 	RefusedUnreachable               // it was unreachable, or has gone
 	RefusedThere                     // it does not want this side
 )

@@ -129,7 +129,7 @@ func (r *rendezvous) makeRoom() bool {
 	if !passed(oldest.safe) {
 		return false
 	}
-	_ = oldest.conn.Close() // Nobody needs it.
+	_ = oldest.conn.Close() // The error is of no use.
 	r.known(oldest.conn)
 	return true
 }
@@ -276,7 +276,7 @@ func (r *rendezvous) close() {
 		_ = conn.Close()
 	}
 	r.lock.Unlock()
-	_ = r.listener.Close() // It removes its socket; nobody comes any more.
+	_ = r.listener.Close() // It removes its socket; no more clients can connect.
 	r.ended.Wait()
 	if r.at.network == "unix" {
 		_ = os.Remove(filepath.Dir(r.at.address)) // Whoever removes it first, it is empty.

@@ -112,7 +112,7 @@ func (e *engine) unwatch() {
 // startHelper starts the helper, which ends after quit is closed.
 func (e *engine) startHelper() { go e.help() }
 
-// help makes passes while nobody else does, until quit.
+// help makes passes while no other call does, until quit.
 func (e *engine) help() {
 	defer close(e.ended)
 	tick := time.NewTicker(helpEvery)

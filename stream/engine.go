@@ -33,7 +33,7 @@ type Engine struct {
 	refused   Refusals                  // refusals of peers that belong to no stream
 	links     []*link                   // by the number that fragments carry
 	onDone    func(*btl.Fragment, error)
-	random    func() uint64 // random numbers that nobody may guess
+	random    func() uint64 // random numbers that must not be guessable
 	closed    bool
 	// lingering are senders that have ended while the fabric still reads their rings.
 	lingering []*Sender

@@ -286,7 +286,7 @@ func (s *Sender) expire(now mono.Time) {
 
 // begin starts the stream.
 func (s *Sender) begin(now mono.Time) {
-	if s.cast != nil && s.cast.perMsg == 0 { // nobody is there yet
+	if s.cast != nil && s.cast.perMsg == 0 { // no receiver is there yet
 		if err := s.cast.cut(0); err != nil {
 			s.fail(err)
 			return

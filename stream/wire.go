@@ -66,7 +66,7 @@ const (
 	letterBytesMax  = 16 << 10
 )
 
-// The kinds of letters; the arrow tells who sends it.
+// The kinds of letters. The arrow shows the direction: -> to the receiver, <- to the sender.
 const (
 	letterHello   = "hello"   // -> receiver: what will come
 	letterWelcome = "welcome" // <- sender: where to

@@ -16,7 +16,7 @@ const (
 // Decision is the verdict on a frame, with the header of its packets.
 type Decision struct {
 	Verdict Verdict
-	VL      uint8 // virtual lane, for who has queues by it
+	VL      uint8 // virtual lane, for callers with a queue per lane
 	Header  Header
 	Info    FrameInfo
 	Reply   []byte // of Answered; valid until the next Forward

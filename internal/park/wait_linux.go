@@ -92,7 +92,7 @@ func (p *Parker) Still() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.set && !p.waits {
-		_ = p.setTimer() // to until, which is zero while nobody waits
+		_ = p.setTimer() // set to until, which is zero while no goroutine waits
 	}
 }
 

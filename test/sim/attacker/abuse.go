@@ -53,8 +53,9 @@ func (a *Attacker) give(what act, l *link, h frag.Header, n int) {
 	a.packet(what, from, to, h, n)
 }
 
-// ports draws the channels of a packet. In a reliable connection it mostly takes the one that it
-// belongs to, and tells no number, or the right one: who is out of step there is found out at once.
+// ports draws the channels of a packet. In a reliable connection it mostly takes the channel that
+// the packet belongs to, with no number or the right one, because a wrong number is detected at
+// once.
 func (a *Attacker) ports(l *link, h *frag.Header) (from, to sim.Port) {
 	from, to = sim.Port{Node: l.from}, sim.Port{Node: l.to}
 	if !l.counted || a.chance(64) {

@@ -78,8 +78,8 @@ type Region struct {
 // be told from an honest one that was altered.
 const Filler = 0xA7
 
-// poison is each byte of what an attacker puts into messages that nobody may take over: one that is
-// delivered is not Forged.
+// poison is each byte in messages of an attacker that no node may accept. A delivered message of
+// these bytes does not count as Forged.
 const poison = 0x6B
 
 // Forged says whether a message delivered to a handler can be an attacker's.

@@ -45,7 +45,7 @@ func (h *heard) add(rng *rand.Rand, e *sim.Event) {
 	p.data = append(p.data[:0], e.Data...)
 }
 
-// replay sends a packet again that somebody has sent at any time, mostly to where it went.
+// replay sends an overheard packet of any time again, mostly to its original destination.
 func (a *Attacker) replay() {
 	if len(a.heard.packets) == 0 {
 		return
@@ -88,7 +88,8 @@ type overheardCookie struct {
 	addr, value      []byte
 }
 
-// addCookie remembers the cookie in a Retry, if it is one. Whom it is for it knows by the Hello.
+// addCookie remembers the cookie of a packet that is a Retry. The Hello before it tells for which
+// node the cookie is.
 func (t *tracks) addCookie(e *sim.Event, payload []byte, tag uint64) {
 	var r frag.Retry
 	if frag.DecodeRetry(payload, &r) != nil {

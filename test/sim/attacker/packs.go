@@ -22,8 +22,8 @@ func (a *Attacker) nackRecord(l *link) {
 	})
 }
 
-// abusePack sends packs: sound ones, some too large for the channel, some with records that nobody
-// handles, and some that are no packets.
+// abusePack sends packs: valid ones, some too large for the channel, some with records without a
+// handler, and some invalid ones.
 func (a *Attacker) abusePack(l *link) {
 	h := l.header(frag.KindPack, a.number(l))
 	h.Tag = 0

@@ -147,7 +147,7 @@ func (h *Host) Domain(cfg btl.Config) (fabric.Domain, error) {
 	return h.Node.Open(dc)
 }
 
-// Start begins the passes of the module. Without a judge nobody looks at it between them.
+// Start begins the passes of the module. Without a judge no check runs between the passes.
 func (h *Host) Start(judge Judge) {
 	h.judge = judge
 	h.Run(h)

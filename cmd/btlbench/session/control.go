@@ -60,7 +60,7 @@ func (m *message) whole() bool {
 	return true
 }
 
-// The types of messages; the arrow tells who sends it.
+// The types of messages. The arrow shows the direction.
 const (
 	msgHello  = "hello"  // both
 	msgSetup  = "setup"  // -> server: open these layers

@@ -36,7 +36,7 @@ func (p Point) String() string {
 	return fmt.Sprintf("%s of %s", p.Workload, plan.SizeText(p.SizeBytes))
 }
 
-// Sample is what one round measured at a point.
+// Sample is the measurement of one round at a point.
 type Sample struct {
 	Point
 	Value       float64 // us, MB/s or messages/s
@@ -96,7 +96,7 @@ type Program struct {
 	Present func(provider string) error
 }
 
-// Table is what a comparison is about: the systems of each are measured in one run.
+// Table is a class of systems to compare. The systems of one table are measured in one run.
 type Table string
 
 // The tables.

@@ -11,11 +11,11 @@ import (
 	"gobtl/fabric"
 )
 
-// hostsMax bounds the addresses of this host at which one Node listens: each has a module with its
-// own buffers and sockets.
+// hostsMax bounds the number of local addresses at which one Node listens. Each address has a
+// module with its own buffers and sockets.
 const hostsMax = 32
 
-// localHosts is what a text such as ":4000" stands for.
+// localHosts returns the hosts that an address without a host, such as ":4000", stands for.
 type localHosts struct {
 	hosts []string // numbers with zones, those first that other hosts can reach
 	port  uint16   // 0 for a choice
@@ -88,7 +88,7 @@ func isName(host string) bool {
 	return err != nil
 }
 
-// freePort returns a port of a host that is free now, and so is the next one.
+// freePort returns a port p of a host such that p and p+1 are both free now.
 func freePort(host string) (uint16, error) {
 	var last error
 	for range portTries {
@@ -115,8 +115,8 @@ func joinHostPort(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// shortAddress leaves out of an address of the transport the port of its second channel where that
-// is the next one: "192.0.2.1:4000,4001" is "192.0.2.1:4000".
+// shortAddress drops the port of the second channel from a transport address if it follows the
+// first port: "192.0.2.1:4000,4001" becomes "192.0.2.1:4000".
 func shortAddress(address string) string {
 	first, second, ok := strings.Cut(address, ",")
 	if !ok {

@@ -13,17 +13,18 @@ import (
 	"gobtl/fabric"
 )
 
-// attemptDelay is the time after which Dial tries the next address of a host while the one before
-// has not answered: the Connection Attempt Delay of RFC 8305.
+// attemptDelay is the time after which Dial tries the next address of a host if the previous
+// address has not answered: the Connection Attempt Delay of RFC 8305.
 const attemptDelay = 250 * time.Millisecond
 
-// Dial connects to the Node at an address, "server:4000" or "192.0.2.1:4000". A host's name may
-// stand for several addresses, of IPv4 and IPv6: each is tried, the next one when the one before
-// has failed or not answered for 250 ms, and the first that answers is the peer's. One that answers
-// later, or after ctx has ended, stays connected: OnPeer is told, and the next Dial of that address
-// returns it. If there is a connection to that address already, it is the one. Nobody answers:
-// btl.ErrUnreachable after Config.Transport.HandshakeTimeout, 3 s by default. Other errors:
-// ErrAddress, that of the look-up, ErrClosed, that of ctx.
+// Dial connects to the Node at an address, "server:4000" or "192.0.2.1:4000". A host name may
+// resolve to several IPv4 and IPv6 addresses. Dial tries them in turn: it starts the next attempt
+// when the previous one has failed, or has had no answer for 250 ms. It returns the Peer of the
+// first address that answers. A peer that answers later, or after ctx has ended, stays connected:
+// OnPeer is called for it, and the next Dial of its address returns it. If there is a connection to
+// an address already, Dial uses that connection. If no address answers, the error is
+// btl.ErrUnreachable, after Config.Transport.HandshakeTimeout, 3 s by default. Other errors:
+// ErrAddress, the error of the name look-up, ErrClosed, the error of ctx.
 func (n *Node) Dial(ctx context.Context, address string) (*Peer, error) {
 	if ctx == nil {
 		return nil, btl.ErrContext
@@ -41,13 +42,13 @@ func (n *Node) Dial(ctx context.Context, address string) (*Peer, error) {
 	return p, nil
 }
 
-// target is one address of a host that is dialled.
+// target is one of the addresses that a Dial tries.
 type target struct {
 	host    netip.Addr // invalid if the provider is not udp
 	address string     // in the notation of btl.Module.Dial
 }
 
-// targets returns what an address stands for, at least one.
+// targets returns the targets of an address, at least one.
 func (n *Node) targets(ctx context.Context, address string) ([]target, error) {
 	if n.cfg.Provider != "udp" {
 		return []target{{address: address}}, nil
@@ -80,14 +81,14 @@ func (n *Node) targets(ctx context.Context, address string) ([]target, error) {
 	return targets, nil
 }
 
-// attempt is how the dialling of one target has ended.
+// attempt is the result of dialling one target.
 type attempt struct {
 	peer *Peer
 	err  error
 }
 
-// race dials targets one after the other, attemptDelay apart, and returns the first that answers.
-// One that answers later stays connected, for the next Dial.
+// race dials targets one after the other, attemptDelay apart, and returns the peer that answers
+// first. A peer that answers later stays connected, for the next Dial.
 func (n *Node) race(ctx context.Context, targets []target) (*Peer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -137,8 +138,9 @@ func (n *Node) dial(ctx context.Context, t target) (*Peer, error) {
 	return l.peerOf(ep), nil
 }
 
-// linkTo returns the link by which this host reaches another one: that of the address from which
-// the kernel would send. It is opened if there is none, or if its network has broken.
+// linkTo returns the link through which this host reaches another host: the link at the source
+// address that the kernel would choose. It opens the link if there is none, or if the present one
+// has failed.
 func (n *Node) linkTo(host netip.Addr) (*Link, error) {
 	hints := fabric.Hints{Provider: n.cfg.Provider}
 	var source netip.Addr
@@ -169,8 +171,8 @@ func (n *Node) linkTo(host netip.Addr) (*Link, error) {
 	return n.openLink(hints)
 }
 
-// sourceFor is the address of this host from which the kernel sends to another one. Nothing is
-// sent.
+// sourceFor returns the source address that the kernel chooses for packets to another host. It
+// sends nothing.
 func sourceFor(host netip.Addr) (netip.Addr, error) {
 	probe, err := net.Dial("udp", joinHostPort(host.String(), 9))
 	if err != nil {

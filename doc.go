@@ -1,4 +1,4 @@
-// Package gobtl is the front door of the transport: messages, calls and streams between programs
+// Package gobtl is the simple API of the transport: messages, calls and streams between programs
 // that know each other's addresses.
 //
 //	server                                 client
@@ -23,13 +23,13 @@
 //	Put, Get     memory of the peer                                   -> Peer.Expose
 //
 // Listen and Dial take addresses as package net does: "server:4000", "192.0.2.1:4000",
-// "[::1]:4000", ":4000" for all addresses of this host. A Node takes two UDP ports, the one that is
-// named and the next one. A firewall must let both pass.
+// "[::1]:4000", ":4000" for all addresses of this host. A Node uses two UDP ports: the given port
+// and the following one. A firewall must let both pass.
 //
 // The providers udp, shm and, where cgo is on, ofi (libfabric) come with this package.
 //
-// Below it stand the packages btl (the transport), btl/runner (goroutines on it), btl/call,
-// btl/conn and btl/queue; Link leads to them.
+// Package gobtl is built on the packages btl (the transport), btl/runner (goroutines that use a
+// transport), btl/call, btl/conn and btl/queue. Type Link gives access to them.
 //
 // Where to read:
 //

@@ -170,7 +170,7 @@ func TestListenEverywhere(t *testing.T) {
 	}
 }
 
-// Addresses that nobody can use: the error says what is wrong with which.
+// Unusable addresses: the error names the address and its fault.
 func TestBadAddresses(t *testing.T) {
 	for address, says := range map[string]string{
 		"server": "has no port", "": "has no port", "127.0.0.1:99999": `port "99999"`,
@@ -212,7 +212,8 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-// Where nobody listens Dial says so, with the address, when the time for an answer is over.
+// If no node listens at an address, Dial returns an error with the address when the time for an
+// answer is over.
 func TestNobodyListens(t *testing.T) {
 	cfg := gobtl.Config{Transport: btl.Config{HandshakeTimeout: 100 * time.Millisecond}}
 	client := open(t, cfg)

@@ -12,13 +12,13 @@ import (
 	"gobtl/btl/conn"
 )
 
-// Request is what a peer asks for.
+// Request is a call of a peer, as its Handler gets it.
 type Request struct {
-	// Peer has sent the request. It can be called in turn.
+	// Peer is the sender of the request. The handler may call it in turn.
 	Peer *Peer
-	// Method is the name that was called.
+	// Method is the name of the method that the peer calls.
 	Method string
-	// Body is the handler's own.
+	// Body is the data of the request. The handler owns it.
 	Body []byte
 }
 
@@ -27,16 +27,16 @@ type Request struct {
 // travels to the caller as a call.RemoteError with its text.
 type Handler func(ctx context.Context, req *Request) ([]byte, error)
 
-// MessageHandler is given the messages of a tag. It runs on the goroutine that drives the network:
-// it must not block, and while it runs no other message comes in. data is valid only during the
+// MessageHandler handles the messages of a tag. It runs on the goroutine that drives the network,
+// so it must not block. While it runs no other message is received. data is valid only during the
 // call.
 type MessageHandler func(peer *Peer, data []byte)
 
 // methodBytesMax is the longest name of a method.
 const methodBytesMax = 255
 
-// Handle registers the handler of a method, whose name has 1 to 255 bytes; nil removes it. At any
-// time. Errors: call.ErrMethod for a name of another length, ErrClosed.
+// Handle registers the handler of a method, whose name has 1 to 255 bytes; a nil handler removes
+// it. It may be called at any time. Errors: call.ErrMethod for a name of another length, ErrClosed.
 func (n *Node) Handle(method string, h Handler) error {
 	if len(method) < 1 || len(method) > methodBytesMax {
 		return fmt.Errorf("%w: its name has %d bytes, want 1 to %d", call.ErrMethod, len(method),
@@ -67,9 +67,9 @@ func (l *Link) handle(method string, h Handler) error {
 		})
 }
 
-// HandleMessage registers the handler of the messages of a tag, 0 to TagMax; nil removes it. At any
-// time, but not in a MessageHandler or in OnPeer. A peer's Send of a tag without a handler fails
-// with btl.ErrNoHandler. Errors: ErrTag, ErrClosed, runner.ErrInHandler.
+// HandleMessage registers the handler of the messages of a tag, 0 to TagMax; a nil handler removes
+// it. It may be called at any time, except in a MessageHandler or in OnPeer. A peer's Send of a tag
+// without a handler fails with btl.ErrNoHandler. Errors: ErrTag, ErrClosed, runner.ErrInHandler.
 func (n *Node) HandleMessage(tag btl.Tag, h MessageHandler) error {
 	if tag > TagMax {
 		return ErrTag
@@ -93,8 +93,8 @@ func (n *Node) HandleMessage(tag btl.Tag, h MessageHandler) error {
 	return err
 }
 
-// handleMessages has the link's module take the messages of a tag if there is a handler, and refuse
-// them if there is none.
+// handleMessages makes the link's module accept the messages of a tag if the tag has a handler, and
+// refuse them otherwise.
 func (l *Link) handleMessages(tag btl.Tag) error {
 	handler := &l.node.messages[tag]
 	return l.run.Do(context.Background(), func(m *btl.Module) error {
@@ -119,8 +119,8 @@ func (n *Node) Accept() (net.Conn, error) {
 	}
 }
 
-// Listener is Accept as a net.Listener, for net/http and the like. Its Close ends its Accept; the
-// Node goes on.
+// Listener returns a net.Listener whose Accept is the Node's, for net/http and similar packages.
+// Closing the listener ends its Accept, but not the Node.
 func (n *Node) Listener() net.Listener { return &listener{n: n, closed: make(chan struct{})} }
 
 // listener is a net.Listener at a Node.
@@ -153,16 +153,16 @@ func (l *listener) Close() error {
 
 func (l *listener) Addr() net.Addr { return conn.Addr{Address: l.n.Address()} }
 
-// Message is a message that was taken from the queue.
+// Message is a message that Take has returned from the queue.
 type Message struct {
-	// Peer has sent it. It may be gone.
+	// Peer is the sender of the message. Its connection may have ended.
 	Peer *Peer
-	// Data is the caller's.
+	// Data is the content of the message. The caller owns it.
 	Data []byte
 }
 
-// Take returns a message that a peer has put into this Node's queue with Enqueue. It waits as long
-// as ctx allows. Errors: ErrClosed, that of ctx.
+// Take returns a message that a peer has put into this Node's queue with Enqueue. It waits for a
+// message until ctx ends. Errors: ErrClosed, the error of ctx.
 func (n *Node) Take(ctx context.Context) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext
@@ -178,8 +178,8 @@ func (n *Node) Take(ctx context.Context) (Message, error) {
 	}
 }
 
-// startTaking has each link hand out what its peers have queued, from the first Take on. Before,
-// all of it waits in the queues.
+// startTaking makes each link hand out the queued messages of its peers, from the first Take on.
+// Until then all of them stay in the queues.
 func (n *Node) startTaking() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 )
 
 // Link is one address of this host that a Node uses: a module of the transport with its Runner, and
-// the layers for calls, streams and queued messages on it. It leads to all that package gobtl does
-// not show.
+// the layers for calls, streams and queued messages on it. Through it a program can use everything
+// that package gobtl itself does not offer.
 //
 //	Peer.Call   Peer.Send   Peer.Enqueue   Peer.OpenStream
 //	    |           |            |               |
@@ -28,7 +28,7 @@ import (
 //	                 btl.Module                               the transport
 type Link struct {
 	node     *Node
-	host     netip.Addr // of this side; invalid if the provider has none
+	host     netip.Addr // address of this side; invalid if the provider has none
 	module   *btl.Module
 	run      *runner.Runner
 	calls    *call.Node
@@ -50,8 +50,8 @@ func (l *Link) Streams() *conn.Node { return l.streams }
 // Queue is the layer for messages that wait to be taken.
 func (l *Link) Queue() *queue.Queue { return l.queue }
 
-// Address is the Link's address, for Dial. One of IPv6 that is valid on a network alone has the
-// name of this host's device, such as "[fe80::1%eth0]:4000": other hosts write their own device
+// Address is the Link's address, for Dial. A link-local IPv6 address contains the name of this
+// host's device, as in "[fe80::1%eth0]:4000". Another host must write the name of its own device
 // there.
 func (l *Link) Address() string {
 	address := shortAddress(l.module.Address())
@@ -61,7 +61,7 @@ func (l *Link) Address() string {
 	return address
 }
 
-// openLink opens a link at the first local address that the hints pick.
+// openLink opens a link at the first local address that matches the hints.
 func (n *Node) openLink(hints fabric.Hints) (*Link, error) {
 	infos, err := fabric.GetInfo(hints)
 	if err != nil {
@@ -89,7 +89,7 @@ func (n *Node) openLink(hints fabric.Hints) (*Link, error) {
 	return l, n.add(l)
 }
 
-// start puts the layers on the module, and has a Runner drive it.
+// start creates the layers of the module, and starts a Runner that drives it.
 func (l *Link) start() (err error) {
 	cfg := &l.node.cfg
 	calls, streams, messages := cfg.Calls, cfg.Streams, cfg.Queue
@@ -108,7 +108,8 @@ func (l *Link) start() (err error) {
 	return nil
 }
 
-// add makes a link one of the Node's: it gets the handlers, and gives the Node its streams.
+// add makes a link part of the Node: the link gets the Node's handlers, and passes its streams to
+// the Node.
 func (n *Node) add(l *Link) error {
 	listener, err := l.streams.Listen("")
 	if err != nil {
@@ -126,7 +127,7 @@ func (n *Node) add(l *Link) error {
 	return nil
 }
 
-// drop takes a link out of the Node's list.
+// drop removes a link from the Node's list.
 func (n *Node) drop(l *Link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -139,12 +140,12 @@ func (n *Node) drop(l *Link) {
 	n.links = links
 }
 
-// abandon takes a link whose Runner has ended out of the Node's list, and waits for nothing.
+// abandon removes a link whose Runner has ended from the Node's list, without waiting.
 func (n *Node) abandon(l *Link) {
 	n.drop(l)
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = l.close(over) // The Runner has said why it ended to who used it.
+	_ = l.close(over) // The Runner has already told its users why it ended.
 }
 
 // ended says whether the Runner of the link has ended.
@@ -157,7 +158,8 @@ func (l *Link) ended() bool {
 	}
 }
 
-// enlist puts a link into the Node's list, and returns the tags of which it gets the messages.
+// enlist puts a link into the Node's list, and returns the tags whose messages the link must
+// accept.
 func (n *Node) enlist(l *Link) (tags []btl.Tag, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -178,7 +180,7 @@ func (n *Node) enlist(l *Link) (tags []btl.Tag, err error) {
 	return tags, err
 }
 
-// accept gives the streams that peers open to Accept.
+// accept passes the streams that peers open to Node.Accept.
 func (l *Link) accept() {
 	for {
 		c, err := l.listener.Accept()
@@ -188,13 +190,13 @@ func (l *Link) accept() {
 		select {
 		case l.node.accepted <- c:
 		case <-l.node.done:
-			_ = c.Close() // Nobody can use it any more.
+			_ = c.Close() // No Accept can return the stream any more.
 			return
 		}
 	}
 }
 
-// take gives the messages that peers have queued to Take.
+// take passes the messages that peers have queued to Node.Take.
 func (l *Link) take() {
 	for {
 		msg, err := l.queue.Take(context.Background(), nil)
@@ -209,7 +211,7 @@ func (l *Link) take() {
 	}
 }
 
-// event is told of the endpoints of the link, on the goroutine that drives.
+// event handles the events of the link's endpoints. The goroutine that drives the link calls it.
 func (l *Link) event(ep *btl.Endpoint, ev btl.Event, err error) {
 	p := l.peer(ep)
 	if ev == btl.EventConnected {
@@ -223,8 +225,8 @@ func (l *Link) event(ep *btl.Endpoint, ev btl.Event, err error) {
 	}
 }
 
-// peer returns the Peer of an endpoint, new if it is not known yet, or gone. It is called on the
-// goroutine that drives.
+// peer returns the Peer of an endpoint. It makes a new Peer if the endpoint is unknown, or if its
+// Peer is gone. Only the goroutine that drives the link may call it.
 func (l *Link) peer(ep *btl.Endpoint) *Peer {
 	if p, ok := ep.Context.(*Peer); ok {
 		return p
@@ -239,8 +241,9 @@ func (l *Link) peer(ep *btl.Endpoint) *Peer {
 	return p
 }
 
-// peerOf is peer for any other goroutine. A message may be handled before OnPeer is told of its
-// peer, or when that is gone: then the goroutine that drives knows.
+// peerOf does the same as peer for any other goroutine. A message may be handled before OnPeer has
+// been called for its peer, or after the peer is gone. In both cases peerOf asks the goroutine that
+// drives the link.
 func (l *Link) peerOf(ep *btl.Endpoint) *Peer {
 	if p, ok := l.peers.Load(ep); ok {
 		return p.(*Peer) //nolint:forcetypeassert // nothing else is in it
@@ -257,7 +260,7 @@ func (l *Link) peerOf(ep *btl.Endpoint) *Peer {
 	return p
 }
 
-// close ends the layers, and then the connections.
+// close closes the layers, and then the connections.
 func (l *Link) close(ctx context.Context) error {
 	err := errors.Join(l.calls.Close(ctx), l.streams.Close(ctx), l.queue.Close(ctx), l.run.Close(ctx))
 	if err != nil {

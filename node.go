@@ -32,21 +32,21 @@ var (
 	ErrTag = errors.New("gobtl: no such tag")
 )
 
-// The tags of a module that a Node takes for itself.
+// Tags of a module that a Node reserves for its own layers.
 const (
 	tagCalls   = btl.TagMax
 	tagStreams = btl.TagMax - 1
 	tagQueue   = btl.TagMax - 2
 )
 
-// TagMax is the largest tag of a message: a Node uses those above it itself.
+// TagMax is the largest tag of a message. A Node uses larger tags itself.
 const TagMax = btl.TagMax - 3
 
-// Config is what Listen and Open can be told. The zero value is a good default. A Config may be
-// used several times.
+// Config configures Listen and Open. The zero value is a good default. A Config may be used several
+// times.
 type Config struct {
-	// Provider is the network's, by its name in the registry of package fabric: "" means "udp". Of
-	// another one a Node uses the first device.
+	// Provider is the name of the network provider in the registry of package fabric. The empty
+	// name means "udp". With any other provider a Node uses its first device.
 	Provider string
 	// Transport is the configuration of the transport. The environment (GOBTL_..., see btl.Param) is
 	// applied on top of it.
@@ -59,13 +59,13 @@ type Config struct {
 	Streams conn.Config
 	// Queue bounds the messages that wait to be taken. Its Tag is not used.
 	Queue queue.Config
-	// OnPeer is told when a peer has connected, from either side, and when such a peer is gone, with
-	// the reason. A Dial that fails tells its caller alone. OnPeer runs on the goroutine that drives
-	// the network and must not wait. It may be nil.
+	// OnPeer is called when a peer has connected, whichever side dialled. It is called again, with
+	// the reason, when the connection has ended. A Dial that fails reports only to its caller.
+	// OnPeer runs on the goroutine that drives the network and must not wait. It may be nil.
 	OnPeer func(p *Peer, event btl.Event, err error)
 }
 
-// Node is this program's place in the network. All its methods may be used by any goroutine.
+// Node is the endpoint of this program in the network. Any goroutine may call its methods.
 type Node struct {
 	cfg Config
 
@@ -90,10 +90,10 @@ type Node struct {
 // chooses two free ports: Address tells which. The Node uses the port and the one behind it.
 func Listen(address string) (*Node, error) { return Config{}.Listen(address) }
 
-// Open makes a Node for a program that dials. Its own ports are chosen when it dials.
+// Open makes a Node for a program that only dials. The Node chooses its ports when it dials.
 func Open() (*Node, error) { return Config{}.Open() }
 
-// Open is the package's Open with a configuration.
+// Open makes a Node like the function Open, with this configuration.
 func (c Config) Open() (*Node, error) {
 	if c.Provider == "" {
 		c.Provider = "udp"
@@ -107,7 +107,7 @@ func (c Config) Open() (*Node, error) {
 	}, nil
 }
 
-// Listen is the package's Listen with a configuration.
+// Listen makes a Node like the function Listen, with this configuration.
 func (c Config) Listen(address string) (*Node, error) {
 	n, err := c.Open()
 	if err != nil {
@@ -120,7 +120,7 @@ func (c Config) Listen(address string) (*Node, error) {
 	return n, nil
 }
 
-// portTries is how often Listen tries another pair of ports for port 0.
+// portTries bounds the pairs of ports that Listen tries for port 0.
 const portTries = 32
 
 // listen opens a link for each address of this host that the text stands for.
@@ -147,7 +147,7 @@ func (n *Node) listen(text string) error {
 	}
 }
 
-// listenAt opens a link at a port of each host, or none.
+// listenAt opens a link at a port of each host. If one of them fails it opens none.
 func (n *Node) listenAt(hosts []string, port uint16) error {
 	for _, host := range hosts {
 		node := joinHostPort(host, port)
@@ -160,7 +160,8 @@ func (n *Node) listenAt(hosts []string, port uint16) error {
 	return nil
 }
 
-// Address is where peers reach this Node: the first of Addresses, "" if it does not listen.
+// Address returns the address at which peers reach this Node: the first of Addresses, or "" if the
+// Node does not listen.
 func (n *Node) Address() string {
 	if all := n.Addresses(); len(all) > 0 {
 		return all[0]
@@ -168,8 +169,8 @@ func (n *Node) Address() string {
 	return ""
 }
 
-// Addresses lists where peers reach this Node, those first that other hosts can reach; none if it
-// does not listen.
+// Addresses returns the addresses at which peers reach this Node. Those that other hosts can reach
+// come first. The list is empty if the Node does not listen.
 func (n *Node) Addresses() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -183,18 +184,18 @@ func (n *Node) Addresses() []string {
 	return all
 }
 
-// Links lists the addresses of this host that the Node uses now.
+// Links returns the links of the Node, one for each local address in use.
 func (n *Node) Links() []*Link {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return append([]*Link(nil), n.links...)
 }
 
-// Close ends the contexts of the handlers that run and waits for their answers, and then for all
-// that was sent to be acknowledged, as long as ctx allows. All that waits at the Node ends with an
-// error; of what waits for a MessageHandler or OnPeer that does not return, when that returns. A
-// second Close does nothing. Errors: runner.ErrInHandler in a MessageHandler or in OnPeer, then
-// nothing is closed; that of ctx.
+// Close ends the contexts of the running handlers and waits for their answers. It then waits until
+// all sent data is acknowledged. Both waits end with ctx. All calls that wait at the Node end with
+// an error. A call that waits for a MessageHandler or OnPeer to return ends only when that function
+// returns. A second Close does nothing. Errors: runner.ErrInHandler in a MessageHandler or in
+// OnPeer, and nothing is closed; the error of ctx.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -216,7 +217,7 @@ func (n *Node) Close(ctx context.Context) error {
 	return n.closeLinks(ctx)
 }
 
-// closeLinks closes all links at once, and waits for the goroutines at them.
+// closeLinks closes all links at the same time, and waits for their goroutines to end.
 func (n *Node) closeLinks(ctx context.Context) error {
 	n.mu.Lock()
 	links := n.links
@@ -229,7 +230,7 @@ func (n *Node) closeLinks(ctx context.Context) error {
 	}
 	wait.Wait()
 	for _, l := range links {
-		if !l.ended() { // A callback does not return, and who waits at the link waits for that.
+		if !l.ended() { // A callback does not return, and calls that wait at the link wait for it.
 			return errors.Join(errs...)
 		}
 	}

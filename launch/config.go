@@ -12,28 +12,29 @@ const (
 	ValueBytesMax = 64 << 10
 )
 
-// The variables by which a user has a say. They do not begin like those of btl.Config, which takes
-// every variable of its prefix for one of its own.
+// The environment variables for users. They do not have the prefix of btl.Config, because
+// btl.Config treats every variable with its prefix as its own.
 const (
-	// LauncherVariable chooses where several would do: "pmi", "ompi" or "none".
+	// LauncherVariable selects the launcher if several are possible: "pmi", "ompi" or "none".
 	LauncherVariable = "BTL_LAUNCHER"
-	// RendezvousVariable is where rank 0 is to be found by the others, "HOST:PORT", under a launcher
-	// without PMI-1 whose ranks are on several nodes.
+	// RendezvousVariable is the address of rank 0 for the other ranks, "HOST:PORT". It is needed
+	// under a launcher without PMI-1 whose ranks are on several nodes.
 	RendezvousVariable = "BTL_RENDEZVOUS"
-	// KeyVariable is a secret that the ranks of a job share, for a rendezvous by TCP, where the
+	// KeyVariable is a secret that the ranks of a job share for a rendezvous by TCP, if the
 	// launcher gives them none.
 	KeyVariable = "BTL_RENDEZVOUS_KEY"
 )
 
 // Config says how to join a job; the zero value is a good default.
 type Config struct {
-	// Environ is what to go by, in the form of os.Environ; nil is this process's environment.
+	// Environ is the environment to use, in the form of os.Environ. nil means the environment of
+	// this process.
 	Environ []string
-	// Timeout is how long the launcher may take to answer, and the ranks of one without PMI-1 to find
-	// each other: 1 ms to 24 h. 0 means 30 s.
+	// Timeout bounds the time for each answer of the launcher, and the time in which ranks of a
+	// launcher without PMI-1 must find each other: 1 ms to 24 h. 0 means 30 s.
 	Timeout time.Duration
-	// FenceTimeout is how long the other ranks may take to come to a Fence, 1 ms to 24 h. 0 means 5
-	// min.
+	// FenceTimeout bounds the time until all other ranks have called a Fence, 1 ms to 24 h. 0 means
+	// 5 min.
 	FenceTimeout time.Duration
 }
 

@@ -1,5 +1,5 @@
-// Package launch tells a process of a parallel job who it is, and carries the addresses of its
-// modules to the others, through whatever launcher has started it:
+// Package launch gives a process of a parallel job its rank, and exchanges the addresses of its
+// modules with the other processes. It works with several launchers:
 //
 //	launcher                                    how it is known       spoken
 //	mpiexec.hydra, btlrun, srun --mpi=pmi2      PMI_FD                PMI-1 over an inherited socket
@@ -11,14 +11,14 @@
 //
 //	Join --> Put my cards --> Fence: all have --> Get the others' --> ... --> Finalize
 //
-// What PMI-1 has no room for in a line is cut into pieces:
+// A value that does not fit into a line of PMI-1 is split into pieces:
 //
 //	key                 value
 //	b3.btl.0            40.Aq0f...    the bytes, then the first piece of them, base64url
 //	b3.btl.1            ...
 //
-// Nothing that a launcher says is believed without a look: sizes, numbers, keys, the form of every
-// line. What it does not answer in time is an error, and so is what it answers wrongly.
+// All input from a launcher is validated: sizes, numbers, keys, the syntax of every line. A late
+// answer is an error, and so is an invalid one.
 //
-// Any goroutine may use a Job; its calls take turns.
+// Any goroutine may use a Job. Concurrent calls are serialized.
 package launch

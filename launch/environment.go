@@ -18,7 +18,7 @@ const (
 	OpenMPI Launcher = "Open MPI"
 )
 
-// environment is what a launcher says by variables.
+// environment holds the environment variables of a launcher.
 type environment map[string]string
 
 func readEnvironment(environ []string) environment {
@@ -51,8 +51,9 @@ func (e environment) place(rankName, sizeName string) (rank, size int, err error
 	return rank, size, err
 }
 
-// launcher says whom to talk to. PMI-1 comes first: who is started by a launcher inside another's
-// job has the variables of both, and those of Open MPI are seen by all that its ranks start.
+// launcher returns the launcher to use. PMI-1 has priority: a process that a launcher starts inside
+// a job of another launcher has the variables of both, and the variables of Open MPI are inherited
+// by all children of its ranks.
 func (e environment) launcher() (Launcher, error) {
 	const ompi = "OMPI_COMM_WORLD_RANK"
 	hasPMI := e.has("PMI_FD") || e.has("PMI_PORT")
@@ -76,8 +77,8 @@ func (e environment) launcher() (Launcher, error) {
 	return None, e.alone()
 }
 
-// alone says why a process without PMI-1 is not alone after all: it would take itself for a job of
-// one rank, as would each of its brothers.
+// alone returns an error if a process without PMI-1 belongs to a job of several processes. Without
+// this check each of them would consider itself a job of one rank.
 func (e environment) alone() error {
 	advice := ", or set " + LauncherVariable + "=none if each process shall be a job of its own"
 	tasks, err := strconv.Atoi(e["SLURM_STEP_NUM_TASKS"])

@@ -9,15 +9,16 @@ var (
 	// ErrNoPMI: a launcher has started several processes without PMI-1, so that they cannot find each
 	// other. The text says what to do.
 	ErrNoPMI = errors.New("launch: started by a launcher without PMI-1")
-	// ErrProtocol: the launcher has said what no launcher may say.
+	// ErrProtocol: the launcher has violated the protocol.
 	ErrProtocol = errors.New("launch: launcher breaks the protocol")
-	// ErrRefused: the launcher does not do what it was asked for.
+	// ErrRefused: the launcher has refused a request.
 	ErrRefused = errors.New("launch: launcher refuses")
-	// ErrGone: the launcher has ended the connection, mostly because another rank has failed.
+	// ErrGone: the launcher has closed the connection, usually because another rank has failed.
 	ErrGone = errors.New("launch: launcher is gone")
 	// ErrTimeout: the launcher, or the other ranks, took too long.
 	ErrTimeout = errors.New("launch: timeout")
-	// ErrRendezvous: the ranks of a launcher without PMI-1 do not find rank 0, or it is another job's.
+	// ErrRendezvous: the ranks of a launcher without PMI-1 do not find rank 0, or have found rank 0
+	// of another job.
 	ErrRendezvous = errors.New("launch: no rendezvous")
 	// ErrNoValue: no rank has put that key before the latest Fence.
 	ErrNoValue = errors.New("launch: no such value")

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// inherited makes a connection of a socket that the launcher has left open for this process, and
-// sees to it that what this process starts does not have it, too.
+// inherited makes a connection from a socket that the launcher has left open for this process. It
+// also makes sure that child processes do not inherit the socket.
 func inherited(fd int) (net.Conn, error) {
 	twin, err := syscall.Dup(fd)
 	if err != nil {
@@ -29,7 +29,7 @@ func inherited(fd int) (net.Conn, error) {
 	return conn, nil
 }
 
-// checkOwn asks that a path is a directory which this user alone can change.
+// checkOwn returns an error unless the path is a directory that only this user can change.
 func checkOwn(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -10,7 +10,8 @@ func inherited(fd int) (net.Conn, error) {
 	return nil, fmt.Errorf("%w: PMI_FD=%d is not for Windows", ErrEnvironment, fd)
 }
 
-// checkOwn refuses: whose directory it is does not follow from its mode there.
+// checkOwn always returns an error, because on Windows the mode of a directory does not show its
+// owner.
 func checkOwn(path string) error {
 	return fmt.Errorf("%w: %s: on Windows say where rank 0 shall listen: %s=HOST:PORT",
 		ErrRendezvous, path, RendezvousVariable)

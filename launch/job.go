@@ -10,7 +10,8 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// Job is this process's place among the ranks of its job, and the way to what the others tell.
+// Job is the membership of this process in its job, and its access to the key-value store of the
+// job.
 type Job struct {
 	cfg        Config
 	launcher   Launcher
@@ -19,7 +20,7 @@ type Job struct {
 	nodes      []int  // of each rank
 	locals     []int  // the ranks of this node, in order
 
-	lock   sync.Mutex // taken by whoever talks to the launcher
+	lock   sync.Mutex // held by the call that talks to the launcher
 	link   *link      // nil without a launcher
 	meet   *rendezvous
 	pieces int // bytes of a piece of a value
@@ -27,9 +28,9 @@ type Job struct {
 	ended  bool
 }
 
-// Join finds the launcher and this process's place in its job. It waits for the launcher, and for
-// the other ranks where the launcher does not say on which nodes they are. Join once in the life of
-// a process: a launcher has one connection for each.
+// Join connects to the launcher and gets this process's rank in the job. It waits for the launcher,
+// and for the other ranks if the launcher does not provide their nodes. A process may Join only
+// once, because a launcher has one connection for each process.
 //
 // Errors: ErrConfig, ErrEnvironment, ErrNoPMI, ErrRendezvous, ErrProtocol, ErrRefused, ErrGone,
 // ErrTimeout, or the cause of ctx.
@@ -64,7 +65,7 @@ func Join(ctx context.Context, cfg Config) (*Job, error) {
 	return j, nil
 }
 
-// begin agrees with the launcher and learns who is where.
+// begin negotiates with the launcher and learns the nodes of the ranks.
 func (j *Job) begin(ctx context.Context) error {
 	j.nodes = make([]int, j.size)
 	if j.link != nil {
@@ -96,13 +97,13 @@ func (j *Job) Rank() int { return j.rank }
 // Size is the number of processes of the job.
 func (j *Job) Size() int { return j.size }
 
-// Launcher is who has started the job.
+// Launcher returns the launcher that has started the job.
 func (j *Job) Launcher() Launcher { return j.launcher }
 
-// ID tells the job from others that the same launcher has started.
+// ID identifies the job among the jobs of the same launcher.
 func (j *Job) ID() string { return j.name }
 
-// Nodes is the number of hosts that the job is on.
+// Nodes returns the number of hosts of the job.
 func (j *Job) Nodes() int { return slices.Max(j.nodes) + 1 }
 
 // NodeOf is the host of a rank, 0 to Nodes-1, numbered in the order of the ranks. A number that is
@@ -129,9 +130,9 @@ func (j *Job) LocalRank() int {
 // LocalSize is the number of ranks on this process's host.
 func (j *Job) LocalSize() int { return len(j.locals) }
 
-// Put tells the others a value under a key of this rank's own; they Get it after the next Fence.
-// The same key may be put once. value is copied. Errors: ErrKey, ErrTooLarge, ErrFinalized,
-// ErrRefused when the launcher has no room, and what has gone wrong with the launcher, as for Join.
+// Put publishes a value under a key of this rank. The other ranks can Get it after the next Fence.
+// Each key may be put only once. value is copied. Errors: ErrKey, ErrTooLarge, ErrFinalized,
+// ErrRefused if the launcher has no room, and the errors of the launcher as for Join.
 func (j *Job) Put(ctx context.Context, key string, value []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -171,9 +172,10 @@ func (j *Job) put(ctx context.Context, key string, value []byte) error {
 	return nil
 }
 
-// Fence waits until all ranks have called it: what they have Put before can be got then. When it
-// fails, also because ctx has ended, the connection to the launcher is over, and with it the job.
-// Errors: ErrFinalized, ErrTimeout after Config.FenceTimeout, the cause of ctx, and as for Join.
+// Fence waits until all ranks have called it. The values that they have Put before can then be
+// read. If it fails, even because ctx has ended, the connection to the launcher is closed, and the
+// job is over. Errors: ErrFinalized, ErrTimeout after Config.FenceTimeout, the cause of ctx, and as
+// for Join.
 func (j *Job) Fence(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -292,9 +294,10 @@ func (j *Job) exchange(ctx context.Context, key string, value []byte) ([][]byte,
 	return all, nil
 }
 
-// Abort tells the launcher that the job has failed, so that it ends all ranks, this one among them;
-// status, 1 to 255, is what the launcher is to end with. A launcher without PMI-1 ends the others
-// when this process ends with a status that is not 0: do so after Abort in any case.
+// Abort tells the launcher that the job has failed. The launcher then ends all ranks, including
+// this one, and exits with status, 1 to 255. A launcher without PMI-1 ends the other ranks only
+// when this process exits with a nonzero status, so the program must do that after Abort in any
+// case.
 func (j *Job) Abort(ctx context.Context, status int) error {
 	if ctx == nil {
 		return ErrContext
@@ -304,7 +307,8 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	}
 	line := fmt.Sprintf("cmd=abort exitcode=%d", status)
 	if !j.lock.TryLock() {
-		// Another call is under way, which may wait for all ranks. It ends with the connection.
+		// Another call is under way and may be waiting for all ranks. It ends when the connection
+		// is closed.
 		said := j.link.interrupt(ctx, j.cfg.Timeout, line, j.lock.Lock)
 		if said {
 			line = ""
@@ -330,9 +334,9 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	return err
 }
 
-// Finalize tells the launcher that this rank is done: without it the end of the process is the end
-// of the job. Over a launcher without PMI-1 rank 0 waits until all others have called it, or ctx
-// ends. Errors as for Join, ErrFinalized if it was called before.
+// Finalize tells the launcher that this rank is done. Without it the launcher treats the end of the
+// process as a failure of the job. Under a launcher without PMI-1 rank 0 waits until all other
+// ranks have called it, or ctx ends. Errors as for Join, ErrFinalized if it was called before.
 func (j *Job) Finalize(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -357,7 +361,7 @@ func (j *Job) Finalize(ctx context.Context) error {
 	return err
 }
 
-// close gives up what Join has opened.
+// close releases the resources of Join.
 func (j *Job) close(err error) {
 	j.lock.Lock()
 	defer j.lock.Unlock()
@@ -374,12 +378,12 @@ func (j *Job) closeAll(err error) {
 	}
 }
 
-// hostKey is the key under which ranks tell their hosts' names where the launcher does not; users
-// cannot put it, for it has a dot.
+// hostKey is the key under which ranks publish their host names if the launcher does not. Users
+// cannot put it, because it contains a dot.
 const hostKey = "launch.host"
 
-// findNodes learns on which nodes the ranks are: from the launcher, or from each other where it
-// does not tell, or tells what nobody can read.
+// findNodes learns the nodes of the ranks from the launcher. If the launcher gives no usable answer
+// the ranks tell each other.
 func (j *Job) findNodes(ctx context.Context) error {
 	text, err := j.lookUp(ctx, pmi.MappingKey)
 	if err == nil && text != "" {

@@ -11,10 +11,10 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// HostName tells this host from the others of a job. Machines that were set up from one image have
-// one name, and containers have a network of their own each: ranks are on one host only if they
-// have the system's start and the network in common, and so its loopback interface. Where nothing
-// is known a rank is alone.
+// HostName identifies this host among the hosts of a job. A plain name is not enough: machines from
+// one image have the same name, and each container has its own network. Ranks are on one host only
+// if they share the boot id of the system and the network namespace, and thus the loopback
+// interface. If nothing is known a rank counts as alone on its host.
 func HostName() []byte {
 	name, err := os.Hostname()
 	if err != nil || name == "" {
@@ -63,7 +63,7 @@ func (j *Job) joinPMI(ctx context.Context, env environment) (err error) {
 	return j.readPlace(ctx)
 }
 
-// readPlace reads what follows the answer to who came to a port: three lines, in any order.
+// readPlace reads the three lines that follow the answer to a client on a port, in any order.
 func (j *Job) readPlace(ctx context.Context) error {
 	place := map[string]int{}
 	for range 3 {

@@ -13,11 +13,11 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// longAgo is a deadline that is over.
+// longAgo is a deadline in the past.
 var longAgo = time.Unix(1, 0)
 
-// link is the connection to who serves PMI-1. After its first error it stays broken, for nobody
-// knows which answer would come next.
+// link is the connection to a PMI-1 server. After its first error it stays broken, because the next
+// answer could belong to an earlier request.
 type link struct {
 	conn net.Conn
 	in   *bounded.Lines
@@ -29,7 +29,7 @@ func newLink(conn net.Conn) *link {
 }
 
 // ask sends a line, if it is not empty, and returns the answer, whose command must be want. limit
-// bounds it, and ctx.
+// and ctx bound the wait.
 func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) (
 	pmi.Message, error,
 ) {
@@ -51,8 +51,9 @@ func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) 
 	return m, err
 }
 
-// until ends what goes on with the connection when ctx does, until the function that it returns is
-// called. An answer that came just before that has ended nothing: the next one may take its time.
+// until interrupts I/O on the connection when ctx ends, until the returned function is called. If
+// an answer arrived just before the end of ctx, until restores the deadline, so that the next
+// answer is not affected.
 func (l *link) until(ctx context.Context) (release func()) {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -107,7 +108,7 @@ func (l *link) exchange(line, want string) (pmi.Message, error) {
 	return m, nil
 }
 
-// close ends the link; err is what calls from then on return.
+// close ends the link. Later calls return err.
 func (l *link) close(err error) {
 	if l.err == nil {
 		l.err = err
@@ -118,7 +119,7 @@ func (l *link) close(err error) {
 // maxes are the sizes that a launcher allows, with those of the protocol as bounds.
 type maxes struct{ key, value int }
 
-// begin agrees on the version and learns the sizes and the name of the store.
+// begin negotiates the version, and learns the sizes and the name of the key-value store.
 func (l *link) begin(ctx context.Context, limit time.Duration) (
 	sizes maxes, name string, err error,
 ) {
@@ -173,7 +174,7 @@ func (l *link) accepted(m pmi.Message) error {
 	return nil
 }
 
-// broken ends the link with a launcher that breaks the protocol.
+// broken ends the link to a launcher that violates the protocol.
 func (l *link) broken(why error) error {
 	err := fmt.Errorf("%w: %w", ErrProtocol, why)
 	l.close(err)

@@ -10,15 +10,16 @@ import (
 	"path/filepath"
 )
 
-// meeting is where the ranks of a launcher without PMI-1 meet, and what they have in common.
+// meeting is the rendezvous address of the ranks of a launcher without PMI-1, with their shared
+// secret.
 type meeting struct {
 	network, address string
 	secret           []byte
 	name             string // of the job
 }
 
-// joinOpenMPI finds the others of a job of Open MPI's mpirun, which speaks PMIx alone, but tells by
-// variables who is who. Rank 0 serves PMI-1 to them.
+// joinOpenMPI joins a job of Open MPI's mpirun, which supports PMIx only, but gives each process
+// its rank in environment variables. Rank 0 acts as the PMI-1 server of the others.
 func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 	if j.rank, j.size, err = env.place("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"); err != nil {
 		return err
@@ -38,7 +39,7 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 			at.address = j.meet.listener.Addr().String()
 		}
 	} else if at.network == "unix" {
-		// Nothing is said to a stranger who has made the directory first.
+		// Do not talk to another user who has made the directory first.
 		if err := awaitOwn(ctx, filepath.Dir(at.address), j.cfg.Timeout); err != nil {
 			return err
 		}
@@ -61,8 +62,8 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 	return nil
 }
 
-// meeting says where to meet: by a socket of the file system if all are on one node, else where the
-// user says.
+// meeting returns the rendezvous address: a socket in the file system if all ranks are on one node,
+// else the address from the user.
 func (e environment) meeting(size int) (meeting, error) {
 	job := e["PMIX_NAMESPACE"] + "/" + e["OMPI_MCA_ess_base_jobid"]
 	secret := e[KeyVariable]
@@ -92,6 +93,6 @@ func (e environment) meeting(size int) (meeting, error) {
 	if checkOwn(base) != nil {
 		base = os.TempDir()
 	}
-	// The directory is for this user alone, so that the secret may be anything.
+	// Only this user can access the directory, so the secret need not be secret.
 	return meeting{"unix", filepath.Join(base, name, "pmi"), []byte(job + "/" + secret), name}, nil
 }

@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// strangersMax bounds the connections of those who have not proven that they belong to the job,
-	// beside one for each rank.
+	// strangersMax bounds the unauthenticated connections, in addition to one for each rank.
 	strangersMax = 16
-	// proofPart is what part of the time that a rank has to come it has for its proof.
+	// proofPart divides the time in which the ranks must connect. The quotient is the time for the
+	// proof of a connection.
 	proofPart = 8
-	// proofLeast is what it has where others wait for its place: however many strangers come before
-	// the ranks, and say nothing, they hold them up for a moment only.
+	// proofLeast is the time for the proof while other connections wait for the place. So any
+	// number of silent strangers that connect before the ranks delay the ranks only briefly.
 	proofLeast = 100 * time.Millisecond
 )
 
-// rendezvous is the server of PMI-1 that rank 0 of a job has where the launcher has none. Before
-// the first line of PMI-1 both sides prove that they know the secret of the job:
+// rendezvous is the PMI-1 server in rank 0 of a job whose launcher has none. Before the first line
+// of PMI-1 both sides prove that they know the secret of the job:
 //
 //	rank 0                                      another rank
 //	cmd=challenge nonce=S                 -->
@@ -56,10 +56,10 @@ type rendezvous struct {
 	closed    bool
 }
 
-// stranger is a connection that may be anybody's.
+// stranger is a connection that is not authenticated.
 type stranger struct {
 	conn net.Conn
-	safe time.Time // it gives way to nobody until then
+	safe time.Time // no other connection may replace it before that
 }
 
 // openRendezvous begins to listen. A directory for a socket must not be there yet.
@@ -117,8 +117,8 @@ func (r *rendezvous) accept() {
 	}
 }
 
-// makeRoom says whether there is room for one more stranger. The one that has been there longest
-// gives way to others when it has had time for its proof.
+// makeRoom reports whether there is room for another stranger. It may close the oldest stranger if
+// that has had its time for the proof.
 func (r *rendezvous) makeRoom() bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -129,17 +129,17 @@ func (r *rendezvous) makeRoom() bool {
 	if !passed(oldest.safe) {
 		return false
 	}
-	_ = oldest.conn.Close() // Nobody needs it.
+	_ = oldest.conn.Close() // The error is of no use.
 	r.known(oldest.conn)
 	return true
 }
 
-// known takes a connection out of those that are strangers'. The lock is held.
+// known removes a connection from the strangers. The lock is held.
 func (r *rendezvous) known(conn net.Conn) {
 	r.strangers = slices.DeleteFunc(r.strangers, func(s stranger) bool { return s.conn == conn })
 }
 
-// enter takes note of a connection, unless there are to be no more.
+// enter registers a connection, unless the server no longer accepts connections.
 func (r *rendezvous) enter(conn net.Conn) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -156,7 +156,7 @@ func (r *rendezvous) leave(conn net.Conn) {
 	_ = conn.Close() // Nothing more is read or written.
 }
 
-// serve talks to one client until its end.
+// serve handles one client until its connection ends.
 func (r *rendezvous) serve(conn net.Conn) {
 	_ = conn.SetDeadline(soon(r.limit / proofPart))
 	in := bounded.NewLines(conn, pmi.LineBytesMax-1)
@@ -179,7 +179,7 @@ func (r *rendezvous) serve(conn net.Conn) {
 	}
 }
 
-// welcome asks a client for its proof, and gives it its place.
+// welcome authenticates a client, and assigns its rank.
 func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, err error) {
 	mine := rand.Text()
 	if _, err := fmt.Fprintf(conn, "cmd=challenge nonce=%s\n", mine); err != nil {
@@ -218,7 +218,7 @@ func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, err er
 	return rank, err
 }
 
-// handle gives a line of a rank to the server, and sends its answers.
+// handle passes a line of a rank to the server, and sends the replies.
 func (r *rendezvous) handle(rank int, line []byte) error {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -226,7 +226,7 @@ func (r *rendezvous) handle(rank int, line []byte) error {
 	for _, reply := range replies {
 		conn := r.conns[reply.Rank]
 		if conn == nil {
-			continue // Its end is noticed by who serves it.
+			continue // The goroutine that serves it notices its end.
 		}
 		_ = conn.SetWriteDeadline(soon(r.limit))
 		if _, err := io.WriteString(conn, reply.Line); err != nil {
@@ -248,7 +248,7 @@ func (r *rendezvous) fail() {
 	r.over = true
 	close(r.failed)
 	for conn := range r.all {
-		_ = conn.Close() // That is how the others learn of it.
+		_ = conn.Close() // The other ranks learn of the failure by this.
 	}
 }
 
@@ -276,21 +276,22 @@ func (r *rendezvous) close() {
 		_ = conn.Close()
 	}
 	r.lock.Unlock()
-	_ = r.listener.Close() // It removes its socket; nobody comes any more.
+	_ = r.listener.Close() // It removes its socket; no more clients can connect.
 	r.ended.Wait()
 	if r.at.network == "unix" {
 		_ = os.Remove(filepath.Dir(r.at.address)) // Whoever removes it first, it is empty.
 	}
 }
 
-// proof is what only those can say who know the secret of the job.
+// proof returns a value that can only be computed with the secret of the job.
 func (at *meeting) proof(who, server, client string) string {
 	mac := hmac.New(sha256.New, at.secret)
 	fmt.Fprintf(mac, "gobtl rendezvous/%s/%s/%s/%s", at.name, who, server, client)
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// proveMyself proves to the server that this rank belongs to the job, and asks the same of it.
+// proveMyself authenticates this rank to the server, and verifies that the server belongs to the
+// job.
 func (j *Job) proveMyself(ctx context.Context, at meeting) error {
 	m, err := j.link.ask(ctx, j.cfg.Timeout, "", "challenge")
 	if err != nil {

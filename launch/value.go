@@ -29,8 +29,9 @@ func checkKey(key string) error {
 	return nil
 }
 
-// pieceBytes is how long a piece may be, for a launcher that allows values of valueMax bytes in the
-// store called name: the lines that carry it there and back have their bound, too.
+// pieceBytes returns the largest size of a piece, for a launcher that allows values of valueMax
+// bytes in the store called name. The bounds of the lines that carry the piece to and from the
+// launcher limit it, too.
 func pieceBytes(name string, valueMax int) int {
 	put := len("cmd=put kvsname= key= value=\n") + len(name) + pmi.KeyBytesMax
 	got := len("cmd=get_result rc=0 msg=success value=\n")
@@ -55,7 +56,7 @@ type joiner struct {
 	text  strings.Builder
 }
 
-// add takes the next piece, and says whether it was the last one.
+// add adds the next piece, and reports whether it was the last one.
 func (j *joiner) add(number int, text string) (done bool, err error) {
 	if number == 0 {
 		size, rest, ok := strings.Cut(text, ".")
@@ -75,7 +76,7 @@ func (j *joiner) add(number int, text string) (done bool, err error) {
 	return j.text.Len() == j.chars, nil
 }
 
-// value is what all pieces make.
+// value returns the value from all pieces.
 func (j *joiner) value() ([]byte, error) {
 	return base64.RawURLEncoding.Strict().DecodeString(j.text.String())
 }

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// soon is the instant that much from now, as a deadline for a connection.
+// soon returns the instant that is limit from now, as a deadline for a connection.
 func soon(limit time.Duration) time.Time { return time.Now().Add(limit) }
 
-// passed says whether an instant has.
+// passed reports whether an instant is in the past.
 func passed(at time.Time) bool { return !time.Now().Before(at) }
 
-// again calls try until it says that it is done, or ctx ends, or limit is over: then why says what
-// was missing last.
+// again calls try until try reports success, ctx ends, or limit has passed. In the last case why
+// has the latest reason for failure.
 func again(ctx context.Context, limit time.Duration,
 	try func(context.Context) (bool, error),
 ) error {
@@ -35,7 +35,7 @@ func again(ctx context.Context, limit time.Duration,
 	}
 }
 
-// awaitOwn waits until a directory is there, which must be this user's alone.
+// awaitOwn waits until a directory exists. Only this user may have access to it.
 func awaitOwn(ctx context.Context, path string, limit time.Duration) error {
 	return again(ctx, limit, func(context.Context) (bool, error) {
 		err := checkOwn(path)
@@ -43,7 +43,7 @@ func awaitOwn(ctx context.Context, path string, limit time.Duration) error {
 	})
 }
 
-// dialUntil connects to who may not listen yet.
+// dialUntil connects to an address at which the server may not listen yet.
 func dialUntil(ctx context.Context, at meeting, limit time.Duration) (conn net.Conn, err error) {
 	err = again(ctx, limit, func(ctx context.Context) (bool, error) {
 		var missing error
@@ -56,5 +56,5 @@ func dialUntil(ctx context.Context, at meeting, limit time.Duration) (conn net.C
 	return conn, err
 }
 
-// pause is for how long nothing is tried again that has just failed.
+// pause is the delay before a failed attempt is repeated.
 func pause() { time.Sleep(10 * time.Millisecond) }

@@ -8,30 +8,31 @@ import (
 )
 
 const (
-	// earlyMax bounds the votes of one rank in communicators that this rank does not have yet: the
-	// last ones. There are some where it has left the round that has made a communicator sooner.
+	// earlyMax bounds the stored votes of one rank in communicators that this rank does not have
+	// yet; the latest votes are kept. Such votes exist if the other rank was earlier to leave the
+	// round that makes a communicator.
 	earlyMax = 1024
-	// revokedMax bounds the communicators that are known to be revoked: the last ones. What is said of
-	// one comes from all ranks at about the same time, and is told on once.
+	// revokedMax bounds the list of revoked communicators; the latest ones are kept. All ranks
+	// announce a revocation at about the same time, and each rank forwards it once.
 	revokedMax = 1 << 16
-	// freedMax bounds the communicators that were freed, and whose last rounds are still known.
+	// freedMax bounds the freed communicators whose last rounds are still stored.
 	freedMax = 64
 )
 
-// noticeKind is what a notice says.
+// noticeKind is the kind of a notice.
 type noticeKind uint8
 
 const (
 	noticeDead     noticeKind = iota + 1 // ranks are gone
 	noticeRevoke                         // a communicator is revoked
-	noticeVote                           // of a rank, to who leads the round
+	noticeVote                           // a rank's vote, sent to the leader of the round
 	noticeDecision                       // of a round
 )
 
 // noticeHeadBytes is the size of a notice without the ranks.
 const noticeHeadBytes = 32
 
-// notice is what ranks tell each other beside the matching: little-endian
+// notice is a control message between ranks, sent outside of the matching, in little-endian order:
 //
 //	0   1   kind
 //	1   1   1: there are parts behind this one
@@ -42,8 +43,8 @@ const noticeHeadBytes = 32
 //	24  8   context of a communicator that was made
 //	32  4   of each rank that is gone, in the world
 //
-// One with more ranks that are gone than a message takes goes in parts, whose ranks are those of
-// all together; the parts come in any order.
+// A notice that names more dead ranks than fit into one message is sent in parts. The union of the
+// parts is the set of the dead ranks. The parts may arrive in any order.
 type notice struct {
 	kind    noticeKind
 	more    bool
@@ -55,7 +56,7 @@ type notice struct {
 	dead    []int
 }
 
-// bytes is the notice as it is sent.
+// bytes encodes the notice.
 func (n *notice) bytes() []byte {
 	b := make([]byte, 2, noticeHeadBytes+4*len(n.dead))
 	if b[0] = byte(n.kind); n.more {
@@ -72,7 +73,7 @@ func (n *notice) bytes() []byte {
 	return b
 }
 
-// read reads a notice; only what bytes makes is one.
+// read decodes a notice. It accepts only what bytes can have encoded.
 func (n *notice) read(b []byte) bool {
 	if len(b) < noticeHeadBytes || len(b)%4 != 0 || b[1] > 1 ||
 		b[0] < byte(noticeDead) || b[0] > byte(noticeDecision) {
@@ -94,51 +95,53 @@ func (n *notice) read(b []byte) bool {
 	return true
 }
 
-// roundKey names a round of all ranks of a communicator.
+// roundKey identifies a round of a communicator, the same at all ranks.
 type roundKey struct {
 	context uint64
 	number  uint32
 }
 
-// round is an agreement. The lowest rank that is not known to be dead leads it: all others send it
-// their votes, and it decides when it has heard of all that are alive. When it dies the next one
-// leads. It hears from all that live: from who knows the decision already the decision, which it
-// adopts, else their vote again. So no two survivors have different decisions.
+// round is an agreement. Its leader is the lowest rank that is not known to be dead. All other
+// ranks send their votes to the leader, which decides when it has the votes of all living ranks.
+// When the leader dies the next rank becomes the leader. Each living rank then sends the new leader
+// the decision, if it has one, or else its vote again. The new leader adopts a decision that it
+// receives. So no two survivors have different decisions.
 //
 //	joined ---- the leader is another: vote to it, once ----> decided: by its decision
 //	  | this rank leads: all that are alive have voted         | the leader dies
 //	  +----> decided: decision to all                           +--> decision to the next one
 //
-// Who leads waits until its decision has arrived at all that live before it goes by it itself: so
-// theirs is the same also if it dies then. Who has a decision from it and dies may be the only one
-// that has it, if the leader dies as well.
+// The leader acts on its decision only after the decision has arrived at all living ranks, so they
+// have it even if the leader dies then. A rank that dies after it got a decision may have been the
+// only one to get it, if the leader dies as well.
 //
-// From a rank that is known to be dead no decision is taken, for who leads next may have counted
-// this rank's vote. A rank that has voted in a round has the decisions of all before, so when it
-// has one nobody needs those before the last: they are forgotten.
+// A decision from a rank that is known to be dead is ignored, because the next leader may have
+// counted this rank's vote already. A rank that has voted in a round has the decisions of all
+// earlier rounds. When a rank has the decision of a round, the decisions before the previous round
+// are no longer needed, and are forgotten.
 type round struct {
 	joined, decided bool
 	make            bool // a communicator
 	own             notice
 	decision        notice
-	leader          int // who has the vote or the decision; -1 is nobody
+	leader          int // rank that has the vote or the decision; -1: none
 	votes           map[int]notice
 }
 
-// Agree returns the bits that the flags of all ranks have in common, the same at all of them. It
-// works although ranks are gone, which have no part in it, and in a communicator that is revoked;
-// all ranks that are left must call it, in the same order as Shrink. When ctx ends first this
-// rank has given its flags nevertheless, and the round is over for it. Errors: ErrFinalized,
-// ErrExcluded, those of Free, what broke, or the cause of ctx.
+// Agree returns the bitwise AND of the flags of all ranks, with the same result at all of them. It
+// works after ranks have died, which then take no part, and in a revoked communicator. All
+// surviving ranks must call Agree and Shrink in the same order. If ctx ends first, the flags of
+// this rank count nevertheless, and the round is over for this rank. Errors: ErrFinalized,
+// ErrExcluded, the errors that Free names, the failure of the transport, or the cause of ctx.
 func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 	d, err := c.round(ctx, flags, false)
 	return d.flags, err
 }
 
-// Shrink returns a communicator of the ranks that are left, in the same order. All of them must
-// call it; they agree on who is gone. It works in a communicator that is revoked. When another rank
-// goes meanwhile, the new communicator may have it: then it is to be shrunk, too. Errors as of
-// Agree, and ErrContexts.
+// Shrink returns a communicator of the surviving ranks, in the same order. All survivors must call
+// it, and they agree on the set of dead ranks. It works in a revoked communicator. If another rank
+// dies during the call, the new communicator may contain that rank, and must then be shrunk, too.
+// Errors as of Agree, and ErrContexts.
 func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	d, err := c.round(ctx, ^uint64(0), true)
 	if err != nil {
@@ -171,7 +174,7 @@ func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, err
 	e.lock()
 	defer e.unlock()
 	if ctx == nil {
-		c.rounds++ // the turn of a call that is refused: see Comm.turn
+		c.rounds++ // a refused call uses up its tag: see Comm.turn
 		return notice{}, ErrContext
 	}
 	if e.broken != nil {
@@ -205,8 +208,9 @@ func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, err
 	return r.decision, nil
 }
 
-// arrived waits until what a communicator's ranks were told has arrived at all that live. Who has
-// decided goes by its decision only then: should it die, nobody else would know of it.
+// arrived waits until the notices to a communicator's ranks have arrived at all living ranks. The
+// leader acts on its decision only then. If it acted earlier and died, no other rank would know the
+// decision.
 func (e *engine) arrived(ctx context.Context, c *Comm) error {
 	f := &e.failures
 	within := func(rank int) bool { _, ok := c.rankIn(rank); return ok }
@@ -216,7 +220,7 @@ func (e *engine) arrived(ctx context.Context, c *Comm) error {
 	if err == nil {
 		_, err = e.flushTo(ctx, c.ranks)
 	}
-	if err == nil { // It is this one that is dead, maybe.
+	if err == nil { // The other ranks may take this rank for dead.
 		err = e.until(ctx, func() bool {
 			return !slices.ContainsFunc(f.asked, func(q question) bool { return within(q.rank) })
 		})
@@ -227,7 +231,7 @@ func (e *engine) arrived(ctx context.Context, c *Comm) error {
 	return err
 }
 
-// roundOf is a round, which begins with who is first to speak of it.
+// roundOf returns a round. It makes the round when the first vote or decision of it appears.
 func (e *engine) roundOf(key roundKey) *round {
 	r := e.failures.rounds[key]
 	if r == nil {
@@ -237,17 +241,18 @@ func (e *engine) roundOf(key roundKey) *round {
 	return r
 }
 
-// hearRound takes a vote or a decision.
+// hearRound handles a received vote or decision.
 func (e *engine) hearRound(from int, n *notice) {
 	f, key := &e.failures, roundKey{n.context, n.round}
 	c := f.agreeing(n.context)
 	if c == nil {
-		if n.kind == noticeVote { // Nobody decides without this rank's vote.
+		if n.kind == noticeVote { // No rank may decide without this rank's vote.
 			f.putOff(from, n)
 		}
 		return
 	}
-	// Late ones of rounds that all have left, and what nobody can have begun.
+	// This drops late notices of rounds that all ranks have left, and notices of rounds that no
+	// rank can have begun.
 	if int32(n.round-c.rounds) < -2 || int32(n.round-c.rounds) > 1 {
 		return
 	}
@@ -273,9 +278,9 @@ func (e *engine) hearRound(from int, n *notice) {
 	}
 }
 
-// putOff keeps a vote until this rank has the communicator. Of a rank that has more than there is
-// room for the oldest ones are forgotten, so that no other rank's are, and what it says in the end
-// counts.
+// putOff keeps a vote until this rank has the communicator. If a rank sends more votes than there
+// is room for, the oldest votes of that rank are forgotten, and no votes of other ranks. The last
+// vote of the rank thus counts.
 func (f *failures) putOff(from int, n *notice) {
 	if f.early == nil {
 		f.early = make(map[int][]notice)
@@ -287,7 +292,7 @@ func (f *failures) putOff(from int, n *notice) {
 	f.early[from] = append(list, *n)
 }
 
-// hearEarly takes the votes that have come before this rank had a communicator.
+// hearEarly handles the votes that arrived before this rank had the communicator.
 func (e *engine) hearEarly(c *Comm) {
 	f := &e.failures
 	of := func(n notice) bool { return n.context == c.context }
@@ -302,20 +307,20 @@ func (e *engine) hearEarly(c *Comm) {
 			delete(f.early, from)
 		}
 	}
-	for _, v := range come { // what they bring may change all that is known
+	for _, v := range come { // the votes may change all that is known
 		if f.dead[v.from] == nil {
 			e.hearRound(v.from, &v.notice)
 		}
 	}
 }
 
-// vote is that of a rank of the world.
+// vote returns the vote of a rank of the world.
 type vote struct {
 	from   int
 	notice notice
 }
 
-// waits says whether a notice waits for room already.
+// waits reports whether the outbox already contains a notice.
 func (f *failures) waits(to int, n *notice) bool {
 	head := n.bytes()[:noticeHeadBytes]
 	return slices.ContainsFunc(f.outbox, func(l letter) bool {
@@ -323,17 +328,17 @@ func (f *failures) waits(to int, n *notice) bool {
 	})
 }
 
-// leader is who leads the rounds of a communicator, as far as is known here.
+// leader returns the rank that leads the rounds of a communicator, as far as this rank knows.
 func (e *engine) leader(c *Comm) int {
 	for _, rank := range c.ranks {
 		if e.failures.dead[rank] == nil {
 			return rank
 		}
 	}
-	return e.rank // It lives, in any case.
+	return e.rank // This rank is alive in any case.
 }
 
-// advance does what a round needs now.
+// advance carries out the next steps of a round.
 func (e *engine) advance(key roundKey, r *round) {
 	c := e.failures.agreeing(key.context)
 	if c == nil {
@@ -357,7 +362,7 @@ func (e *engine) advance(key roundKey, r *round) {
 	}
 }
 
-// buryAll takes note of the ranks that a decision says are gone.
+// buryAll records as dead the ranks that a decision names as dead.
 func (e *engine) buryAll(d *notice) {
 	for _, rank := range d.dead {
 		if rank < len(e.names) {
@@ -366,7 +371,7 @@ func (e *engine) buryAll(d *notice) {
 	}
 }
 
-// decide decides a round that this rank leads, if all that are alive have voted.
+// decide decides a round that this rank leads, if all living ranks have voted.
 func (e *engine) decide(c *Comm, r *round) bool {
 	dead := e.failures.dead
 	r.votes[e.rank] = r.own
@@ -383,7 +388,7 @@ func (e *engine) decide(c *Comm, r *round) bool {
 		d.flags &= vote.flags
 	}
 	known := setOf(d.dead)
-	for _, rank := range c.ranks { // whom others know to be gone
+	for _, rank := range c.ranks { // ranks that others know to be dead
 		for _, gone := range r.votes[rank].dead {
 			if dead[rank] == nil && !known[gone] {
 				known[gone] = true

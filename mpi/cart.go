@@ -40,8 +40,9 @@ func DimsCreate(ranks int, dims []int) error {
 	return nil
 }
 
-// factorize writes n as a product of factors that do not grow, of which the first is as small as
-// can be, at most most, and then the second. It reports false if there are none such.
+// factorize writes n as a product of non-increasing factors, the first of them at most most. It
+// makes the first factor as small as possible, then the second, and so on. It reports false if
+// there is no such product.
 func factorize(n, most int, factors []int) bool {
 	if len(factors) == 0 {
 		return n == 1
@@ -55,7 +56,7 @@ func factorize(n, most int, factors []int) bool {
 	return false
 }
 
-// reaches says whether d to the power of k is n or more.
+// reaches reports whether d to the power of k is at least n.
 func reaches(d, k, n int) bool {
 	power := 1
 	for ; k > 0 && power < n && d > 1; k-- {
@@ -64,10 +65,10 @@ func reaches(d, k, n int) bool {
 	return power >= n
 }
 
-// NewCart makes a grid of the first ranks of a communicator, as many as it has places, in the same
-// order; the others get nil (MPI_Cart_create). The last place of a dimension that is periodic is
-// beside the first one. All ranks must call it, with the same arguments. Errors: ErrGrid, if there
-// are fewer ranks than places, and as of Split.
+// NewCart makes a grid of the first ranks of a communicator, one for each place of the grid, in the
+// same order. The other ranks get nil (MPI_Cart_create). In a periodic dimension the last place is
+// a neighbour of the first place. All ranks must call it, with the same arguments. Errors: ErrGrid,
+// if there are fewer ranks than places, and as of Split.
 func NewCart(ctx context.Context, c *Comm, dims []int, periodic []bool) (*Cart, error) {
 	places := 1
 	for _, d := range dims {
@@ -132,8 +133,9 @@ func (g *Cart) RankAt(at ...int) (int, error) {
 	return rank, nil
 }
 
-// Shift says from whom this rank receives, and to whom it sends, when all ranks send to who is by
-// places further on in a dimension (MPI_Cart_shift): NoRank where there is nobody. Errors: ErrGrid.
+// Shift returns the source and the destination of this rank when each rank sends to the rank that
+// is by places further in a dimension (MPI_Cart_shift). Beyond the edge the rank is NoRank. Errors:
+// ErrGrid.
 func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 	if dim < 0 || dim >= len(g.dims) {
 		return NoRank, NoRank, fmt.Errorf("%w: dimension %d of %d", ErrGrid, dim, len(g.dims))
@@ -143,7 +145,7 @@ func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 		return NoRank, NoRank, err
 	}
 	own, size := at[dim], g.dims[dim]
-	if g.periodic[dim] { // What follows is not too large for an int.
+	if g.periodic[dim] { // The following sum does not overflow an int.
 		by %= size
 	} else {
 		by = max(-size, min(by, size))
@@ -157,9 +159,9 @@ func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 	return from, to, err
 }
 
-// Sub is the part of the grid that this rank shares with those that have the same coordinates in
-// the dimensions that are not kept (MPI_Cart_sub): of a row, or a plane. All ranks must call it,
-// with the same argument. Errors: ErrGrid, and as of Split.
+// Sub returns the part of the grid with the ranks that have the same coordinates as this rank in
+// all dimensions that are not kept (MPI_Cart_sub), such as a row or a plane. All ranks must call
+// it, with the same argument. Errors: ErrGrid, and as of Split.
 func (g *Cart) Sub(ctx context.Context, keep []bool) (*Cart, error) {
 	if len(keep) != len(g.dims) {
 		return nil, g.refuse(fmt.Errorf("%w: %d dimensions, want %d", ErrGrid, len(keep), len(g.dims)))
@@ -177,7 +179,7 @@ func (g *Cart) Sub(ctx context.Context, keep []bool) (*Cart, error) {
 		}
 		colour = colour*d + at[i]
 	}
-	// The order of ranks is that of the coordinates that are left.
+	// The ranks are in the order of the kept coordinates.
 	if part.Comm, err = g.Split(ctx, colour, g.Rank()); err != nil {
 		return nil, err
 	}

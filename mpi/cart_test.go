@@ -155,7 +155,7 @@ func subs(ctx context.Context, grid *mpi.Cart, row, column int) error {
 	return nil
 }
 
-// halo sends along each dimension; nobody answers beyond the edge.
+// halo sends along each dimension. Beyond the edge no rank answers.
 func halo(ctx context.Context, grid *mpi.Cart) error {
 	for dim := range 2 {
 		from, to, err := grid.Shift(dim, 1)

@@ -12,23 +12,23 @@ import (
 	"gobtl/launch"
 )
 
-// offersMax is how many of a rank's addresses the others are told: the first ones.
+// offersMax is how many addresses a rank offers to the other ranks, at most: its first addresses.
 const offersMax = 32
 
-// offer is what a rank says of itself before the ranks choose their addresses.
+// offer is a rank's message to the other ranks before they choose their addresses.
 type offer struct {
 	Host  string // the same for ranks with a network in common, loopback included
 	Addrs []address
 }
 
-// address is one that a rank may use.
+// address is an address that a rank may use.
 type address struct {
-	Format  string // names of one form reach each other
+	Format  string // addresses of one format can reach each other
 	Src     string
 	Network string
 	Device  string
 
-	silent bool // ranks have not reached each other by its network
+	silent bool // ranks failed to reach each other by its network
 }
 
 // places are the fabrics that a provider offers to the ranks of a job.
@@ -37,8 +37,8 @@ type places struct {
 	offers []offer       // of each rank; nil: the job is on one host, or each rank has one fabric
 }
 
-// offerAll tells the ranks of other hosts which addresses this one has, by the launcher, and hears
-// of theirs. Ranks of one host need not ask.
+// offerAll exchanges the offered addresses with the ranks of other hosts, through the launcher.
+// Ranks of a job on one host skip the exchange.
 func offerAll(ctx context.Context, job Job, infos []fabric.Info) (*places, error) {
 	if job.Nodes() < 2 {
 		return &places{infos: infos}, nil
@@ -69,9 +69,10 @@ func offerAll(ctx context.Context, job Job, infos []fabric.Info) (*places, error
 	return p, nil
 }
 
-// pick is the fabric that a rank takes. Ranks of one host take the first. Of those of several hosts
-// each takes the one that most other hosts have a network in common with; one that another host has
-// as well, as bridges of containers do, comes last, and so does what is loopback.
+// pick returns the fabric that a rank uses. In a job on one host each rank uses its first fabric.
+// In a job on several hosts each rank uses the fabric whose network most other hosts share.
+// Addresses that another host has too (as bridges of containers have) and loopback addresses come
+// last.
 func (p *places) pick(rank int) (fabric.Info, error) {
 	if p.offers == nil {
 		return p.infos[0], nil
@@ -80,7 +81,7 @@ func (p *places) pick(rank int) (fabric.Info, error) {
 	return p.infos[chosen[rank]], clash(p.offers, chosen, rank)
 }
 
-// choose is the address that each rank takes, by its place in what that rank offers.
+// choose returns the address of each rank, as an index into the offer of that rank.
 func (p *places) choose() []int {
 	chosen, format := make([]int, len(p.offers)), commonFormat(p.offers)
 	for rank := range p.offers {
@@ -89,8 +90,8 @@ func (p *places) choose() []int {
 	return chosen
 }
 
-// leave has the ranks take other networks than those by which ranks have missed each other, and
-// other devices. It reports false if some rank has no other one. All ranks come to the same result.
+// leave excludes the networks and devices by which ranks failed to reach each other. It reports
+// false if some rank has no other network. All ranks come to the same result.
 func (p *places) leave(missing []missed) bool {
 	if p.offers == nil {
 		return false
@@ -119,7 +120,7 @@ func (p *places) leave(missing []missed) bool {
 	return true
 }
 
-// reach is from where an address can be used.
+// reach is the scope in which an address can be used.
 type reach uint8
 
 const (
@@ -140,8 +141,9 @@ func reachOf(a address) reach {
 	return anywhere
 }
 
-// commonFormat is the form of addresses that all ranks have some of which are theirs alone, the
-// first in the order of rank 0. Empty: there is none.
+// commonFormat returns an address format in which each rank has an address that no other host has.
+// If there are several, it is the first in the order of rank 0. It is empty if there is no such
+// format.
 func commonFormat(offers []offer) string {
 	for _, a := range offers[0].Addrs {
 		everywhere := true
@@ -159,9 +161,9 @@ func commonFormat(offers []offer) string {
 	return ""
 }
 
-// foreign says whether an address of a rank says nothing to other hosts: one of them has it as
-// well, or it is loopback, or one of a link's own where the host has others, or its network has led
-// nowhere.
+// foreign reports whether other hosts cannot use an address of a rank. This is so if another host
+// has the same address, if it is a loopback address, if it is link-local and the host has other
+// addresses, or if its network was found not to work.
 func foreign(offers []offer, rank int, a address) bool {
 	if a.silent {
 		return true
@@ -190,7 +192,7 @@ func foreign(offers []offer, rank int, a address) bool {
 	return false
 }
 
-// chooseAddress is the address that a rank takes, by its place in what the rank offers.
+// chooseAddress returns the address of a rank, as an index into the offer of the rank.
 func chooseAddress(offers []offer, rank int, format string) (best int) {
 	most := -1
 	for i, a := range offers[rank].Addrs {
@@ -201,7 +203,7 @@ func chooseAddress(offers []offer, rank int, format string) (best int) {
 		if !foreign(offers, rank, a) {
 			score += len(offers) + 1 + neighbours(offers, rank, a)
 		} else if reachOf(a) == anywhere {
-			score++ // It says more to who reads the error.
+			score++ // This address is more useful in the error text.
 		}
 		if score > most {
 			best, most = i, score
@@ -210,10 +212,11 @@ func chooseAddress(offers []offer, rank int, format string) (best int) {
 	return best
 }
 
-// neighbours is how many ranks of other hosts have an address of their own in the network of one.
+// neighbours counts the ranks of other hosts that have an address of their own in the network of
+// the given address.
 func neighbours(offers []offer, rank int, a address) (count int) {
 	if reachOf(a) == onLink {
-		return 0 // Each link has that network.
+		return 0 // Every link has the link-local network.
 	}
 	for i := range offers {
 		if offers[i].Host == offers[rank].Host {
@@ -229,7 +232,8 @@ func neighbours(offers []offer, rank int, a address) (count int) {
 	return count
 }
 
-// clash is the error of a rank whose address leads another host's ranks nowhere, or to themselves.
+// clash is the error of a rank whose address is useless to the ranks of another host, or leads them
+// to their own host.
 func clash(offers []offer, chosen []int, rank int) error {
 	const hint = "choose a device by Config.Fabric"
 	mine := offers[rank].Addrs[chosen[rank]]
@@ -251,8 +255,8 @@ func clash(offers []offer, chosen []int, rank int) error {
 	return nil
 }
 
-// way names both ends of the way to a rank that cannot be reached, in its error, and the limit of
-// this process that may be the reason.
+// way completes the error of an unreachable rank. It adds both addresses of the connection, and the
+// limit of this process that may be the reason.
 func (e *engine) way(rank int, err error) error {
 	if !errors.Is(err, btl.ErrUnreachable) {
 		return err
@@ -266,7 +270,8 @@ func (e *engine) way(rank int, err error) error {
 	return err
 }
 
-// endsOfWay are both ends of the way to a rank, "" if there is no address.
+// endsOfWay names the local and the remote address of the connection to a rank. It is "" if there
+// is no address.
 func endsOfWay(e *engine, rank int) string {
 	if e.m == nil {
 		return ""

@@ -11,7 +11,8 @@ import (
 	"gobtl/pml"
 )
 
-// plan is a collective operation that a rank begins: whatever it needs, without a closure.
+// plan holds the arguments of a collective operation that a rank begins. It takes the place of a
+// closure.
 type plan struct {
 	does       func(s *coll.Schedule, p *plan)
 	in, out    []byte
@@ -20,7 +21,7 @@ type plan struct {
 	outParts   coll.Parts
 	fold       coll.Fold
 	commutes   bool
-	tag        int // of the messages: see turn
+	tag        int // tag of the messages: see turn
 }
 
 // operation is a collective operation under way. It is the Port of its schedule.
@@ -32,7 +33,7 @@ type operation struct {
 	r    *Request
 	done func(error)
 	next *operation
-	// combine is the plan's fold, whose panic is kept.
+	// combine calls the plan's fold, and keeps the value of a panic.
 	combine  coll.Fold
 	panicked error
 }
@@ -72,11 +73,11 @@ func (o *operation) Recv(r *pml.Request, from int, data []byte) error {
 
 // Skip implements coll.Port.
 func (o *operation) Skip(from int) {
-	_ = o.Recv(new(pml.Request), from, nil) // A rank that is gone sends nothing.
+	_ = o.Recv(new(pml.Request), from, nil) // A dead rank sends nothing.
 }
 
-// Cancel implements coll.Port. In a communicator that has failed a rank may wait for one that will
-// never have it: sends that nobody has matched end as well.
+// Cancel implements coll.Port. In a failed communicator a rank may wait for a rank that will never
+// have this communicator. Cancel therefore also ends unmatched sends.
 func (o *operation) Cancel(r *pml.Request) bool {
 	l := o.c.e.l
 	return l.Cancel(r) || o.c.failed != nil && l.Abandon(r, o.c.failed)
@@ -89,7 +90,7 @@ func (o *operation) failed(rank int, err error) error {
 	return nil
 }
 
-// end is told that the schedule has come to its end.
+// end handles the end of the schedule.
 func (o *operation) end(err error) {
 	r, e := o.r, o.c.e
 	if failed := o.Failed(); failed != nil && !isRankError(err) {
@@ -109,7 +110,8 @@ func (o *operation) end(err error) {
 	r.finish(err)
 }
 
-// blame is the error of a message of a collective operation, with the rank that it was from or for.
+// blame returns the error of a message of a collective operation, with the rank of the message's
+// source or destination.
 func (c *Comm) blame(p *pml.Peer, err error) error {
 	world, unknown := c.e.rankOf(p)
 	switch {
@@ -124,8 +126,9 @@ func (c *Comm) blame(p *pml.Peer, err error) error {
 	return err
 }
 
-// fold combines values. Whoever drives calls it, maybe for another goroutine: a panic of the
-// program's function is an error of the operation, which goes on, so that no other rank waits.
+// fold combines values. The goroutine that drives the engine calls it, perhaps for the operation of
+// another goroutine. A panic of the program's function becomes an error of the operation. The
+// operation continues, so that no other rank waits for this one.
 func (o *operation) fold(acc, x []byte, xFirst bool) {
 	returned := false
 	defer func() {
@@ -133,7 +136,7 @@ func (o *operation) fold(acc, x []byte, xFirst bool) {
 		case why != nil && o.panicked == nil:
 			o.panicked = &OpError{Panic: why, Stack: debug.Stack()}
 		case why == nil && !returned && o.c.e.broken == nil:
-			// The goroutine ends, and with it the engine's work half done.
+			// The goroutine ends (runtime.Goexit) while the engine's work is half done.
 			o.c.e.broken = &OpError{Panic: "it has ended its goroutine", Stack: debug.Stack()}
 		}
 	}()
@@ -173,28 +176,29 @@ func (c *Comm) collective(r *Request, p plan) error {
 	return nil
 }
 
-// persistentBit is set in the tags of persistent collective operations. The numbers below it go on
-// from 0 after the last one.
+// persistentBit is set in the tags of persistent collective operations. The numbers in the lower
+// bits wrap to 0.
 const persistentBit = (TagMax + 1) / 2
 
-// turn is the tag of the next collective operation here. Ranks find each other's operations by it,
-// so each call takes one, also a call that is refused: else the rank's next operation would meet
-// the others' one that was refused here. mu is held.
+// turn returns the tag of the next collective operation in this communicator. The tag matches the
+// calls of an operation across the ranks, so each call uses up a tag, even a refused one. Otherwise
+// the rank's next operation would match the operation of the other ranks that was refused here. mu
+// is held.
 func (c *Comm) turn() (tag int) {
 	tag = c.calls % persistentBit
 	c.calls++
 	return tag
 }
 
-// persistentTurn is the tag of the next operation that is readied for Start, whenever that comes.
-// mu is held.
+// persistentTurn returns the tag of the next persistent operation. It does not depend on when Start
+// is called. mu is held.
 func (c *Comm) persistentTurn() (tag int) {
 	tag = persistentBit | c.readied%persistentBit
 	c.readied++
 	return tag
 }
 
-// refuse is the error of a call that all ranks make together, and that begins nothing here.
+// refuse returns the error of a refused collective call. It uses up the tag of the call.
 func (c *Comm) refuse(err error) error {
 	c.e.lock()
 	defer c.e.unlock()
@@ -202,7 +206,7 @@ func (c *Comm) refuse(err error) error {
 	return err
 }
 
-// begin begins a collective operation of a request, do does one.
+// begin begins a collective operation with a request, and do carries out a blocking one.
 func (c *Comm) begin(r *Request, p plan, err error) error {
 	if err != nil {
 		return c.refuse(err)
@@ -233,7 +237,7 @@ func (c *Comm) do(ctx context.Context, p plan, err error) error {
 	return err
 }
 
-// planOf is a plan with two slices, one of which must be of the type.
+// planOf returns a plan with two slices, one of which must be of the type.
 func planOf[T any](in, out []T, root int, does func(*coll.Schedule, *plan)) (p plan, err error) {
 	p = plan{does: does, size: sizeOf[T](), root: root}
 	if p.in, err = bytesOf(in); err == nil {
@@ -242,8 +246,8 @@ func planOf[T any](in, out []T, root int, does func(*coll.Schedule, *plan)) (p p
 	return p, err
 }
 
-// partsOf are counts of values in bytes; want is the number of values that they must be in all, or
-// -1. nil counts are the same for all ranks.
+// partsOf converts counts of values to sizes in bytes. want is the required sum of the counts, or
+// -1. nil counts mean parts of one size for all ranks.
 func (p *plan) partsOf(counts []int, ranks, each, want int) (coll.Parts, error) {
 	if counts != nil && len(counts) != ranks {
 		return nil, fmt.Errorf("%w: %d counts for %d ranks", ErrCount, len(counts), ranks)
@@ -272,7 +276,7 @@ func bcastPlan[T any](data []T, root int) (plan, error) {
 	return planOf(nil, data, root, bcastSteps)
 }
 
-// sameLength is the plan of a reduction whose out is as long as its in.
+// sameLength returns the plan of a reduction whose out is as long as its in.
 func sameLength[T any](in, out []T, op Op[T], root int, outHere bool,
 	does func(*coll.Schedule, *plan),
 ) (plan, error) {
@@ -317,7 +321,8 @@ func reduceScatterPlan[T any](c *Comm, in, out []T, counts []int, op Op[T]) (pla
 	return p, err
 }
 
-// gatherPlan is that of Gather and Allgather; whole says that out gets all parts here.
+// gatherPlan returns the plan of a Gather or an Allgather. whole means that out receives all parts
+// at this rank.
 func gatherPlan[T any](c *Comm, in, out []T, counts []int, root int, whole bool,
 	does func(*coll.Schedule, *plan),
 ) (plan, error) {
@@ -378,8 +383,8 @@ func alltoallPlan[T any](c *Comm, in []T, inCounts []int, out []T, outCounts []i
 	return p, err
 }
 
-// The steps of each operation: functions of their own, for those in generic functions are
-// allocated.
+// The functions that add the steps of each operation. They are declared here because function
+// literals in generic functions are allocated.
 
 func bcastSteps(s *coll.Schedule, p *plan)     { s.Bcast(p.out, p.size, p.root) }
 func reduceSteps(s *coll.Schedule, p *plan)    { s.Reduce(p.in, p.out, p.root) }

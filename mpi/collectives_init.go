@@ -1,10 +1,11 @@
 package mpi
 
-// The operations of all ranks once more, as persistent requests: each of these readies r for one
-// operation with these arguments, which Start begins, as often as r has ended (MPI_Barrier_init and
-// so on). All ranks must ready them in the same order, by which they find each other's operations;
-// they may begin them in any order, and between whatever else they do together. A call that is
-// refused has taken its turn. Errors: ErrBusy, and of arguments as the operation's own.
+// Collective operations as persistent requests (MPI_Barrier_init and so on). Each function prepares
+// r for one operation with the given arguments. Start begins the operation, again each time that r
+// has ended. All ranks must make these calls in the same order, because the order matches the
+// operations. They may start the operations in any order, also between other collective operations.
+// A refused call counts in the order of the calls. Errors: ErrBusy, and the errors of the
+// operation's arguments.
 
 // BarrierInit readies r for a Barrier.
 func BarrierInit(r *Request, c *Comm) error {

@@ -1,6 +1,6 @@
 package mpi
 
-// The parts of a tag on its way: see the documentation of the package.
+// The bit fields of a tag in a message: see the documentation of the package.
 const (
 	tagBits    = 24
 	innerShift = tagBits
@@ -12,14 +12,14 @@ const (
 	RanksMax = 1 << makerBits
 )
 
-// Comm is a communicator: some ranks, numbered anew, whose messages are no other communicator's.
-// Any goroutine may use it, but the operations of all its ranks together (Dup, Split) must be
-// called in the same order by all of them.
+// Comm is a communicator: a group of ranks, numbered from 0, whose messages do not match receives
+// of any other communicator. Any goroutine may use it. All ranks must call the collective
+// operations, such as Dup and Split, in the same order.
 type Comm struct {
 	e       *engine
 	rank    int
-	ranks   []int       // their ranks in the world
-	index   map[int]int // the other way; nil if they are the same
+	ranks   []int       // world ranks of the members
+	index   map[int]int // from world ranks to members; nil if they are the same
 	context uint64
 	nodes   []int // of the ranks
 	calls   int   // of collective operations
@@ -30,13 +30,13 @@ type Comm struct {
 	revoked error
 }
 
-// Rank is this process's number in the communicator, 0 to Size-1.
+// Rank returns this process's number in the communicator, 0 to Size-1.
 func (c *Comm) Rank() int { return c.rank }
 
-// Size is the number of its ranks.
+// Size returns the number of ranks of the communicator.
 func (c *Comm) Size() int { return len(c.ranks) }
 
-// WorldRank is the rank in the world of a rank of this communicator; -1 if there is none such.
+// WorldRank returns the world rank of a rank of this communicator, or -1 if there is no such rank.
 func (c *Comm) WorldRank(rank int) int {
 	if rank < 0 || rank >= len(c.ranks) {
 		return -1
@@ -44,7 +44,7 @@ func (c *Comm) WorldRank(rank int) int {
 	return c.ranks[rank]
 }
 
-// rankIn is the rank here of a rank of the world.
+// rankIn returns the rank in this communicator of a world rank.
 func (c *Comm) rankIn(world int) (int, bool) {
 	if c.index == nil {
 		return world, world < len(c.ranks)

@@ -16,29 +16,31 @@ import (
 type Config struct {
 	// Launch says how to find the launcher.
 	Launch launch.Config
-	// Fabric chooses the provider, which the program must have imported, and the address. If it names
-	// no provider that is "shm" where all ranks are on one host and see the same shared memory, can
-	// open it, and the program has imported it; else "udp". World.Network tells which. The address
-	// over "udp" is loopback if the job is on one host; else that by which most of the other hosts can
-	// reach this one: not one that another host has as well.
+	// Fabric chooses the provider, which the program must have imported, and the address. If it
+	// names no provider, the World chooses "shm" if the program has imported it, all ranks are on
+	// one host, and all of them see and can open the same shared memory. Otherwise it chooses
+	// "udp". World.Network returns the choice. Over "udp" a job on one host uses a loopback
+	// address. In a job on several hosts each rank uses the address by which most other hosts can
+	// reach it, but no address that another host has as well.
 	Fabric fabric.Hints
-	// Transport tunes the module; the variables GOBTL_* of the environment go before what it says.
-	// Its PeerTimeout is 30 s if it is 0: for so long a rank may be out of breath. Its
-	// HandshakeTimeout is as long if it is 0, for a rank that is connected to for the first time has
-	// been there before: when it is dead that is known no later. Its KeepAlive is 5 s if it is 0: who
-	// only waits for a rank that dies hears of it after that, and PeerTimeout. Its Label is the
-	// library's own.
+	// Transport tunes the transport module. Environment variables GOBTL_* override it. A
+	// PeerTimeout of 0 means 30 s, which is how long a rank may fail to answer. A HandshakeTimeout
+	// of 0 means the PeerTimeout: a rank takes part in the job before the first connection to it,
+	// so its death is detected equally late in both cases. A KeepAlive of 0 means 5 s. A rank that
+	// only waits for a dead rank learns of the death after KeepAlive and PeerTimeout. The library
+	// sets the Label itself.
 	Transport btl.Config
 	// Layer tunes the matching.
 	Layer pml.Config
 	// Wait is how calls wait: WaitAdaptive, the default, WaitBusy or WaitEvent.
 	Wait runner.Waiting
-	// SkipReach has Init not try whether the hosts of the job reach each other: for jobs of which some
-	// never do, and need not. Then a rank that cannot be reached is found at the first message to it,
-	// after HandshakeTimeout. It must be the same at all ranks.
+	// SkipReach makes Init skip the test whether the hosts of the job can reach each other. It is
+	// for jobs in which some hosts cannot reach each other, and need not. An unreachable rank is
+	// then detected at the first message to it, after HandshakeTimeout. It must be the same at all
+	// ranks.
 	SkipReach bool
-	// CloseTimeout bounds what Finalize waits for peers that do not answer, 1 ms to 1 h. 0 means 10
-	// s.
+	// CloseTimeout bounds the time for which Finalize waits for peers that do not answer, 1 ms to 1
+	// h. 0 means 10 s.
 	CloseTimeout time.Duration
 }
 
@@ -58,8 +60,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports the first value out of range of a configuration without zero fields; those of
-// Launch, Transport and Layer are judged by their packages.
+// Validate reports the first value out of range of a configuration without zero fields. The
+// packages of Launch, Transport and Layer check their own configurations.
 func (c Config) Validate() error {
 	if c.CloseTimeout < time.Millisecond || c.CloseTimeout > time.Hour {
 		return fmt.Errorf("%w: CloseTimeout is %v, want 1 ms to 1 h", ErrConfig, c.CloseTimeout)

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// bytesOf is the memory of a slice of values without pointers.
+// bytesOf returns the memory of a slice of values without pointers.
 func bytesOf[T any](data []T) ([]byte, error) {
 	if err := checkType[T](); err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func sizeOf[T any]() int {
 	return int(unsafe.Sizeof(v))
 }
 
-// shared says whether two pieces of memory have a byte in common.
+// shared reports whether two pieces of memory overlap.
 func shared(a, b []byte) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false
@@ -34,8 +34,8 @@ func shared(a, b []byte) bool {
 	return first < second+uintptr(len(b)) && second < first+uintptr(len(a))
 }
 
-// apart refuses memory that an operation reads, a, and memory that it writes, b, where they share
-// bytes: ErrConfig. But a may be the same memory as inPlace.
+// apart returns ErrConfig if the memory a, which an operation reads, overlaps the memory b, which
+// it writes. But a may be the same memory as inPlace.
 func apart(a, b, inPlace []byte) error {
 	if !shared(a, b) || len(a) == len(inPlace) && &a[0] == &inPlace[0] {
 		return nil
@@ -43,10 +43,10 @@ func apart(a, b, inPlace []byte) error {
 	return fmt.Errorf("%w: slices overlap", ErrConfig)
 }
 
-// composite has the verdicts on structs and arrays that were asked for: error or nil, by type.
+// composite caches the results of checkType for structs and arrays: an error or nil, by type.
 var composite sync.Map
 
-// checkType says whether values of a type can be sent: ErrType.
+// checkType returns ErrType if values of a type cannot be sent.
 func checkType[T any]() error {
 	t := reflect.TypeFor[T]()
 	switch k := t.Kind(); {
@@ -67,8 +67,8 @@ func checkType[T any]() error {
 	return err
 }
 
-// examine looks into structs and arrays. Bools are none of it: a byte that is neither 0 nor 1 would
-// make one that Go does not know.
+// examine looks into structs and arrays. It rejects bool, because a received byte other than 0 and
+// 1 would be an invalid Go bool.
 func examine(t reflect.Type) error {
 	switch k := t.Kind(); {
 	case k >= reflect.Int && k <= reflect.Complex128 && k != reflect.Uintptr:
@@ -86,8 +86,8 @@ func examine(t reflect.Type) error {
 	return fmt.Errorf("%w: it has a %v", ErrType, t)
 }
 
-// fieldBytes is how many bytes of a value are those of its numbers: what lies between fields of a
-// struct, behind them, or in fields called _ has no value.
+// fieldBytes returns how many bytes of a value belong to its numbers. Padding between and behind
+// the fields of a struct, and fields called _, do not count.
 func fieldBytes(t reflect.Type) (bytes uintptr) {
 	switch k := t.Kind(); {
 	case k == reflect.Array:

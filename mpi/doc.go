@@ -1,6 +1,6 @@
 // Package mpi is a message passing interface for parallel jobs, MPI's model in Go: ranks,
-// communicators, messages that are matched by source and tag, requests. It stands on pml and btl;
-// launch tells who is who.
+// communicators, messages that are matched by source and tag, requests. It is built on the packages
+// pml and btl. Package launch provides the rank of each process and the addresses of the others.
 //
 //	world, err := mpi.Init(ctx, mpi.Config{})       // with a provider imported: _ "gobtl/fabric/udp"
 //	if world.Rank() == 0 {
@@ -10,12 +10,12 @@
 //	}
 //	err = world.Finalize(ctx)
 //
-// A message is a slice of values without pointers: numbers, arrays and structs of them; generics
-// stand where MPI has datatypes. Errors are values. A call that may wait takes a context,
-// and refuses a nil one: ErrContext.
+// A message is a slice of values without pointers: numbers, and arrays and structs of numbers. Type
+// parameters take the place of MPI datatypes. Errors are values. A call that may wait takes a
+// context, and returns ErrContext for a nil context.
 //
-// Any goroutine may call anything at any time, but for a Request, which belongs to one at a time.
-// Whoever waits drives the engine:
+// Any goroutine may call any function at any time, but only one goroutine at a time may use a
+// Request. A waiting call drives the engine:
 //
 //	Send, Recv, Wait                   Isend, Irecv, Test            helper, a goroutine
 //	  |  begin; not done?                |  begin                      |  nobody has made a pass for
@@ -25,15 +25,16 @@
 //	(internal/waiting)
 //	  |  somebody drives already: sleep until it is done, or the driver leaves
 //
-// So there is no other goroutine on the way of a message; and a rank that computes for minutes
-// answers its peers, as long as Go may use one more thread than those that compute.
+// So no other goroutine is involved in the delivery of a message. A rank that computes for minutes
+// still answers its peers, if GOMAXPROCS exceeds the number of computing threads.
 //
-// The tag of a message on its way has the communicator's context above the user's tag:
+// On the wire, the tag of a message has the communicator's context in the bits above the user's
+// tag:
 //
 //	63       44 43        25   24    23        0
 //	 maker's    its count   inner    user's tag
 //	 rank
 //
-// inner is 1 for what the library itself sends in that communicator. Who is rank 0 of a new
-// communicator makes its context, so no two have the same.
+// inner is 1 for messages that the library itself sends in that communicator. Rank 0 of a new
+// communicator makes its context, so contexts are unique.
 package mpi

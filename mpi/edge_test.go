@@ -63,7 +63,7 @@ func swaps[T comparable](ctx context.Context, c *mpi.Comm, old, value T, want er
 	return win.Free(ctx)
 }
 
-// What windows do with nobody is nothing.
+// Window operations with NoRank do nothing.
 func TestWindowOfNobody(t *testing.T) {
 	run(t, "mem/local", 2, func(ctx context.Context, w *mpi.World) error {
 		win, err := mpi.NewWindow(ctx, &w.Comm, []int64{5, 5})

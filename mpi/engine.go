@@ -16,11 +16,11 @@ import (
 	"gobtl/pml"
 )
 
-// engine is what all communicators of a process share. mu guards all of it; who holds it owns the
-// module and the layer.
+// engine is the state that all communicators of a process share. mu guards all of it. The goroutine
+// that holds mu owns the module and the layer.
 type engine struct {
 	mu     sync.Mutex
-	wanted atomic.Int32 // calls that want mu while somebody drives
+	wanted atomic.Int32 // calls that want mu while a call drives
 
 	m       *btl.Module
 	l       *pml.Layer
@@ -28,29 +28,29 @@ type engine struct {
 	policy  *waiting.Policy
 	slack   time.Duration
 	start   time.Time
-	latest  mono.Time // when the clock was read last since lock; 0: not since
+	latest  mono.Time // latest reading of the clock since lock; 0: none
 
-	clock func() mono.Time       // of who drives from outside; nil: the system's
-	turns func(over func() bool) // who drives from outside makes passes until over; nil: calls do
+	clock func() mono.Time       // clock of an outside driver; nil: the system's
+	turns func(over func() bool) // an outside driver makes passes until over; nil: calls do
 
 	rank  int
 	names [][]byte    // of the ranks' modules
 	peers []*pml.Peer // by rank; nil until one is needed
 
 	driving    bool // a call makes passes
-	asleep     bool // somebody sleeps on the fabric, without mu
-	roused     bool // and was told not to
+	asleep     bool // a call sleeps on the fabric, without mu
+	roused     bool // the sleeper was told to wake up
 	sleepUntil mono.Time
-	watched    <-chan struct{} // of the context whose end ends sleeps; nil: none
+	watched    <-chan struct{} // Done of the context whose end ends sleeps; nil: none
 	watching   func() bool     // ends that
-	parked     *waiter         // calls that sleep while others drive
+	parked     *waiter         // calls that sleep while another call drives
 	spare      *waiter
-	free       *Request   // of blocking calls, linked by next
-	operations *operation // that are not under way
+	free       *Request   // requests of blocking calls, linked by next
+	operations *operation // free operations
 	passes     atomic.Uint64
 	windows    []*window
 	exposed    int   // windows that have memory here
-	broken     error // the fabric is, or the job was finalized
+	broken     error // why the engine is unusable: the fabric failed, or the job was finalized
 	finalizing bool
 	contexts   uint64
 	failures   failures
@@ -60,23 +60,23 @@ type engine struct {
 
 // waiter is a call that waits for requests.
 type waiter struct {
-	left   int // requests that must end yet
+	left   int // requests that have not ended
 	ready  func() bool
 	parked bool
 	wake   chan struct{}
 	next   *waiter
 }
 
-// over says whether what a call waits for has come.
+// over reports whether the condition that a call waits for is met.
 func (w *waiter) over() bool { return w.left <= 0 || w.ready != nil && w.ready() }
 
 // member is the Context of a peer.
 type member struct {
 	rank   int
-	second bool // it has, or had, another endpoint before: of this one only the end counts
+	second bool // it has, or had, an earlier endpoint: only the end of this one matters
 }
 
-// labelPrefix begins what a rank's module is called.
+// labelPrefix is the prefix of the label of a rank's module.
 const labelPrefix = "rank "
 
 func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine, error) {
@@ -94,7 +94,7 @@ func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine,
 	return e, e.handleNotices(cfg.Layer.Tag)
 }
 
-// lock takes mu; who drives gives it away between two passes.
+// lock locks mu. A call that drives releases mu between two passes if another call wants it.
 func (e *engine) lock() {
 	if !e.mu.TryLock() {
 		e.wanted.Add(1)
@@ -104,8 +104,8 @@ func (e *engine) lock() {
 	e.latest = 0
 }
 
-// unlock gives mu back. Who sleeps on the fabric is woken if there is something to do for it before
-// it would wake up.
+// unlock unlocks mu. It wakes the call that sleeps on the fabric if the layer has a deadline before
+// the end of that sleep.
 func (e *engine) unlock() {
 	wake := e.asleep && e.l.Deadline() < e.sleepUntil
 	e.mu.Unlock()
@@ -114,7 +114,7 @@ func (e *engine) unlock() {
 	}
 }
 
-// due makes a pass if the module has something to do at once and nobody else does it.
+// due makes a pass if the module has work that is due now and no other call drives.
 func (e *engine) due() {
 	if !e.driving && e.l.Deadline() <= e.m.Now() {
 		e.passAt(e.lately())
@@ -128,8 +128,8 @@ func (e *engine) pass() {
 	e.passAt(e.now())
 }
 
-// rouse ends the sleep of a helper that has not noticed that somebody makes passes. While it slept
-// each packet would wake its thread, and find that the packet has been taken.
+// rouse ends the sleep of a helper that has not noticed that another call makes passes. If it slept
+// on, each packet would wake its thread after the packet has been taken by that call.
 func (e *engine) rouse() {
 	if e.asleep && !e.roused {
 		e.roused = true
@@ -138,10 +138,11 @@ func (e *engine) rouse() {
 	}
 }
 
-// counted has the helper know of passes.
+// counted counts a pass, so that the helper sees it.
 func (e *engine) counted() { e.passes.Store(e.passes.Load() + 1) } // mu is held
 
-// passAt makes a pass at an instant, of which the helper does not know, and returns what came.
+// passAt makes a pass at an instant, and returns how much came in. It does not count the pass for
+// the helper.
 func (e *engine) passAt(now mono.Time) int {
 	n, err := e.l.Progress(now)
 	if err != nil && e.broken == nil {
@@ -165,11 +166,11 @@ func (e *engine) passAt(now mono.Time) int {
 	return n
 }
 
-// wait drives the engine, or has it driven, until w is over or ctx ends. mu is held.
+// wait drives the engine, or lets another call drive it, until w is over or ctx ends. mu is held.
 func (e *engine) wait(ctx context.Context, w *waiter) error {
 	drives := false
 	defer func() {
-		if drives { // It has not come to its end: see operation.fold.
+		if drives { // The pass did not return normally: see operation.fold.
 			e.driving = false
 		}
 		e.handOver()
@@ -192,22 +193,22 @@ func (e *engine) wait(ctx context.Context, w *waiter) error {
 	return nil
 }
 
-// handOver wakes a parked call, so that it drives on.
+// handOver wakes a parked call, which then drives the engine.
 func (e *engine) handOver() {
 	if !e.driving && e.parked != nil {
 		e.poke(e.parked)
 	}
 }
 
-// park sleeps until w is over, or nobody drives any more, or ctx ends. mu is held, but while it
-// sleeps.
+// park sleeps until w is over, no call drives any more, or ctx ends. mu is held, except during the
+// sleep.
 func (e *engine) park(ctx context.Context, w *waiter) {
 	w.parked, w.next = true, e.parked
 	e.parked = w
 	wake := e.asleep
 	e.mu.Unlock()
 	if wake {
-		e.m.Wake() // who drives shall look for this call, too
+		e.m.Wake() // the driving call shall serve this call, too
 	}
 	select {
 	case <-w.wake:
@@ -240,14 +241,15 @@ func (e *engine) unpark(w *waiter) {
 }
 
 const (
-	// lookEvery is how many passes there are between two looks at the context, and counts of passes.
+	// lookEvery is the number of passes between two checks of the context, and between two updates
+	// of the count of passes.
 	lookEvery = 16
-	// clockEvery is how many passes in vain share a reading of the clock, which costs a good part of
-	// what such a pass does.
+	// clockEvery is the number of empty passes that share one reading of the clock. A reading takes
+	// a large part of the time of an empty pass.
 	clockEvery = 4
 )
 
-// drive makes passes until w is over, or ctx ends, or the fabric breaks. mu is held, but for
+// drive makes passes until w is over, ctx ends, or the fabric fails. mu is held, but released for
 // moments.
 func (e *engine) drive(ctx context.Context, w *waiter) {
 	if e.turns != nil {
@@ -289,7 +291,7 @@ func (e *engine) drive(ctx context.Context, w *waiter) {
 	}
 }
 
-// idle does what is to be done after a pass in vain.
+// idle spins, yields or sleeps after an empty pass.
 func (e *engine) idle(ctx context.Context, now mono.Time) waiting.Action {
 	action := e.policy.Empty(now)
 	if action == waiting.Yield || action == waiting.Sleep &&
@@ -302,7 +304,7 @@ func (e *engine) idle(ctx context.Context, now mono.Time) waiting.Action {
 	return action
 }
 
-// end is called when a request has ended: who waits for it is told.
+// end handles the end of a request, and wakes the call that waits for it.
 func (e *engine) end(r *Request) {
 	w := r.waiter
 	if w == nil {
@@ -314,7 +316,7 @@ func (e *engine) end(r *Request) {
 	}
 }
 
-// newWaiter returns a waiter for so many requests.
+// newWaiter returns a waiter for the given number of requests.
 func (e *engine) newWaiter(left int) *waiter {
 	w := e.spare
 	if w == nil {
@@ -331,7 +333,7 @@ func (e *engine) freeWaiter(w *waiter) {
 	e.spare = w
 }
 
-// peer is a rank of the world; it is connected to when it is needed first.
+// peer returns the peer of a world rank. The connection is opened at the first need.
 func (e *engine) peer(rank int) (*pml.Peer, error) {
 	if p := e.peers[rank]; p != nil {
 		return p, nil
@@ -352,8 +354,9 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 	return p, nil
 }
 
-// rankOf is a peer's rank in the world. Of one that has connected by itself, and was let in by
-// admit, what it says counts if this side's way to that rank leads to the same endpoint.
+// rankOf returns a peer's world rank. For a peer that connected from its side, and that admit let
+// in, the rank in its label counts if this side's connection to that rank leads to the same
+// endpoint.
 func (e *engine) rankOf(p *pml.Peer) (int, error) {
 	if m, ok := p.Context.(*member); ok {
 		if m.second {
@@ -372,12 +375,12 @@ func (e *engine) rankOf(p *pml.Peer) (int, error) {
 	return rank, nil
 }
 
-// gone is the error of an operation with a rank that has ended.
+// gone returns the error of an operation with a dead rank.
 func (e *engine) gone(rank int, err error) error {
 	return &RankError{Rank: rank, Err: e.way(rank, err)}
 }
 
-// setNames takes the names of all ranks' modules.
+// setNames stores the names of all ranks' modules.
 func (e *engine) setNames(names [][]byte) error {
 	for i, name := range names {
 		if len(name) == 0 || i == e.rank && !bytes.Equal(name, e.m.Name()) {

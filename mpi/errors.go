@@ -15,22 +15,23 @@ var (
 	ErrRank = errors.New("mpi: no such rank")
 	// ErrTag: a tag is below 0 or above TagMax.
 	ErrTag = errors.New("mpi: tag out of range")
-	// ErrType: values of this type have pointers, or a size that depends on the machine's moods.
+	// ErrType: values of this type contain pointers, or their size depends on the machine.
 	ErrType = errors.New("mpi: values of this type cannot be sent")
 	// ErrCount: the lengths of slices do not fit each other, or the number of ranks.
 	ErrCount = errors.New("mpi: lengths do not fit")
-	// ErrGroup: a group does not fit the communicator, or what the other ranks have given.
+	// ErrGroup: a group does not fit the communicator, or differs from the group that the other
+	// ranks have given.
 	ErrGroup = errors.New("mpi: group does not fit")
-	// ErrGrid: the dimensions of a grid of ranks make no sense.
+	// ErrGrid: the dimensions of a grid of ranks are invalid.
 	ErrGrid = errors.New("mpi: no such grid of ranks")
-	// ErrBounds: values are not in the memory of a window.
+	// ErrBounds: values lie outside of the memory of a window.
 	ErrBounds = errors.New("mpi: not in the window")
-	// ErrTruncated: the message is longer than the slice that it is received into, which has its
-	// beginning.
+	// ErrTruncated: the message is longer than the slice of the receive. The slice contains the
+	// beginning of the message.
 	ErrTruncated = pml.ErrTruncated
 	// ErrCancelled: the receive was cancelled before it was matched.
 	ErrCancelled = pml.ErrCancelled
-	// ErrContext: the context is nil. Nothing has begun, or goes on as before.
+	// ErrContext: the context is nil. The call had no effect.
 	ErrContext = errors.New("mpi: nil context")
 	// ErrBusy: the Request is in use.
 	ErrBusy = errors.New("mpi: request in use")
@@ -40,11 +41,12 @@ var (
 	ErrWorlds = errors.New("mpi: requests of several worlds")
 	// ErrNotInit: the Request was not readied for Start.
 	ErrNotInit = errors.New("mpi: request not initialized")
-	// ErrInUse: the context has ended, and the memory of the message may still be read or written.
+	// ErrInUse: the context has ended before the operation, which may still read or write the
+	// memory of the message.
 	ErrInUse = errors.New("mpi: memory may still be in use")
 	// ErrFinalized: the job was finalized on this side.
 	ErrFinalized = errors.New("mpi: finalized")
-	// ErrStranger: a process has connected that is no rank of this job.
+	// ErrStranger: a process that is no rank of this job has connected.
 	ErrStranger = errors.New("mpi: peer is no rank of this job")
 	// ErrOp: the function of an Op has panicked.
 	ErrOp = errors.New("mpi: an Op has panicked")
@@ -54,27 +56,27 @@ var (
 	ErrRevoked = errors.New("mpi: communicator revoked")
 	// ErrFreed: the communicator was freed on this side.
 	ErrFreed = errors.New("mpi: communicator freed")
-	// ErrExcluded: the other ranks take this one for dead, and go on without it.
+	// ErrExcluded: the other ranks consider this rank dead, and continue without it.
 	ErrExcluded = errors.New("mpi: the others take this rank for dead")
-	// ErrAddress: a rank has no address by which those of other hosts can reach it.
+	// ErrAddress: a rank has no address by which ranks of other hosts can reach it.
 	ErrAddress = errors.New("mpi: no address for the other hosts")
 	// ErrContexts: one rank has made 2^19 communicators.
 	ErrContexts = errors.New("mpi: no communicators left")
 )
 
-// errDecided is why a rank is gone of which others know.
+// errDecided is the reason for the death of a rank that only other ranks have noticed.
 var errDecided = fmt.Errorf("%w: the others have agreed so", pml.ErrPeer)
 
 // OpError is the panic of an Op's function: an ErrOp.
 type OpError struct {
-	Panic any    // what the function has panicked with
-	Stack []byte // where
+	Panic any    // value of the panic of the function
+	Stack []byte // stack at the panic
 }
 
-// Error implements error. It is one line; where it was is in Stack.
+// Error implements error. The text is one line, without the Stack.
 func (e *OpError) Error() string { return fmt.Sprintf("%v: %v", ErrOp, e.Panic) }
 
-// Unwrap returns ErrOp, and what the function has panicked with, if that is an error.
+// Unwrap returns ErrOp, and the value of the panic if it is an error.
 func (e *OpError) Unwrap() []error {
 	if err, ok := e.Panic.(error); ok {
 		return []error{ErrOp, err}
@@ -82,16 +84,17 @@ func (e *OpError) Unwrap() []error {
 	return []error{ErrOp}
 }
 
-// RankError is the error of an operation that a rank's end has ended. It wraps why.
+// RankError is the error of an operation that failed because a rank has ended. It wraps the reason
+// for that end.
 type RankError struct {
-	Rank int // in the world
+	Rank int // world rank
 	Err  error
 }
 
 // Error implements error.
 func (e *RankError) Error() string { return fmt.Sprintf("mpi: rank %d is gone: %v", e.Rank, e.Err) }
 
-// Unwrap returns why the rank is gone: it is a pml.ErrPeer.
+// Unwrap returns the reason for the rank's end, which is a pml.ErrPeer.
 func (e *RankError) Unwrap() error { return e.Err }
 
 // isRankError says whether an error names its rank already.

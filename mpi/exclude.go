@@ -14,23 +14,24 @@ import (
 // Codes of Refuse.
 const (
 	refusedStranger uint16 = iota + 1 // no rank of this job
-	refusedExcluded                   // a rank that is taken for dead
+	refusedExcluded                   // a rank that is considered dead
 )
 
-// askMost bounds what a rank that has fallen silent is asked for, and so does PeerTimeout.
+// askMost bounds the time for a question to a silent rank. PeerTimeout bounds it, too.
 const askMost = 5 * time.Second
 
-// question is what a rank that has fallen silent is asked: do you take me for dead? Maybe it was
-// not the other one but this one that was out of breath. An endpoint that is refused is a Yes. All
-// else is no answer: the rank is gone, for what was on its way to it is lost.
+// question asks a silent rank whether it considers this rank dead, since possibly it was this rank
+// that did not answer in time. A refused endpoint means Yes. Any other result counts as no answer,
+// and the silent rank is considered dead, because the messages on their way to it are lost.
 type question struct {
 	rank  int
 	peer  *pml.Peer
 	until btl.Time
-	why   error // it is gone
+	why   error // why the rank is considered dead
 }
 
-// admit says whether a process may connect: only ranks of this job that are not taken for dead may.
+// admit reports whether a process may connect: only ranks of this job that are not considered dead
+// may.
 func (e *engine) admit(r btl.Request) btl.Verdict {
 	rank, ok := e.rankCalled(string(r.Label))
 	switch {
@@ -42,22 +43,22 @@ func (e *engine) admit(r btl.Request) btl.Verdict {
 	return btl.Accept()
 }
 
-// rankCalled is the rank whose module has a label.
+// rankCalled returns the rank whose module has the label.
 func (e *engine) rankCalled(label string) (int, bool) {
 	number, ok := strings.CutPrefix(label, labelPrefix)
 	rank, err := strconv.Atoi(number)
 	return rank, ok && err == nil && rank >= 0 && rank < len(e.names)
 }
 
-// exclude ends this rank's part in the job: the others go on without it.
+// exclude ends this rank's part in the job. The other ranks continue without it.
 func (e *engine) exclude() {
 	if e.broken == nil {
 		e.broken = ErrExcluded
 	}
 }
 
-// saysExcluded says whether an endpoint has ended because its peer takes this rank for dead: an
-// owner of this package aborts endpoints, and refuses ranks of the job, for nothing else.
+// saysExcluded reports whether an endpoint has ended because its peer considers this rank dead.
+// Package mpi aborts endpoints, and refuses ranks of the job, for no other reason.
 func saysExcluded(why error) bool {
 	var ended *btl.EndedError
 	var refused *btl.RefusedError
@@ -65,8 +66,8 @@ func saysExcluded(why error) bool {
 		errors.As(why, &refused) && refused.Code == refusedExcluded
 }
 
-// memberGone does what follows from the end of a rank's endpoint. A rank that was buried before has
-// no say.
+// memberGone handles the end of a rank's endpoint. It ignores the endpoint of a rank that is
+// already recorded as dead.
 func (e *engine) memberGone(p *pml.Peer, m *member) {
 	f, why := &e.failures, p.Err()
 	inOrder := errors.Is(why, btl.ErrPeerClosed) || errors.Is(why, btl.ErrClosed)
@@ -82,13 +83,15 @@ func (e *engine) memberGone(p *pml.Peer, m *member) {
 	}
 }
 
-// lost says whether nothing can be had of a rank any more: it is dead, or this one is.
+// lost reports whether no message can come from a rank any more, because that rank or this one is
+// dead.
 func (f *failures) lost(rank int) bool {
 	asked := func(q question) bool { return q.rank == rank }
 	return f.dead[rank] != nil || slices.ContainsFunc(f.asked, asked)
 }
 
-// ask asks a rank that has fallen silent. The others are told of its end after that.
+// ask asks a silent rank whether it considers this rank dead. The other ranks learn of its death
+// only after that.
 func (e *engine) ask(rank int, why error) {
 	now := e.now()
 	ep, err := e.m.Connect(now, e.names[rank])
@@ -105,7 +108,8 @@ func (e *engine) ask(rank int, why error) {
 	}
 }
 
-// lookAtAnswers buries whoever was asked and has not said that this rank is the dead one.
+// lookAtAnswers records as dead each asked rank that has not answered that it considers this rank
+// dead.
 func (e *engine) lookAtAnswers() {
 	f, now := &e.failures, e.now()
 	var over []question

@@ -90,7 +90,7 @@ func (w *World) Communicators() int {
 	return len(w.e.failures.comms)
 }
 
-// Outside is who drives an engine instead of its calls: a simulator.
+// Outside is an outside driver of an engine, such as a simulator, in place of its calls.
 type Outside struct {
 	Clock func() mono.Time
 	// Turns has passes made until over.
@@ -115,7 +115,7 @@ func OpenOver(ctx context.Context, job Job, m *btl.Module, cfg Config, by Outsid
 	return join(ctx, job, cfg, e, 0)
 }
 
-// Pass makes a pass, which nobody else does meanwhile.
+// Pass makes a pass. No other call makes one at the same time.
 func (w *World) Pass(now mono.Time) (int, error) {
 	w.e.lock()
 	defer w.e.unlock()

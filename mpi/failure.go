@@ -10,48 +10,49 @@ import (
 	"gobtl/pml"
 )
 
-// noticeAllRanks is the largest job in which who has news tells them to all. In larger ones it
-// tells those that are a power of two away, either way, and they tell on: all hear of it as long as
-// not all 2*log2(n) neighbours of a rank have died at once.
+// noticeAllRanks is the largest number of ranks for which a rank sends its news to all others. In
+// larger jobs it sends them to the ranks that are a power of two away in either direction, and
+// these forward them. All ranks hear the news unless all 2*log2(n) neighbours of a rank die at
+// once.
 const noticeAllRanks = 64
 
-// letter is a notice that waits for room.
+// letter is an outgoing notice that waits for room in the transport.
 type letter struct {
 	to   int // rank in the world
 	data []byte
 }
 
-// arrival is a notice that has come.
+// arrival is a received notice.
 type arrival struct {
 	from   *pml.Peer
 	notice notice
 }
 
-// failures is what an engine knows of ranks that are gone, and of what was agreed on because of
-// that. All of it is looked at between passes, never by handlers.
+// failures is the state of an engine about dead ranks and about the agreements that follow. It is
+// processed between passes, never by handlers.
 type failures struct {
 	tag     btl.Tag
-	news    bool // something below has to be looked at
+	news    bool // something below must be processed
 	fresh   []*pml.Peer
 	gone    []*pml.Peer
 	inbox   []arrival
 	outbox  []letter
 	dead    map[int]error  // ranks of the world
 	revoked recent         // communicators
-	told    map[int]uint64 // how many of them a rank was told, by rank
-	untold  bool           // somebody was not told all
+	told    map[int]uint64 // how many revocations a rank was told, by rank
+	untold  bool           // some rank was not told all
 	asked   []question
 	onDeath func(why error)
-	leaving bool // all ranks finalize: who ends in order is not missed
+	leaving bool // all ranks finalize: an orderly end is no failure
 	comms   map[uint64]*Comm
-	freed   []*Comm // that have had rounds, the oldest first
+	freed   []*Comm // freed communicators that had rounds, the oldest first
 	rounds  map[roundKey]*round
-	early   map[int][]notice    // votes in communicators that this rank has not, by who has sent them
-	parts   map[int][]*assembly // of notices, by the rank that sends them
+	early   map[int][]notice    // votes in unknown communicators, by sender
+	parts   map[int][]*assembly // incomplete notices, by sender
 	perPart int                 // ranks in a part of a notice; 0: as many as there is room for
 }
 
-// handleNotices readies the engine for notices, which have a tag of the module of their own.
+// handleNotices makes the engine receive notices, which have their own tag in the module.
 func (e *engine) handleNotices(layerTag btl.Tag) error {
 	f := &e.failures
 	f.tag = (layerTag + 1) % (btl.TagMax + 1)
@@ -60,14 +61,14 @@ func (e *engine) handleNotices(layerTag btl.Tag) error {
 	return e.m.HandleUpTo(f.tag, noticeBytesMax, func(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 		a := arrival{from: e.l.Peer(ep)}
 		if !a.notice.read(data) {
-			ep.Abort() // It is none of the peer's to send that.
+			ep.Abort() // A peer must not send such a notice.
 			return
 		}
 		f.inbox, f.news = append(f.inbox, a), true
 	})
 }
 
-// peerChanged takes note that a peer has connected, or ended.
+// peerChanged records that a peer has connected or ended.
 func (e *engine) peerChanged(p *pml.Peer, err error) {
 	f := &e.failures
 	if f.news = true; err == nil {
@@ -78,16 +79,16 @@ func (e *engine) peerChanged(p *pml.Peer, err error) {
 	e.peerGone(p, err)
 }
 
-// lookAtNews does what has been put off until now, when no handler is called.
+// lookAtNews does the work that handlers have deferred. No handler runs now.
 func (e *engine) lookAtNews() {
 	f := &e.failures
 	f.news = false
-	for _, p := range f.fresh { // while it is known by its endpoint: later it is not
-		_, _ = e.rankOf(p) // A stranger is none of the job, whatever it does.
+	for _, p := range f.fresh { // while its endpoint still identifies it
+		_, _ = e.rankOf(p) // A stranger does not belong to the job, so its end has no effect.
 	}
 	clear(f.fresh)
 	f.fresh = f.fresh[:0]
-	// Who hears that it is excluded itself must not say anything of others any more.
+	// A rank that learns of its own exclusion must no longer send news of other ranks.
 	gone := f.gone
 	f.gone = nil
 	for _, p := range gone {
@@ -117,7 +118,7 @@ func (e *engine) lookAtNews() {
 	e.post()
 }
 
-// hear does what a notice says.
+// hear carries out a notice.
 func (e *engine) hear(from int, n *notice) {
 	switch n.kind {
 	case noticeDead:
@@ -133,8 +134,8 @@ func (e *engine) hear(from int, n *notice) {
 	}
 }
 
-// bury takes note that a rank is dead: its endpoint ends, so do collective operations that need it,
-// and the others are told.
+// bury records that a rank is dead. It ends the rank's endpoint and the collective operations that
+// need the rank, and tells the other ranks.
 func (e *engine) bury(rank int, why error) {
 	f := &e.failures
 	if f.dead[rank] != nil {
@@ -164,7 +165,8 @@ func (e *engine) bury(rank int, why error) {
 }
 
 // lose ends the collective operations of a communicator that a dead rank belongs to. Each rank
-// drops what the others have sent for them, so nobody waits for a rank that has given up.
+// drops the messages of other ranks for these operations, so no rank waits for a rank that has
+// given up.
 func (c *Comm) lose(rank int, why error) {
 	if _, ok := c.rankIn(rank); !ok || c.failed != nil {
 		return
@@ -174,15 +176,15 @@ func (c *Comm) lose(rank int, why error) {
 	c.failAll()
 }
 
-// failAll ends the collective operations that only wait to be sent: a rank that is alive may have
-// no such communicator yet, and will have none.
+// failAll ends the collective operations that only wait for their sends. A living rank may not have
+// the communicator yet, and will never have it.
 func (c *Comm) failAll() {
 	for _, o := range slices.Clone(c.under) {
 		o.Fail(c.failed)
 	}
 }
 
-// register makes a communicator known to who hears of deaths and revocations. mu is held.
+// register makes a communicator known, so that deaths and revocations apply to it. mu is held.
 func (c *Comm) register() {
 	f := &c.e.failures
 	f.comms[c.context] = c
@@ -198,9 +200,10 @@ func (c *Comm) register() {
 	c.e.hearEarly(c)
 }
 
-// Free forgets a communicator of which nothing is under way: no rank hears of it again. It need not
-// be called, and is for this rank alone. What begins here later, a persistent request among it, has
-// ErrFreed, or ErrRevoked if that came before.
+// Free releases a communicator in which nothing is under way. This rank sends no more messages
+// about it. Calling Free is optional, and affects this rank alone. Operations that begin here
+// later, including persistent requests, return ErrFreed, or ErrRevoked if the communicator was
+// revoked before.
 func (c *Comm) Free() {
 	c.e.lock()
 	defer c.e.unlock()
@@ -213,8 +216,9 @@ func (c *Comm) Free() {
 	}
 }
 
-// free is Free while mu is held. Of rounds that were decided another rank may still have to be
-// told, if who leads them dies before it has told it: of some communicators they are kept.
+// free is Free with mu held. Another rank may still have to be told the decision of a round, if the
+// round's leader dies before it has told it. The decided rounds of the latest freed communicators
+// are therefore kept.
 func (c *Comm) free() {
 	f := &c.e.failures
 	delete(f.comms, c.context)
@@ -239,7 +243,7 @@ func (f *failures) forget(c *Comm) {
 	}
 }
 
-// agreeing is a communicator that has rounds, nil if there is none here.
+// agreeing returns the communicator of a round, or nil if this rank does not have it.
 func (f *failures) agreeing(context uint64) *Comm {
 	if c := f.comms[context]; c != nil {
 		return c
@@ -252,9 +256,9 @@ func (f *failures) agreeing(context uint64) *Comm {
 	return nil
 }
 
-// Revoke ends all that goes on in a communicator, at all its ranks: what waits for a message, and
-// whatever begins later, has ErrRevoked, but for Agree and Shrink. Messages that nobody has
-// received are dropped. One rank that calls it is enough.
+// Revoke ends all operations in a communicator, at all its ranks. Operations that wait for a
+// message, and all operations that begin later, fail with ErrRevoked, except Agree and Shrink.
+// Unreceived messages are dropped. It is enough that one rank calls it.
 func (c *Comm) Revoke() error {
 	e := c.e
 	e.lock()
@@ -279,9 +283,9 @@ func (e *engine) revoke(context uint64) {
 	f.untold, f.news = true, true
 }
 
-// tellRevoked tells on which communicators are revoked, as far as there is room. What waits for
-// that is what is known of them in any case, so one rank that says so of many, and another that
-// takes nothing, cost no more.
+// tellRevoked forwards the revocations to other ranks, as far as there is room. Pending revocations
+// are kept in the list of revoked communicators, not in queues. So a rank that revokes very many
+// communicators, or a rank that receives nothing, costs no more memory.
 func (e *engine) tellRevoked() {
 	f := &e.failures
 	if f.untold = false; f.told == nil {
@@ -304,7 +308,7 @@ func (e *engine) tellRevoked() {
 	f.news = f.news || f.untold
 }
 
-// end ends all that goes on in a communicator here.
+// end ends all operations of this rank in a communicator.
 func (c *Comm) end() {
 	c.revoked, c.failed = ErrRevoked, ErrRevoked
 	now := c.e.now()
@@ -313,7 +317,7 @@ func (c *Comm) end() {
 	c.failAll()
 }
 
-// usable is why nothing can begin in a communicator, nil if it can.
+// usable returns the reason why no operation can begin in a communicator, or nil if one can.
 func (c *Comm) usable() error {
 	if c.e.broken != nil {
 		return c.e.broken
@@ -321,8 +325,8 @@ func (c *Comm) usable() error {
 	return c.revoked
 }
 
-// Failed are the ranks of the communicator that this rank knows to be gone, in order. Others may
-// know of more, or of fewer, yet: Shrink and Agree bring them together.
+// Failed returns the ranks of the communicator that this rank knows to be dead, in order. Other
+// ranks may know more or fewer dead ranks at the same time. Shrink and Agree make all ranks agree.
 func (c *Comm) Failed() []int {
 	c.e.lock()
 	defer c.e.unlock()
@@ -335,12 +339,12 @@ func (c *Comm) Failed() []int {
 	return ranks
 }
 
-// spread tells all ranks something, or those who tell it on.
+// spread sends a notice to all ranks, or to the neighbours that forward it.
 func (e *engine) spread(n *notice) {
 	e.eachNeighbour(func(rank int) { e.tell(rank, n) })
 }
 
-// eachNeighbour calls fn for the ranks that this one tells what it hears.
+// eachNeighbour calls fn for the ranks to which this rank sends and forwards notices.
 func (e *engine) eachNeighbour(fn func(rank int)) {
 	size := len(e.names)
 	if size <= noticeAllRanks {
@@ -375,7 +379,7 @@ func (e *engine) tell(rank int, n *notice) {
 	}
 }
 
-// post sends what there is room for.
+// post sends as many notices from the outbox as there is room for.
 func (e *engine) post() {
 	f := &e.failures
 	if e.broken != nil {
@@ -413,7 +417,7 @@ func (e *engine) postOne(letter letter) bool {
 	return true
 }
 
-// meetAll is a barrier of the ranks that are left. It tells whether all are.
+// meetAll is a barrier of the surviving ranks. It reports whether all ranks survive.
 func (w *World) meetAll(ctx context.Context) (whole bool, err error) {
 	d, err := w.round(ctx, ^uint64(0), false)
 	return err == nil && len(d.dead) == 0, err

@@ -54,15 +54,15 @@ func goOn(ctx context.Context, c *mpi.Comm, left int) error {
 	return nil
 }
 
-// Collective operations end at all ranks when one has died, also at those that wait for ranks that
-// are alive; the others agree on who is left, go on, and finalize.
+// Collective operations end at all ranks when one has died, even at ranks that wait for living
+// ranks. The survivors agree on the surviving ranks, continue, and finalize.
 func TestDeathEndsCollectives(t *testing.T) {
 	const size, victim = 8, 2
 	for name, operation := range map[string]func(context.Context, *mpi.Comm) error{
 		"bcast": func(ctx context.Context, c *mpi.Comm) error {
 			return mpi.Bcast(ctx, c, make([]byte, 100), victim)
 		},
-		// The messages are announced: who would receive them has given up by then.
+		// The messages are announced. Their receivers have given up by then.
 		"large": func(ctx context.Context, c *mpi.Comm) error {
 			values := make([]float64, 200_000)
 			return mpi.Scan(ctx, c, values, values, mpi.Sum[float64]())
@@ -102,8 +102,8 @@ func TestDeathEndsCollectives(t *testing.T) {
 	}
 }
 
-// In a job of more than 64 ranks deaths and revocations are told on, from rank to rank: a rank that
-// talks to nobody who has died hears of it.
+// In a job of more than 64 ranks, ranks forward the news of deaths and revocations. A rank without
+// a connection to the dead rank also learns of its death.
 func TestDeathInLargeJob(t *testing.T) {
 	const size = 70
 	victims := []int{0, 33, 69}

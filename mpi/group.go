@@ -5,26 +5,26 @@ import (
 	"slices"
 )
 
-// Undefined is no rank, and none that can be sent to or received from: what a process is in a group
-// that it does not belong to (MPI_UNDEFINED).
+// Undefined is the rank of a process in a group that it does not belong to (MPI_UNDEFINED). It
+// cannot be used in sends or receives.
 const Undefined = -3
 
-// Group is an ordered set of processes of a job (MPI_Group), numbered from 0 on. It is a value that
-// does not change, and talks to nobody; the zero value is the empty group (MPI_GROUP_EMPTY). Any
-// goroutine may use it. There is nothing to free.
+// Group is an ordered set of processes of a job (MPI_Group), numbered from 0 on. It is immutable,
+// and its methods do not communicate. The zero value is the empty group (MPI_GROUP_EMPTY). Any
+// goroutine may use it. It need not be freed.
 type Group struct {
 	ranks []int // in the world
 	own   int   // this process's rank in the world
 }
 
-// Span is some of the ranks of a group: First, First+Stride and so on up to Last, which may be
-// below First if Stride is negative. A Stride of 0 counts as 1.
+// Span describes ranks of a group: First, First+Stride and so on up to Last. Last may be below
+// First if Stride is negative. A Stride of 0 counts as 1.
 type Span struct{ First, Last, Stride int }
 
-// Comparison says how alike two groups or communicators are.
+// Comparison is the result of comparing two groups or communicators.
 type Comparison int
 
-// What a comparison says.
+// The results of a comparison.
 const (
 	// Identical: the same communicator, or the same ranks in the same order in two groups
 	// (MPI_IDENT).
@@ -40,7 +40,7 @@ const (
 // Group is the group of the communicator's ranks (MPI_Comm_group).
 func (c *Comm) Group() Group { return Group{ranks: c.ranks, own: c.ranks[c.rank]} }
 
-// Compare says how alike this communicator and another one of the job are (MPI_Comm_compare).
+// Compare compares this communicator with another communicator of the job (MPI_Comm_compare).
 func (c *Comm) Compare(d *Comm) Comparison {
 	if c.context == d.context {
 		return Identical
@@ -57,7 +57,7 @@ func (g Group) Size() int { return len(g.ranks) }
 // Rank is this process's rank in the group, or Undefined (MPI_Group_rank).
 func (g Group) Rank() int { return g.find(g.own) }
 
-// WorldRank is the rank in the world of a rank of this group; Undefined if there is none such.
+// WorldRank returns the world rank of a rank of this group, or Undefined if there is no such rank.
 func (g Group) WorldRank(rank int) int {
 	if rank < 0 || rank >= len(g.ranks) {
 		return Undefined
@@ -65,7 +65,7 @@ func (g Group) WorldRank(rank int) int {
 	return g.ranks[rank]
 }
 
-// find is the rank in the group of one of the world.
+// find returns the rank in the group of a world rank.
 func (g Group) find(world int) int {
 	if rank := slices.Index(g.ranks, world); rank >= 0 {
 		return rank
@@ -73,7 +73,7 @@ func (g Group) find(world int) int {
 	return Undefined
 }
 
-// index has the ranks in the group of those of the world.
+// index maps world ranks to ranks of the group.
 func (g Group) index() map[int]int {
 	index := make(map[int]int, len(g.ranks))
 	for rank, world := range g.ranks {
@@ -82,8 +82,9 @@ func (g Group) index() map[int]int {
 	return index
 }
 
-// Translate gives the ranks in another group of ranks of this one: Undefined where they do not
-// belong to it; NoRank stays NoRank (MPI_Group_translate_ranks). Errors: ErrRank.
+// Translate converts ranks of this group to ranks of another group. A rank that does not belong to
+// the other group becomes Undefined; NoRank stays NoRank (MPI_Group_translate_ranks). Errors:
+// ErrRank.
 func (g Group) Translate(ranks []int, to Group) ([]int, error) {
 	index, there := to.index(), make([]int, len(ranks))
 	for i, rank := range ranks {
@@ -101,7 +102,7 @@ func (g Group) Translate(ranks []int, to Group) ([]int, error) {
 	return there, nil
 }
 
-// Compare says how alike two groups are: Identical, Similar or Unequal (MPI_Group_compare).
+// Compare compares two groups: Identical, Similar or Unequal (MPI_Group_compare).
 func (g Group) Compare(h Group) Comparison {
 	switch {
 	case slices.Equal(g.ranks, h.ranks):
@@ -153,7 +154,8 @@ func (g Group) ExclSpans(spans ...Span) (Group, error) {
 	return g.Excl(ranks...)
 }
 
-// Union is this group, and behind it what the other one has besides (MPI_Group_union).
+// Union returns the processes of this group, followed by those that only the other group has
+// (MPI_Group_union).
 func (g Group) Union(h Group) Group {
 	if len(g.ranks) == 0 {
 		return h
@@ -163,20 +165,22 @@ func (g Group) Union(h Group) Group {
 	return all
 }
 
-// Intersection is what both groups have, in the order of this one (MPI_Group_intersection).
+// Intersection returns the processes that both groups have, in the order of this group
+// (MPI_Group_intersection).
 func (g Group) Intersection(h Group) Group {
 	index := h.index()
 	return g.where(func(_, world int) bool { _, in := index[world]; return in })
 }
 
-// Difference is what this group has and the other one has not, in the order of this one
-// (MPI_Group_difference).
+// Difference returns the processes that this group has and the other group does not have, in the
+// order of this group (MPI_Group_difference).
 func (g Group) Difference(h Group) Group {
 	index := h.index()
 	return g.where(func(_, world int) bool { _, in := index[world]; return !in })
 }
 
-// where is the group of those ranks of which fn, given their rank here and in the world, says so.
+// where returns the group of the ranks for which fn reports true. fn gets the rank in this group
+// and the world rank.
 func (g Group) where(fn func(rank, world int) bool) Group {
 	some := Group{own: g.own}
 	for rank, world := range g.ranks {
@@ -187,7 +191,7 @@ func (g Group) where(fn func(rank, world int) bool) Group {
 	return some
 }
 
-// choose marks ranks, each of which must be there once.
+// choose marks ranks. Each of them must exist, and must not be listed twice.
 func (g Group) choose(ranks []int) ([]bool, error) {
 	chosen := make([]bool, len(g.ranks))
 	for _, rank := range ranks {

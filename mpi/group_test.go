@@ -230,7 +230,8 @@ func createGroups(ctx context.Context, w *mpi.World, c *mpi.Comm) error {
 	return nil
 }
 
-// Groups that the ranks do not agree on are errors at those that do not fit, and nobody hangs.
+// If the ranks give different groups, the ranks whose groups do not fit get an error, and no rank
+// hangs.
 func TestCreateMismatch(t *testing.T) {
 	run(t, "mem/local", 4, func(ctx context.Context, w *mpi.World) error {
 		part, err := w.Split(ctx, w.Rank()/2, 0)

@@ -8,12 +8,11 @@ import (
 	"gobtl/pml"
 )
 
-// Layout is values of a slice that do not lie one behind the other: blocks of them, in an order
-// (what MPI has derived datatypes for). Its methods send, receive and so on as the functions of the
-// same names do with a slice, and a message of a Layout is one like any other: it may be received
-// into a slice, or into another Layout. Make one once, and use it often, by any goroutine; it
-// reads and writes the slice that it was made of. Blocks should not overlap in what is received
-// into.
+// Layout describes non-contiguous values of a slice: blocks of values in an order, like a derived
+// datatype of MPI. Its methods send and receive like the functions of the same names with a slice.
+// A message of a Layout is an ordinary message: it may be received into a slice, or into another
+// Layout. A Layout can be used many times, by any goroutine. It reads and writes the slice that it
+// was made of. In a Layout of a receive the blocks should not overlap.
 type Layout[T any] struct {
 	shape
 
@@ -25,16 +24,16 @@ type Layout[T any] struct {
 type shape struct {
 	mem           []byte
 	bytes         int
-	block, stride int   // of blocks that are alike
-	first         int   // where the first of those is that are a stride apart
-	starts        []int // of blocks that are not a stride apart; nil: they are
-	ends          []int // of blocks that are not alike: bytes of the message up to their ends
+	block, stride int   // number of blocks of one length
+	first         int   // offset of the first of the blocks that are a stride apart
+	starts        []int // offsets of irregular blocks; nil: they are a stride apart
+	ends          []int // blocks of different lengths: bytes of the message up to the end of each
 }
 
-// Strided is the layout of count blocks of block values each, whose beginnings are stride values
-// apart (MPI_Type_vector): a column of a matrix of rows of stride values, from data's beginning on.
-// A negative stride goes down from the end of data. Errors: ErrType, and ErrBounds if data is too
-// short, or count or block negative.
+// Strided returns the layout of count blocks of block values each, whose beginnings are stride
+// values apart (MPI_Type_vector). The first block is at the beginning of data. A column of a matrix
+// with rows of stride values is such a layout. With a negative stride the blocks go down from the
+// end of data. Errors: ErrType, and ErrBounds if data is too short, or count or block is negative.
 func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -44,7 +43,7 @@ func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
 	if l.mem = b; min(count, block) == 0 { // neither of them negative
 		return l, nil
 	}
-	most := math.MaxInt / l.unit // blocks may lie one over the other
+	most := math.MaxInt / l.unit // blocks may overlap
 	if count > 0 && block > 0 && block <= len(data) && count <= most/block {
 		apart, left := stride, len(data)-block
 		if stride < 0 {
@@ -58,7 +57,7 @@ func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
 	return nil, fmt.Errorf("%w: %d blocks of %d values, %d apart", ErrBounds, count, block, stride)
 }
 
-// IndexedBlocks is the layout of blocks of block values each that begin at starts
+// IndexedBlocks returns the layout of blocks of block values each, which begin at starts
 // (MPI_Type_create_indexed_block). Errors as of Strided.
 func IndexedBlocks[T any](data []T, starts []int, block int) (*Layout[T], error) {
 	b, err := bytesOf(data)
@@ -76,8 +75,8 @@ func IndexedBlocks[T any](data []T, starts []int, block int) (*Layout[T], error)
 	return l, nil
 }
 
-// Indexed is the layout of blocks that begin at starts and have lengths values (MPI_Type_indexed).
-// Errors as of Strided, and ErrCount if there is not one length for each start.
+// Indexed returns the layout of blocks: block i begins at starts[i] and has lengths[i] values
+// (MPI_Type_indexed). Errors as of Strided, and ErrCount if starts and lengths differ in length.
 func Indexed[T any](data []T, starts, lengths []int) (*Layout[T], error) {
 	if len(starts) != len(lengths) {
 		return nil, fmt.Errorf("%w: %d starts, %d lengths", ErrCount, len(starts), len(lengths))
@@ -101,10 +100,11 @@ func Indexed[T any](data []T, starts, lengths []int) (*Layout[T], error) {
 	return l, nil
 }
 
-// Subarray is the layout of a part of an array of any number of dimensions, in row-major order:
-// part values in each dimension, from start on, of an array of shape (MPI_Type_create_subarray).
-// Errors: ErrType, ErrBounds, and ErrCount if the slices are not of one length or data has not as
-// many values as the array.
+// Subarray returns the layout of a part of an array with any number of dimensions, in row-major
+// order (MPI_Type_create_subarray). shape, part and start have an entry for each dimension: the
+// size of the array, the size of the part, and the first index of the part. Errors: ErrType,
+// ErrBounds, and ErrCount if the three slices differ in length, or if data and the array differ in
+// their number of values.
 func Subarray[T any](data []T, shape, part, start []int) (*Layout[T], error) {
 	dims := len(shape)
 	if dims == 0 || len(part) != dims || len(start) != dims {
@@ -148,17 +148,17 @@ func Subarray[T any](data []T, shape, part, start []int) (*Layout[T], error) {
 // Len is the number of values.
 func (l *Layout[T]) Len() int { return l.bytes / l.unit }
 
-// Pack copies the values one behind the other into to, up to its length, and returns how many
+// Pack copies the values of the layout into to, as many as fit, and returns their number
 // (MPI_Pack).
 func (l *Layout[T]) Pack(to []T) int {
 	n := min(len(to), l.Len())
-	b, _ := bytesOf(to[:n]) // the type was found good
+	b, _ := bytesOf(to[:n]) // the type was already checked
 	l.shape.Gather(b)
 	return n
 }
 
-// Unpack copies values of a slice to the places of the layout, up to its length, and returns how
-// many (MPI_Unpack).
+// Unpack copies values of a slice to the places of the layout, as many as fit, and returns their
+// number (MPI_Unpack).
 func (l *Layout[T]) Unpack(from []T) int {
 	n := min(len(from), l.Len())
 	b, _ := bytesOf(from[:n])
@@ -166,7 +166,7 @@ func (l *Layout[T]) Unpack(from []T) int {
 	return n
 }
 
-// layout is the layout for a request: none of no shape.
+// layout returns the layout for a request, or nil for a Layout without a shape.
 func (s *shape) layout() pml.Layout {
 	if s == nil {
 		return nil
@@ -198,7 +198,7 @@ func (s *shape) Run(at int) []byte {
 	return s.mem[from+size-(end-at) : from+size]
 }
 
-// start is where a block begins.
+// start returns the offset of a block.
 func (s *shape) start(i int) int {
 	if s.starts != nil {
 		return s.starts[i]

@@ -50,10 +50,11 @@ func (l *Layout[T]) RecvInit(r *Request, c *Comm, from, tag int) error {
 	return c.readyRecv(r, nil, l.unit, from, tag, &l.shape)
 }
 
-// Bcast brings the values of the root's layout to those of all ranks, which have as many values.
-// Collective operations of layouts copy them once.
+// Bcast copies the values of the root's layout to the layouts of all ranks, which must have the
+// same number of values. Collective operations of layouts copy the values once more than those of
+// slices.
 func (l *Layout[T]) Bcast(ctx context.Context, c *Comm, root int) error {
-	data := l.packed() // also where it is received: what does not come stays as it is
+	data := l.packed() // also at the receivers: values that do not arrive keep their content
 	err := Bcast(ctx, c, data, root)
 	if c.rank != root && (err == nil || errors.Is(err, ErrCount)) {
 		l.Unpack(data)
@@ -61,17 +62,19 @@ func (l *Layout[T]) Bcast(ctx context.Context, c *Comm, root int) error {
 	return err
 }
 
-// Gather collects the layouts' values of all ranks in the root's out: see Gather.
+// Gather collects the values of the layouts of all ranks in the root's out, like the function
+// Gather.
 func (l *Layout[T]) Gather(ctx context.Context, c *Comm, out []T, root int) error {
 	return Gather(ctx, c, l.packed(), out, root)
 }
 
-// Allgather collects the layouts' values of all ranks in the out of all: see Allgather.
+// Allgather collects the values of the layouts of all ranks in the slice out of all ranks, like the
+// function Allgather.
 func (l *Layout[T]) Allgather(ctx context.Context, c *Comm, out []T) error {
 	return Allgather(ctx, c, l.packed(), out)
 }
 
-// Scatter cuts the root's in into parts, one for each rank's layout: see Scatter.
+// Scatter divides the root's in into parts, one for each rank's layout, like the function Scatter.
 func (l *Layout[T]) Scatter(ctx context.Context, c *Comm, in []T, root int) error {
 	part := make([]T, l.Len())
 	err := Scatter(ctx, c, in, part, root)
@@ -81,26 +84,26 @@ func (l *Layout[T]) Scatter(ctx context.Context, c *Comm, in []T, root int) erro
 	return err
 }
 
-// packed are the values, one behind the other.
+// packed returns a contiguous copy of the values.
 func (l *Layout[T]) packed() []T {
 	values := make([]T, l.Len())
 	l.Pack(values)
 	return values
 }
 
-// Put begins to write the layout's values into the memory of a rank, where they lie as they do
-// here: a value that is i behind the beginning of the layout's slice goes to at+i. Each block is a
-// put of its own. Errors as of Window.Put.
+// Put begins to write the layout's values into the memory of a rank, in the same arrangement as
+// here: the value at index i of the layout's slice goes to at+i. Each block is a put of its own.
+// Errors as of Window.Put.
 func (l *Layout[T]) Put(ctx context.Context, w *Window[T], to, at int) error {
 	return l.eachBlock(func(data []T, offset int) error { return w.Put(ctx, data, to, at+offset) })
 }
 
-// Get begins to read values of a rank's memory into the layout, as Put writes them.
+// Get begins to read values of a rank's memory into the layout, in the arrangement of Put.
 func (l *Layout[T]) Get(ctx context.Context, w *Window[T], from, at int) error {
 	return l.eachBlock(func(data []T, offset int) error { return w.Get(ctx, data, from, at+offset) })
 }
 
-// Accumulate begins to combine the layout's values with those of a rank, which lie as Put has it.
+// Accumulate begins to combine the layout's values with those of a rank, in the arrangement of Put.
 // Errors as of Window.Accumulate.
 func (l *Layout[T]) Accumulate(ctx context.Context, w *Window[T], to, at int, op Op[T]) error {
 	return l.eachBlock(func(data []T, offset int) error {
@@ -108,7 +111,7 @@ func (l *Layout[T]) Accumulate(ctx context.Context, w *Window[T], to, at int, op
 	})
 }
 
-// eachBlock calls fn for the blocks, with where they begin, until it returns an error.
+// eachBlock calls fn for each block, with the index of its beginning, until fn returns an error.
 func (l *Layout[T]) eachBlock(fn func(data []T, offset int) error) error {
 	for i, at := 0, 0; at < l.bytes; i++ {
 		n := len(l.Run(at))

@@ -106,8 +106,8 @@ func TestLiarLettersPileUp(t *testing.T) {
 	})
 }
 
-// A rank that asks a window for values, and never receives them, holds up nobody else; nor does one
-// that announces requests and never gives them.
+// A rank that asks a window for values and never receives them does not delay other ranks. Neither
+// does a rank that announces requests and never sends their data.
 func TestLiarHoldsPlaces(t *testing.T) {
 	const liar = 2
 	for _, kind := range []string{"answers", "announced"} {

@@ -11,8 +11,9 @@ import (
 	"gobtl/mpi"
 )
 
-// A rank that asks twice for the shared lock while another holds it is counted twice when it is
-// granted, and once when it is given back: nobody has the lock alone any more, for good.
+// The fault: a rank that asks twice for the shared lock while another rank holds it is counted
+// twice at the grant and once at the release, so that no rank can ever get the exclusive lock
+// again.
 func TestLiarLockAskedTwice(t *testing.T) {
 	run(t, "udp", 3, func(ctx context.Context, w *mpi.World) error {
 		win, err := mpi.NewWindow(ctx, &w.Comm, make([]int64, 4))
@@ -67,7 +68,7 @@ func TestLiarLocksWaiting(t *testing.T) {
 	})
 }
 
-// A rank cannot have another keep gigabytes for rounds of communicators that nobody has.
+// A rank cannot make another rank store gigabytes for rounds of communicators that do not exist.
 func TestLiarVotesFillMemory(t *testing.T) {
 	run(t, "udp", 2, func(ctx context.Context, w *mpi.World) error {
 		const votes = 16

@@ -10,16 +10,16 @@ import (
 	"gobtl/pml"
 )
 
-// filesForPeer is how many files a rank needs to meet another one over shared memory: a socket and
-// a ring for each direction.
+// filesForPeer is the number of file descriptors that a rank needs for a connection over shared
+// memory: a socket and a ring for each direction.
 const filesForPeer = 4
 
-// filesAfter is for how long a rank that has no file left tries to meet another one over shared
-// memory.
+// filesAfter is how long a rank without free file descriptors tries to connect to another rank over
+// shared memory.
 const filesAfter = time.Second
 
-// limitOfFiles says that this process, or its host, has fewer files left than a number. It is ""
-// where there are as many.
+// limitOfFiles returns a text if this process, or its host, has fewer free file descriptors than
+// the given number. It returns "" if there are enough.
 func limitOfFiles(files int) string {
 	for range files {
 		f, err := os.Open(os.DevNull)
@@ -36,8 +36,8 @@ func limitOfFiles(files int) string {
 	return ""
 }
 
-// watchFiles gives up a rank that is not met over shared memory soon, if this process has no file
-// left for that. mu is held.
+// watchFiles gives up a rank that does not connect over shared memory soon, if this process has no
+// file descriptor left for the connection. mu is held.
 func watchFiles(e *engine, rank int, p *pml.Peer) {
 	if e.m.Info().Provider != memoryProvider || p.Endpoint().Connected() {
 		return

@@ -8,16 +8,16 @@ import (
 	"gobtl/pml"
 )
 
-// Message is one that Mprobe has found, and that nobody but Mrecv and Imrecv can receive any more.
-// It belongs to one goroutine at a time. Where several goroutines receive, one of them could
-// receive what another's Probe has found.
+// Message is a message that Mprobe has found, and that only Mrecv and Imrecv can still receive. It
+// belongs to one goroutine at a time. It is for programs in which several goroutines receive, where
+// another goroutine could receive the message that a Probe has found.
 type Message struct {
 	c *Comm
 	m *pml.Message // nil: from NoRank
 }
 
-// Mprobe is Probe that takes the message out: it must be received with Mrecv or Imrecv
-// (MPI_Mprobe). Errors as of Probe.
+// Mprobe is Probe that removes the message from the matching. The message must be received with
+// Mrecv or Imrecv (MPI_Mprobe). Errors as of Probe.
 func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, error) {
 	if ctx == nil {
 		return nil, Status{}, ErrContext
@@ -53,7 +53,7 @@ func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, erro
 	return nil, Status{}, e.gone(c.ranks[from], who.Err())
 }
 
-// Improbe is Mprobe that does not wait: it makes a pass, and the message is nil if there is none
+// Improbe is Mprobe without waiting. It makes one pass, and returns a nil message if none matches
 // (MPI_Improbe).
 func Improbe(c *Comm, from, tag int) (*Message, Status, error) {
 	e := c.e
@@ -75,7 +75,7 @@ func Improbe(c *Comm, from, tag int) (*Message, Status, error) {
 	return nil, Status{}, c.noMessage(who, from)
 }
 
-// probed is a message that was taken out.
+// probed returns the Message for a message that was removed from the matching.
 func (c *Comm) probed(found *pml.Message) (*Message, Status, error) {
 	s, err := c.status(found.Peer(), found.Tag())
 	s.Count = int(min(found.Size(), math.MaxInt))
@@ -140,8 +140,8 @@ func (m *Message) begin(r *Request, b []byte, size int) error {
 	return err
 }
 
-// SendrecvReplace sends what data has to one rank, and receives into it what another one sends
-// (MPI_Sendrecv_replace). What is sent is copied first. Errors as of Sendrecv.
+// SendrecvReplace sends the content of data to one rank, and receives a message of another rank
+// into data (MPI_Sendrecv_replace). It copies the content before it sends. Errors as of Sendrecv.
 func SendrecvReplace[T any](ctx context.Context, c *Comm, data []T, to, tag, from, fromTag int,
 ) (Status, error) {
 	return Sendrecv(ctx, c, append([]T(nil), data...), to, tag, data, from, fromTag)

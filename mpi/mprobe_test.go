@@ -9,8 +9,8 @@ import (
 	"gobtl/mpi"
 )
 
-// A message that was probed is received by who has it, and by no receive that wants it, small and
-// large; those behind it can be received before.
+// A message of Mprobe, small or large, is received only by its holder and by no other matching
+// receive. Later messages can be received before it.
 func TestMprobe(t *testing.T) {
 	run(t, "udp", 2, func(ctx context.Context, w *mpi.World) error {
 		c, size := &w.Comm, []int{1, 1, 50_000, 50_000, 3}
@@ -64,8 +64,8 @@ func TestMprobe(t *testing.T) {
 	})
 }
 
-// Messages that were found and not received yet are dropped with their communicator, so that their
-// sends end: nobody can receive them any more.
+// Messages that Mprobe has found and that were not received are dropped with their communicator, so
+// that their sends end.
 func TestMprobeRevoked(t *testing.T) {
 	run(t, "udp", 2, func(ctx context.Context, w *mpi.World) error {
 		c, err := w.Dup(ctx)

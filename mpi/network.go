@@ -11,29 +11,29 @@ import (
 // Network is the network that a World uses.
 type Network struct {
 	Provider string // a provider's name in the registry of package fabric, such as "udp"
-	Reason   string // why that one, for people
+	Reason   string // why that provider, as text
 }
 
-// The providers from which a World chooses by itself.
+// The providers from which a World chooses if the Config names none.
 const (
 	networkProvider = "udp"
 	memoryProvider  = "shm"
 )
 
-// sharingRanksMax is the number of ranks of one host up to which they share memory without being
-// asked to. Each pair takes filesForPeer descriptors of a process: more ranks would come near the
-// usual limit of 1024.
+// sharingRanksMax is the largest number of ranks of one host that use shared memory by default. A
+// process needs filesForPeer descriptors for each peer, so more ranks would come near the usual
+// limit of 1024.
 const sharingRanksMax = 128
 
-// wish is what a rank tells the others before they choose a provider.
+// wish is a rank's message to the others before they choose a provider.
 type wish struct {
-	Provider string // that its Config names, if any
-	Memory   string // the shared memory that it sees, if the program can use it
-	Lack     string // why it cannot, if that is not the program's
+	Provider string // the provider in its Config, if any
+	Memory   string // identifies the shared memory that it sees, if the program can use it
+	Lack     string // why it cannot use shared memory, unless because of the program
 }
 
-// chooseNetwork says which provider the ranks of a job use: all the same one. What one of them
-// names goes before; shared memory comes next, if all ranks see the same; then UDP.
+// chooseNetwork returns the provider that all ranks of a job use. A provider that some rank names
+// comes first, then shared memory if all ranks see the same, then UDP.
 func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, error) {
 	switch {
 	case hints.Provider != "" && (job.Nodes() != 1 || job.Size() == 1):
@@ -64,7 +64,7 @@ func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, e
 	return agreeOnNetwork(wishes)
 }
 
-// agreeOnNetwork comes to the same result at all ranks of a host.
+// agreeOnNetwork returns the same result at all ranks of a host.
 func agreeOnNetwork(wishes []wish) (Network, error) {
 	named := -1
 	for rank, w := range wishes {
@@ -101,10 +101,10 @@ func agreeOnNetwork(wishes []wish) (Network, error) {
 	return Network{memoryProvider, "all ranks are on this host and see the same memory"}, nil
 }
 
-// sharedMemory tells the shared memory that this process sees from that of other hosts,
-// containers and users; it is empty if the program cannot use any. lack is what is in the way of
-// using it with so many ranks. It is opened for a trial: another user may have taken the place of
-// its sockets, and that must show before the ranks agree.
+// sharedMemory identifies the shared memory that this process sees, as distinct from that of other
+// hosts, containers and users. It is empty if the program cannot use any. lack is the obstacle to
+// its use with the given number of ranks. The provider is opened as a test, because another user
+// may have taken the path of its sockets, and the ranks must know before they agree.
 func sharedMemory(ranks int) (memory, lack string) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: memoryProvider})
 	if err != nil {
@@ -123,5 +123,6 @@ func sharedMemory(ranks int) (memory, lack string) {
 	return infos[0].Fabric, lack
 }
 
-// Network is the network that the ranks use, and why: the same at all ranks of a host.
+// Network returns the network that the ranks use, and the reason. The result is the same at all
+// ranks of a host.
 func (w *World) Network() Network { return w.network }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The ranks of one host share memory if all see the same, and nobody wants something else.
+// The ranks of one host use shared memory if all of them see the same memory, and no rank asks for
+// another provider.
 func TestAgreeOnNetwork(t *testing.T) {
 	for name, test := range map[string]struct {
 		wishes []wish

@@ -12,31 +12,31 @@ type Integer interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// Number is what Sum and Prod combine.
+// Number is the constraint of Sum and Prod.
 type Number interface {
 	Integer | ~float32 | ~float64 | ~complex64 | ~complex128
 }
 
-// Ordered is what Min and Max compare.
+// Ordered is the constraint of Min and Max.
 type Ordered interface {
 	Integer | ~float32 | ~float64
 }
 
-// Op combines the values of ranks in a reduction. Make one once, and use it often.
+// Op combines the values of ranks in a reduction. An Op may be used any number of times.
 type Op[T any] struct {
 	fold     coll.Fold
 	commutes bool
-	code     opCode // opNone: other processes do not know it
+	code     opCode // opNone: unknown to other processes
 }
 
-// NewOp returns an operation: f of the value of lower ranks and that of higher ones. It must be
-// associative; commutes says that f(a, b) is f(b, a), too, so that the values may be combined in
-// any order. T may be any struct that can be sent: of a value and its place, as of MINLOC. f is
-// called by whoever drives: it must be short, and call nothing of this package. Where it
-// panics the operation ends with an OpError, which tells the panic and where it was; ranks at which
-// it was not called, or not with such values, have no error and values that are worth nothing: who
-// has it tells them by Revoke. One that ends its goroutine (runtime.Goexit, as a test's FailNow)
-// ends the world here: ErrOp for all that goes on and begins.
+// NewOp returns an operation that combines the value of lower ranks and the value of higher ranks
+// by f. f must be associative. commutes means that f(a, b) equals f(b, a), so that values may be
+// combined in any order. T may be any struct that can be sent, such as a value with its place for
+// MINLOC. The goroutine that drives the engine calls f, so f must be short, and must not call this
+// package. If f panics the operation ends with an OpError, which has the value and the stack of the
+// panic. Ranks at which f did not panic get no error, and their results are undefined; the rank
+// with the error can tell them by Revoke. If f ends its goroutine (by runtime.Goexit, as FailNow of
+// a test does), the world of this rank ends: all present and later operations fail with ErrOp.
 func NewOp[T any](f func(low, high T) T, commutes bool) Op[T] {
 	return Op[T]{commutes: commutes, fold: func(acc, x []byte, xFirst bool) {
 		a, b := valuesOf[T](acc), valuesOf[T](x)
@@ -50,7 +50,7 @@ func NewOp[T any](f func(low, high T) T, commutes bool) Op[T] {
 	}}
 }
 
-// known is an operation that commutes and that all processes know.
+// known returns a commutative operation that all processes know by its code.
 func known[T any](code opCode, f func(a, b T) T) Op[T] {
 	op := NewOp(f, true)
 	op.code = code
@@ -79,40 +79,40 @@ func Prod[T Number]() Op[T] {
 	return known(opProd, func(a, b T) T { return a * b })
 }
 
-// Min takes the least: a NaN if there is one.
+// Min takes the least value, or a NaN if there is one.
 func Min[T Ordered]() Op[T] {
 	return known(opMin, func(a, b T) T { return min(a, b) })
 }
 
-// Max takes the largest: a NaN if there is one.
+// Max takes the largest value, or a NaN if there is one.
 func Max[T Ordered]() Op[T] {
 	return known(opMax, func(a, b T) T { return max(a, b) })
 }
 
-// And takes the bits that all have.
+// And combines values by bitwise AND.
 func And[T Integer]() Op[T] {
 	return known(opAnd, func(a, b T) T { return a & b })
 }
 
-// Or takes the bits that any has.
+// Or combines values by bitwise OR.
 func Or[T Integer]() Op[T] {
 	return known(opOr, func(a, b T) T { return a | b })
 }
 
-// Xor takes the bits that an odd number of ranks has.
+// Xor combines values by bitwise XOR.
 func Xor[T Integer]() Op[T] {
 	return known(opXor, func(a, b T) T { return a ^ b })
 }
 
-// Replace writes the new values over the old ones: for windows alone.
+// Replace overwrites the old values with the new ones. It is for windows alone.
 func Replace[T any]() Op[T] { return Op[T]{code: opReplace} }
 
-// Keep leaves the old values as they are: for the operations of windows that return them.
+// Keep does not change the old values. It is for the window operations that return the old values.
 func Keep[T any]() Op[T] { return Op[T]{code: opKeep} }
 
-// Local combines low with high here, value by value, into high: no message (MPI_Reduce_local).
+// Local combines low with high value by value into high, without a message (MPI_Reduce_local).
 // Errors: ErrType, ErrCount, and ErrConfig for an Op that NewOp has not made, or for slices that
-// overlap and are not the same. A panic is the caller's.
+// overlap and are not the same. A panic of the Op's function reaches the caller.
 func (op Op[T]) Local(low, high []T) error {
 	a, err := bytesOf(high)
 	if err != nil {
@@ -134,10 +134,10 @@ func (op Op[T]) Local(low, high []T) error {
 	return nil
 }
 
-// Commutes says whether the values may be combined in any order (MPI_Op_commutative).
+// Commutes reports whether the operation is commutative (MPI_Op_commutative).
 func (op Op[T]) Commutes() bool { return op.commutes }
 
-// valuesOf is the other way of bytesOf, for memory that lies as the values must.
+// valuesOf is the inverse of bytesOf, for memory with the alignment of the values.
 func valuesOf[T any](b []byte) []T {
 	if len(b) == 0 {
 		return nil

@@ -111,8 +111,8 @@ func reduceAll[T comparable](ctx context.Context, w *mpi.World, n int, op mpi.Op
 	return nil
 }
 
-// An operation that panics is an error where it does, with what it said; nobody hangs, and all goes
-// on, the same operation with other values among it.
+// An Op that panics is an error at the rank of the panic, with the value of the panic. No rank
+// hangs, and later operations work, including the same Op with other values.
 func TestOpPanics(t *testing.T) {
 	run(t, "udp", 3, func(ctx context.Context, w *mpi.World) error {
 		c := &w.Comm
@@ -179,8 +179,8 @@ func TestOpLocal(t *testing.T) {
 	}
 }
 
-// An operation that ends its goroutine, as FailNow of a test does, leaves nobody there waiting for
-// ever, whoever it is that was driving.
+// An Op that ends its goroutine, as FailNow of a test does, leaves no call of its rank waiting for
+// ever, whichever goroutine was driving.
 func TestOpEndsGoroutine(t *testing.T) {
 	for range 5 {
 		over := make(chan struct{})

@@ -10,24 +10,26 @@ import (
 )
 
 const (
-	// AnySource receives from any rank of the communicator.
+	// AnySource is the source of a receive from any rank of the communicator.
 	AnySource = -1
-	// AnyTag receives a message of any tag.
+	// AnyTag is the tag of a receive of messages with any tag.
 	AnyTag = -1
 	// TagMax is the largest tag.
 	TagMax = 1<<tagBits - 1
-	// NoRank is a rank that is nobody: what is sent to it, or received from it, is nothing.
+	// NoRank is a null process: a send to it or a receive from it ends at once, without a message.
 	NoRank = -2
 )
 
-// Send sends data to a rank. It returns when data may be changed again: small messages are copied,
-// of large ones the receive has begun then. When ctx ends first data may still be read: ErrInUse.
-// Errors: ErrRank, ErrTag, ErrType, a RankError, ErrFinalized, what broke, or the cause of ctx.
+// Send sends data to a rank. It returns when data may be changed again: after a small message was
+// copied, or after the data of a large message was received. If ctx ends first the error includes
+// ErrInUse, and data may still be read. Errors: ErrRank, ErrTag, ErrType, a RankError,
+// ErrFinalized, the failure of the transport, or the cause of ctx.
 func Send[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
 	return sendMode(ctx, c, data, to, tag, pml.Standard)
 }
 
-// SendSync is Send that returns when the message was matched by a receive (MPI's synchronous mode).
+// SendSync is Send in MPI's synchronous mode: it returns only after a receive has matched the
+// message.
 func SendSync[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
 	return sendMode(ctx, c, data, to, tag, pml.Synchronous)
 }
@@ -64,10 +66,11 @@ func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode p
 	return err
 }
 
-// Recv receives a message into data: the earliest one from a rank, or from AnySource, with a tag,
-// or with AnyTag. A shorter message fills the beginning; Status.Count says how much. When ctx ends
-// first the receive is cancelled; if its message is under way by then the error says ErrInUse, too,
-// and data may still be written. Errors: ErrRank, ErrTag, ErrType, and as for Request.Wait.
+// Recv receives the earliest message from a rank (or AnySource) with a tag (or AnyTag) into data. A
+// shorter message fills the beginning of data, and Status.Count is the number of its values. If ctx
+// ends first the receive is cancelled. If its message is already on its way, the error includes
+// ErrInUse, and data may still be written. Errors: ErrRank, ErrTag, ErrType, and as for
+// Request.Wait.
 func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status, error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -92,13 +95,14 @@ func (c *Comm) recv(ctx context.Context, b []byte, l *shape, size, from, tag int
 	return e.complete(ctx, r)
 }
 
-// Isend begins to send data to a rank, which must not change until r has ended. Errors: ErrBusy,
+// Isend begins to send data to a rank. data must not change until r has ended. Errors: ErrBusy,
 // ErrRank, ErrTag, ErrType, a RankError, ErrFinalized.
 func Isend[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return isendMode(r, c, data, to, tag, pml.Standard)
 }
 
-// IsendSync is Isend of a message whose request ends when it was matched by a receive.
+// IsendSync is Isend in synchronous mode: the request ends only after a receive has matched the
+// message.
 func IsendSync[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return isendMode(r, c, data, to, tag, pml.Synchronous)
 }
@@ -113,8 +117,8 @@ func isendMode[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode)
 	return c.beginSend(r, b, to, tag, mode, nil)
 }
 
-// Irecv begins to receive a message into data, which must not be touched until r has ended: see
-// Recv. Errors: ErrBusy, ErrRank, ErrTag, ErrType, a RankError, ErrFinalized.
+// Irecv begins to receive a message into data, as Recv does. data must not be accessed until r has
+// ended. Errors: ErrBusy, ErrRank, ErrTag, ErrType, a RankError, ErrFinalized.
 func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -125,10 +129,10 @@ func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	return c.beginRecv(r, b, sizeOf[T](), from, tag, nil)
 }
 
-// Sendrecv sends a message and receives another, in whatever order they come; the two slices must
-// not overlap (ErrConfig). When ctx ends first both may still be used: ErrInUse. Where the send is
-// refused nothing is received; if it fails all the same, a message that was there already is
-// received, and the Status tells of it. Errors as of Send and Recv.
+// Sendrecv sends one message and receives another, in any order. The two slices must not overlap
+// (ErrConfig). If ctx ends first the error includes ErrInUse, and both slices may still be in use.
+// If the send is refused nothing is received. If the send fails later, a message that has already
+// arrived is received, and the Status describes it. Errors as of Send and Recv.
 func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, room []R,
 	from, fromTag int,
 ) (Status, error) {
@@ -167,8 +171,8 @@ func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, roo
 	return status, errors.Join(err, sent)
 }
 
-// Probe waits for a message that a Recv with these arguments would receive, and tells of it without
-// receiving it. Errors as for Recv.
+// Probe waits for a message that a Recv with these arguments would receive, and returns its Status
+// without receiving it. Errors as for Recv.
 func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -201,7 +205,7 @@ func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 	return s, err
 }
 
-// Iprobe is Probe that does not wait: it makes a pass, and says whether there is such a message.
+// Iprobe is Probe without waiting: it makes one pass, and reports whether there is such a message.
 func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
 	e := c.e
 	e.lock()
@@ -251,8 +255,8 @@ func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, l *sh
 	return err
 }
 
-// trySend sends a small message that can leave at once. It reports false if nothing was sent,
-// whatever the reason. mu is held.
+// trySend sends a small message if it can leave at once. It reports false if it has sent nothing,
+// for any reason. mu is held.
 func (c *Comm) trySend(b []byte, to, tag int) bool {
 	e := c.e
 	if uint(tag) > TagMax || uint(to) >= uint(len(c.ranks)) || c.usable() != nil {
@@ -262,7 +266,8 @@ func (c *Comm) trySend(b []byte, to, tag int) bool {
 	return p != nil && e.l.TrySend(e.lately(), p, c.context|uint64(tag), b)
 }
 
-// sendable is why nothing can be sent to a rank with a tag, nil if it can.
+// sendable returns the reason why a message with the tag cannot be sent to the rank, or nil if it
+// can.
 func (c *Comm) sendable(to, tag int) error {
 	unusable := c.usable()
 	switch {
@@ -276,7 +281,7 @@ func (c *Comm) sendable(to, tag int) error {
 	return nil
 }
 
-// reachable is why nothing can be sent to a rank with a tag, nil if it can. mu is held.
+// reachable is sendable with mu held.
 func (c *Comm) reachable(to, tag int) error {
 	if err := c.sendable(to, tag); err != nil || to == NoRank {
 		return err
@@ -288,8 +293,8 @@ func (c *Comm) reachable(to, tag int) error {
 	return err
 }
 
-// noMessage is why a probe of a rank, or of any, that has found nothing will find nothing later
-// either; nil if it may. mu is held.
+// noMessage returns the reason why a probe of a rank, or of AnySource, can no longer find a
+// message. It is nil if a message may still come. mu is held.
 func (c *Comm) noMessage(who *pml.Peer, from int) error {
 	err := c.usable()
 	if err == nil && who != nil && who.Err() != nil {
@@ -326,7 +331,7 @@ func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, l *shape) er
 	return err
 }
 
-// criteria are what a receive wants, for the layer.
+// criteria returns the source and the tag of a receive, in the form of the layer.
 func (c *Comm) criteria(from, tag int) (who *pml.Peer, want, mask uint64, err error) {
 	switch {
 	case tag != AnyTag && (tag < 0 || tag > TagMax):
@@ -348,7 +353,7 @@ func (c *Comm) criteria(from, tag int) (who *pml.Peer, want, mask uint64, err er
 	return who, want, mask, nil
 }
 
-// status tells of a message of a peer.
+// status returns the Status of a message of a peer.
 func (c *Comm) status(p *pml.Peer, tag uint64) (Status, error) {
 	world, err := c.e.rankOf(p)
 	if err != nil {
@@ -371,13 +376,14 @@ func (e *engine) newRequest() *Request {
 	return r
 }
 
-// freeRequest takes back a request that has ended. Nothing of the caller's is reachable by it.
+// freeRequest recycles a request that has ended. It drops all references to the caller's memory.
 func (e *engine) freeRequest(r *Request) {
 	*r = Request{next: e.free}
 	e.free = r
 }
 
-// complete waits for the request of a call, which ends with it in any case. mu is held.
+// complete waits for the request of a call. The call gives up the request even if it has not ended.
+// mu is held.
 func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
 	if !r.done {
 		w := e.newWaiter(1)
@@ -394,8 +400,8 @@ func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
 	return s, err
 }
 
-// leave ends the receive of a call that another error ends: a message that it has already is the
-// caller's. mu is held.
+// leave ends the receive of a call that fails with another error. If the receive already has a
+// message, the caller gets it. mu is held.
 func (e *engine) leave(r *Request, why error) (Status, error) {
 	if !r.done {
 		return Status{}, errors.Join(why, e.abandon(r))
@@ -405,8 +411,8 @@ func (e *engine) leave(r *Request, why error) (Status, error) {
 	return s, errors.Join(why, err)
 }
 
-// abandon leaves the request of a call that does not wait for it. What cannot be cancelled is left
-// to its end, and to the garbage collector.
+// abandon gives up the request of a call that no longer waits for it. A request that cannot be
+// cancelled runs to its end, and is then left to the garbage collector.
 func (e *engine) abandon(r *Request) error {
 	if r.done || r.receive && e.l.Cancel(&r.p) {
 		r.active = false

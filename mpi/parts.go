@@ -2,26 +2,27 @@ package mpi
 
 import "slices"
 
-// Bounds of notices in parts.
+// Bounds of notices that are sent in parts.
 const (
 	// noticeBytesMax is the largest message that a notice takes.
 	noticeBytesMax = 16 << 10
-	// assembliesMax bounds the notices of a rank of which some parts have come: it sends a vote and a
-	// decision of the two latest rounds of a communicator, and may be in a few of them at once.
+	// assembliesMax bounds the incomplete notices of a rank. A rank sends a vote and a decision of
+	// the two latest rounds of a communicator, and may take part in rounds of a few communicators
+	// at once.
 	assembliesMax = 64
 )
 
-// assembly is a notice of which not all parts have come.
+// assembly is a notice of which some parts are missing.
 type assembly struct {
 	kind    noticeKind
 	key     roundKey
 	seen    []bool // by part
-	missing int    // of those before the last one that has come, or before the end
-	ended   bool   // the last part has come
+	missing int    // missing parts before the latest one received, or before the end
+	ended   bool   // the last part was received
 	dead    []int
 }
 
-// noticeRanksMax is how many ranks that are gone a message names, at the most.
+// noticeRanksMax is the largest number of dead ranks in one message.
 func (e *engine) noticeRanksMax() int {
 	if n := e.failures.perPart; n > 0 {
 		return n
@@ -29,7 +30,8 @@ func (e *engine) noticeRanksMax() int {
 	return max(1, (min(noticeBytesMax, e.m.Limits().FragmentBytesMax)-noticeHeadBytes)/4)
 }
 
-// whole says whether a notice of a rank is whole with what has come, and completes it then.
+// whole adds a received part to a notice of a rank. It reports whether the notice is now complete,
+// and then fills it in.
 func (e *engine) whole(from int, n *notice) bool {
 	if len(n.dead) > min(len(e.names), (noticeBytesMax-noticeHeadBytes)/4) {
 		return false // More than there are, or than an honest rank puts into a message.
@@ -48,7 +50,7 @@ func (e *engine) whole(from int, n *notice) bool {
 	list := f.parts[from]
 	at := slices.IndexFunc(list, func(a *assembly) bool { return a.kind == n.kind && a.key == key })
 	if at < 0 {
-		if len(list) >= assembliesMax { // The oldest one: what was said twice may have left a part.
+		if len(list) >= assembliesMax { // The oldest: a notice sent twice may leave a part.
 			list = slices.Delete(list, 0, 1)
 		}
 		at = len(list)
@@ -72,7 +74,7 @@ func (e *engine) whole(from int, n *notice) bool {
 	return true
 }
 
-// add takes a part. It reports false for one that is there, or is behind the end.
+// add stores a part. It reports false if the part is already there, or lies behind the end.
 func (a *assembly) add(n *notice) bool {
 	part := int(n.part)
 	if part < len(a.seen) && a.seen[part] || a.ended && (!n.more || part >= len(a.seen)) {

@@ -7,7 +7,7 @@ import (
 	"gobtl/pml"
 )
 
-// again is what Start does with a request.
+// again holds the arguments of the operation that Start begins.
 type again struct {
 	kind    againKind
 	size    int // of a value
@@ -24,15 +24,16 @@ const (
 	planAgain
 )
 
-// SendInit readies r for sends of data to a rank, each of which Start begins (MPI_Send_init): for
-// what a program sends again and again, from the same memory, which may be changed whenever r is
-// not active. Isend and others with r end that. Nothing has to be freed. Errors: ErrBusy, ErrRank,
-// ErrTag, ErrType, a RankError, ErrFinalized.
+// SendInit prepares r for repeated sends of data to a rank, each begun by Start (MPI_Send_init).
+// The program may change data whenever r is not active. A call of Isend or a similar function with
+// r ends the preparation. r need not be freed. Errors: ErrBusy, ErrRank, ErrTag, ErrType, a
+// RankError, ErrFinalized.
 func SendInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Standard)
 }
 
-// SendSyncInit is SendInit of messages whose request ends when they were matched (MPI_Ssend_init).
+// SendSyncInit is SendInit in synchronous mode: the request ends only after a receive has matched
+// the message (MPI_Ssend_init).
 func SendSyncInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Synchronous)
 }
@@ -47,7 +48,7 @@ func sendInit[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode) 
 	return c.readySend(r, b, to, tag, mode, nil)
 }
 
-// RecvInit readies r for receives into data, each of which Start begins: see SendInit, and Recv
+// RecvInit prepares r for repeated receives into data, each begun by Start: see SendInit and Recv
 // (MPI_Recv_init). Errors as of SendInit.
 func RecvInit[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	b, err := bytesOf(data)
@@ -59,9 +60,9 @@ func RecvInit[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	return c.readyRecv(r, b, sizeOf[T](), from, tag, nil)
 }
 
-// Start begins what r was readied for by SendInit, RecvInit, BcastInit and so on (MPI_Start), and
-// allocates nothing. Errors: ErrBusy, ErrNotInit, a RankError, ErrRevoked, ErrFinalized, what
-// broke.
+// Start begins the operation that SendInit, RecvInit, BcastInit or a similar function has set in r
+// (MPI_Start). It allocates nothing. Errors: ErrBusy, ErrNotInit, a RankError, ErrRevoked,
+// ErrFinalized, the failure of the transport.
 func (r *Request) Start() error {
 	if r.active {
 		return ErrBusy
@@ -75,8 +76,9 @@ func (r *Request) Start() error {
 	return r.start()
 }
 
-// StartAll begins those of a list in its order, up to the first that cannot begin, which the error
-// names by its index (MPI_Startall); those before it are active then. Errors as of Start.
+// StartAll starts the requests of a list in order, up to the first one that cannot start
+// (MPI_Startall). The error contains the index of that request; the requests before it are active.
+// Errors as of Start.
 func StartAll(requests ...*Request) error {
 	for i, r := range requests {
 		if err := r.Start(); err != nil {
@@ -86,7 +88,7 @@ func StartAll(requests ...*Request) error {
 	return nil
 }
 
-// start is Start of a request that was readied, and is not active. mu is held.
+// start is Start of a prepared request that is not active. mu is held.
 func (r *Request) start() error {
 	c, a := r.c, r.again
 	if a.kind == planAgain {
@@ -116,7 +118,7 @@ func (r *Request) start() error {
 	return err
 }
 
-// readySend readies a request for sends. mu is held.
+// readySend prepares a request for sends. mu is held.
 func (c *Comm) readySend(r *Request, b []byte, to, tag int, mode pml.Mode, l *shape) error {
 	if r.active {
 		return ErrBusy
@@ -140,7 +142,7 @@ func (c *Comm) readySend(r *Request, b []byte, to, tag int, mode pml.Mode, l *sh
 	return nil
 }
 
-// readyRecv readies a request for receives. mu is held.
+// readyRecv prepares a request for receives. mu is held.
 func (c *Comm) readyRecv(r *Request, b []byte, size, from, tag int, l *shape) error {
 	if r.active {
 		return ErrBusy
@@ -162,7 +164,7 @@ func (c *Comm) readyRecv(r *Request, b []byte, size, from, tag int, l *shape) er
 	return nil
 }
 
-// ready readies a request for a collective operation.
+// ready prepares a request for a collective operation.
 func (c *Comm) ready(r *Request, p plan, err error) error {
 	c.e.lock()
 	defer c.e.unlock()

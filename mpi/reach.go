@@ -11,27 +11,28 @@ import (
 )
 
 const (
-	// reachRounds and reachRound say when ranks that are not reached are given up: after so many
-	// rounds of so long. Between two rounds all ranks meet at the launcher, so each has looked into
-	// its sockets once in every round, however late it comes to that. A handshake takes four looks.
+	// reachRounds and reachRound bound the attempts to connect: after reachRounds rounds of
+	// reachRound each, a rank that did not connect counts as unreachable. Between two rounds all
+	// ranks meet at a fence of the launcher, so each rank, however slow, has polled its sockets at
+	// least once per round. A handshake takes four polls.
 	reachRounds = 5
 	reachRound  = 200 * time.Millisecond
-	// reachAllHosts is the number of hosts up to which each is tried from each. Of more hosts those
-	// are tried that are a power of two away.
+	// reachAllHosts is the largest number of hosts for which every pair of hosts is tested. With
+	// more hosts, each host tests the hosts that are a power of two away.
 	reachAllHosts = 16
-	// missedMost bounds what a rank tells of those that it does not reach.
+	// missedMost bounds the size of a rank's list of unreachable ranks.
 	missedMost = 4
 )
 
-// missed is a rank that another one does not reach.
+// missed describes a rank that another rank cannot reach.
 type missed struct {
 	From, To int
-	Ends     string // of the way between them
-	Why      string // what is known besides, mostly nothing
+	Ends     string // the addresses between them
+	Why      string // further information, mostly empty
 }
 
-// reachHosts connects to a rank of each other host, and returns what the ranks of the job have
-// missed: the same at all ranks. Try is how often that was done before.
+// reachHosts connects to a rank of each other host, and returns the failures of all ranks of the
+// job. The result is the same at all ranks. try is the number of earlier attempts.
 func (w *World) reachHosts(ctx context.Context, try int) ([]missed, error) {
 	if w.job.Nodes() < 2 || w.cfg.SkipReach {
 		return nil, nil
@@ -50,8 +51,8 @@ func (w *World) reachHosts(ctx context.Context, try int) ([]missed, error) {
 	return nil, nil
 }
 
-// reachRound drives the engine until all of some ranks are connected to, or a round is over, and
-// returns those that are not.
+// reachRound drives the engine until the given ranks are connected, or the round is over. It
+// returns the ranks that are not connected.
 func (w *World) reachRound(ctx context.Context, to []int) ([]missed, error) {
 	e := w.e
 	e.lock()
@@ -73,13 +74,13 @@ func (w *World) reachRound(ctx context.Context, to []int) ([]missed, error) {
 	return own, nil
 }
 
-// misses says whether a rank is not connected to. The first time it is connected to. mu is held.
+// misses reports whether a rank is not connected. The first call opens the connection. mu is held.
 func misses(e *engine, rank int) bool {
 	p, err := e.peer(rank)
 	return err != nil || !p.Endpoint().Connected()
 }
 
-// whyMissed is what is known of why a rank is not connected to. mu is held.
+// whyMissed returns the known reason why a rank is not connected. mu is held.
 func whyMissed(e *engine, rank int) string {
 	p, err := e.peer(rank)
 	switch {
@@ -91,7 +92,7 @@ func whyMissed(e *engine, rank int) string {
 	return ""
 }
 
-// tellMissed tells the ranks of a job whom this one has missed, and hears it of all.
+// tellMissed exchanges the lists of unreachable ranks between all ranks of the job.
 func (w *World) tellMissed(ctx context.Context, key string, own []missed) ([]missed, error) {
 	var all []missed
 	value, err := json.Marshal(own)
@@ -118,8 +119,8 @@ func (w *World) tellMissed(ctx context.Context, key string, own []missed) ([]mis
 	return all, nil
 }
 
-// missedError is the error of a job whose ranks do not reach each other: one pair for each network
-// that was tried.
+// missedError returns the error of a job whose ranks cannot reach each other. It names one pair of
+// ranks for each tried network.
 func missedError(tried []missed) error {
 	err := fmt.Errorf("mpi: a rank does not reach another one: %w", btl.ErrUnreachable)
 	for _, m := range tried {
@@ -131,8 +132,8 @@ func missedError(tried []missed) error {
 	return err
 }
 
-// partners are the ranks of other hosts that a rank connects to at once: of each host, or of those
-// a power of two away, the one that has its own place there.
+// partners returns the ranks of other hosts that a rank connects to at the start: from each host,
+// or from each host a power of two away, the rank with the same local number.
 func partners(nodes []int, rank int) (to []int) {
 	on := make([][]int, slices.Max(nodes)+1) // ranks by host
 	for r, node := range nodes {

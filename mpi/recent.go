@@ -1,6 +1,6 @@
 package mpi
 
-// recent are the last revokedMax communicators that were added. The zero value is ready.
+// recent holds the latest revokedMax communicators that were added. The zero value is ready.
 type recent struct {
 	known map[uint64]bool
 	order []uint64 // a ring, when it is full: number i is at i modulo its length
@@ -10,8 +10,8 @@ type recent struct {
 // has says whether a communicator is one of them.
 func (r *recent) has(context uint64) bool { return r.known[context] }
 
-// add adds a communicator, in the place of the oldest one if there are as many as may be. It
-// reports false if it is there already.
+// add adds a communicator, in place of the oldest if the ring is full. It reports false if the
+// communicator is already present.
 func (r *recent) add(context uint64) bool {
 	if r.known[context] {
 		return false
@@ -31,8 +31,8 @@ func (r *recent) add(context uint64) bool {
 	return true
 }
 
-// oldest is the number of the oldest one that is known, counted from 0.
+// oldest returns the number of the oldest communicator in the ring, counted from 0.
 func (r *recent) oldest() uint64 { return r.added - uint64(len(r.order)) }
 
-// at is the one of a number, from oldest to added-1.
+// at returns the communicator with a number, from oldest to added-1.
 func (r *recent) at(number uint64) uint64 { return r.order[number%revokedMax] }

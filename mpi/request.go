@@ -9,17 +9,17 @@ import (
 	"gobtl/pml"
 )
 
-// Status tells of a message that was received, or that a probe has found.
+// Status describes a message that was received, or that a probe has found.
 type Status struct {
 	Source int // rank in the communicator
 	Tag    int
-	Count  int // whole values that were received; of a probe, bytes
+	Count  int // number of whole values received; for a probe, of bytes
 }
 
-// Request is a send, a receive or a collective operation that goes on while its caller does
-// something else. Its memory is the caller's, who may use it again as often as it has ended, and
-// must not copy or move it meanwhile. The zero value is ready. It belongs to one goroutine at a
-// time. One that was begun must be waited for, or tested until it has ended.
+// Request is a send, a receive or a collective operation that runs while its caller does something
+// else. The caller owns its memory, may reuse it after each end, and must not copy or move it while
+// it is active. The zero value is ready for use. A Request belongs to one goroutine at a time. The
+// caller must Wait for each started Request, or Test it until it has ended.
 type Request struct {
 	p       pml.Request
 	c       *Comm
@@ -34,7 +34,7 @@ type Request struct {
 	next    *Request
 }
 
-// begin readies a request. The engine's mu is held.
+// begin prepares a request. The engine's mu is held.
 func (r *Request) begin(c *Comm, size int, receive bool) error {
 	if r.active {
 		return ErrBusy
@@ -45,7 +45,7 @@ func (r *Request) begin(c *Comm, size int, receive bool) error {
 	return nil
 }
 
-// ended is told by the layer that a request has ended.
+// ended handles the end of a request, and is called by the layer.
 func ended(p *pml.Request) {
 	r, _ := p.Context.(*Request)
 	r.finish(p.Err())
@@ -57,7 +57,8 @@ func (r *Request) finish(err error) {
 	r.c.e.end(r)
 }
 
-// result takes the end of a request: it can be used again. The engine's mu is held.
+// result returns the result of an ended request, which can then be used again. The engine's mu is
+// held.
 func (r *Request) result() (Status, error) {
 	r.active, r.waiter = false, nil
 	if r.nobody {
@@ -82,10 +83,10 @@ func (r *Request) result() (Status, error) {
 	return status, errors.Join(r.err, err)
 }
 
-// Wait waits for the end of the request. When ctx ends first its error is returned, and the request
-// is still under way: its memory is lent, and Wait must be called again. Errors: ErrInactive,
-// ErrTruncated, ErrCancelled, ErrCount when the message is no whole number of values, a RankError,
-// what broke, or the cause of ctx.
+// Wait waits for the end of the request. If ctx ends first Wait returns the cause of ctx, and the
+// request is still active: its memory stays lent, and Wait must be called again. Errors:
+// ErrInactive, ErrTruncated, ErrCancelled, ErrCount if the message is not a whole number of values,
+// a RankError, the failure of the transport, or the cause of ctx.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -109,8 +110,8 @@ func (r *Request) Wait(ctx context.Context) (Status, error) {
 	return r.result()
 }
 
-// Test says whether the request has ended, and if so with what, as Wait does. It makes a pass when
-// it has not.
+// Test reports whether the request has ended, and then returns the same result as Wait. If the
+// request has not ended, Test makes one pass.
 func (r *Request) Test() (ended bool, s Status, err error) {
 	if !r.Active() {
 		return true, Status{}, ErrInactive
@@ -128,8 +129,8 @@ func (r *Request) Test() (ended bool, s Status, err error) {
 	return true, s, err
 }
 
-// Cancel cancels a receive that has not been matched, which ends with ErrCancelled: Wait tells. It
-// reports false for others, which go on.
+// Cancel cancels an unmatched receive, whose Wait then returns ErrCancelled. For all other requests
+// it reports false, and they continue.
 func (r *Request) Cancel() bool {
 	if !r.Active() {
 		return false
@@ -139,13 +140,14 @@ func (r *Request) Cancel() bool {
 	return r.receive && !r.done && r.c.e.l.Cancel(&r.p)
 }
 
-// Active says whether the request was begun and its end was not told yet. A nil request never is:
-// it is MPI_REQUEST_NULL, to Wait, Test and the functions of several as well.
+// Active reports whether the request was started and its end was not yet reported. A nil request is
+// never active. It corresponds to MPI_REQUEST_NULL, also in Wait, Test and the functions of several
+// requests.
 func (r *Request) Active() bool { return r != nil && r.active }
 
-// WaitAll waits until all requests have ended; those that are not active count as such. statuses,
-// unless it is nil, gets the status of each. The errors of all are joined, each with the index of
-// its request. When ctx ends first, those that have not ended are active still.
+// WaitAll waits until all requests have ended. Inactive requests count as ended. statuses receives
+// the status of each request, unless it is nil. The errors of all requests are joined, each with
+// the index of its request. If ctx ends first, the requests that have not ended are still active.
 func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error {
 	if ctx == nil {
 		return ErrContext
@@ -175,8 +177,9 @@ func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error
 	return err
 }
 
-// WaitAny waits until one of the requests has ended, and tells which and how: the first in the
-// list if there are several. -1 means that none is active.
+// WaitAny waits until one of the requests has ended, and returns its index and its result. If
+// several have ended it returns the first in the list. The index -1 means that no request is
+// active.
 func WaitAny(ctx context.Context, requests ...*Request) (int, Status, error) {
 	if ctx == nil {
 		return -1, Status{}, ErrContext
@@ -195,8 +198,9 @@ func WaitAny(ctx context.Context, requests ...*Request) (int, Status, error) {
 	return -1, Status{}, err
 }
 
-// WaitSome waits until one of the requests has ended, at least, and appends to indices those that
-// have, which are active until their Wait or Test, at once, tells how they ended.
+// WaitSome waits until at least one of the requests has ended, and appends the indices of all ended
+// requests to indices. An ended request stays active until its Wait or Test, which returns its
+// result without waiting.
 func WaitSome(ctx context.Context, indices []int, requests ...*Request) ([]int, error) {
 	if ctx == nil {
 		return indices, ErrContext
@@ -220,8 +224,8 @@ func WaitSome(ctx context.Context, indices []int, requests ...*Request) ([]int, 
 	return indices, err
 }
 
-// TestAll says whether all requests have ended; if so it is WaitAll, else nothing has happened but
-// a pass.
+// TestAll reports whether all requests have ended. If so it returns the same as WaitAll. Otherwise
+// it has only made a pass.
 func TestAll(statuses []Status, requests ...*Request) (bool, error) {
 	e, err := engineOf(requests)
 	if e == nil {
@@ -240,7 +244,8 @@ func TestAll(statuses []Status, requests ...*Request) (bool, error) {
 	return true, WaitAll(context.Background(), statuses, requests...)
 }
 
-// TestAny makes a pass, and tells of the first request that has ended, if there is one: else -1.
+// TestAny makes a pass, and returns the index and the result of the first request that has ended,
+// or -1 if none has.
 func TestAny(requests ...*Request) (int, Status, error) {
 	e, err := engineOf(requests)
 	if e == nil {
@@ -258,8 +263,8 @@ func TestAny(requests ...*Request) (int, Status, error) {
 	return -1, Status{}, e.broken
 }
 
-// TestSome makes a pass, and appends to indices those of the requests that have ended, which are
-// active until their Wait or Test, at once, tells how (MPI_Testsome).
+// TestSome makes a pass, and appends the indices of all ended requests to indices. An ended request
+// stays active until its Wait or Test, which returns its result without waiting (MPI_Testsome).
 func TestSome(indices []int, requests ...*Request) ([]int, error) {
 	e, err := engineOf(requests)
 	if e == nil {
@@ -284,8 +289,8 @@ func TestSome(indices []int, requests ...*Request) ([]int, error) {
 
 func hasEnded(r *Request) bool { return r.Active() && r.done }
 
-// engineOf is the engine of the active requests, nil if there is none: one call waits for those of
-// one World, as in MPI for those of one session.
+// engineOf returns the engine of the active requests, or nil if none is active. One call can only
+// wait for requests of one World, as in MPI for requests of one session.
 func engineOf(requests []*Request) (e *engine, err error) {
 	for _, r := range requests {
 		switch {
@@ -299,8 +304,8 @@ func engineOf(requests []*Request) (e *engine, err error) {
 	return e, nil
 }
 
-// waitFor waits until so many of the requests have ended, or all that are active: one that is there
-// twice ends once. mu is held.
+// waitFor waits until the given number of requests, or all active ones, have ended. A request that
+// is listed twice counts once. mu is held.
 func (e *engine) waitFor(ctx context.Context, requests []*Request, enough int) error {
 	w := e.newWaiter(0)
 	running, done := 0, 0

@@ -455,7 +455,7 @@ func TestFinalizeAtOnce(t *testing.T) {
 	})
 }
 
-// What is received from nobody says so.
+// The Status of a receive from NoRank says so.
 func TestReceiveFromNobody(t *testing.T) {
 	run(t, "mem/local", 1, func(ctx context.Context, w *mpi.World) error {
 		var r mpi.Request

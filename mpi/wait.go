@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// sleepMost bounds a sleep of a call whose context nobody watches.
+	// sleepMost bounds a sleep of a call whose context is not watched.
 	sleepMost = 100 * time.Millisecond
-	// helpEvery is for how long nobody makes a pass until the helper does.
+	// helpEvery is the time without a pass after which the helper makes passes.
 	helpEvery = 5 * time.Millisecond
-	// spinFor is for how long a call polls, or yields where the processor is shared, before it sleeps.
-	// It is several times a wake-up: one rank of a job that sleeps has those that wait for it sleep,
-	// too, and then all operations last as long as wake-ups.
+	// spinFor is the time for which a call polls before it sleeps. On a shared processor it yields
+	// in that time. It is several times the cost of a wake-up, because one sleeping rank makes the
+	// ranks that wait for it sleep, too, and then each operation takes as long as wake-ups.
 	spinFor = 300 * time.Microsecond
-	// napMost is how long a sleep is where the fabric cannot wake anybody.
+	// napMost is the length of a sleep with a fabric that cannot wake a sleeping call.
 	napMost = 100 * time.Microsecond
 )
 
-// startClock has time begin now.
+// startClock starts the engine's time axis now.
 func (e *engine) startClock() { e.start = time.Now() }
 
 // now reads the clock. mu is held.
@@ -35,8 +35,8 @@ func (e *engine) now() mono.Time {
 // later calls fn after a time.
 func later(after time.Duration, fn func()) { time.AfterFunc(after, fn) }
 
-// lately is an instant at, or a moment after, which mu was taken: for what begins with it, and has
-// not computed or waited since. mu is held.
+// lately returns an instant at or shortly after the locking of mu. It is for work directly after
+// that lock, before any computation or wait. mu is held.
 func (e *engine) lately() mono.Time {
 	if e.latest == 0 {
 		return e.now()
@@ -44,9 +44,9 @@ func (e *engine) lately() mono.Time {
 	return e.latest
 }
 
-// sleep sleeps until something may have come, the module has something to do, or for most. It
-// reports false if it did not, for there was something, or somebody sleeps already. mu is held, but
-// while it sleeps.
+// sleep sleeps until data may have arrived or the module has something to do, at most for most. It
+// reports false if it did not sleep, because there was work already or another call sleeps. mu is
+// held, except during the sleep.
 func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	begin := e.now()
 	d := most
@@ -65,7 +65,8 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 		return true
 	}
 	if e.asleep {
-		// The helper sleeps. It makes room: whoever waits hears of arrivals first.
+		// The helper sleeps on the fabric. It makes way, so that arrivals wake the waiting call
+		// first.
 		e.m.Wake()
 		e.mu.Unlock()
 		time.Sleep(napMost)
@@ -88,9 +89,9 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	return true
 }
 
-// watch has the end of ctx end a sleep, that which goes on or else the next one. It goes on when
-// the sleep is over: calls mostly have the context of the one before, and a watch allocates. mu is
-// held.
+// watch makes the end of ctx end the present sleep, or else the next one. It keeps watching after
+// the sleep, because successive calls mostly have the same context, and a new watch allocates. mu
+// is held.
 func (e *engine) watch(ctx context.Context) {
 	done := ctx.Done()
 	if done == nil || done == e.watched {
@@ -111,7 +112,7 @@ func (e *engine) unwatch() {
 // startHelper starts the helper, which ends after quit is closed.
 func (e *engine) startHelper() { go e.help() }
 
-// help makes passes while nobody else does, until quit.
+// help makes passes while no other call does, until quit.
 func (e *engine) help() {
 	defer close(e.ended)
 	tick := time.NewTicker(helpEvery)
@@ -122,7 +123,7 @@ func (e *engine) help() {
 			return
 		case <-tick.C:
 		}
-		if n := e.passes.Load(); n != seen { // Somebody makes them: mu is left alone.
+		if n := e.passes.Load(); n != seen { // Another call makes passes, so mu is not locked.
 			seen = n
 			continue
 		}
@@ -130,7 +131,7 @@ func (e *engine) help() {
 	}
 }
 
-// helpOut makes passes until somebody else does, or wants to, and returns how many there were.
+// helpOut makes passes until another call makes them or wants to, and returns their number.
 func (e *engine) helpOut(seen uint64) uint64 {
 	e.lock()
 	defer e.unlock()
@@ -146,7 +147,7 @@ func (e *engine) helpOut(seen uint64) uint64 {
 	return e.passes.Load()
 }
 
-// stopped says whether the helper is to end.
+// stopped reports whether the helper must end.
 func (e *engine) stopped() bool {
 	select {
 	case <-e.quit:

@@ -12,24 +12,25 @@ import (
 	"gobtl/pml"
 )
 
-// Window is memory of all ranks of a communicator, which each of them may read and change without
-// the others' help: MPI's one-sided communication.
+// Window is memory of all ranks of a communicator that each rank can read and change without the
+// help of the target rank: MPI's one-sided communication.
 //
 //	w, err := mpi.NewWindow(ctx, c, make([]float64, 100))
 //	err = w.Put(ctx, data, to, at)       // begins; data is lent
 //	err = w.Fence(ctx)                   // all puts and gets of all ranks are over
 //
-// Put, Get, Accumulate and GetAccumulate begin an operation, whose slices are lent until a Flush of
-// the rank, an Unlock or a Fence has returned; of Accumulate they are not. Errors of what has begun
-// are told there. FetchAndOp and CompareAndSwap wait for their result.
+// Put, Get, Accumulate and GetAccumulate begin an operation. Their slices are lent until a Flush of
+// the rank, an Unlock or a Fence has returned, except those of Accumulate. That call also returns
+// the errors of the operation. FetchAndOp and CompareAndSwap wait for their result.
 //
-// Operations on the same values of a rank that are under way at the same time come in any order,
-// but those of Accumulate's kind (Accumulate, GetAccumulate, FetchAndOp, CompareAndSwap), each of
-// which is whole for each value, and which come in the order of their calls from one rank. A rank
-// reads and writes its own memory as a slice between two Fences, or while it has its own Lock,
-// while others do not.
+// Concurrent operations on the same values of a rank take effect in any order. Accumulate,
+// GetAccumulate, FetchAndOp and CompareAndSwap are atomic for each value, and those of one rank
+// take effect in the order of their calls. A rank may access its own memory as a slice between two
+// Fences, or while it holds its own Lock, provided that other ranks do not access the memory at
+// that time.
 //
-// To NoRank, as the edge of a grid has it, these do nothing; what was there is then the zero value.
+// With NoRank as the target, as at the edge of a grid, these operations do nothing. Returned old
+// values are then zero values.
 //
 // Any goroutine may use a Window; Fence and Free are collective operations.
 type Window[T any] struct {
@@ -39,7 +40,7 @@ type Window[T any] struct {
 
 // window is a Window of bytes.
 type window struct {
-	c       *Comm // of this window alone
+	c       *Comm // communicator of this window alone
 	mem     []byte
 	size    int // of a value
 	folds   [opCodes]coll.Fold
@@ -48,38 +49,38 @@ type window struct {
 	freed   bool
 	server  windowServer
 
-	ops  []*windowOp // all that were made
+	ops  []*windowOp // all operations that were made
 	free *windowOp
 }
 
-// target is what a window knows of a rank.
+// target is the state of a window for one rank.
 type target struct {
 	handle  btl.Handle
 	count   int // values
 	under   int // puts, gets and operations under way
-	ops     int // operations that are not free again
-	sending int // operations whose request has not left
-	begun   int // Accumulates, and of these those that the rank has carried out for sure
+	ops     int // operations that have not been freed
+	sending int // operations whose request is not sent yet
+	begun   int // Accumulates begun, and how many of them the rank has certainly carried out
 	flushed int
 	locked  lockKind
-	err     error   // of the first operation that has failed since this was asked for
-	put     bool    // since the latest get, put bytes: nothing is on its way that is answered
-	echo    [1]byte // where a get goes that is there to be answered
+	err     error   // error of the first operation that failed since the latest report
+	put     bool    // there were puts since the latest get, so no answer is expected
+	echo    [1]byte // buffer of a get that is made only for its answer
 	done    func(*btl.Fragment, error)
 }
 
-// windowPart is what ranks tell each other of a window.
+// windowPart is a rank's message to the others about its memory in a window.
 type windowPart struct {
 	Handle uint64
 	Count  int64
 	Size   int64
 }
 
-// NewWindow makes a window of the memory of all ranks of a communicator, each of which gives its
-// own, of any length. All must call it. The memory is the window's until Free. Errors as of Dup,
-// ErrType, ErrCount when ranks do not agree on the size of a value, btl.ErrAgain when this rank has
-// memory in as many windows as seven eighths of Transport.RegionsMax, and why else the memory
-// cannot be exposed.
+// NewWindow makes a window of the memory of all ranks of a communicator. Each rank gives its own
+// memory, of any length, and all ranks must call it. The memory belongs to the window until Free.
+// Errors: as of Dup; ErrType; ErrCount if the ranks differ in the size of a value; btl.ErrAgain if
+// this rank already has memory in as many windows as seven eighths of Transport.RegionsMax; any
+// other reason why the memory cannot be exposed.
 func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error) {
 	b, err := bytesOf(mem)
 	if err != nil {
@@ -97,7 +98,7 @@ func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error)
 	return w, nil
 }
 
-// open exposes the memory and tells the others where it is.
+// open exposes the memory and tells the other ranks its handle.
 func (w *window) open(ctx context.Context) error {
 	e := w.c.e
 	part := windowPart{Count: int64(len(w.mem) / w.size), Size: int64(w.size)}
@@ -113,7 +114,7 @@ func (w *window) open(ctx context.Context) error {
 	}
 	e.unlock()
 	if err != nil {
-		part.Size = 0 // The others must not wait for this rank: they fail, too.
+		part.Size = 0 // The other ranks must not wait for this rank, so they fail, too.
 	}
 	parts := make([]windowPart, w.c.Size())
 	if e := Allgather(ctx, w.c, []windowPart{part}, parts); err == nil {
@@ -137,8 +138,9 @@ func (w *window) open(ctx context.Context) error {
 	return nil
 }
 
-// expose exposes the memory. Of the module's regions windows leave an eighth to the messages that
-// are announced, each of which needs one until it has come: without, those would wait for ever.
+// expose exposes the memory. Windows leave an eighth of the module's regions to announced messages,
+// each of which needs a region until it has arrived. Without a free region such messages would wait
+// for ever.
 func (w *window) expose() (err error) {
 	e := w.c.e
 	most := e.m.Config().RegionsMax
@@ -151,7 +153,7 @@ func (w *window) expose() (err error) {
 	return err
 }
 
-// ended takes note that an operation has ended.
+// ended records the end of an operation.
 func (t *target) ended(err error) {
 	t.under--
 	if err != nil && t.err == nil {
@@ -159,8 +161,9 @@ func (t *target) ended(err error) {
 	}
 }
 
-// Free ends the window when all ranks have called it and what they have begun is over. Errors as of
-// Fence; the window is gone in any case, but not when ctx has ended before all ranks have come.
+// Free ends the window when all ranks have called it and all their operations are over. Errors as
+// of Fence. The window ends even after an error, unless ctx ended before all ranks have called
+// Free.
 func (w *Window[T]) Free(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -178,7 +181,7 @@ func (w *Window[T]) Free(ctx context.Context) error {
 	return err
 }
 
-// close takes the memory back. mu is held.
+// close withdraws the memory. mu is held.
 func (w *window) close() {
 	if w.freed {
 		return
@@ -192,10 +195,10 @@ func (w *window) close() {
 	w.c.free()
 }
 
-// Mem is this rank's part of the window.
+// Mem returns this rank's memory in the window.
 func (w *Window[T]) Mem() []T { return w.mem }
 
-// Len is the number of values of a rank.
+// Len returns the number of values of a rank.
 func (w *Window[T]) Len(rank int) int {
 	if rank < 0 || rank >= len(w.w.targets) {
 		return 0
@@ -203,38 +206,40 @@ func (w *Window[T]) Len(rank int) int {
 	return w.w.targets[rank].count
 }
 
-// Put begins to write data into the memory of a rank, from value at on. It waits only for room in
-// the transport. Errors: ErrRank, ErrBounds, a RankError, ErrFinalized, or the cause of ctx, after
-// which a part may be under way.
+// Put begins to write data into the memory of a rank, from index at on. It waits only for room in
+// the transport. Errors: ErrRank, ErrBounds, a RankError, ErrFinalized, or the cause of ctx. After
+// the last, a part of data may be under way.
 func (w *Window[T]) Put(ctx context.Context, data []T, to, at int) error {
-	b, _ := bytesOf(data) // the window's type was found good
+	b, _ := bytesOf(data) // the window's type was already checked
 	return w.w.move(ctx, b, to, at, false)
 }
 
-// Get begins to read values of a rank's memory, from value at on, into data. Otherwise as Put.
+// Get begins to read values of a rank's memory, from index at on, into data. It waits and fails as
+// Put does.
 func (w *Window[T]) Get(ctx context.Context, data []T, from, at int) error {
 	b, _ := bytesOf(data)
 	return w.w.move(ctx, b, from, at, true)
 }
 
-// Flush waits until what this process has begun with a rank is over, there too. Errors: of the
-// first operation that has failed since the last Flush; else as of Put.
+// Flush waits until all operations of this process with a rank are complete, at that rank too. It
+// returns the error of the first operation that has failed since the last Flush. Other errors are
+// as of Put.
 func (w *Window[T]) Flush(ctx context.Context, rank int) error { return w.w.flush(ctx, rank) }
 
-// FlushAll is Flush of all ranks.
+// FlushAll calls Flush for all ranks.
 func (w *Window[T]) FlushAll(ctx context.Context) error { return w.w.flushAll(ctx) }
 
-// Fence waits until what all ranks have begun is over. All must call it. Errors as of Flush and of
-// collective operations.
+// Fence waits until the operations of all ranks are complete. All must call it. Errors as of Flush
+// and of collective operations.
 func (w *Window[T]) Fence(ctx context.Context) error {
 	err := w.w.flushAll(ctx)
 	return errors.Join(err, Barrier(ctx, w.w.c))
 }
 
-// Lock waits until this rank may use the memory of a rank: alone, or together with others that have
-// not asked to be alone. Who has come first is served first. A process holds one lock of a rank at
-// a time: ErrBusy. Locks bind only those who ask for them. Those of ranks that are gone are given
-// back. Errors as of Put.
+// Lock waits until this rank has the lock of a rank's memory, either exclusive or shared with other
+// ranks. Requests are served in the order of their arrival. A process can hold only one lock of a
+// rank at a time, else ErrBusy. Locks are advisory. The locks of dead ranks are released. Errors as
+// of Put.
 func (w *Window[T]) Lock(ctx context.Context, rank int, alone bool) error {
 	kind := lockShared
 	if alone {
@@ -243,11 +248,11 @@ func (w *Window[T]) Lock(ctx context.Context, rank int, alone bool) error {
 	return w.w.lock(ctx, rank, kind)
 }
 
-// Unlock gives a lock back after a Flush of the rank. Errors: ErrInactive without a lock, else as
-// of Flush; the lock is given back in any case but ctx's end.
+// Unlock calls Flush for the rank, and then releases the lock. Errors: ErrInactive without a lock,
+// else as of Flush. The lock is released even after an error, unless ctx has ended.
 func (w *Window[T]) Unlock(ctx context.Context, rank int) error { return w.w.unlock(ctx, rank) }
 
-// LockAll is Lock of all ranks, shared, one after the other.
+// LockAll takes a shared Lock of each rank, one after the other.
 func (w *Window[T]) LockAll(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -263,7 +268,7 @@ func (w *Window[T]) LockAll(ctx context.Context) error {
 	return nil
 }
 
-// UnlockAll is Unlock of all ranks.
+// UnlockAll calls Unlock for all ranks.
 func (w *Window[T]) UnlockAll(ctx context.Context) (err error) {
 	if ctx == nil {
 		return ErrContext
@@ -274,7 +279,7 @@ func (w *Window[T]) UnlockAll(ctx context.Context) (err error) {
 	return err
 }
 
-// usable is why nothing can begin in a window, nil if it can. mu is held.
+// usable returns the reason why no operation can begin in a window, or nil if one can. mu is held.
 func (w *window) usable() error {
 	switch {
 	case w.c.e.broken != nil:
@@ -285,7 +290,8 @@ func (w *window) usable() error {
 	return nil
 }
 
-// check says whether so many bytes at a value of a rank are in the window. mu is held.
+// check returns an error if the given number of bytes at an index of a rank's memory are not all in
+// the window. mu is held.
 func (w *window) check(rank, at, bytes int) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -353,7 +359,7 @@ func (w *window) movePart(ctx context.Context, p *pml.Peer, rank int, mem []byte
 			return f != nil || !errors.Is(err, btl.ErrAgain)
 		})
 		if err == nil && waited != nil {
-			_ = p.Endpoint().Free(f) // It was never sent.
+			_ = p.Endpoint().Free(f) // The fragment was never sent.
 		}
 		if waited != nil {
 			return waited
@@ -379,7 +385,7 @@ func prepare(ep *btl.Endpoint, mem []byte, h btl.Handle, offset uint64, get bool
 	return ep.PreparePut(mem, h, offset)
 }
 
-// failure is the error of an operation with a rank.
+// failure returns the error of an operation with a rank.
 func (w *window) failure(rank int, p *pml.Peer, err error) error {
 	if p.Err() != nil {
 		return w.c.e.gone(w.c.ranks[rank], p.Err())
@@ -387,7 +393,7 @@ func (w *window) failure(rank int, p *pml.Peer, err error) error {
 	return err
 }
 
-// flush waits until what was begun with a rank is over.
+// flush waits until all operations with a rank are complete.
 func (w *window) flush(ctx context.Context, rank int) error {
 	if ctx == nil {
 		return ErrContext
@@ -401,14 +407,14 @@ func (w *window) flush(ctx context.Context, rank int) error {
 	return w.flushLocked(ctx, rank)
 }
 
-// flushLocked is flush while mu is held.
+// flushLocked is flush with mu held.
 func (w *window) flushLocked(ctx context.Context, rank int) error {
 	t := &w.targets[rank]
 	if n := t.begun; n > t.flushed {
 		if err := w.ask(ctx, rank, windowHead{kind: windowFlush}, nil, nil); err != nil {
 			return err
 		}
-		t.flushed = max(t.flushed, n) // another Flush may have come further
+		t.flushed = max(t.flushed, n) // a concurrent Flush may have advanced it
 		t.put = false
 	}
 	w.hasten(rank)
@@ -425,9 +431,9 @@ func (w *window) flushLocked(ctx context.Context, rank int) error {
 	return err
 }
 
-// hasten has a rank say now that puts are over, which it does a while later if it has nothing to
-// send: a byte is got, and the packet that brings it says so. Without room for that the rank says
-// it when it is due. mu is held.
+// hasten makes a rank acknowledge puts at once, instead of after its acknowledgement delay. It gets
+// one byte, and the packet with the answer carries the acknowledgement. If there is no room for the
+// get, the rank acknowledges when it is due. mu is held.
 func (w *window) hasten(rank int) {
 	e, t := w.c.e, &w.targets[rank]
 	if !t.put || t.under == 0 {
@@ -450,8 +456,8 @@ func (w *window) hasten(rank int) {
 	t.put = false
 }
 
-// flushAll is flush of all ranks; after an error it goes on with the others, but not after ctx's
-// end.
+// flushAll flushes all ranks. After an error it continues with the other ranks, unless ctx has
+// ended.
 func (w *window) flushAll(ctx context.Context) (err error) {
 	if ctx == nil {
 		return ErrContext
@@ -465,7 +471,7 @@ func (w *window) flushAll(ctx context.Context) (err error) {
 	return err
 }
 
-// until drives until ready reports true, which it does from then on. mu is held.
+// until drives the engine until ready reports true. Once true, ready must stay true. mu is held.
 func (e *engine) until(ctx context.Context, ready func() bool) error {
 	if ready() {
 		return nil
@@ -477,7 +483,7 @@ func (e *engine) until(ctx context.Context, ready func() bool) error {
 	return err
 }
 
-// asBytes is the memory of one value.
+// asBytes returns the memory of one value.
 func asBytes[T any](v *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(v)), int(unsafe.Sizeof(*v)))
 }

@@ -10,8 +10,8 @@ import (
 	"gobtl/pml"
 )
 
-// Operations of Accumulate's kind, and locks, are messages in the window's communicator: requests
-// have tag 0, the answer to a request has a tag of its own.
+// Atomic operations (Accumulate and so on) and locks are messages in the window's communicator.
+// Requests have tag 0, and the answer to each request has a tag of its own.
 //
 //	0   1   kind
 //	1   1   operation, of Accumulate's kind
@@ -20,14 +20,14 @@ import (
 //	8   8   where in the memory, in bytes
 //	16  .   values; of a compare-and-swap the expected one, then the new one
 //
-// The answer is the old values, or nothing.
+// The answer has the old values, or is empty.
 const (
 	windowHeadBytes  = 16
-	windowPieceBytes = 4096 // of values in a request
+	windowPieceBytes = 4096 // largest size of the values in a request
 	windowAnswerTag  = 1 << 20
-	windowOpsMax     = 256     // that a process has under way with a rank, in a window
-	windowOpsAll     = 1 << 19 // with all of them
-	windowSendsMax   = 4       // of those with a rank, how many are not sent yet
+	windowOpsMax     = 256     // most operations of a process under way with a rank, in a window
+	windowOpsAll     = 1 << 19 // the same for all ranks together
+	windowSendsMax   = 4       // most unsent requests to a rank
 )
 
 type windowKind uint8
@@ -63,33 +63,33 @@ func parseWindowHead(b []byte) windowHead {
 	}
 }
 
-// windowOp is a request to a rank that is under way, or free.
+// windowOp is a request to a rank, or a free place for one.
 type windowOp struct {
 	w          *window
 	rank       int
 	tag        uint32
 	send, recv pml.Request
 	buf        []byte
-	pending    int // of send and recv
+	pending    int // how many of send and recv have not ended
 	waited     bool
 	err        error
 	next       *windowOp
 }
 
-// Accumulate begins to combine data with the values of a rank from at on, which are the low ones of
-// op; op must be Sum, Prod, Min, Max, And, Or, Xor or Replace. data may be changed when it returns.
-// Errors as of Put, and ErrConfig for another op.
+// Accumulate begins to combine data with the values of a rank from index at on. The rank's values
+// are the low operands of op. op must be Sum, Prod, Min, Max, And, Or, Xor or Replace. data may be
+// changed after Accumulate has returned. Errors as of Put, and ErrConfig for another op.
 func (w *Window[T]) Accumulate(ctx context.Context, data []T, to, at int, op Op[T]) error {
 	b, _ := bytesOf(data)
 	return w.w.accumulate(ctx, b, nil, to, at, op.code)
 }
 
-// GetAccumulate is Accumulate that gets the values of before, too, into old, which is as long as
-// data, and may be the same slice, but not overlap it otherwise (ErrConfig). op may be Keep as
-// well: an atomic Get, for which data may be nil.
+// GetAccumulate is Accumulate that also returns the previous values in old. old must be as long as
+// data. It may be the same slice as data, but must not overlap it in any other way (ErrConfig). op
+// may also be Keep, which makes it an atomic Get. data may then be nil.
 func (w *Window[T]) GetAccumulate(ctx context.Context, data, old []T, to, at int, op Op[T]) error {
 	if op.code == opKeep && data == nil {
-		data = old // of the right length, and not looked at
+		data = old // right length, content unused
 	}
 	if len(data) != len(old) {
 		return fmt.Errorf("%w: %d values, %d old ones", ErrCount, len(data), len(old))
@@ -102,8 +102,8 @@ func (w *Window[T]) GetAccumulate(ctx context.Context, data, old []T, to, at int
 	return w.w.accumulate(ctx, b, into, to, at, op.code)
 }
 
-// FetchAndOp combines value with that of a rank at at, and returns what was there. Errors as of
-// Accumulate.
+// FetchAndOp combines value with the value of a rank at index at, and returns the previous value.
+// Errors as of Accumulate.
 func (w *Window[T]) FetchAndOp(ctx context.Context, value T, to, at int, op Op[T],
 ) (old T, err error) {
 	h := windowHead{kind: windowFetch, op: op.code}
@@ -111,9 +111,9 @@ func (w *Window[T]) FetchAndOp(ctx context.Context, value T, to, at int, op Op[T
 	return old, err
 }
 
-// CompareAndSwap writes value to a rank at at if expected is there, bit by bit, and returns what
-// was there. Errors as of Put, and ErrType for structs with bytes that are no field's, which have
-// any value.
+// CompareAndSwap writes value to index at of a rank's memory if the bits there equal those of
+// expected. It returns the previous value. Errors as of Put, and ErrType for structs with padding,
+// whose bytes are undefined.
 func (w *Window[T]) CompareAndSwap(ctx context.Context, expected, value T, to, at int,
 ) (old T, err error) {
 	if t := reflect.TypeFor[T](); fieldBytes(t) != t.Size() {
@@ -126,12 +126,12 @@ func (w *Window[T]) CompareAndSwap(ctx context.Context, expected, value T, to, a
 
 var errWindowOp = fmt.Errorf("%w: an Op that windows do not have", ErrConfig)
 
-// has says whether the window's values have an operation.
+// has reports whether the type of the window's values supports an operation.
 func (w *window) has(op opCode) bool {
 	return op < opCodes && (w.folds[op] != nil || op == opReplace || op == opKeep)
 }
 
-// accumulate begins an accumulate, with the old values if into is not nil.
+// accumulate begins an accumulate. If into is not nil it receives the old values.
 func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int, op opCode) error {
 	if ctx == nil {
 		return ErrContext
@@ -171,7 +171,7 @@ func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int
 	return nil
 }
 
-// fetch does an operation on one value, and waits for the old one.
+// fetch carries out an operation on one value, and waits for the old value.
 func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank, at int) error {
 	if ctx == nil {
 		return ErrContext
@@ -192,9 +192,10 @@ func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank
 	return w.ask(ctx, rank, h, data, old)
 }
 
-// ask does a request and waits for its answer, which is copied to old. mu is held.
+// ask sends a request and waits for its answer, which it copies to old. mu is held.
 func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []byte) error {
-	// What ctx's end leaves under way must not write to the caller's memory: a copy is made.
+	// A request that is still under way when ctx ends must not write to the caller's memory, so the
+	// answer goes to a buffer and is copied.
 	var into []byte
 	if len(old) > 0 {
 		into = make([]byte, len(old))
@@ -204,7 +205,7 @@ func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []by
 		return err
 	}
 	if err := w.c.e.until(ctx, func() bool { return op.pending == 0 }); err != nil {
-		op.waited = false // It frees itself.
+		op.waited = false // The operation frees itself at its end.
 		return err
 	}
 	err = op.err
@@ -213,8 +214,8 @@ func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []by
 	return err
 }
 
-// begin begins a request; it has an answer if old is not nil or it is waited for, by who releases
-// it.
+// begin begins a request. The request has an answer if old is not nil, or if a call waits for it;
+// that call releases it.
 func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []byte, waited bool,
 ) (*windowOp, error) {
 	e := w.c.e
@@ -245,7 +246,7 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 	copy(op.buf[windowHeadBytes:], data)
 	w.targets[rank].under++
 	if err := e.l.Send(e.now(), &op.send, p, w.c.context, op.buf, pml.Standard); err != nil {
-		op.waited = true // so that the rank's next Flush does not tell of it, too
+		op.waited = true // so that the rank's next Flush does not report it again
 		if op.pending == 2 {
 			e.l.Cancel(&op.recv)
 		}
@@ -257,12 +258,12 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 	return op, nil
 }
 
-// takeOp returns an operation that is free, and waits for one if too many are under way: one rank
-// that is slow does not hold up what is for others.
+// takeOp returns a free operation. It waits if too many operations with the rank are under way, so
+// a slow rank does not delay operations with other ranks.
 func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*windowOp, error) {
 	t := &w.targets[rank]
-	// An Unlock follows a Lock, which found room: whoever gives a lock back does not wait for it, or
-	// would wait for a rank that stands still.
+	// An Unlock does not wait for room, because its Lock already found room. If it waited, it could
+	// wait for a rank that makes no progress.
 	if kind != windowUnlock || w.free == nil && len(w.ops) >= windowOpsAll {
 		if err := w.awaitRoom(ctx, t); err != nil {
 			return nil, err
@@ -285,7 +286,7 @@ func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*window
 	return op, nil
 }
 
-// awaitRoom waits until one more operation with a rank may begin.
+// awaitRoom waits until another operation with a rank may begin.
 func (w *window) awaitRoom(ctx context.Context, t *target) error {
 	if w.roomFor(t) {
 		return nil
@@ -293,7 +294,7 @@ func (w *window) awaitRoom(ctx context.Context, t *target) error {
 	return w.c.e.until(ctx, func() bool { return w.roomFor(t) })
 }
 
-// roomFor says whether one more operation with a rank may begin.
+// roomFor reports whether another operation with a rank may begin.
 func (w *window) roomFor(t *target) bool {
 	return t.ops < windowOpsMax && t.sending < windowSendsMax &&
 		(w.free != nil || len(w.ops) < windowOpsAll)
@@ -304,11 +305,11 @@ func (w *window) release(op *windowOp) {
 	op.next, w.free = w.free, op
 }
 
-// ended takes note that the request has left, or that the answer has come.
+// ended records that the request was sent, or that the answer was received.
 func (op *windowOp) ended(err error) {
 	if err != nil && op.err == nil {
 		op.err = err
-		// Without the request there is no answer.
+		// If the request failed there will be no answer.
 		if !op.recv.Done() {
 			op.w.c.e.l.Cancel(&op.recv)
 		}
@@ -322,14 +323,14 @@ func (op *windowOp) ended(err error) {
 		op.err = w.c.e.gone(w.c.ranks[op.rank], op.err)
 	}
 	if op.waited {
-		t.ended(nil) // Who waits has the error.
+		t.ended(nil) // The waiting call returns the error.
 		return
 	}
 	t.ended(op.err)
 	w.release(op)
 }
 
-// lockKind is what a process, or a rank, holds of a window's memory.
+// lockKind is the kind of lock that a process or a rank holds of a window's memory.
 type lockKind uint8
 
 const (
@@ -357,7 +358,7 @@ func (w *window) lock(ctx context.Context, rank int, kind lockKind) error {
 		h.kind = windowLockAlone
 	}
 	if err := w.awaitRoom(ctx, t); err != nil {
-		return err // nothing has left
+		return err // nothing was sent
 	}
 	t.locked = kind
 	err := w.ask(ctx, rank, h, nil, nil)
@@ -365,7 +366,7 @@ func (w *window) lock(ctx context.Context, rank int, kind lockKind) error {
 		return nil
 	}
 	t.locked = lockNone
-	if ctx.Err() != nil { // The lock may come yet: it is given back at once.
+	if ctx.Err() != nil { // The lock may still be granted later. It is released at once.
 		h.kind = windowUnlock
 		if _, e := w.begin(context.Background(), rank, h, nil, nil, false); e == nil {
 			t.begun++

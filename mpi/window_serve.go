@@ -9,30 +9,31 @@ import (
 	"gobtl/pml"
 )
 
-// windowServer does what other ranks ask for, in passes. Requests are carried out in the order in
-// which they were matched, which is that of their sending from each rank.
+// windowServer carries out the requests of other ranks, in passes. It follows the order in which
+// the requests were matched. For each rank that is the order of sending.
 type windowServer struct {
-	places  int              // that there are
-	posted  []*servedRequest // receives, in the order of their posting
+	places  int              // number of places for requests
+	posted  []*servedRequest // posted receives, the oldest first
 	holders []lockKind       // by rank
-	alone   int              // of the holders
+	alone   int              // holders of an exclusive lock
 	shared  int
 	waiting []lockWaiting
-	replies *reply // that are not under way
-	replied []int  // that are, by rank
+	replies *reply // free replies
+	replied []int  // replies under way, by rank
 }
 
-// waits says whether a rank waits for the lock: who asks once more is not heard, or it would be
-// granted twice and given back once.
+// waits reports whether a rank waits for the lock. A second request of a waiting rank is ignored.
+// Otherwise the lock would be granted twice and released once.
 func (s *windowServer) waits(rank int) bool {
 	return slices.ContainsFunc(s.waiting, func(l lockWaiting) bool { return l.rank == rank })
 }
 
-// A window receives so many requests at once at first. When there are few places left, for the
-// others have what announced requests of ranks bring that are slow to put them, it gets more: of
-// each rank no more than windowSendsMax are announced, but for some Unlocks. A rank that has more
-// places than windowHeldMax keeps others out, and is none of this library: it is given up. So is
-// one that has more answers to come than operations may be under way.
+// At first a window can receive windowPlaces requests at once. It adds places when fewer than
+// windowReserve are free, because the other places hold announced requests of ranks that are slow
+// to put them. Each rank announces at most windowSendsMax requests, apart from a few Unlocks. A
+// rank that occupies more than windowHeldMax places blocks other ranks and does not run this
+// library, so it is given up. The same holds for a rank with more than windowRepliesMax answers
+// under way.
 const (
 	windowPlaces     = 16
 	windowReserve    = 4
@@ -48,7 +49,8 @@ type servedRequest struct {
 	answer []byte
 }
 
-// reply is an answer under way: a rank that does not receive it holds up no request of others.
+// reply is an answer under way. A rank that does not receive its answers does not delay the
+// requests of other ranks.
 type reply struct {
 	send pml.Request
 	data []byte
@@ -74,7 +76,7 @@ func (w *window) serve() error {
 	return w.c.e.broken
 }
 
-// addPlace has one more request be received at once.
+// addPlace adds a place, so that one more request can be received at the same time.
 func (w *window) addPlace() {
 	w.server.places++
 	q := &servedRequest{w: w}
@@ -108,7 +110,7 @@ func (w *window) addPlaces() {
 	}
 }
 
-// free is how many places wait for a request.
+// free returns the number of places that wait for a request.
 func (s *windowServer) free() (count int) {
 	for _, q := range s.posted {
 		if q.recv.Peer() == nil {
@@ -118,7 +120,7 @@ func (s *windowServer) free() (count int) {
 	return count
 }
 
-// stopServing ends it. mu is held.
+// stopServing ends the serving of requests. mu is held.
 func (w *window) stopServing() {
 	e := w.c.e
 	for _, q := range slices.Clone(w.server.posted) {
@@ -129,7 +131,7 @@ func (w *window) stopServing() {
 	}
 }
 
-// post has the next request received.
+// post posts the receive of the next request.
 func (w *window) post(q *servedRequest) {
 	if w.freed || !q.recv.Done() {
 		return
@@ -141,8 +143,8 @@ func (w *window) post(q *servedRequest) {
 	}
 }
 
-// arrived carries out what has come, of each rank in order: a request that is still on its way to
-// its place holds up those of the same rank behind it.
+// arrived carries out the received requests, in order for each rank. A request whose data is still
+// arriving delays the later requests of the same rank.
 func (w *window) arrived() {
 	s := &w.server
 	for i := 0; i < len(s.posted); {
@@ -159,7 +161,7 @@ func (w *window) arrived() {
 	}
 }
 
-// heldUp says whether an earlier request of the same rank is still on its way.
+// heldUp reports whether an earlier request of the same rank is still arriving.
 func (s *windowServer) heldUp(at int) bool {
 	for _, q := range s.posted[:at] {
 		if !q.recv.Done() && q.recv.Peer() == s.posted[at].recv.Peer() {
@@ -169,7 +171,7 @@ func (s *windowServer) heldUp(at int) bool {
 	return false
 }
 
-// carryOut does what a request asks for. What no rank of this library asks for is passed over.
+// carryOut carries out a request. Requests that this library never sends are ignored.
 func (w *window) carryOut(q *servedRequest) {
 	h, data := parseWindowHead(q.buf), q.buf[windowHeadBytes:q.recv.Len()]
 	q.answer = q.answer[:0]
@@ -208,7 +210,7 @@ func (w *window) carryOut(q *servedRequest) {
 	}
 }
 
-// at is a piece of the window's memory, nil if it is not all there.
+// at returns a piece of the window's memory, or nil if the piece is not within the window.
 func (w *window) at(offset uint64, n int) []byte {
 	if offset > uint64(len(w.mem)) || uint64(n) > uint64(len(w.mem))-offset || n%w.size != 0 ||
 		offset%uint64(w.size) != 0 {
@@ -217,7 +219,7 @@ func (w *window) at(offset uint64, n int) []byte {
 	return w.mem[offset : offset+uint64(n)]
 }
 
-// combine does an operation of Accumulate's kind.
+// combine carries out an atomic operation on the window's memory.
 func (w *window) combine(q *servedRequest, h windowHead, there, data []byte) {
 	if h.kind == windowFetch {
 		q.answer = append(q.answer, there...)
@@ -227,12 +229,13 @@ func (w *window) combine(q *servedRequest, h windowHead, there, data []byte) {
 	case h.op == opReplace:
 		copy(there, data)
 	case w.folds[h.op] != nil:
-		// What came lies behind a head of 16 bytes, in memory that lies as any value must.
+		// The received values lie behind a header of 16 bytes, in memory that is aligned for any
+		// value.
 		w.folds[h.op](there, data, false)
 	}
 }
 
-// reply sends an answer to a rank, and returns memory for another one.
+// reply sends an answer to a rank, and returns memory for the next answer.
 func (w *window) reply(rank int, to *pml.Peer, tag uint32, data []byte) []byte {
 	s := &w.server
 	if s.replied[rank] >= windowRepliesMax {
@@ -259,7 +262,8 @@ func (w *window) reply(rank int, to *pml.Peer, tag uint32, data []byte) []byte {
 	return data[:0]
 }
 
-// grant gives the lock to who waits for it longest, and to others with them if they share it.
+// grant gives the lock to the rank that has waited longest. If that rank asked for a shared lock,
+// the next ranks that also ask for a shared one get it, too.
 func (w *window) grant() {
 	s := &w.server
 	for len(s.waiting) > 0 {
@@ -281,7 +285,8 @@ func (w *window) grant() {
 	}
 }
 
-// dropLock takes back what a rank holds. What it waits for is answered, to a peer that is there.
+// dropLock releases the lock that a rank holds. If the rank waits for a lock, it gets an answer if
+// its peer is still connected.
 func (w *window) dropLock(rank int, answer *pml.Peer) {
 	s := &w.server
 	switch s.holders[rank] {
@@ -301,7 +306,7 @@ func (w *window) dropLock(rank int, answer *pml.Peer) {
 	w.grant()
 }
 
-// peerGone takes note that a peer has ended: its locks are free.
+// peerGone handles the end of a peer, and releases its locks.
 func (e *engine) peerGone(p *pml.Peer, err error) {
 	if err == nil || len(e.windows) == 0 {
 		return
@@ -317,11 +322,11 @@ func (e *engine) peerGone(p *pml.Peer, err error) {
 	}
 }
 
-// opCode names an operation between ranks.
+// opCode is the number of an operation in messages between ranks.
 type opCode uint8
 
 const (
-	opNone opCode = iota // of NewOp
+	opNone opCode = iota // an operation of NewOp
 	opSum
 	opProd
 	opMin
@@ -334,7 +339,7 @@ const (
 	opCodes
 )
 
-// foldsOf are the operations of values of a kind.
+// foldsOf returns the operations for values of a kind.
 func foldsOf(kind reflect.Kind) (folds [opCodes]coll.Fold) {
 	of := map[reflect.Kind]func(opCode) coll.Fold{
 		reflect.Int: integerFold[int], reflect.Int8: integerFold[int8],

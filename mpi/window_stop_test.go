@@ -11,8 +11,9 @@ import (
 	"gobtl/mpi"
 )
 
-// Ranks that stand still between the announcement of an operation and its bytes hold up nobody else
-// at that window, nor does one that does not take what is sent to it hold up operations of others.
+// Ranks that stall between the announcement of an operation and its data do not delay other ranks
+// at that window. A rank that does not receive its messages does not delay the operations of other
+// ranks either.
 func TestWindowStopped(t *testing.T) {
 	const owner, stopped, count = 6, 5, 4
 	cfg := mpi.Config{}

@@ -210,7 +210,8 @@ func TestWindowTickets(t *testing.T) {
 	})
 }
 
-// TestWindowLock: who is alone reads and writes as if there was nobody else; sharers are together.
+// TestWindowLock: the holder of the exclusive lock reads and writes without interference. Shared
+// locks are held together.
 func TestWindowLock(t *testing.T) {
 	everywhere(t, func(t *testing.T, provider string) {
 		const ranks, times = 4, 50
@@ -317,8 +318,8 @@ func TestWindowErrors(t *testing.T) {
 	})
 }
 
-// TestWindowLockOfTheDead: the lock that a rank holds which is gone, alone or with others, is given
-// to who waits for it, and who is gone while it waits keeps nobody out.
+// TestWindowLockOfTheDead: the lock of a dead rank, exclusive or shared, is given to a waiting
+// rank. A rank that dies while it waits does not block other ranks.
 func TestWindowLockOfTheDead(t *testing.T) {
 	for name, alone := range map[string]bool{"alone": true, "shared": false} {
 		t.Run(name, func(t *testing.T) { lockOfTheDead(t, alone) })

@@ -16,23 +16,24 @@ import (
 	"gobtl/pml"
 )
 
-// Job is what a World must know of its job: launch.Job is one.
+// Job is the interface through which a World uses its job. launch.Job implements it.
 type Job interface {
-	// Rank is this process's number, Size that of all.
+	// Rank returns this process's number, and Size the number of processes.
 	Rank() int
 	Size() int
-	// NodeOf is the number of the host of a rank, Nodes that of hosts.
+	// NodeOf returns the number of the host of a rank, and Nodes the number of hosts.
 	NodeOf(rank int) int
 	Nodes() int
-	// Exchange returns what each rank has given under a key, by rank, when all have.
+	// Exchange waits until all ranks have given a value under the key, and returns the values by
+	// rank.
 	Exchange(ctx context.Context, key string, value []byte) ([][]byte, error)
 	// Fence returns when all ranks have called it.
 	Fence(ctx context.Context) error
-	// Finalize is the last call.
+	// Finalize leaves the job. It is the last call.
 	Finalize(ctx context.Context) error
 }
 
-// World is a process's part in a job, and the communicator of all its ranks.
+// World is a process's membership in a job, and the communicator of all ranks of the job.
 type World struct {
 	Comm
 	job     Job
@@ -40,10 +41,10 @@ type World struct {
 	network Network
 }
 
-// Init joins the job that a launcher has started this process for, and returns its world; without a
-// launcher, that of one rank. Call it once in the life of a process, and Finalize in the end.
-// Errors: ErrConfig, ErrAddress, btl.ErrUnreachable where hosts of the job do not reach each other,
-// those of launch.Join, and what keeps the transport from being opened.
+// Init joins the job for which a launcher has started this process, and returns its World. Without
+// a launcher the World has one rank. A process must call Init once, and Finalize at its end.
+// Errors: ErrConfig, ErrAddress, btl.ErrUnreachable if hosts of the job cannot reach each other,
+// the errors of launch.Join, and any error that prevents the opening of the transport.
 func Init(ctx context.Context, cfg Config) (*World, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -55,7 +56,7 @@ func Init(ctx context.Context, cfg Config) (*World, error) {
 	return Open(ctx, job, cfg)
 }
 
-// Open is Init for a job that was joined already.
+// Open is Init for a job that the program has joined already.
 func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -88,7 +89,7 @@ func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 	return w, nil
 }
 
-// openWorld opens the transport by the first network by which the ranks reach each other.
+// openWorld opens the transport on the first network on which the ranks can reach each other.
 func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
 	infos, err := fabric.GetInfo(cfg.Fabric)
 	if err != nil {
@@ -128,8 +129,8 @@ func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
 	}
 }
 
-// join makes the world of a job with an engine, which is closed if that fails. Try is how many
-// engines there were before.
+// join makes the world of a job with an engine, and closes the engine if that fails. try is the
+// number of earlier engines.
 func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World, error) {
 	names, err := job.Exchange(ctx, "mpi-"+strconv.Itoa(try), bytes.Clone(e.m.Name()))
 	if err == nil {
@@ -150,8 +151,9 @@ func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World,
 	return w, nil
 }
 
-// makeRoom sees to it that all ranks of a job can connect, also if they are all on one host, and
-// those that have ended without a word have places yet: only ranks are let in.
+// makeRoom sets the limits of the transport so that all ranks of a job can connect. They must
+// suffice even if all ranks are on one host, and if ranks that ended silently still occupy places.
+// Only ranks of the job are admitted.
 func makeRoom(cfg *btl.Config, ranks int) {
 	cfg.PeersMax = max(cfg.PeersMax, min(4096+ranks, 1<<20))
 	if cfg.PeersPerHost == 0 {
@@ -183,8 +185,9 @@ func openEngine(info fabric.Info, job Job, cfg Config) (*engine, error) {
 	return e, nil
 }
 
-// crowded says whether more ranks are on this host than this one may use processors. A rank that
-// was given a processor of its own says so, too: it is not preempted there, and never yields.
+// crowded reports whether this host has more ranks than this process may use processors. It is also
+// true for a rank that is pinned to a processor of its own. Such a rank is not preempted, so it
+// never yields.
 func crowded(job Job) bool {
 	here := 0
 	for rank := range job.Size() {
@@ -195,16 +198,16 @@ func crowded(job Job) bool {
 	return here > runtime.NumCPU()
 }
 
-// Job is the job that the world belongs to.
+// Job returns the job of the world.
 func (w *World) Job() Job { return w.job }
 
-// leaveTimeout bounds what the launcher of a job that has lost a rank is waited for.
+// leaveTimeout bounds the wait for the launcher of a job that has lost a rank.
 const leaveTimeout = time.Second
 
-// Finalize waits until all ranks have called it, and what was sent has arrived, and leaves the job.
-// Ranks that are gone are not waited for. Nothing of the world may be used afterwards:
-// ErrFinalized. Errors: what kept the ranks from meeting, or what was sent from arriving; the job
-// is left in any case.
+// Finalize waits until all ranks have called it and all sent messages have arrived. It then leaves
+// the job. It does not wait for dead ranks. After it all uses of the world return ErrFinalized.
+// Errors: the reason why the ranks did not all call it, or why a sent message did not arrive.
+// Finalize leaves the job even after an error.
 func (w *World) Finalize(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -218,7 +221,8 @@ func (w *World) Finalize(ctx context.Context) error {
 		return ErrFinalized
 	}
 	err := w.flush(ctx)
-	// Launchers know of no rank that is gone while the others go on: they would wait for it.
+	// A launcher does not know that a rank has died while the others continue, so its barrier would
+	// wait for that rank.
 	whole, met := w.meetAll(ctx)
 	e.lock()
 	e.failures.leaving = true
@@ -232,7 +236,8 @@ func (w *World) Finalize(ctx context.Context) error {
 	}
 	err = errors.Join(err, e.close(w.cfg))
 	if !whole && (met == nil || isRankError(met)) {
-		// A launcher that has seen a rank die may answer no more: what it says changes nothing.
+		// A launcher that has seen a rank die may no longer answer. Its answer would change
+		// nothing.
 		brief, cancel := context.WithTimeout(ctx, leaveTimeout)
 		defer cancel()
 		_ = w.job.Finalize(brief)
@@ -241,8 +246,9 @@ func (w *World) Finalize(ctx context.Context) error {
 	return errors.Join(err, w.job.Finalize(ctx))
 }
 
-// fence is the launcher's barrier. For a rank that dies before it has come there, maybe before it
-// has heard that all have met, it would wait: a RankError, when that has lasted a while.
+// fence is the launcher's barrier. The launcher would wait for a rank that dies before it calls
+// fence, perhaps before it learns that all ranks have met. After some time of such a wait fence
+// returns a RankError.
 func (w *World) fence(ctx context.Context) error {
 	e := w.e
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -268,7 +274,7 @@ func (w *World) fence(ctx context.Context) error {
 	return err
 }
 
-// flush waits until what was sent has arrived.
+// flush waits until all sent messages have arrived.
 func (w *World) flush(ctx context.Context) error {
 	e := w.e
 	e.lock()
@@ -280,8 +286,8 @@ func (w *World) flush(ctx context.Context) error {
 	return lost
 }
 
-// flushTo waits until what was sent to ranks of the world has arrived, or it is known that it does
-// not: lost is why, of the first of these. mu is held.
+// flushTo waits until all messages to the given world ranks have arrived, or are known to be lost.
+// lost is the reason for the first lost message. mu is held.
 func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 	w := e.newWaiter(0)
 	for _, rank := range ranks {
@@ -303,7 +309,7 @@ func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 	return lost, err
 }
 
-// discard ends the helper and the transport of an engine that nobody has used.
+// discard ends the helper and the transport of an unused engine.
 func discard(e *engine) error {
 	endHelper(e)
 	e.lock()

@@ -9,16 +9,16 @@ import (
 // headerMost is the longest header of an active message, in bytes.
 const headerMost = 4 << 10
 
-// Handler is given each active message with its id, in the order of sending, by Progress. Who it
-// replies to is m.Peer. It may send and receive, but not call Progress. m is valid until the
-// handler returns, unless Keep says otherwise; one that was announced (Announced) stays until
-// somebody receives it (RecvMessage), into a place that may be named now or at any time later, or
-// drops it (Drop). Its sender waits until then.
+// Handler handles the active messages with its id. Progress calls it, in the order of sending. It
+// can reply to m.Peer. It may send and receive, but must not call Progress. m is valid until the
+// handler returns, or longer if the handler calls Keep. An announced message (Announced) stays
+// valid until it is received (RecvMessage) or dropped (Drop), now or at any later time. Its sender
+// waits until then.
 type Handler func(now btl.Time, m *Message)
 
-// HandleActive sets who is given active messages with an id; nil is nobody. Messages for which
-// there is nobody are dropped: the sender of an announced one has ErrNoHandler, that of another
-// one never knows.
+// HandleActive sets the handler of the active messages with an id; nil removes it. Messages without
+// a handler are dropped. The sender of an announced message then gets ErrNoHandler; the sender of
+// any other message gets no error.
 func (l *Layer) HandleActive(id uint16, fn Handler) {
 	half := &l.actives[id>>8]
 	if *half == nil {
@@ -27,20 +27,21 @@ func (l *Layer) HandleActive(id uint16, fn Handler) {
 	(*half)[id&0xff] = fn
 }
 
-// HeaderMax is the longest header that SendActive takes, in bytes: 4 KiB, or half of
-// Config.UnexpectedBytes, or what the module can send at once, whichever is less.
+// HeaderMax returns the length of the longest header that SendActive accepts, in bytes: the least
+// of 4 KiB, half of Config.UnexpectedBytes, and the largest fragment that the module can send at
+// once.
 func (l *Layer) HeaderMax() int {
 	return max(0, min(headerMost, l.cfg.UnexpectedBytes/2, l.m.Limits().FragmentBytesMax-headMostSize))
 }
 
-// SendActive begins to send an active message, with a header and data, to the handler that the
-// peer has for the id. Both must not change until r is Done, which it may be when SendActive
-// returns; r's Layout may take the place of data. Active messages and others to a peer arrive in
-// the order in which they were sent, and share its room. What is longer than Config.EagerBytes, or
-// finds no room at the peer, is only announced, with its header; so is all that is Synchronous,
-// which is Done when the handler's side has received or dropped it. Ready is as Standard. now is
-// the present instant. Errors: ErrBusy, ErrHeader, or ErrPeer when the peer is gone; what happens
-// later is the request's Err, ErrNoHandler among it.
+// SendActive begins to send an active message, with a header and data, to the handler that the peer
+// has for the id. Both must not change until r is Done, which may be before SendActive returns. r's
+// Layout may replace data. Active and other messages to a peer arrive in the order of sending, and
+// share the room at the peer. A message that is longer than Config.EagerBytes, or for which the
+// peer has no room, is only announced, with its header. A Synchronous message is always announced;
+// it is Done when the receiving side has received or dropped it. Ready has the same effect as
+// Standard. now is the present instant. Errors: ErrBusy, ErrHeader, or ErrPeer if the peer is gone.
+// Later errors, such as ErrNoHandler, are in the request's Err.
 func (l *Layer) SendActive(
 	now btl.Time, r *Request, to *Peer, id uint16, header, data []byte, mode Mode,
 ) error {
@@ -64,8 +65,8 @@ func (l *Layer) SendActive(
 // Header is the header of an active message. It is valid as long as the message is.
 func (m *Message) Header() []byte { return m.data[:m.head:m.head] }
 
-// Data are the bytes of an active message that has come whole; nil if it was announced. They are
-// valid as long as the message is.
+// Data returns the bytes of an active message that has arrived completely, or nil if the message
+// was announced. The bytes are valid as long as the message.
 func (m *Message) Data() []byte {
 	if !m.eager {
 		return nil
@@ -73,12 +74,13 @@ func (m *Message) Data() []byte {
 	return m.data[m.head:]
 }
 
-// Announced says whether the bytes of a message are with its sender still.
+// Announced reports whether the bytes of a message are still at its sender.
 func (m *Message) Announced() bool { return !m.eager }
 
-// Keep has an active message stay valid when its handler returns, until it is received or dropped:
-// its sender has less room here until then. Only its handler may call it. What has come whole is
-// copied once; an announced one stays in any case.
+// Keep makes an active message stay valid after its handler returns, until it is received or
+// dropped. Until then its sender has less room here. Only the message's handler may call it. A
+// message that has arrived completely is copied once. An announced message stays valid without
+// Keep.
 func (l *Layer) Keep(m *Message) {
 	if !m.eager || m.kept || m.gone {
 		return
@@ -95,9 +97,9 @@ func (l *Layer) Keep(m *Message) {
 	l.probed.add(m)
 }
 
-// Drop ends a message that a handler of active messages was given, or that MProbe took out: its
-// data is not valid any more, and its send ends as if it had been received. now is the present
-// instant. Errors: ErrMessage if it was received or dropped before.
+// Drop ends a message that was passed to a handler of active messages, or returned by MProbe. Its
+// data is no longer valid, and its send ends as if the message had been received. now is the
+// present instant. Errors: ErrMessage if it was received or dropped before.
 func (l *Layer) Drop(now btl.Time, m *Message) error {
 	if m.gone {
 		return ErrMessage
@@ -109,7 +111,7 @@ func (l *Layer) Drop(now btl.Time, m *Message) error {
 	return nil
 }
 
-// handler is that of an id, nil if there is none.
+// handler returns the handler of an id, or nil if there is none.
 func (l *Layer) handler(id uint16) Handler {
 	if half := l.actives[id>>8]; half != nil {
 		return half[id&0xff]
@@ -117,7 +119,7 @@ func (l *Layer) handler(id uint16) Handler {
 	return nil
 }
 
-// deliverNew gives an active message that has just come to its handler.
+// deliverNew passes an active message that has just arrived to its handler.
 func (l *Layer) deliverNew(now btl.Time, m *Message, data []byte) {
 	if !m.eager {
 		l.deliver(now, l.keep(m, data))
@@ -129,7 +131,7 @@ func (l *Layer) deliverNew(now btl.Time, m *Message, data []byte) {
 	l.deliver(now, lent)
 }
 
-// deliver gives an active message, which is not on the stack, to its handler.
+// deliver passes an active message on the heap to its handler.
 func (l *Layer) deliver(now btl.Time, m *Message) {
 	handle := l.handler(uint16(m.tag))
 	if handle == nil {
@@ -155,7 +157,7 @@ func (l *Layer) deliver(now btl.Time, m *Message) {
 	l.recycle(m)
 }
 
-// recycle gives back an active message that nobody has.
+// recycle frees an active message that is no longer in use.
 func (l *Layer) recycle(m *Message) {
 	l.spend(m)
 	l.memory.free(m)

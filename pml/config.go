@@ -11,62 +11,66 @@ import (
 var (
 	// ErrConfig: a configuration value is out of its range.
 	ErrConfig = errors.New("pml: invalid configuration")
-	// ErrTruncated: the message is longer than the memory of its receive, which has its beginning.
+	// ErrTruncated: the message is longer than the memory of its receive. The memory contains the
+	// beginning of the message.
 	ErrTruncated = errors.New("pml: message truncated")
-	// ErrShort: the message is shorter than the memory of its receive, which was to be filled (see
-	// Request.Exact), and has it at its beginning.
+	// ErrShort: the message is shorter than the memory of its receive, which asked for an exact
+	// length (see Request.Exact). The message is at the beginning of the memory.
 	ErrShort = errors.New("pml: message too short")
 	// ErrCancelled: the receive was cancelled before it was matched.
 	ErrCancelled = errors.New("pml: cancelled")
-	// ErrPeer: the peer is gone; it wraps why.
+	// ErrPeer: the peer is gone. The error also wraps the reason.
 	ErrPeer = errors.New("pml: peer is gone")
-	// ErrProtocol: the peer has sent what this layer does not send; it is given up.
+	// ErrProtocol: the peer has violated the protocol of this layer, and the connection to it is
+	// ended.
 	ErrProtocol = errors.New("pml: protocol violated")
 	// ErrTransfer: the sender could not write into the memory of the receive.
 	ErrTransfer = errors.New("pml: transfer failed")
 	// ErrBusy: the Request is in use.
 	ErrBusy = errors.New("pml: request in use")
-	// ErrNotInit: the Request was not readied for Start.
+	// ErrNotInit: the Request was not prepared for Start.
 	ErrNotInit = errors.New("pml: request not initialized")
-	// ErrMessage: the message of a probe, or of a handler, was received before.
+	// ErrMessage: the message of a probe or a handler has already been received.
 	ErrMessage = errors.New("pml: message received before")
-	// ErrNoHandler: the peer has no handler for the id of an active message that was announced.
+	// ErrNoHandler: the peer has no handler for the id of an announced active message.
 	ErrNoHandler = errors.New("pml: peer has no handler")
 	// ErrHeader: the header of an active message is longer than HeaderMax.
 	ErrHeader = errors.New("pml: header too long")
 )
 
-// Config tunes a Layer; the zero value is a good default. All peers of a job must have the same,
-// over modules with the same btl.Config.FragmentBytesMax.
+// Config tunes a Layer; the zero value is a good default. All peers of a job must have the same
+// Config, over modules with the same btl.Config.FragmentBytesMax.
 type Config struct {
 	// Tag is the module's tag that the Layer uses, 0 to btl.TagMax.
 	Tag btl.Tag
-	// EagerBytes is the largest message that is sent before anybody has asked for it, up to 1 MiB.
-	// 0 means 64 KiB, negative none. What the module can send at once bounds it.
+	// EagerBytes is the largest eager message, which is sent before its receive is matched, up to 1
+	// MiB. 0 means 64 KiB; a negative value turns eager sends off. The largest fragment that the
+	// module can send at once also bounds it.
 	EagerBytes int
-	// UnexpectedBytes bounds what one peer may have here unreceived, up to 1 GiB; a message counts
-	// 64 bytes more than it has. 0 means 1 MiB.
+	// UnexpectedBytes bounds the unreceived data of one peer, up to 1 GiB. Each message counts 64
+	// bytes more than its size. 0 means 1 MiB.
 	UnexpectedBytes int
-	// GoneBytes bounds what is kept of peers that have gone, until it is received: 4096 for each peer
-	// and 256 for each message included, up to 1<<40. 0 means eight times UnexpectedBytes. Beyond it
-	// the peer that has the most of it, by its address, loses what its first connection has left.
+	// GoneBytes bounds the bytes of unreceived messages that are kept of peers that are gone, up to
+	// 1<<40. Each peer counts 4096 bytes more, and each message 256. 0 means eight times
+	// UnexpectedBytes. Above the bound, the peer address with the most bytes loses the messages of
+	// its oldest connection.
 	GoneBytes int64
-	// EnvelopesMax bounds the messages that one peer may have here unreceived, announced ones among
-	// them: a power of two, 4 to 1<<20. 0 means 4096.
+	// EnvelopesMax bounds the number of unreceived messages of one peer, including announced ones.
+	// It is a power of two, 4 to 1<<20. 0 means 4096.
 	EnvelopesMax int
-	// Random returns random numbers for the ids of requests on the wire. nil counts: ids are then
-	// guessed easily by peers, who can do no more with them than fail their own transfers.
+	// Random returns random numbers for the ids of requests on the wire. nil means consecutive ids,
+	// which a peer can easily guess. With a guessed id a peer can only make its own transfers fail.
 	Random func() uint64
 }
 
-// messageOverhead is what a message counts beside its bytes.
+// messageOverhead is the number of bytes that a message counts in addition to its size.
 const messageOverhead = 64
 
 const (
 	goneFactor   = 8
 	goneBytesMax = 1 << 40
-	// goneBytes is what a peer that has gone takes beside its messages, and messageBytes a message
-	// beside its data.
+	// goneBytes is the memory of a peer that is gone, without its messages. messageBytes is the
+	// memory of a message, without its data.
 	goneBytes    = 4096
 	messageBytes = 256
 )

@@ -1,6 +1,6 @@
 // Package pml is the point-to-point layer of an MPI-like library over btl: sends and receives that
-// are matched by a 64-bit tag with a mask, from one peer or from any, in the order of sending; and
-// active messages, which are given to the handler of their id, in the same order.
+// are matched by a 64-bit tag with a mask, from one peer or from any, in the order of sending. It
+// also has active messages, which are passed to the handler of their id in the same order.
 //
 //	Send                                                               Recv
 //	  |  small, and the peer has room       eager: envelope and bytes    |
@@ -17,7 +17,7 @@
 //	  |                                     credit, and the transport's  |
 //	done <-------------------------------------------- acknowledgement --+
 //
-// A message of this layer is a fragment of btl, with a head of 16 bytes, little-endian:
+// A message of this layer is a btl fragment with a header of 16 bytes, in little-endian order:
 //
 //	0   1   kind
 //	1   1   flags: synchronous 1, ready 2
@@ -27,12 +27,13 @@
 //	16  8   of announce, and of eager if it is synchronous: the send's id
 //	24  8   of announce: bytes of the message
 //
-// An active message has the kind active or active announce instead, which are as eager and announce
-// but for the place of the tag: there is how many bytes of header are behind the head, before the
-// message.
+// An active message has the kind active or active announce. These correspond to eager and announce,
+// except that the field of the tag has the length of the active header, which lies between the head
+// and the message.
 //
-// Fragments overtake each other, so envelopes are put back into the order of their numbers before
-// they are matched; bulk data may overtake. The others answer by ids, and have 16 bytes more:
+// Fragments may arrive out of order, so envelopes are sorted by their numbers before they are
+// matched. Bulk data need not be in order. The other kinds refer to requests by ids, and have 16
+// bytes more:
 //
 //	kind        number   at 8                      at 16             at 24
 //	clear       status   the send's id             the receive's id  the region, and its size at 32
@@ -40,13 +41,13 @@
 //	matched     0        the send's id
 //	credit      taken    bytes taken, in all
 //
-// What a peer has sent and nobody has received is bounded: EnvelopesMax of them, and
-// UnexpectedBytes of what came with them, beyond which messages are only announced. Receivers tell
-// how much they have taken; a sender whose peer has no room keeps its messages, in order. Both
-// sides must have the same Config. Messages of groups of tags that are refused (Refuse) count as
-// received. An active message is received when its handler has returned, or when it is dropped or
-// received if that is later; what is announced counts the bytes of its header.
+// The unreceived messages of a peer are bounded: at most EnvelopesMax envelopes, with at most
+// UnexpectedBytes of eager data. Beyond that, messages are only announced. Receivers report how
+// much they have received. A sender whose peer has no room queues its messages in order. Both sides
+// must have the same Config. Messages of refused groups of tags (Refuse) count as received. An
+// active message counts as received when its handler has returned, or when the message is dropped
+// or received, whichever is later. An announced active message counts the bytes of its header.
 //
-// A Layer belongs to one goroutine, which calls Progress; no lock, no goroutine, no clock, so it
-// runs in a simulator as it runs in production.
+// A Layer belongs to one goroutine, which calls Progress. It has no lock, no goroutine and no
+// clock, so it runs in a simulator exactly as in production.
 package pml

@@ -1,7 +1,7 @@
 package pml
 
-// leave takes account of what a peer that has gone has sent whole, which may still be received, and
-// drops what it had only announced.
+// leave registers the complete messages of a peer that is gone, which may still be received. It
+// drops the messages that the peer had only announced.
 func (l *Layer) leave(p *Peer) {
 	held := int64(0)
 	for m := p.unexpected.first; m != nil; {
@@ -26,10 +26,10 @@ func (l *Layer) leave(p *Peer) {
 	}
 }
 
-// held is the memory of a message that is kept.
+// held returns the memory of a kept message.
 func (m *Message) held() int64 { return int64(cap(m.data)) + messageBytes }
 
-// takeOut takes a message out of those that wait for a receive.
+// takeOut removes a message from those that wait for a receive.
 func (l *Layer) takeOut(m *Message) {
 	l.unexpected.remove(m)
 	if p := m.peer; p.err != nil {

@@ -10,20 +10,21 @@ import (
 	"gobtl/internal/slots"
 )
 
-// requestsBits is the part of an id on the wire that is an index; the rest is random.
+// requestsBits is the number of bits of an id on the wire that are an index. The other bits are
+// random.
 const requestsBits = 24
 
-// Stats counts what a Layer has done.
+// Stats are the counters of a Layer.
 type Stats struct {
 	SentEager, SentAnnounced uint64 // envelopes
-	Unexpected               uint64 // that came before their receive
-	Early                    uint64 // that overtook others
-	NotReady                 uint64 // of Ready sends, whose receive was not posted
-	Refused                  uint64 // that were dropped
-	Forgotten                uint64 // of peers that have gone, which had left too much
-	Unhandled                uint64 // active messages without a handler, which were dropped
-	UnexpectedBytes          int    // kept now, of all peers, early ones among them
-	UnexpectedMessages       int    // that a Recv could match now
+	Unexpected               uint64 // messages that arrived before their receive
+	Early                    uint64 // messages that overtook others
+	NotReady                 uint64 // messages of Ready sends whose receive was not posted
+	Refused                  uint64 // dropped messages
+	Forgotten                uint64 // messages dropped because of Config.GoneBytes
+	Unhandled                uint64 // dropped active messages without a handler
+	UnexpectedBytes          int    // bytes kept now, for all peers
+	UnexpectedMessages       int    // messages that a Recv could match now
 }
 
 // Layer is the point-to-point layer over one module. It belongs to the goroutine that calls
@@ -35,28 +36,28 @@ type Layer struct {
 
 	posted     posted
 	unexpected unexpected
-	probed     list[Message]         // that MProbe or a handler has, and nobody has received
-	requests   slots.Table[*Request] // that the other side knows by an id
+	probed     list[Message]         // messages of MProbe or a handler, not received yet
+	requests   slots.Table[*Request] // requests that the peer knows by an id
 	memory     memory
-	gone       *kept.Keeper[*Peer] // those that have left messages
+	gone       *kept.Keeper[*Peer] // peers that are gone and have left messages
 
-	busy     list[Peer]    // that have something to send which could not be sent
-	homeless list[Peer]    // that have receives for which the module had no region
-	regions  int           // that the receives of one peer may have: see regionsPart
-	ended    list[Request] // whose owners have not been told
+	busy     list[Peer]    // peers with data that could not be sent yet
+	homeless list[Peer]    // peers with receives for which the module had no region
+	regions  int           // most regions of one peer's receives: see regionsPart
+	ended    list[Request] // ended requests whose owners have not been told
 	settling bool
-	notice   [headBytes]byte            // of a put that is being prepared
+	notice   [headBytes]byte            // runs of a put that is being prepared
 	tiny     [headBytes + tinyMost]byte // a message on its way to the module
-	actives  [256]*[256]Handler         // by the halves of an id
-	refused  map[uint64]bool            // groups of tags; nil until there is one
+	actives  [256]*[256]Handler         // requests by the parts of an id
+	refused  map[uint64]bool            // refused groups of tags; nil until there is one
 	observe  func(p *Peer, tag, size uint64, eager bool)
 	peers    uint32 // so far
 	onPeer   func(*Peer, error)
 }
 
-// Peer is the other side of an endpoint.
+// Peer is the remote side of an endpoint.
 type Peer struct {
-	// Context is the caller's.
+	// Context is for the caller; this package does not use it.
 	Context any
 
 	l     *Layer
@@ -66,38 +67,39 @@ type Peer struct {
 	busy  links[Peer]
 	homes links[Peer]
 
-	// What was sent.
+	// State of the sending direction.
 	next       uint32 // number of the next envelope
-	bytes      uint64 // of eager messages, with what they count beside their bytes
-	theirTaken uint32 // what the peer has told of its receives
+	bytes      uint64 // bytes of eager messages sent, with their overhead
+	theirTaken uint32 // receipts that the peer has reported
 	theirBytes uint64
-	sends      list[Request] // not sent yet, in order
-	puts       list[Request] // that have bytes to put
+	sends      list[Request] // unsent messages, in order
+	puts       list[Request] // matched sends that have bytes to put
 	control    fifo.Queue[head]
 
-	// What has come.
+	// State of the receiving direction.
 	expect     uint32
-	unexpected list[Message] // that nobody has received
-	early      []*Message    // that overtook the expected one, by number; nil until there is one
+	unexpected list[Message] // unreceived messages
+	early      []*Message    // messages that overtook the expected one, by number
 	taken      uint32
-	came       uint64 // bytes that have come with envelopes, counted as they are sent
-	takenBytes uint64 // of those, what is not kept any more
+	came       uint64 // bytes received with envelopes, counted as by the sender
+	takenBytes uint64 // how many of these bytes are no longer kept
 	told       uint32
 	toldBytes  uint64
 
-	landing list[Request] // receives that have been matched, and have no region yet
-	regions int           // that others have
-	active  list[Request] // what ends with the peer, but for receives that wait
+	landing list[Request] // matched receives that have no region yet
+	regions int           // number of regions in use
+	active  list[Request] // requests that end with the peer, except waiting receives
 }
 
 // Endpoint is the peer's endpoint, whose Context belongs to the Layer.
 func (p *Peer) Endpoint() *btl.Endpoint { return p.ep }
 
-// Err is why the peer is gone: nil while it is not.
+// Err returns the reason why the peer is gone, or nil while it is connected.
 func (p *Peer) Err() error { return p.err }
 
-// New makes a Layer over a module, whose OnEndpoint it takes over, and one of its tags; onPeer,
-// which may be nil, is told of peers that connect (nil) and end. Errors: ErrConfig, btl.ErrTag.
+// New makes a Layer over a module and one of its tags. It sets OnEndpoint of the module. onPeer,
+// which may be nil, is called with a nil error when a peer connects, and with the reason when a
+// peer ends. Errors: ErrConfig, btl.ErrTag.
 func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -129,12 +131,12 @@ func (l *Layer) Stats() Stats {
 	return s
 }
 
-// Observe has fn told of each message when it comes to be matched, in that order: for tests and
-// simulators, which hold the matching against a model. nil is nobody.
+// Observe makes the Layer call fn for each message, in the order in which messages enter the
+// matching. nil ends that. It is for tests and simulators, which compare the matching with a model.
 func (l *Layer) Observe(fn func(from *Peer, tag, size uint64, eager bool)) { l.observe = fn }
 
-// CheckIdle returns what is kept although nothing is under way: no send, no receive, and no message
-// that nobody has received. It is for tests and simulators.
+// CheckIdle returns an error if the Layer still holds resources although it is idle, with no sends,
+// receives or unreceived messages. It is for tests and simulators.
 func (l *Layer) CheckIdle() error {
 	s := l.Stats()
 	switch {
@@ -151,7 +153,7 @@ func (l *Layer) CheckIdle() error {
 	return nil
 }
 
-// Peer is the other side of an endpoint of this module, connected or not.
+// Peer returns the remote side of an endpoint of this module, connected or not.
 func (l *Layer) Peer(ep *btl.Endpoint) *Peer {
 	if p, ok := ep.Context.(*Peer); ok && p.l == l {
 		return p
@@ -176,8 +178,8 @@ func newPeer(index uint32) *Peer {
 	}
 }
 
-// Progress does a pass: the module's, and what could not be done before. now and what it returns
-// are the module's.
+// Progress makes a pass of the module, and then retries deferred work. now and the results are
+// those of the module's Progress.
 func (l *Layer) Progress(now btl.Time) (int, error) {
 	n, err := l.m.Progress(now)
 	for p := l.homeless.first; p != nil && l.house(p); p = l.homeless.first {
@@ -192,10 +194,11 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 	return n, err
 }
 
-// Deadline is the module's: what waits for room waits for a packet that brings it.
+// Deadline returns the module's deadline. Work that waits for room needs no deadline, because a
+// packet announces the room.
 func (l *Layer) Deadline() btl.Time { return l.m.Deadline() }
 
-// advance sends what a peer has waiting, as far as there is room.
+// advance sends the queued messages for a peer, as far as there is room.
 func (l *Layer) advance(now btl.Time, p *Peer) {
 	for p.err == nil && p.control.Len() > 0 && l.sendHead(now, p, p.control.Front()) {
 		p.control.Pop()
@@ -204,7 +207,7 @@ func (l *Layer) advance(now btl.Time, p *Peer) {
 	}
 	for p.err == nil && p.sends.first != nil {
 		r := p.sends.first
-		p.sends.remove(r) // so that it may be put into the list of those that have ended
+		p.sends.remove(r) // so that it can be put into the list of ended requests
 		if !l.sendEnvelope(now, r) {
 			p.sends.putBack(r)
 			break
@@ -215,33 +218,33 @@ func (l *Layer) advance(now btl.Time, p *Peer) {
 	}
 }
 
-// soon has the next pass advance a peer.
+// soon makes the next pass advance a peer.
 func (l *Layer) soon(p *Peer) {
 	if !p.busy.in && p.err == nil {
 		l.busy.add(p)
 	}
 }
 
-// sendHead sends a head alone, and reports false if there is no room now.
+// sendHead sends a head without data, and reports false if there is no room now.
 func (l *Layer) sendHead(now btl.Time, p *Peer, h *head) bool {
 	f, err := p.ep.Alloc(l.cfg.Tag, h.bytes())
 	if err != nil {
-		return !errors.Is(err, btl.ErrAgain) // An endpoint that has ended says so by its event.
+		return !errors.Is(err, btl.ErrAgain) // The end of an endpoint is reported by its event.
 	}
 	h.put(f.Bytes())
 	l.give(now, p, f)
 	return true
 }
 
-// give sends a fragment. One that is not taken over is one of an endpoint that has ended.
+// give sends a fragment. The module refuses it only if the endpoint has ended.
 func (l *Layer) give(now btl.Time, p *Peer, f *btl.Fragment) {
 	if _, err := p.ep.Send(now, f); err != nil {
-		_ = p.ep.Free(f) // It is the caller's still, and the endpoint's end is told by its event.
+		_ = p.ep.Free(f) // The caller still owns it, and an event reports the endpoint's end.
 	}
 }
 
-// answer sends a head, now or as soon as there is room. Each answers something that is bounded:
-// what the peer has sent and nobody has taken, or what was sent to it.
+// answer sends a head, now or as soon as there is room. The number of queued answers is bounded,
+// because each answers an unreceived message of the peer, or a message that was sent to it.
 func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	if p.control.Len() == 0 && l.sendHead(now, p, &h) {
 		return
@@ -255,8 +258,8 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	l.soon(p)
 }
 
-// took takes note that an envelope of a peer has been received, with what it counts, and tells the
-// peer of it when that is much.
+// took records that an envelope of a peer has been received, with the bytes that it counts. When
+// these add up to enough it reports them to the peer.
 func (l *Layer) took(now btl.Time, p *Peer, cost uint64) {
 	p.taken++
 	p.takenBytes += cost
@@ -266,19 +269,19 @@ func (l *Layer) took(now btl.Time, p *Peer, cost uint64) {
 	}
 }
 
-// tellTaken tells a peer how much of what it has sent has been received.
+// tellTaken reports to a peer how much of its data has been received.
 func (l *Layer) tellTaken(now btl.Time, p *Peer) {
 	p.told, p.toldBytes = p.taken, p.takenBytes
 	l.answer(now, p, head{kind: kindCredit, number: p.taken, a: p.takenBytes})
 }
 
-// giveUp ends a peer that does not keep to the protocol.
+// giveUp ends the connection to a peer that violates the protocol.
 func (l *Layer) giveUp(p *Peer) {
 	l.end(p, ErrProtocol)
 	p.ep.Abort()
 }
 
-// onEndpoint is told by the module what has become of an endpoint.
+// onEndpoint handles the module's events of an endpoint.
 func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	p := l.Peer(ep)
 	switch {
@@ -294,7 +297,7 @@ func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	l.settle()
 }
 
-// end ends all that depends on a peer: what it has sent whole may still be received.
+// end ends all requests that depend on a peer. Its complete messages may still be received.
 func (l *Layer) end(p *Peer, why error) {
 	if p.err != nil {
 		return
@@ -314,7 +317,7 @@ func (l *Layer) end(p *Peer, why error) {
 	for m := l.probed.first; m != nil; {
 		next := m.order.next
 		if !m.eager && m.peer == p {
-			l.probed.remove(m) // RecvMessage tells why.
+			l.probed.remove(m) // RecvMessage returns the reason.
 		}
 		m = next
 	}
@@ -329,7 +332,7 @@ func (l *Layer) end(p *Peer, why error) {
 	}
 }
 
-// finish ends a request; its owner is told when all book-keeping is done.
+// finish ends a request. The owner is told after all internal state is updated.
 func (l *Layer) finish(r *Request, err error) {
 	switch r.state {
 	case waiting:
@@ -364,8 +367,8 @@ func (l *Layer) finish(r *Request, err error) {
 	l.ended.add(r)
 }
 
-// tell tells the owner of a request that is in no list that it has ended, after those whose
-// requests have ended before.
+// tell reports the end of a request that is in no list to its owner, after the ends of earlier
+// requests.
 func (l *Layer) tell(r *Request) {
 	if l.settling || l.ended.first != nil {
 		r.state = over
@@ -378,7 +381,7 @@ func (l *Layer) tell(r *Request) {
 	l.settle()
 }
 
-// settle tells the owners of requests that they have ended.
+// settle reports the ends of requests to their owners.
 func (l *Layer) settle() {
 	if l.settling {
 		return
@@ -396,7 +399,7 @@ func (l *Layer) settle() {
 
 // name gives a request an id on the wire. It reports false if there are too many.
 func (l *Layer) name(r *Request) (ok bool) {
-	for r.id == 0 { // which stands for none
+	for r.id == 0 { // 0 means no id
 		if r.id, ok = l.requests.Add(l.cfg.Random(), r); !ok {
 			return false
 		}
@@ -407,7 +410,7 @@ func (l *Layer) name(r *Request) (ok bool) {
 	return true
 }
 
-// named finds the request of an id that a peer says, if it is one with that peer.
+// named finds the request with an id from a peer, if the request is with that peer.
 func (l *Layer) named(p *Peer, id uint64, s state) *Request {
 	r, ok := l.requests.Get(id)
 	if !ok || id == 0 || r.peer != p || r.state != s {

@@ -6,29 +6,29 @@ import (
 	"gobtl/btl"
 )
 
-// Layout is where the bytes of a message lie that are not one behind the other (MPI's derived
-// datatypes): see Request.Layout. It is called by whoever calls the Layer, and must not change
-// while a request with it is under way; many requests may have the same one.
+// Layout describes the memory of a non-contiguous message, like a derived datatype of MPI: see
+// Request.Layout. Its methods are called on the goroutine that calls the Layer. It must not change
+// while a request with it is under way. Many requests may share one Layout.
 type Layout interface {
-	// Bytes is how many there are in all.
+	// Bytes returns the total number of bytes.
 	Bytes() int
-	// Gather copies the first len(to) of them, which are no more than there are.
+	// Gather copies the first len(to) bytes of the message into to. len(to) is at most Bytes.
 	Gather(to []byte)
-	// Scatter copies from to where the first len(from) of them lie.
+	// Scatter copies from into the places of the first len(from) bytes of the message.
 	Scatter(from []byte)
-	// Run is the memory of those from byte at on that lie in one piece: at least one, for at is less
-	// than Bytes.
+	// Run returns the contiguous memory that begins with byte at of the message. It has at least
+	// one byte, because at is less than Bytes.
 	Run(at int) []byte
 }
 
-// runBytesMin is the size of runs from which on they are put where they lie, several in a fragment;
-// smaller ones of a message that is not eager are copied into one piece first.
+// runBytesMin is the size from which on runs are put directly from their memory, several in a
+// fragment. Smaller runs of a message that is not eager are first copied into one piece.
 const runBytesMin = 4 << 10
 
 // pooledMax is the largest piece of memory that is kept for the next message, in bytes.
 const pooledMax = 1 << 21
 
-// room is how many bytes the caller's memory has.
+// room returns the size of the caller's memory in bytes.
 func (r *Request) room() int {
 	if r.Layout != nil {
 		return r.Layout.Bytes()
@@ -36,7 +36,7 @@ func (r *Request) room() int {
 	return len(r.mem)
 }
 
-// gather copies a whole message to where there is room for it.
+// gather copies a whole message into to, which has room for it.
 func (r *Request) gather(to []byte) {
 	if r.Layout == nil {
 		copy(to, r.mem)
@@ -45,7 +45,7 @@ func (r *Request) gather(to []byte) {
 	r.Layout.Gather(to[:r.size])
 }
 
-// scatter copies what has come to the caller's memory, as far as there is room.
+// scatter copies received data to the caller's memory, as far as there is room.
 func (r *Request) scatter(from []byte) {
 	if r.Layout == nil {
 		copy(r.mem, from)
@@ -54,14 +54,15 @@ func (r *Request) scatter(from []byte) {
 	r.Layout.Scatter(from[:min(len(from), r.room())])
 }
 
-// runs says whether the bytes of a send are put where they lie.
+// runs reports whether the bytes of a send are put directly from their runs.
 func (r *Request) runs() bool {
 	return r.Layout != nil && r.mem == nil
 }
 
-// stage has the bytes of a request with a layout be in one piece: those of a send copied there, or
-// room for those of a receive. Sends of long runs need none. The room is cleared: a sender may say
-// that it has written what it has not, and nobody else's bytes are to be received then.
+// stage gives a request with a layout a contiguous buffer: a copy of the data of a send, or room
+// for the data of a receive. Sends of long runs need no buffer. The buffer of a receive is cleared,
+// because a sender may claim to have written bytes that it has not, and the receive must not return
+// stale bytes of other messages.
 func (l *Layer) stage(r *Request, n uint64, send bool) {
 	if r.Layout == nil || n == 0 || send && len(r.Layout.Run(0)) >= runBytesMin {
 		return
@@ -74,7 +75,7 @@ func (l *Layer) stage(r *Request, n uint64, send bool) {
 	}
 }
 
-// gatherRest copies what of a send was not put yet into one piece.
+// gatherRest copies the bytes of a send that were not put yet into one buffer.
 func (l *Layer) gatherRest(r *Request) {
 	r.mem, r.staged = l.memory.take(int(r.most-r.moved)), r.moved
 	for at := 0; at < len(r.mem); {
@@ -82,7 +83,7 @@ func (l *Layer) gatherRest(r *Request) {
 	}
 }
 
-// unstage ends that. Memory of a transfer that has failed is not used again.
+// unstage releases the buffer of stage. The memory of a failed transfer is not reused.
 func (l *Layer) unstage(r *Request, failed bool) {
 	if !failed {
 		l.memory.give(r.mem)
@@ -90,8 +91,8 @@ func (l *Layer) unstage(r *Request, failed bool) {
 	r.mem = nil
 }
 
-// nextRuns are the runs that the next put of a send has, and how many bytes. The last one of a
-// message is put alone, for only a put of one piece has a notice.
+// nextRuns returns the runs of the next put of a send, and their bytes. The last run of a message
+// is put alone, because only a put of one piece can carry a notice.
 func (l *Layer) nextRuns(r *Request, runs *[btl.PiecesMax][]byte) (count int, bytes uint64) {
 	most := uint64(l.m.Limits().FragmentBytesMax)
 	for count < len(runs) && bytes < most && r.moved+bytes < r.most {
@@ -122,7 +123,7 @@ func (y *memory) take(n int) []byte {
 	return make([]byte, n, 1<<class)
 }
 
-// give takes back memory that take has returned.
+// give returns memory of take to the pool.
 func (y *memory) give(b []byte) {
 	if cap(b) == 0 || cap(b) > pooledMax {
 		return

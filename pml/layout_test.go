@@ -214,8 +214,8 @@ func TestLongRunFirst(t *testing.T) {
 	}
 }
 
-// Who says that it has written what it has not gives nobody the bytes of another message, which
-// were in the same memory before.
+// A sender that falsely claims to have written its bytes does not expose the bytes of an earlier
+// message in the same memory.
 func TestEarlyFin(t *testing.T) {
 	t.Parallel()
 	step, a, b, to := memPair(t)

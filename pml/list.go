@@ -1,13 +1,12 @@
 package pml
 
-// links are a place in a list.
+// links link a value into a list.
 type links[T any] struct {
 	next, prev *T
 	in         bool
 }
 
-// list is a doubly linked list of values that have their links in themselves; at finds those that
-// are for this list.
+// list is an intrusive doubly linked list. at returns the links of a value for this list.
 type list[T any] struct {
 	first, last *T
 	at          func(*T) *links[T]
@@ -37,7 +36,7 @@ func (l *list[T]) putBack(v *T) {
 	l.first = v
 }
 
-// remove takes v out, if it is in.
+// remove removes v if it is in the list.
 func (l *list[T]) remove(v *T) {
 	a := l.at(v)
 	if !a.in {
@@ -85,7 +84,7 @@ func (t *table[T]) empty(n int) []list[T] {
 	return buckets
 }
 
-// bucket is where values of a hash are.
+// bucket returns the list for a hash.
 func (t *table[T]) bucket(hash uint64) *list[T] {
 	return &t.buckets[hash>>32&uint64(len(t.buckets)-1)]
 }
@@ -113,7 +112,7 @@ func (t *table[T]) remove(v *T) {
 	}
 }
 
-// hash mixes a peer and a tag.
+// hash returns the hash of a peer and a tag.
 func hash(peer uint32, tag uint64) uint64 {
 	h := (tag ^ uint64(peer)<<40 ^ uint64(peer)) * 0x9e3779b97f4a7c15
 	return (h ^ h>>29) * 0xbf58476d1ce4e5b9

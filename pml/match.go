@@ -1,10 +1,10 @@
 package pml
 
-// exactly is the mask of who wants one tag.
+// exactly is the mask of a receive of one tag.
 const exactly = ^uint64(0)
 
-// posted are the receives that wait for a message: those of one peer and one tag in a table, the
-// others in a list. order tells which came first.
+// posted holds the receives that wait for a message. Receives of one peer and one tag are in a
+// table, all others in a list. order gives their order of posting.
 type posted struct {
 	exact table[Request]
 	wild  list[Request]
@@ -30,7 +30,7 @@ func (q *posted) add(r *Request) {
 	}
 }
 
-// remove takes a receive out.
+// remove removes a receive.
 func (q *posted) remove(r *Request) {
 	if r.exact() {
 		q.exact.remove(r)
@@ -39,7 +39,7 @@ func (q *posted) remove(r *Request) {
 	}
 }
 
-// take finds the earliest receive that wants a message, and takes it out; nil is none.
+// take removes and returns the earliest receive that matches a message, or nil.
 func (q *posted) take(p *Peer, tag uint64) *Request {
 	bucket := q.exact.bucket(hash(p.index, tag))
 	r := bucket.first
@@ -59,7 +59,7 @@ func (q *posted) take(p *Peer, tag uint64) *Request {
 	return r
 }
 
-// each calls fn for all receives; fn may take out the one that it is given.
+// each calls fn for all receives. fn may remove its receive.
 func (q *posted) each(fn func(*Request)) {
 	all := func(l *list[Request]) {
 		for r := l.first; r != nil; {
@@ -74,17 +74,17 @@ func (q *posted) each(fn func(*Request)) {
 	all(&q.wild)
 }
 
-// exact says whether a receive is for one peer and one tag.
+// exact reports whether a receive is for one peer and one tag.
 func (r *Request) exact() bool { return r.from != nil && r.mask == exactly }
 
-// wants says whether a message is for this receive.
+// wants reports whether a message matches this receive.
 func (r *Request) wants(p *Peer, tag uint64) bool {
 	return (r.from == nil || r.from == p) && (tag^r.tag)&r.mask == 0
 }
 
-// unexpected are the messages that wait for a receive: all in the order in which they came, those
-// of each peer, and by peer and tag. So who wants those of one peer does not look at others'; who
-// wants a tag of anybody looks at all that have come before it.
+// unexpected holds the messages that wait for a receive, in three orders of arrival: all of them,
+// by peer, and by peer and tag. A receive from one peer thus searches only messages of that peer. A
+// receive of a tag from any peer searches all earlier messages.
 type unexpected struct {
 	all   list[Message]
 	exact table[Message]
@@ -110,7 +110,7 @@ func (q *unexpected) remove(m *Message) {
 	q.exact.remove(m)
 }
 
-// find finds the earliest message that a receive with these criteria wants; nil is none.
+// find returns the earliest message that matches a receive with these criteria, or nil.
 func (q *unexpected) find(from *Peer, tag, mask uint64) *Message {
 	if from != nil && mask == exactly {
 		m := q.exact.bucket(hash(from.index, tag)).first

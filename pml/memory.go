@@ -6,8 +6,7 @@ const keptMax = 256
 // keptBytesMax bounds the idle buffers of each size in bytes.
 const keptBytesMax = 8 << 20
 
-// memory keeps the memory of messages that have been received, for those to come: by size, powers
-// of two.
+// memory recycles the memory of received messages for later messages, by size in powers of two.
 type memory struct {
 	buffers  [22][][]byte
 	messages []*Message
@@ -27,7 +26,7 @@ func (y *memory) get(n int) *Message {
 	return m
 }
 
-// free takes back a Message that nobody has.
+// free recycles a Message that is no longer in use.
 func (y *memory) free(m *Message) {
 	if len(y.messages) < keptMax {
 		*m = Message{gone: true}

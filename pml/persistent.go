@@ -2,7 +2,7 @@ package pml
 
 import "gobtl/btl"
 
-// repeat is what Start does with a Request.
+// repeat is the kind of operation that Start begins.
 type repeat uint8
 
 const (
@@ -11,9 +11,10 @@ const (
 	receives
 )
 
-// SendInit readies r for sends of the same memory to the same peer, each of which Start begins
-// (MPI_Send_init, _Ssend_init, _Rsend_init, as mode says). Nothing is sent, and data may be changed
-// whenever r is Done. Send, Recv and RecvMessage with r end that. Errors: ErrBusy.
+// SendInit prepares r for repeated sends of the same memory to the same peer, each begun by Start
+// (MPI_Send_init, _Ssend_init or _Rsend_init, according to mode). SendInit itself sends nothing.
+// data may be changed whenever r is Done. Send, Recv and RecvMessage with r end the preparation.
+// Errors: ErrBusy.
 func (l *Layer) SendInit(r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if r.state != idle {
 		return ErrBusy
@@ -23,9 +24,9 @@ func (l *Layer) SendInit(r *Request, to *Peer, tag uint64, data []byte, mode Mod
 	return nil
 }
 
-// RecvInit readies r for receives into the same memory with the same criteria, which are those of
-// Recv; Start begins each (MPI_Recv_init). Send, Recv and RecvMessage with r end that. Errors:
-// ErrBusy.
+// RecvInit prepares r for repeated receives into the same memory with the same criteria, as of
+// Recv. Start begins each receive (MPI_Recv_init). Send, Recv and RecvMessage with r end the
+// preparation. Errors: ErrBusy.
 func (l *Layer) RecvInit(r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	if r.state != idle {
 		return ErrBusy
@@ -35,9 +36,9 @@ func (l *Layer) RecvInit(r *Request, from *Peer, tag, mask uint64, mem []byte) e
 	return nil
 }
 
-// Start begins the send or the receive that r was readied for (MPI_Start). It allocates nothing,
-// and may be called by OnDone. now is the present instant. Errors: ErrBusy, ErrNotInit, and ErrPeer
-// as of Send and Recv.
+// Start begins the prepared send or receive of r (MPI_Start). It allocates nothing, and OnDone may
+// call it. now is the present instant. Errors: ErrBusy, ErrNotInit, and ErrPeer as of Send and
+// Recv.
 func (l *Layer) Start(now btl.Time, r *Request) error {
 	switch {
 	case r.state != idle:
@@ -45,14 +46,14 @@ func (l *Layer) Start(now btl.Time, r *Request) error {
 	case r.repeat == sends:
 		return l.send(now, r, r.peer, r.tag, r.mem, r.mode)
 	case r.repeat == receives:
-		// Its tag is that of the last message, which is one that it wants.
+		// Its tag field has the tag of the last message, which satisfies its criteria.
 		return l.recv(now, r, r.from, r.tag, r.mask, r.mem)
 	}
 	return ErrNotInit
 }
 
-// StartAll begins those of a list in its order (MPI_Startall), up to the first that cannot begin:
-// begun says how many have. Errors as of Start.
+// StartAll starts the requests of a list in order, up to the first one that cannot start
+// (MPI_Startall). begun is the number of started requests. Errors as of Start.
 func (l *Layer) StartAll(now btl.Time, requests []*Request) (begun int, err error) {
 	for i, r := range requests {
 		if err := l.Start(now, r); err != nil {

@@ -336,8 +336,8 @@ func TestUnexpectedOfOthers(t *testing.T) {
 	}
 }
 
-// A send that was abandoned ends at once, be it announced, synchronous or not sent yet; who
-// receives it later has an error, or the copy that was sent, and nothing is left of it.
+// An abandoned send ends at once, whether it is announced, synchronous or unsent. A later receive
+// gets an error or the copy that was sent, and no resources are left.
 func TestAbandon(t *testing.T) {
 	step, a, b, to := memPair(t)
 	why := errors.New("no more of that")

@@ -6,10 +6,11 @@ import (
 	"gobtl/btl"
 )
 
-// Recv begins to receive a message into mem: the earliest one from a peer, or from any (nil), whose
-// tag has the bits of tag where mask has ones. Of receives that want the same message the one that
-// was posted first has it. mem must not be touched until r is Done. now is the present instant.
-// Errors: ErrBusy, or ErrPeer when the peer is gone and has left no such message.
+// Recv begins to receive a message into mem. It matches the earliest message from a peer, or from
+// any peer if it is nil, whose tag equals tag in the bits that are set in mask. If several receives
+// match a message, the one that was posted first gets it. mem must not be accessed until r is Done.
+// now is the present instant. Errors: ErrBusy, or ErrPeer if the peer is gone and has left no
+// matching message.
 func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	if r.state != idle {
 		return ErrBusy
@@ -18,8 +19,9 @@ func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 	return l.recv(now, r, from, tag, mask, mem)
 }
 
-// Post is Recv where no such message is here yet, for which it needs no instant. It reports false
-// if nothing was begun: Recv receives what is here, or tells why it cannot.
+// Post is Recv for the case that no matching message has arrived yet, and needs no instant. It
+// reports false if it has begun nothing. Recv must then be called, to receive the message or to
+// return the error.
 func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool {
 	if r.state != idle || from != nil && from.err != nil || l.unexpected.find(from, tag, mask) != nil {
 		return false
@@ -31,7 +33,7 @@ func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool 
 	return true
 }
 
-// recv is Recv with a request that is idle.
+// recv is Recv with an idle request.
 func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	m := l.unexpected.find(from, tag, mask)
 	if m == nil && from != nil && from.err != nil {
@@ -56,8 +58,8 @@ func (r *Request) begin(from *Peer, tag, mask uint64, mem []byte) {
 	r.size, r.err, r.id, r.mode = 0, nil, 0, Standard
 }
 
-// Cancel cancels a receive that has not been matched, which ends with ErrCancelled. It reports
-// false for others, which go on.
+// Cancel cancels an unmatched receive, which ends with ErrCancelled. For any other request it
+// reports false, and the request continues.
 func (l *Layer) Cancel(r *Request) bool {
 	if r.state != waiting {
 		return false
@@ -67,7 +69,7 @@ func (l *Layer) Cancel(r *Request) bool {
 	return true
 }
 
-// Probe tells of the message that a Recv with these criteria would receive now, if there is one.
+// Probe describes the message that a Recv with these criteria would receive now, if there is one.
 func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
 	m := l.unexpected.find(from, tag, mask)
 	if m == nil {
@@ -76,9 +78,9 @@ func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
 	return Info{Peer: m.peer, Tag: m.tag, Size: m.size}, true
 }
 
-// MProbe takes out the message that a Recv with these criteria would receive now: it can only be
-// received by RecvMessage, and must be: until then, or Refuse, its sender has less room here. nil
-// means that there is none.
+// MProbe removes the message that a Recv with these criteria would receive now from the matching,
+// and returns it, or nil if there is none. The message must then be received by RecvMessage. Until
+// then, or until Refuse, its sender has less room here.
 func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	m := l.unexpected.find(from, tag, mask)
 	if m != nil {
@@ -88,9 +90,9 @@ func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	return m
 }
 
-// RecvMessage receives a message that MProbe has taken out, or that was given to a handler of
-// active messages, as Recv does. Errors: ErrBusy, ErrMessage if it was received before, ErrPeer if
-// its sender has gone with it.
+// RecvMessage receives a message of MProbe, or of a handler of active messages, in the way of Recv.
+// Errors: ErrBusy, ErrMessage if the message was already received, ErrPeer if the sender is gone
+// and its data is lost.
 func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) error {
 	switch {
 	case r.state != idle:
@@ -110,8 +112,8 @@ func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) er
 	return nil
 }
 
-// spend gives back what a message has that MProbe has taken out: not the Message, which is the
-// caller's.
+// spend frees the resources of a message of MProbe, except the Message itself, which belongs to the
+// caller.
 func (l *Layer) spend(m *Message) {
 	if !m.lent {
 		l.stats.UnexpectedBytes -= len(m.data)
@@ -120,11 +122,11 @@ func (l *Layer) spend(m *Message) {
 	m.gone, m.data = true, nil
 }
 
-// arrive takes a message of this layer.
+// arrive handles a fragment of this layer.
 func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	p, now := l.Peer(ep), ep.Now()
 	if p.err != nil {
-		return // It has been given up, and what it had sent by then goes with it.
+		return // The connection has been given up, and its remaining fragments are ignored.
 	}
 	if l.arriveEager(now, p, data) {
 		return
@@ -151,8 +153,8 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	l.settle()
 }
 
-// arriveEager takes an eager message that is the next one of its peer, and gives it to the receive
-// that waits for it: what onEnvelope would come to, which takes all others.
+// arriveEager is a fast path of onEnvelope. It delivers an eager message that is the next one of
+// its peer to a waiting receive. onEnvelope handles all other envelopes.
 func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	number, tag, ok := readEager(data)
 	if !ok || number != p.expect || len(data)-headBytes > l.cfg.EagerBytes {
@@ -181,7 +183,8 @@ func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	return true
 }
 
-// onEnvelope takes an envelope: in its turn, or it has to wait for those that it has overtaken.
+// onEnvelope handles an envelope. An envelope that has overtaken others is kept until they have
+// arrived.
 func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 	ahead, most := h.number-p.expect, uint32(l.cfg.EnvelopesMax)
 	m := Message{
@@ -227,7 +230,7 @@ func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 	return true
 }
 
-// match gives a message that has just come to its receive, or keeps it.
+// match passes a message that has just arrived to its receive, or keeps the message.
 func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 	if m.active {
 		l.deliverNew(now, m, data)
@@ -252,7 +255,7 @@ func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 	l.unexpected.add(l.keep(m, data))
 }
 
-// matchKept is match for one that had overtaken others.
+// matchKept is match for a kept message that had overtaken others.
 func (l *Layer) matchKept(now btl.Time, m *Message) {
 	if m.active {
 		l.deliver(now, m)
@@ -275,7 +278,7 @@ func (l *Layer) matchKept(now btl.Time, m *Message) {
 	l.unexpected.add(m)
 }
 
-// receive gives a message to a receive, both of which are in no queue.
+// receive passes a message to a receive. Neither of them is in a queue.
 func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	p := m.peer
 	r.state, r.peer, r.tag, r.size = landing, p, m.tag, m.size
@@ -302,12 +305,12 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	}
 }
 
-// regionsPart is what part of the module's regions the receives of one peer may have: one that is
-// slow, or stands still, with many of them leaves the others their regions.
+// regionsPart limits the share of the module's regions for the receives of one peer. So a slow or
+// stalled peer with many receives leaves regions for the other peers.
 const regionsPart = 16
 
-// house gives the receives of a peer regions, in the order in which they were matched, as many as
-// they may have. It reports false if the module has none now.
+// house gives regions to the matched receives of a peer, in the order of matching, up to the peer's
+// limit. It reports false if the module has no free region now.
 func (l *Layer) house(p *Peer) bool {
 	for p.landing.first != nil && p.regions < l.regions {
 		if !l.expose(p.landing.first) {
@@ -317,8 +320,8 @@ func (l *Layer) house(p *Peer) bool {
 	return true
 }
 
-// misfit is ErrTruncated if a receive has less memory than its message has bytes, and ErrShort if
-// it has more, and must not.
+// misfit returns ErrTruncated if the message is longer than the receive's memory, and ErrShort if
+// it is shorter than the memory of an Exact receive.
 func (r *Request) misfit() error {
 	room := uint64(r.room())
 	switch {
@@ -330,7 +333,8 @@ func (r *Request) misfit() error {
 	return nil
 }
 
-// expose gives a receive a region, which its sender is told. It reports false if there is none now.
+// expose gives a receive a region, and tells the sender its handle. It reports false if no region
+// is free now.
 func (l *Layer) expose(r *Request) bool {
 	region, err := l.m.Expose(r.mem[:r.Len()], btl.RemoteWrite|btl.RemoteNotify)
 	if err != nil || !l.name(r) {
@@ -348,8 +352,9 @@ func (l *Layer) expose(r *Request) bool {
 	return true
 }
 
-// onFin ends a receive whose bytes are in place. The sender is told at once what has been received
-// so far: the transport's acknowledgement, for which it waits, goes along instead of later.
+// onFin ends a receive whose bytes have all been written. It reports the receipt to the sender at
+// once, so that the transport's acknowledgement, for which the sender waits, is sent along with it
+// and not later.
 func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 	r := l.named(p, h.a, landing)
 	if r == nil {
@@ -368,7 +373,7 @@ func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 	return true
 }
 
-// cost is what a message counts of UnexpectedBytes.
+// cost returns how much of UnexpectedBytes a message uses.
 func (m *Message) cost() uint64 {
 	if !m.eager {
 		return uint64(m.head)
@@ -376,7 +381,7 @@ func (m *Message) cost() uint64 {
 	return uint64(m.head) + m.size + messageOverhead
 }
 
-// keep makes a message of its own of one that has come.
+// keep copies an arrived message into a Message on the heap.
 func (l *Layer) keep(m *Message, data []byte) *Message {
 	kept := l.memory.get(len(data))
 	memory := kept.data
@@ -387,7 +392,7 @@ func (l *Layer) keep(m *Message, data []byte) *Message {
 	return kept
 }
 
-// release gives back a message that keep has made.
+// release frees a Message of keep.
 func (l *Layer) release(m *Message) {
 	l.stats.UnexpectedBytes -= len(m.data)
 	m.gone = true

@@ -2,16 +2,18 @@ package pml
 
 import "gobtl/btl"
 
-// GroupBits are the lowest bits of a tag; those above name its group, for Refuse.
+// GroupBits is the number of low bits of a tag that do not belong to the group number. The bits
+// above them are the tag's group, for Refuse.
 const GroupBits = 24
 
-// group is that of a tag.
+// group returns the group of a tag.
 func group(tag uint64) uint64 { return tag >> GroupBits }
 
-// Refuse has messages with tags of tag's group be dropped, for good: those that have come, also if
-// MProbe has taken them out, and those that come. Their sends end as if they had been received, so
-// nobody waits for what nobody will receive. Receives that wait for such messages alone end with
-// why. Begin no others. now is the present instant.
+// Refuse permanently drops all messages whose tags are in the group of tag. This includes messages
+// that have arrived, that MProbe has returned, and that arrive later. Their sends end as if the
+// messages had been received, so no sender waits for a receive that will not come. Waiting receives
+// of this group alone end with the error why. No more such receives may begin. now is the present
+// instant.
 func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	if l.refused == nil {
 		l.refused = make(map[uint64]bool)
@@ -23,7 +25,7 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 			l.finish(r, why)
 		}
 	})
-	// An answer may end a peer, and with it others that are kept: so all are taken out first.
+	// An answer may end a peer, and with it other kept messages, so all messages are removed first.
 	var come, probed []*Message
 	for m := l.unexpected.all.first; m != nil; m = m.order.next {
 		if group(m.tag) == g {
@@ -52,7 +54,7 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	l.settle()
 }
 
-// drop answers a message that nobody will receive as if it had been received.
+// drop answers a message that will not be received as if it had been received.
 func (l *Layer) drop(now btl.Time, m *Message) {
 	l.stats.Refused++
 	switch {

@@ -2,56 +2,57 @@ package pml
 
 import "gobtl/btl"
 
-// Mode says when a send is done, and what it may count on.
+// Mode defines when a send is done, and whether its receive must be posted already.
 type Mode uint8
 
 // The modes of MPI.
 const (
-	// Standard: done when the memory may be changed again.
+	// Standard: the send is done when the memory may be changed again.
 	Standard Mode = iota
-	// Synchronous: done when a receive was matched, too.
+	// Synchronous: the send is done when, in addition, a receive has matched the message.
 	Synchronous
-	// Ready: as Standard, by who knows that the receive is posted; where it is not, it is counted.
+	// Ready: as Standard, for a program that knows that the receive is posted. If the receive is
+	// not posted, this is only counted.
 	Ready
 
 	active    Mode = 1 << 7 // an active message
-	abandoned Mode = 1 << 6 // stands for a send that was abandoned
+	abandoned Mode = 1 << 6 // marks an abandoned send
 )
 
-// state is how far a Request is.
+// state is the state of a Request.
 type state uint8
 
 const (
-	idle      state = iota // the caller's
-	queued                 // a send that the peer, or the module, has no room for yet
+	idle      state = iota // idle, owned by the caller
+	queued                 // a send that waits for room at the peer or in the module
 	announced              // a send that waits to be matched
 	moving                 // a send whose bytes are under way
 	waiting                // a receive that waits for a message
 	landing                // a receive whose bytes are under way
-	over                   // ended, and its owner is not told yet
+	over                   // ended, but the owner has not been told
 )
 
-// Request is a send or a receive. Its memory is the caller's, who may use it again as often as it
-// is Done, and must not copy or move it meanwhile. The zero value is ready.
+// Request is a send or a receive. The caller owns its memory, may reuse it whenever it is Done, and
+// must not copy or move it while it is under way. The zero value is ready for use.
 type Request struct {
 	// OnDone is called when the request ends, mostly by Progress, but also by the call that begins
-	// it. It may begin others, this one again among them. It may be nil.
+	// it. It may begin requests, including this one. It may be nil.
 	OnDone func(*Request)
 	// Context is the caller's.
 	Context any
-	// Layout, unless it is nil, is where the bytes of the message lie; the memory that Send or Recv
-	// is given must be nil then. It may only change while the request is Done, and not while it is
-	// readied for Start.
+	// Layout, unless it is nil, describes the memory of the message. The memory argument of Send or
+	// Recv must then be nil. It may only change while the request is Done, and not while it is
+	// prepared for Start.
 	Layout Layout
-	// Exact has a receive end with ErrShort where its message does not fill the memory: for who knows
-	// how long it must be. It may only change while the request is Done.
+	// Exact makes a receive end with ErrShort if its message does not fill the memory. It is for
+	// callers that know the length of the message. It may only change while the request is Done.
 	Exact bool
 
 	state  state
 	mode   Mode
 	repeat repeat
-	peer   *Peer // of a send; of a receive that has been matched, or of the one that it is for
-	from   *Peer // of a receive: nil is any
+	peer   *Peer // peer of a send, of a matched receive, or of a receive from one peer
+	from   *Peer // source of a receive; nil: any
 	tag    uint64
 	mask   uint64
 	mem    []byte
@@ -66,43 +67,43 @@ type Request struct {
 	theirs uint64 // of the other side's request
 	handle btl.Handle
 	region *btl.Region
-	moved  uint64 // bytes that are in place
-	most   uint64 // of those that are to be
-	under  uint64 // bytes of the put that is under way
-	staged uint64 // where in the message mem begins: 0 but for a send with a Layout
+	moved  uint64 // bytes transferred
+	most   uint64 // bytes to transfer
+	under  uint64 // bytes of the current put
+	staged uint64 // offset of mem in the message: 0 except for a send with a Layout
 }
 
-// Done says whether the request has ended, or has not begun.
+// Done reports whether the request has ended, or has not begun.
 func (r *Request) Done() bool { return r.state == idle }
 
-// Err is how the last use of the request has ended: nil, ErrTruncated, ErrShort, ErrCancelled,
+// Err returns the result of the last use of the request: nil, ErrTruncated, ErrShort, ErrCancelled,
 // ErrTransfer, or ErrPeer with the reason.
 func (r *Request) Err() error { return r.err }
 
-// Peer is who has sent what was received, or to whom was sent.
+// Peer returns the sender of a received message, or the destination of a send.
 func (r *Request) Peer() *Peer { return r.peer }
 
-// Tag is that of the message.
+// Tag returns the tag of the message.
 func (r *Request) Tag() uint64 { return r.tag }
 
-// Len is the number of bytes that were received, or sent.
+// Len returns the number of bytes that were received or sent.
 func (r *Request) Len() int { return int(min(r.size, uint64(r.room()))) }
 
-// Size is the size of the message, which is more than Len if it was truncated.
+// Size returns the size of the message, which exceeds Len if the message was truncated.
 func (r *Request) Size() uint64 { return r.size }
 
-// Message is one that has arrived, or has been announced, and that nobody has received.
+// Message is an unreceived message that has arrived or has been announced.
 type Message struct {
 	peer   *Peer
 	tag    uint64
 	size   uint64
-	id     uint64 // of the send, if somebody waits for the match
+	id     uint64 // id of the send, if the sender waits for the match
 	head   int    // bytes of the header of an active message
 	eager  bool
 	sync   bool
 	active bool
-	lent   bool // data is the transport's
-	kept   bool // the Message is the caller's, who has asked for it
+	lent   bool // the transport owns data
+	kept   bool // the caller owns the Message
 	gone   bool // received, or lost with its peer
 	data   []byte
 	order  links[Message]
@@ -110,16 +111,16 @@ type Message struct {
 	own    links[Message] // of its peer
 }
 
-// Peer is who has sent it.
+// Peer returns the sender of the message.
 func (m *Message) Peer() *Peer { return m.peer }
 
-// Tag is its tag, or its id if it is an active message.
+// Tag returns the tag of the message, or the id of an active message.
 func (m *Message) Tag() uint64 { return m.tag }
 
-// Size is its size in bytes.
+// Size returns the size of the message in bytes.
 func (m *Message) Size() uint64 { return m.size }
 
-// Info is what a probe tells of a message.
+// Info is the description of a message by a probe.
 type Info struct {
 	Peer *Peer
 	Tag  uint64

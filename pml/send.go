@@ -7,10 +7,9 @@ import (
 	"gobtl/btl"
 )
 
-// Send begins to send a message to a peer; data must not change until r is Done, which it may be
-// when Send returns. Messages to a peer arrive in the order of their Sends. now is the present
-// instant. Errors: ErrBusy, or ErrPeer when the peer is gone; what happens later is the request's
-// Err.
+// Send begins to send a message to a peer. data must not change until r is Done, which may be
+// before Send returns. Messages to a peer arrive in the order of their Sends. now is the present
+// instant. Errors: ErrBusy, or ErrPeer if the peer is gone. Later errors are in the request's Err.
 func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if r.state != idle {
 		return ErrBusy
@@ -22,8 +21,8 @@ func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 	return l.send(now, r, to, tag, data, mode)
 }
 
-// TrySend sends a small message that can leave at once, for which there need be no request then. It
-// reports false if nothing was sent: Send tells why, or has it wait.
+// TrySend sends a small message without a request, if it can leave at once. It reports false if it
+// has sent nothing. Send must then be called, to queue the message or to return the error.
 func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	cost := uint64(len(data)) + messageOverhead
 	if len(data) > min(tinyMost, l.cfg.EagerBytes) || to.err != nil || to.sends.first != nil ||
@@ -42,7 +41,7 @@ func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	return true
 }
 
-// quick is what Send comes to when TrySend does it.
+// quick is Send by the fast path of TrySend.
 func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byte) bool {
 	if r.Layout != nil || !l.TrySend(now, to, tag, data) {
 		return false
@@ -53,15 +52,15 @@ func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byt
 	return true
 }
 
-// mayName says whether a peer has room for another envelope, mayKeep whether it has for what an
-// eager message costs.
+// mayName reports whether a peer has room for another envelope. mayKeep reports whether it has room
+// for the cost of an eager message.
 func (l *Layer) mayName(p *Peer) bool { return p.next-p.theirTaken < uint32(l.cfg.EnvelopesMax) }
 
 func (l *Layer) mayKeep(p *Peer, cost uint64) bool {
 	return p.bytes-p.theirBytes+cost <= uint64(l.cfg.UnexpectedBytes)
 }
 
-// send is Send with a request that is idle.
+// send is Send with an idle request.
 func (l *Layer) send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if to.err != nil {
 		return to.err
@@ -72,7 +71,7 @@ func (l *Layer) send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 	return nil
 }
 
-// begin sends a message, or has it wait for those before it.
+// begin sends a message, or queues it behind earlier messages.
 func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
 	r.size, r.moved, r.under, r.staged, r.id = uint64(r.room()), 0, 0, 0, 0
 	if to.sends.first != nil || !l.sendEnvelope(now, r) {
@@ -119,7 +118,7 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 		return true
 	}
 	if known && !l.name(r) {
-		_ = p.ep.Free(f) // It was never sent.
+		_ = p.ep.Free(f) // The fragment was never sent.
 		return false
 	}
 	h.b = r.id
@@ -136,7 +135,7 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	return true
 }
 
-// envelope is the head of a message, but for its id.
+// envelope returns the head of a message, without its id.
 func (r *Request) envelope(eager bool) head {
 	h := head{kind: kindAnnounce, number: r.peer.next, a: r.tag, c: r.size}
 	if eager {
@@ -154,12 +153,12 @@ func (r *Request) envelope(eager bool) head {
 	return h
 }
 
-// tinyMost is the largest message that goes without a descriptor, where the transport can send it
-// at once.
+// tinyMost is the size of the largest message that is sent without a descriptor, if the transport
+// can send it at once.
 const tinyMost = 256
 
-// sendTiny sends an eager message that nobody will ask about, if it can leave at once, or share a
-// packet.
+// sendTiny sends an eager message that needs no request, if the message can leave at once or share
+// a packet.
 func (l *Layer) sendTiny(now btl.Time, r *Request, h *head) bool {
 	b := l.tiny[:headBytes+len(r.header)+len(r.mem)]
 	h.put(b)
@@ -178,13 +177,13 @@ func (l *Layer) sent(r *Request, eager bool, cost uint64) {
 	}
 }
 
-// Abandon ends a send that has not been matched, with an error: its memory is the caller's again.
-// The receive that matches it later ends with ErrTransfer. It reports false for others, which go
-// on.
+// Abandon ends an unmatched send with an error, and returns its memory to the caller. A receive
+// that matches it later ends with ErrTransfer. For any other request it reports false, and the
+// request continues.
 func (l *Layer) Abandon(r *Request, why error) bool {
 	switch {
 	case r.state == announced:
-		// What is left of it answers for its id.
+		// A placeholder answers for the id of the send.
 		rest := &Request{
 			state: announced, mode: r.mode | abandoned, peer: r.peer, tag: r.tag, size: r.size, id: r.id,
 		}
@@ -235,9 +234,8 @@ func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	return true
 }
 
-// putNext puts the next bytes of a send. It reports false if there is no room for it now. This,
-// putDone and onFin are all that knows how bytes get from one memory to the other, and how that is
-// told.
+// putNext puts the next bytes of a send. It reports false if there is no room now. Only putNext,
+// putDone and onFin depend on how bytes are transferred, and on how the transfer is reported.
 func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	f, n, err := l.preparePut(r)
 	if errors.Is(err, btl.ErrAgain) {
@@ -257,8 +255,8 @@ func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	return true
 }
 
-// preparePut prepares a put of the next n bytes. With the last ones goes a notice: it tells the
-// receiver that all are in place, and saves the way of an acknowledgement.
+// preparePut prepares a put of the next n bytes. The put of the last bytes carries a notice. It
+// tells the receiver that all bytes are in place, without waiting for an acknowledgement first.
 func (l *Layer) preparePut(r *Request) (f *btl.Fragment, n uint64, err error) {
 	ep := r.peer.ep
 	var runs [btl.PiecesMax][]byte
@@ -286,11 +284,11 @@ func (l *Layer) preparePut(r *Request) (f *btl.Fragment, n uint64, err error) {
 	return f, n, err
 }
 
-// putDone is told that a put has ended.
+// putDone handles the end of a put.
 func (l *Layer) putDone(f *btl.Fragment, err error) {
 	r, ok := l.requests.Get(f.Context)
 	if !ok || r.state != moving {
-		return // It has ended with its peer.
+		return // The send has ended with its peer.
 	}
 	p, now := r.peer, f.Endpoint().Now()
 	switch {
@@ -298,7 +296,7 @@ func (l *Layer) putDone(f *btl.Fragment, err error) {
 		l.answer(now, p, head{kind: kindFin, number: 1, a: r.theirs})
 		l.finish(r, ErrTransfer)
 	case err != nil:
-		return // The peer's end is told by its event.
+		return // The event of the peer reports its end.
 	case r.moved+r.under < r.most:
 		r.moved += r.under
 		p.puts.add(r)
@@ -309,10 +307,10 @@ func (l *Layer) putDone(f *btl.Fragment, err error) {
 	l.settle()
 }
 
-// onCredit takes note of what a peer has received of what was sent to it.
+// onCredit handles a peer's report of the data that it has received.
 func (l *Layer) onCredit(p *Peer, h *head) bool {
 	news := h.number - p.theirTaken
-	if news > 1<<31 { // An earlier one that was overtaken.
+	if news > 1<<31 { // An older report that was overtaken.
 		return true
 	}
 	if news > p.next-p.theirTaken || h.a > p.bytes {

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// kind is what a message of this layer is.
+// kind is the kind of a message of this layer.
 type kind uint8
 
 const (
@@ -30,7 +30,7 @@ const (
 	headMostSize = 40
 )
 
-// head is the beginning of a message; what the fields are of which kind says doc.go.
+// head is the header of a message. doc.go defines the fields of each kind.
 type head struct {
 	kind    kind
 	flags   uint8
@@ -40,7 +40,7 @@ type head struct {
 	b, c, d uint64
 }
 
-// bytes is the size of the head.
+// bytes returns the size of the head.
 func (h *head) bytes() int {
 	switch h.kind {
 	case kindEager:
@@ -79,7 +79,7 @@ func putEager(b []byte, number uint32, tag uint64) {
 	binary.LittleEndian.PutUint64(b[8:], tag)
 }
 
-// readEager is read for such a head alone.
+// readEager is read for the head of a plain eager message alone.
 func readEager(b []byte) (number uint32, tag uint64, ok bool) {
 	if len(b) < headBytes || binary.LittleEndian.Uint32(b) != uint32(kindEager) {
 		return 0, 0, false
@@ -87,10 +87,10 @@ func readEager(b []byte) (number uint32, tag uint64, ok bool) {
 	return binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint64(b[8:]), true
 }
 
-// active says whether it is that of an active message.
+// active reports whether the kind belongs to active messages.
 func (h *head) active() bool { return h.kind == kindActive || h.kind == kindActiveAnnounce }
 
-// fits says whether there may be so many bytes behind the head.
+// fits reports whether the given number of bytes may follow the head.
 func (h *head) fits(rest uint64) bool {
 	switch h.kind {
 	case kindEager:
@@ -104,7 +104,8 @@ func (h *head) fits(rest uint64) bool {
 	return rest == 0
 }
 
-// read reads a head and returns what is behind it. Only what put writes is a head.
+// read decodes a head and returns the bytes behind it. It accepts only heads that put can have
+// written.
 func (h *head) read(b []byte) (rest []byte, ok bool) {
 	if len(b) < headBytes {
 		return nil, false

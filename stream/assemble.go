@@ -1,7 +1,8 @@
 package stream
 
-// assembler puts what arrives of an unreliable stream into the regions of a ring, and hands these
-// over in order. Regions are numbered from 0 without end; number n stands in place n mod Regions.
+// assembler stores the received messages of an unreliable stream in the regions of a ring, and
+// hands the regions over in order. Regions are numbered from 0 without end; number n stands in
+// place n mod Regions.
 //
 //	handed over     lo            hi         not begun
 //	----------------|--- open ----|---------------------
@@ -10,36 +11,38 @@ package stream
 type assembler struct {
 	ring    *Ring
 	track   tracker
-	perMsg  int // payload bytes of each datagram of a message but the last
+	perMsg  int // payload bytes of each datagram of a message except the last
 	lo, hi  uint64
-	high    uint64 // the ordinal behind the latest one that came: what is known to be sent may be more
+	high    uint64 // the ordinal behind the latest received one: more may be known to be sent
 	horizon uint64
-	closeAt uint64 // where high must be for region lo to be waited for no longer
+	closeAt uint64 // the value of high from which on region lo is handed over
 	ended   bool
-	// limit is the first ordinal that cannot have been sent yet: such are foreign.
+	// limit is the first ordinal that the sender cannot have sent yet. Datagrams from there on
+	// count as foreign.
 	limit uint64
-	// cost is what a region costs from its opening to its end, in bytes that are touched; budget is
-	// what may be spent on regions now, at most budgetMax.
+	// cost is the work for a region from its opening to its end, in bytes of memory accessed.
+	// budget is the work that may be spent on regions now, at most budgetMax.
 	cost, budget, budgetMax uint64
-	// overwrite: no reader gives regions back; they are free again at once.
+	// overwrite means that no reader releases regions; each is free again at once.
 	overwrite bool
-	// done takes regions that are handed over. It must not block.
+	// done is called with each region that is handed over. It must not block.
 	done func(Region)
-	// gap is told of ordinals [first, last] that are not among the data, in rising order; may be nil.
+	// gap is called with each range of ordinals [first, last] that are missing from the data, in
+	// rising order. It may be nil.
 	gap  func(first, last uint64)
-	told uint64 // ordinals below have been told
+	told uint64 // missing ordinals below it have been reported
 
 	// The latest datagram that was stored.
 	lastOrdinal  uint64
 	lastDatagram uint32
 	stored       bool
-	straight     bool // of its message came those before it, in order, and no other
+	straight     bool // the earlier datagrams of its message arrived in order, and no other
 
-	// Of the region that the latest datagram belonged to: its ordinals and its number.
+	// The ordinals and the number of the region of the latest datagram.
 	curFirst, curEnd, curRegion uint64
 }
 
-// result is what the assembler did with a datagram.
+// result is the outcome of a datagram in the assembler.
 type result uint8
 
 const (
@@ -48,21 +51,23 @@ const (
 	resultBlocked        // no free region, and it may not be dropped: offer it again
 )
 
-// A datagram that is far ahead opens regions, which are handed over with zeros in them. What that
-// costs is paid by the datagrams that come: each brings a budget of workBytes, and workFactor bytes
-// for each of its own. A stream of which one datagram in twenty comes can pay; a peer whose
-// ordinals jump with each datagram cannot, and has them dropped.
+// A datagram that is far ahead opens regions, which are handed over filled with zeros. The budget
+// limits this work. Each received datagram adds workBytes to the budget, and workFactor bytes for
+// each of its payload bytes. That is enough for a stream of which only one datagram in twenty
+// arrives. It is not enough for a peer whose ordinals jump with each datagram, and such datagrams
+// are dropped.
 const (
 	workFactor = 20
 	workBytes  = 4 << 10
-	// workRegion is what a region costs beside its bytes.
+	// workRegion is the work for a region in addition to its bytes.
 	workRegion = 512
 )
 
-// horizonMessages bounds how long a region waits for what was overtaken.
+// horizonMessages bounds how many later messages a region waits for overtaken datagrams.
 const horizonMessages = 1024
 
-// newFiller is an assembler for what comes in order and whole: fill, skip and grant, not take.
+// newFiller returns an assembler for complete messages in order. Its methods are fill, skip and
+// grant, but not take.
 func newFiller(ring *Ring, first uint64) *assembler {
 	return assemblerOf(ring, newCounter(first), ring.geo.MessageBytes)
 }
@@ -107,7 +112,8 @@ func (a *assembler) regionOf(ordinal uint64) uint64 {
 	return a.curRegion
 }
 
-// payloadBytes is what datagram number i of a message carries, 0 if there is no such datagram.
+// payloadBytes returns the payload size of datagram i of a message, or 0 if there is no such
+// datagram.
 func (a *assembler) payloadBytes(i uint32) int {
 	if i >= a.track.datagrams {
 		return 0
@@ -115,7 +121,7 @@ func (a *assembler) payloadBytes(i uint32) int {
 	return min(a.perMsg, a.ring.geo.MessageBytes-int(i)*a.perMsg)
 }
 
-// place is where datagram i of a message goes: an offset in the ring's memory.
+// place returns the offset of datagram i of a message in the ring's memory.
 func (a *assembler) place(ordinal uint64, i uint32) int {
 	n := a.regionOf(ordinal)
 	g := &a.ring.geo
@@ -123,8 +129,9 @@ func (a *assembler) place(ordinal uint64, i uint32) int {
 	return message*g.MessageBytes + int(i)*a.perMsg
 }
 
-// take books a datagram and stores its payload, unless that stands in its place already (landed).
-// With block it refuses what finds no free region, for another try.
+// take records a datagram and stores its payload, unless the payload is in its place already
+// (landed). With block it refuses a datagram that finds no free region; the caller must offer it
+// again.
 func (a *assembler) take(
 	ordinal uint64, datagram uint32, payload []byte, block, landed bool,
 ) result {
@@ -184,9 +191,9 @@ func (a *assembler) whole(slot int) bool {
 	return a.ring.get(slot, wordReceived) == a.ring.get(slot, wordMessages)
 }
 
-// leap leaves regions out that a datagram of region n is too far ahead for: those for whose
-// messages nobody waits once it has come, and those that the budget does not pay. It returns false
-// if that does not even pay region n.
+// leap skips regions when a datagram of region n is far ahead. It skips the regions whose messages
+// are no longer waited for after that datagram, and the regions that the budget cannot pay for. It
+// returns false if the budget cannot pay for region n itself.
 func (a *assembler) leap(n uint64) bool {
 	back := min(uint64(a.ring.geo.Regions-1), a.horizon/uint64(a.ring.geo.RegionMessages)+1)
 	pays := a.budget / a.cost
@@ -205,7 +212,7 @@ func (a *assembler) leap(n uint64) bool {
 	return true
 }
 
-// open opens all regions up to number n, and says whether there was room for them.
+// open opens all regions up to number n, and reports whether there was room for them.
 func (a *assembler) open(n uint64) bool {
 	g := &a.ring.geo
 	for a.hi <= n {
@@ -225,17 +232,18 @@ func (a *assembler) open(n uint64) bool {
 	return true
 }
 
-// advance hands over the regions that nothing is waited for any more.
+// advance hands over the regions that wait for no more datagrams.
 func (a *assembler) advance() {
 	for a.lo < a.hi && (a.whole(a.slot(a.lo)) || a.high >= a.closeAt) {
 		a.handOver()
 	}
 }
 
-// setCloseAt: a message beyond the region and the horizon ends the wait, not its own last one.
+// setCloseAt sets closeAt. A message beyond the region and the horizon ends the wait for the
+// region, but not the region's own last message.
 func (a *assembler) setCloseAt() { a.closeAt = a.regionEnd(a.lo) + a.horizon + 1 }
 
-// handOver gives region lo to the reader: none that nothing has arrived of.
+// handOver gives region lo to the reader, unless no message of it has arrived.
 func (a *assembler) handOver() {
 	slot := a.slot(a.lo)
 	r := a.ring
@@ -263,7 +271,7 @@ func (a *assembler) handOver() {
 	}
 }
 
-// tellGaps zeroes what is missing of a region, and tells of it.
+// tellGaps fills the missing messages of a region with zeros, and reports them.
 func (a *assembler) tellGaps(slot int, first uint64, count int) {
 	for k := range count {
 		if _, ok := a.ring.Transferred(slot, k); ok {
@@ -275,7 +283,7 @@ func (a *assembler) tellGaps(slot int, first uint64, count int) {
 	}
 }
 
-// tellGap tells of the ordinals from told on, below to.
+// tellGap reports the ordinals from told up to, but not including, to.
 func (a *assembler) tellGap(to uint64) {
 	if a.told < to && a.gap != nil {
 		a.gap(a.told, to-1)
@@ -283,7 +291,7 @@ func (a *assembler) tellGap(to uint64) {
 	a.told = max(a.told, to)
 }
 
-// end learns how many messages were sent in all.
+// end records how many messages were sent in all.
 func (a *assembler) end(total uint64) {
 	a.track.end(total)
 	for n := a.lo; n < a.hi; n++ {
@@ -296,12 +304,12 @@ func (a *assembler) end(total uint64) {
 	a.advance()
 }
 
-// complete says whether every message that was sent has come.
+// complete reports whether every sent message has arrived.
 func (a *assembler) complete() bool {
 	return a.track.total != unknownTotal && a.track.missing() == 0
 }
 
-// finish hands over what is left. Whatever comes from now on is late.
+// finish hands over the remaining regions. All later datagrams are late.
 func (a *assembler) finish() {
 	if a.ended {
 		return
@@ -313,8 +321,9 @@ func (a *assembler) finish() {
 	a.tellGap(a.track.edge)
 }
 
-// fill learns that the messages below an ordinal are in place: of the reliable mode, in order, in
-// regions that were granted. It returns false if that is no news.
+// fill records that the messages below an ordinal are in place, in regions that were granted. It is
+// for the reliable mode, whose messages arrive in order. It returns false if this was already
+// known.
 func (a *assembler) fill(to uint64) bool {
 	from := a.track.edge
 	if to = min(to, a.track.total); to <= from || to > a.regionFirst(a.hi) {
@@ -334,13 +343,13 @@ func (a *assembler) fill(to uint64) bool {
 	return true
 }
 
-// full says whether a region's messages are all below an ordinal.
+// full reports whether a region's messages are all below an ordinal.
 func (a *assembler) full(n, upto uint64) bool {
 	slot := a.slot(n)
 	return upto >= a.ring.get(slot, wordFirst)+a.ring.get(slot, wordMessages)
 }
 
-// skip learns that the messages below an ordinal that are not in place were given up.
+// skip records that the sender has given up the missing messages below an ordinal.
 func (a *assembler) skip(to uint64) {
 	if to = min(to, a.track.total); to <= a.track.edge {
 		return

@@ -9,21 +9,21 @@ import (
 	"gobtl/internal/mono"
 )
 
-// caster is the unreliable mode's sender: it cuts messages into datagrams and posts these to every
-// receiver, or to their group, whether or not anybody takes them.
+// caster is the sender of the unreliable mode. It splits messages into datagrams and posts them to
+// every receiver, or to the multicast group, without waiting for receivers.
 type caster struct {
 	s         *Sender
 	port      *dataPort
 	ep        fabric.Endpoint
 	caps      fabric.Caps
 	mtu       int
-	perMsg    int // payload of each datagram of a message but the last; 0: not cut yet
+	perMsg    int // payload of each datagram of a message except the last; 0: not known yet
 	datagrams uint32
-	region    fabric.Region // the ring, where the fabric gathers
+	region    fabric.Region // the ring, if the fabric gathers
 	group     fabric.Addr
 	inGroup   bool
 
-	// Where the next datagram stands.
+	// The position of the next datagram.
 	seq      uint64 // number of the region
 	message  uint64
 	datagram uint32
@@ -32,9 +32,9 @@ type caster struct {
 	batch   []fabric.Send
 	bytes   int // payload in the batch
 	targets []fabric.Addr
-	at      int    // target that the batch is being posted to
-	posted  int    // and how much of it
-	behind  uint64 // ordinal that is sentTo when the batch is posted
+	at      int    // current target of the batch
+	posted  int    // posted part of the batch
+	behind  uint64 // value of sentTo after the batch is posted
 	open    []int  // by slot: sends without a completion
 }
 
@@ -77,9 +77,9 @@ func newCaster(s *Sender) (*caster, error) {
 	return c, nil
 }
 
-// cut decides how messages are cut into datagrams of at most so many bytes (0: no such limit): into
-// as few as possible, all of one size but perhaps the last, so that the fabric can hand them down
-// together.
+// cut chooses the size of datagrams, with an upper bound in bytes (0: no bound). Messages are split
+// into as few datagrams as possible, all of one size except perhaps the last, so that the fabric
+// can pass them to the kernel together.
 func (c *caster) cut(datagramBytes int) error {
 	room := c.mtu - headerBytes
 	if datagramBytes > 0 {
@@ -96,11 +96,12 @@ func (c *caster) cut(datagramBytes int) error {
 	return nil
 }
 
-// floorBytes is what every path of IPv6 carries, less the headers.
+// floorBytes is the payload that every IPv6 path carries: the minimum MTU less the headers.
 const floorBytes = 1200
 
-// floor is the smallest size of datagrams that a receiver may ask for: one below it would slow down
-// all others. A sender that is to have smaller ones has a floor of its own.
+// floor returns the smallest datagram size that a receiver may ask for. A receiver with smaller
+// datagrams would slow down all others. A sender that is configured for smaller datagrams has its
+// own floor.
 func (c *caster) floor() int {
 	most := (c.s.ring.geo.MessageBytes + datagramsMax - 1) / datagramsMax
 	return min(c.mtu, max(floorBytes, most+headerBytes))
@@ -109,10 +110,10 @@ func (c *caster) floor() int {
 // datagramsMax bounds the datagrams of a message.
 const datagramsMax = 1 << 16
 
-// idle says whether all that was taken has left.
+// idle reports whether all taken messages have been sent.
 func (c *caster) idle() bool { return len(c.batch) == 0 && c.s.seqLo == c.s.seqHi }
 
-// progress sends what the pace allows, or a batch, and returns how many datagrams that were.
+// progress sends as much as the pace allows, at most a batch, and returns the number of datagrams.
 func (c *caster) progress(now mono.Time) int {
 	sent := 0
 	for sent < 4*castBatch {
@@ -179,7 +180,7 @@ func (c *caster) fill(budget int) {
 	c.at, c.posted = 0, 0
 }
 
-// step moves on behind a datagram.
+// step advances the position by one datagram.
 func (c *caster) step(slot int, ordinal uint64) {
 	if c.datagram++; c.datagram < c.datagrams {
 		return
@@ -191,7 +192,7 @@ func (c *caster) step(slot int, ordinal uint64) {
 	}
 }
 
-// post posts the batch to every target and says whether all of it was taken.
+// post posts the batch to every target, and reports whether the fabric has accepted all of it.
 func (c *caster) post() bool {
 	for ; c.at < len(c.targets); c.at, c.posted = c.at+1, 0 {
 		for i := range c.batch[c.posted:] {
@@ -219,7 +220,8 @@ func (c *caster) post() bool {
 	return true
 }
 
-// refused ends the stream at errors that will not pass, and says so.
+// refused handles an error of a send. A permanent error ends the stream, and refused then returns
+// true.
 func (c *caster) refused(err error) bool {
 	switch {
 	case errors.Is(err, fabric.ErrClosed):
@@ -233,7 +235,7 @@ func (c *caster) refused(err error) bool {
 	return true
 }
 
-// await notes that a send will have a completion, if so.
+// await records that a send will have a completion, if it will.
 func (c *caster) await(s *fabric.Send) {
 	if int(s.Len+s.RegionLen) > c.caps.InjectBytes {
 		c.open[c.port.owner[s.Buf].slot]++
@@ -242,7 +244,7 @@ func (c *caster) await(s *fabric.Send) {
 	}
 }
 
-// booked counts a batch that has left, and gives back its buffers and regions.
+// booked counts a sent batch, and releases its buffers and regions.
 func (c *caster) booked(now mono.Time) {
 	s := c.s
 	c.giveBack()
@@ -263,7 +265,7 @@ func (c *caster) booked(now mono.Time) {
 	c.release()
 }
 
-// release gives back the regions whose datagrams have left and are complete.
+// release releases the regions whose datagrams have all been sent and completed.
 func (c *caster) release() {
 	s := c.s
 	for s.seqLo < c.seq && c.open[s.seqLo%uint64(len(c.open))] == 0 {
@@ -272,13 +274,13 @@ func (c *caster) release() {
 	}
 }
 
-// sentFrom is where a send's bytes come from; nowhere in a ring if the caster is nil.
+// sentFrom is the source of a send's bytes. If the caster is nil they are not in a ring.
 type sentFrom struct {
 	caster *caster
 	slot   int
 }
 
-// giveBack ends the batch's hold on its buffers.
+// giveBack drops the batch's references to its buffers.
 func (c *caster) giveBack() {
 	for i := range c.batch {
 		c.port.drop(c.batch[i].Buf)
@@ -286,19 +288,19 @@ func (c *caster) giveBack() {
 	c.batch = c.batch[:0]
 }
 
-// drop ends one hold on a buffer: a batch's, or that of a send without completion.
+// drop drops one reference to a buffer, of the batch or of a send without completion.
 func (d *dataPort) drop(b fabric.Buf) {
 	if d.holds[b]--; d.holds[b] == 0 {
 		d.txBuf = append(d.txBuf, b)
 	}
 }
 
-// completed learns that a send has left.
+// completed handles the completion of a send.
 func (d *dataPort) completed(b fabric.Buf) {
 	o := d.owner[b]
 	d.drop(b)
 	if o.caster == nil {
-		return // of a probe
+		return // the send was a probe
 	}
 	o.caster.open[o.slot]--
 	o.caster.s.underWay--
@@ -307,7 +309,7 @@ func (d *dataPort) completed(b fabric.Buf) {
 	}
 }
 
-// close gives back what the caster holds.
+// close releases all resources of the caster.
 func (c *caster) close() {
 	c.giveBack()
 	if c.inGroup {
@@ -316,7 +318,7 @@ func (c *caster) close() {
 	}
 }
 
-// letGo is called when no send reads the ring any more.
+// letGo is called after the last send that reads the ring.
 func (c *caster) letGo() {
 	if c.region != 0 {
 		_ = c.port.dom.DeregisterRegion(c.region)

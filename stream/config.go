@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Mode says what a stream does about loss.
+// Mode defines how a stream handles loss.
 type Mode uint8
 
 // The modes.
 const (
-	// Reliable: nothing is missing. The sender puts messages into the receiver's ring, as far as the
-	// reader has given regions back, and waits for it.
+	// Reliable: no message is missing. The sender puts messages into those regions of the
+	// receiver's ring that the reader has released, and waits for free regions.
 	Reliable Mode = iota
-	// Unreliable: the sender waits for nobody; what is lost is counted.
+	// Unreliable: the sender never waits for receivers. Lost messages are counted.
 	Unreliable
 )
 
@@ -40,72 +40,78 @@ func (m *Mode) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Overrun says what is done with a message for which no region is free.
+// Overrun defines the handling of a message for which no region is free.
 type Overrun uint8
 
 // The policies.
 const (
-	// Block: it waits. In the unreliable mode it waits at the receiver's socket, whose buffer then
-	// overflows; what the kernel drops there it counts, a run of datagrams as one.
+	// Block: the message waits. In the unreliable mode it waits in the socket of the receiver,
+	// whose buffer may then overflow. The kernel counts the packets that it drops there, with a run
+	// of datagrams as one packet.
 	Block Overrun = iota
-	// Drop: it is dropped, and counted.
+	// Drop: the message is dropped, and counted.
 	Drop
 )
 
-// Config says how a stream is sent or received. Both sides must agree on MessageBytes (the rings'),
-// Messages, First and Mode; only a receiver whose Messages is 0 takes the sender's.
+// Config configures a sender or a receiver of a stream. Both sides must agree on MessageBytes (of
+// the rings), Messages, First and Mode. A receiver whose Messages is 0 accepts the sender's value.
 type Config struct {
 	Mode Mode
-	// Messages is how many there are in all; 0: until Sender.Finish.
+	// Messages is the total number of messages. 0 means that the stream lasts until Sender.Finish.
 	Messages uint64
-	// First is the ordinal of the first one, the same on both sides. First+Messages must not exceed
-	// 2^63.
+	// First is the ordinal of the first message, the same on both sides. First+Messages must not
+	// exceed 2^63.
 	First uint64
-	// Overrun is what a receiver does with a message of the unreliable mode for which no region is
-	// free, and what Sender.Next does when there is none.
+	// Overrun is how a receiver of the unreliable mode handles a message for which no region is
+	// free, and how Sender.Next behaves without a free region.
 	Overrun Overrun
-	// Unmonitored leaves the states of regions alone: a sender sends the regions again and again,
-	// populated or not; a receiver overwrites them whether or not they were read. Not together with
-	// Messages 0 on a sender.
+	// Unmonitored turns the states of regions off. A sender sends the regions over and over,
+	// populated or not. A receiver overwrites regions even if they were not read. A sender must not
+	// combine it with Messages 0.
 	Unmonitored bool
-	// Timeout is how long a side goes on without a sign of life of its peer, and a reliable sender
-	// without a free region at the receiver. 0 means 10 s; 100 ms to 1 h.
+	// Timeout is how long a side continues without a packet of its peer, and how long a reliable
+	// sender waits for a free region at the receiver. 0 means 10 s; 100 ms to 1 h.
 	Timeout time.Duration
-	// Meet is how long the peers have to meet, from the call of Send or Receive on. 0 means 1 minute.
+	// Meet bounds the time until the peers are connected, from the call of Send or Receive on. 0
+	// means 1 minute.
 	Meet time.Duration
 
-	// Only says that there is no other peer than those who are connected (of a sender), or the first
-	// that says hello (of a receiver), as where a person carries the identities: when one of them does
-	// not fit the stream ends at once, with the reason. Without it such a peer is refused alone, and
-	// others are waited for until Meet.
+	// Only restricts the peers: a sender has only the receivers of Connect, and a receiver only the
+	// first sender that says hello. This suits identities that are exchanged by hand. If one of
+	// these peers has incompatible parameters, the stream ends at once, with the reason. Without
+	// Only just that peer is refused, and the side waits for other peers until Meet.
 	Only bool
-	// Refused is told of each peer that does not fit, or does not want this side; on the engine's
-	// goroutine, as Sample. nil is nobody.
+	// Refused is called for each peer that is refused because it does not fit, or that refuses this
+	// side. It is called on the engine's goroutine, as Sample. It may be nil.
 	Refused func(Refusal)
 
-	// Begin is called when the peers are ready, before the first message can come; on the engine's
-	// goroutine, as Sample. nil is nobody.
+	// Begin is called when the peers are ready, before the first message can arrive. It is called
+	// on the engine's goroutine, as Sample. It may be nil.
 	Begin func()
-	// Sample is told the counters each time that Every more messages have been sent, as far as this
-	// side knows; at most once a pass of the engine. It is called on the engine's goroutine, and must
-	// neither block nor call the Port. Every 0 or a nil Sample is never.
+	// Sample is called with the counters after every Every messages that have been sent, as far as
+	// this side knows, but at most once per pass of the engine. It is called on the engine's
+	// goroutine, and must neither block nor call the Port. With Every 0 or a nil Sample there are
+	// no calls.
 	Every  uint64
 	Sample func(Stats)
 
 	// Of a sender alone:
 
-	// Receivers is how many it waits for before it starts: the first that are ready, or with Only all
-	// that are connected. 0 means 1; negative: none, also those who come later get what is sent from
-	// then on (unreliable mode). Of a reliable stream that has begun others are refused.
+	// Receivers is the number of receivers for which the sender waits before it starts: the first
+	// ones that are ready, or with Only all receivers of Connect. 0 means 1. A negative value means
+	// that the sender does not wait. In the unreliable mode a receiver that joins later gets the
+	// messages sent after it has joined. A reliable stream that has begun refuses further
+	// receivers.
 	Receivers int
 	// BitsPerSecond bounds the rate of the messages' bytes; 0: as fast as possible.
 	BitsPerSecond float64
-	// Delay is the least time between the beginnings of two messages, which are never sent together
-	// then, nor faster after a hold-up; 0: none.
+	// Delay is the least time between the beginnings of two messages. With a Delay messages are
+	// never sent together, and are not sent faster after a stall. 0 means no delay.
 	Delay time.Duration
-	// DatagramBytes bounds the datagrams of the unreliable mode, headers of 24 bytes included. 0: the
-	// most that all take who are there at the start. A receiver that takes less than 1200, and less
-	// than this, is refused: one slow path does not slow down all others.
+	// DatagramBytes bounds the datagrams of the unreliable mode, headers of 24 bytes included. 0
+	// means the largest size that all receivers at the start accept. A receiver that accepts less
+	// than 1200 bytes, and less than DatagramBytes, is refused, so that one small path does not
+	// slow down all others.
 	DatagramBytes int
 	// Group is a multicast address with port, "239.1.2.3:5000": all receivers listen there instead of
 	// getting datagrams each. Unreliable mode, where the provider is a fabric.Grouper.
@@ -113,20 +119,20 @@ type Config struct {
 
 	// Of a receiver alone:
 
-	// Grace is how long it waits, after the sender's end and the latest datagram that brought news,
-	// for what may still be on its way; in all no longer than Grace and Timeout, as long as its own
-	// reader holds nothing up. 0 means 200 ms. Of a sender: the longest Grace that a receiver may
-	// have; 0 means Timeout.
+	// Grace is how long a receiver waits for datagrams on their way, after the sender's end and the
+	// latest datagram with new data. The whole wait is at most Grace plus Timeout, unless the
+	// receiver's own reader delays it. 0 means 200 ms. For a sender it is the longest Grace that a
+	// receiver may have, and 0 means Timeout.
 	Grace time.Duration
-	// Gap is told which ordinals, first to last, are not among the data, in rising order; Arrival of
-	// each datagram that arrives. Both are called on the engine's goroutine, and must neither block
-	// nor call the Port; nil is nobody.
+	// Gap is called with each range of missing ordinals, first to last, in rising order. Arrival is
+	// called for each datagram that arrives. Both are called on the engine's goroutine, and must
+	// neither block nor call the Port. Both may be nil.
 	Gap     func(first, last uint64)
 	Arrival func(Arrival)
 }
 
-// Arrival is a datagram of the unreliable mode, or a run of messages of the reliable one, as it
-// arrives.
+// Arrival describes an arriving datagram of the unreliable mode, or run of messages of the reliable
+// mode.
 type Arrival struct {
 	Key      uint64 // of the stream
 	Ordinal  uint64 // of the message
@@ -138,7 +144,7 @@ type Arrival struct {
 
 const ordinalsMax = 1 << 63
 
-// withDefaults fills in what is zero and says what is out of range.
+// withDefaults fills in zero fields, and returns an error for values out of range.
 func (c Config) withDefaults() (Config, error) {
 	for _, f := range []struct {
 		name     string

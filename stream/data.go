@@ -10,31 +10,31 @@ import (
 	"gobtl/fabric"
 )
 
-// dataPort is the endpoints of the unreliable mode: one of this port's own, and one for each
+// dataPort holds the endpoints of the unreliable mode: one for the port itself, and one for each
 // multicast group that a receiver listens to.
 type dataPort struct {
 	dom   fabric.Domain
 	arena fabric.Arena
 	main  *dataEndpoint
 	all   []*dataEndpoint
-	free  []fabric.Buf // for receiving, not posted
-	txBuf []fabric.Buf // for sending, free
-	// Of the buffers for sending: what they carry, and why they are not free.
+	free  []fabric.Buf // receive buffers that are not posted
+	txBuf []fabric.Buf // free send buffers
+	// For each send buffer: the source of its bytes, and its references.
 	owner []sentFrom
 	holds []uint16
 	drops dropCount
 }
 
-// dataEndpoint is an endpoint, and what was polled there and not taken yet.
+// dataEndpoint is an endpoint with the polled datagrams that were not processed yet.
 type dataEndpoint struct {
 	ep     fabric.Endpoint
 	caps   fabric.Caps
 	lander fabric.Lander
 	group  string
-	users  int // receivers, of a group's endpoint
+	users  int // number of receivers at a group's endpoint
 	out    [pollBatch]fabric.Completion
 	at, n  int    // the next of out, and their number
-	landed []byte // where what is polled may have landed
+	landed []byte // memory in which polled payload may have landed
 	bufs   []fabric.Buf
 	repost []fabric.Buf
 }
@@ -77,7 +77,8 @@ func newDataPort(dom fabric.Domain) (*dataPort, error) {
 	return d, err
 }
 
-// endpointConfig asks for as much kernel buffer as there may be: what it cannot hold is lost.
+// endpointConfig asks for the largest possible kernel buffer, because datagrams that it cannot hold
+// are lost.
 var endpointConfig = fabric.EndpointConfig{
 	RxDepth: rxBuffers, RecvBufferBytes: 64 << 20, PathSize: true,
 }
@@ -97,7 +98,7 @@ func (d *dataPort) add(ep fabric.Endpoint, group string) (*dataEndpoint, error) 
 	return de, de.refill()
 }
 
-// refill posts the buffers that were taken back.
+// refill posts the returned buffers.
 func (de *dataEndpoint) refill() error {
 	n, err := de.ep.Recv(de.repost)
 	de.repost = append(de.repost[:0], de.repost[n:]...)
@@ -107,8 +108,8 @@ func (de *dataEndpoint) refill() error {
 	return err
 }
 
-// poll takes in what has arrived and returns how many datagrams that were. What a receiver has no
-// room for and may not drop stays, and keeps all that is behind it in the kernel.
+// poll processes the arrived datagrams and returns their number. A datagram for which a receiver
+// has no room, and which it may not drop, stays queued. It keeps all later datagrams in the kernel.
 func (d *dataPort) poll(e *Engine) (int, error) {
 	total := 0
 	for i := 0; i < len(d.all); i++ {
@@ -143,7 +144,7 @@ func (d *dataPort) poll(e *Engine) (int, error) {
 	return total, nil
 }
 
-// waiting says whether something was polled that could not be taken.
+// waiting reports whether a polled datagram could not be processed yet.
 func (d *dataPort) waiting() bool {
 	for _, de := range d.all {
 		if de.at < de.n {
@@ -198,10 +199,11 @@ func (d *dataPort) leave(de *dataEndpoint) {
 	}
 }
 
-// dropCount adds up counters of 32 bits that wrap, as the kernel's are, each time one is looked at.
+// dropCount accumulates a wrapping 32-bit counter, such as the kernel's, at each reading.
 type dropCount struct{ last, total uint64 }
 
-// look takes the counter's value, or the sum of several of which at most one has wrapped since.
+// look records a reading of the counter, or of the sum of several counters of which at most one has
+// wrapped since the last reading.
 func (c *dropCount) look(value uint64) uint64 {
 	more := value - c.last
 	if value < c.last {
@@ -212,22 +214,24 @@ func (c *dropCount) look(value uint64) uint64 {
 	return c.total
 }
 
-// dropped is how many datagrams the kernel has dropped at the sockets since the port was opened.
+// dropped returns the number of packets that the kernel has dropped at the sockets since the port
+// was opened.
 func (d *dataPort) dropped() uint64 { return d.drops.look(d.socketDrops()) }
 
-// socketDrops is what the kernel tells to have dropped at the sockets.
+// socketDrops returns the kernel's counts of drops at the sockets.
 func (d *dataPort) socketDrops() uint64 {
 	for _, a := range d.dom.Info().Attrs {
 		if strings.HasPrefix(a.Name, "datagrams lost to a full") {
-			n, _ := strconv.ParseUint(a.Value, 10, 64) // what is no number is no count
+			n, _ := strconv.ParseUint(a.Value, 10, 64) // ignore a value that is no number
 			return n
 		}
 	}
 	return 0
 }
 
-// rescue puts what landed in a wrong place back behind the rest of its datagram, before anything
-// can be written there, and tells the rest by Landed 0.
+// rescue moves payload that has landed in a wrong place back behind the header of its datagram,
+// before the place can be overwritten. It sets Landed to 0, so that later code finds the payload
+// there.
 func (d *dataPort) rescue(e *Engine, de *dataEndpoint) {
 	for i := de.at; i < de.n; i++ {
 		c := &de.out[i]
@@ -244,7 +248,7 @@ func (d *dataPort) rescue(e *Engine, de *dataEndpoint) {
 	}
 }
 
-// inPlace says whether the payload of a datagram stands where it belongs.
+// inPlace reports whether the payload of a datagram is in its final place.
 func (e *Engine) inPlace(buf []byte, c *fabric.Completion, landed []byte) bool {
 	h, ok := parseHeader(buf)
 	if !ok || int(c.Len) != headerBytes+len(landed) {
@@ -254,7 +258,7 @@ func (e *Engine) inPlace(buf []byte, c *fabric.Completion, landed []byte) bool {
 	return r != nil && r.asm.isPlace(h, landed)
 }
 
-// datagram takes in one datagram and returns false if it has to wait.
+// datagram processes one datagram, and returns false if the datagram has to wait.
 func (e *Engine) datagram(_ *dataEndpoint, c *fabric.Completion, buf []byte) bool {
 	h, ok := parseHeader(buf)
 	if h.datagram == probeDatagram && ok && c.Errno == 0 {
@@ -269,7 +273,8 @@ func (e *Engine) datagram(_ *dataEndpoint, c *fabric.Completion, buf []byte) boo
 	return r.datagram(h, buf[headerBytes:c.Len], c.Landed > 0)
 }
 
-// foreign counts what belongs to no stream: for the receiver, if there is only one.
+// foreign counts a datagram that belongs to no stream. It is counted for the receiver if there is
+// only one.
 func (e *Engine) foreign(r *Receiver) {
 	if r == nil && len(e.receiving) == 1 {
 		r = e.receiving[0]
@@ -279,7 +284,7 @@ func (e *Engine) foreign(r *Receiver) {
 	}
 }
 
-// dataInfo is the network of the data endpoint: that of the module, but another port.
+// dataInfo returns the network of the data endpoint: the same as the module's, with another port.
 func dataInfo(info fabric.Info) fabric.Info {
 	if host, _, err := net.SplitHostPort(info.Node); err == nil {
 		info.Node = host

@@ -1,5 +1,6 @@
-// Package stream moves the messages of an instrument, all of one size, in one direction, through
-// rings of memory, for hours, and knows of each one that is missing.
+// Package stream transfers the messages of an instrument in one direction, through rings of memory.
+// All messages have one size, and a transfer may last for hours. The receiver knows each missing
+// message.
 //
 //	producer                                                             reader
 //	   | Next, Populate                                      Completed, Release |
@@ -14,15 +15,17 @@
 //	unreliable   Sender posts datagrams straight to the fabric and waits for nobody; the receiver
 //	             puts each into its place and counts what came, came twice, came late, never came
 //
-// Every message has an ordinal, 64 bits that count on from Config.First. Its place in the
-// receiver's ring follows from it, so whatever is lost, what is there stands where it belongs, and
-// what is missing is zero and marked so (Ring.Transferred).
+// Every message has an ordinal, a 64-bit number that counts up from Config.First. The ordinal
+// determines the place of the message in the receiver's ring. So received messages are always in
+// their places, and a missing message is filled with zeros and marked as missing
+// (Ring.Transferred).
 //
 // A Ring is memory of the caller and the states of its regions; with CreateRing it is a file that
-// other processes can map, too. A Port is a process' place in the network. Senders and receivers
-// meet by their identities, lines of text that an exchange carries: by standard input and output,
-// by files, by a callback, or by one address (ExchangeStdIO, ExchangeFiles, Meeting). Control
-// messages (parameters, credit, the end and the reports) go by the transport in both modes.
+// other processes can map, too. A Port is a process's endpoint in the network. Senders and
+// receivers find each other by their identities. An identity is a line of text, exchanged by
+// standard input and output, by files, by a callback, or at an address (ExchangeStdIO,
+// ExchangeFiles, Meeting). In both modes control messages (parameters, credit, the end and the
+// reports) use the reliable transport.
 //
 //	ring.go        regions and their states      track.go     what became of each message
 //	engine.go      one pass of everything        assemble.go  datagrams into regions, land.go
@@ -30,7 +33,7 @@
 //	link.go        put.go: puts                  pace.go      rate
 //	receiver.go    data.go: endpoints            run.go       Port: the clock and the goroutine
 //
-// The Engine below a Port has no goroutine, no lock that anybody waits for, and no clock: it runs
-// in the simulator as it runs in production. Methods of Ring, Sender and Receiver may be called
-// from any goroutine; functions in a Config run on the engine's, and must not block.
+// The Engine below a Port has no goroutine, no contended lock and no clock, so it runs in the
+// simulator exactly as in production. Methods of Ring, Sender and Receiver may be called from any
+// goroutine. Functions in a Config run on the engine's goroutine, and must not block.
 package stream

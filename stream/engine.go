@@ -12,9 +12,10 @@ import (
 	"gobtl/internal/plain"
 )
 
-// Engine sends and receives streams over a module of the transport and, for the unreliable mode,
-// an endpoint of a fabric. It belongs to one goroutine, has no clock, and does nothing between two
-// calls of Progress: a Port drives one for ordinary programs, the simulator in virtual time.
+// Engine sends and receives streams over a module of the transport and, for the unreliable mode, an
+// endpoint of a fabric. It belongs to one goroutine, has no clock, and does nothing between two
+// calls of Progress. A Port drives an Engine for ordinary programs, and the simulator drives one in
+// virtual time.
 type Engine struct {
 	m     *btl.Module
 	data  *dataPort // nil: reliable streams alone
@@ -27,30 +28,31 @@ type Engine struct {
 	receiving []*Receiver               // with a sender; few
 	byKey     map[uint64]*Receiver      // of the unreliable mode, by the stream's key
 	latest    *Receiver                 // of the latest datagram
-	outboxes  map[*btl.Endpoint]*outbox // of the peers for which something waits
+	outboxes  map[*btl.Endpoint]*outbox // outboxes of the peers with queued messages
 	suitors   map[uint64]*suitor        // by the key of their probes
-	refused   Refusals                  // of peers that belong to no stream
+	refused   Refusals                  // refusals of peers that belong to no stream
 	links     []*link                   // by the number that fragments carry
 	onDone    func(*btl.Fragment, error)
-	random    func() uint64 // for what nobody may guess
+	random    func() uint64 // random numbers that must not be guessable
 	closed    bool
-	// lingering have ended, and the fabric still reads their rings.
+	// lingering are senders that have ended while the fabric still reads their rings.
 	lingering []*Sender
 }
 
 const (
-	// moduleEvery is how often the module has a pass while datagrams arrive in every poll.
+	// moduleEvery is the interval between passes of the module while datagrams arrive in every
+	// poll.
 	moduleEvery = 100 * time.Microsecond
-	// ringEvery is how often a ring is looked at whose states another process may set.
+	// ringEvery is the interval between checks of a ring whose states another process may set.
 	ringEvery = time.Millisecond
-	// noticeEvery is how often a sender tells how far it is.
+	// noticeEvery is the interval between a sender's reports of its progress.
 	noticeEvery = 100 * time.Millisecond
 	streamsMax  = 1024 // senders and receivers of an engine
 )
 
 // NewEngine starts an engine on a module, and on a domain of a fabric for the unreliable mode (nil
-// for none), opened with DataConfig. It owns both from then on, also when it fails. The module's
-// tags 1 and 2, its OnEndpoint and its OnRoom are the engine's.
+// for none), opened with DataConfig. It owns both from then on, even if it returns an error. The
+// module's tags 1 and 2, its OnEndpoint and its OnRoom are the engine's.
 func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	e := &Engine{
 		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),
@@ -74,11 +76,11 @@ func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	return e, nil
 }
 
-// Module is the engine's transport: for its counters, and for other tags.
+// Module returns the engine's transport module, for its counters and for other tags.
 func (e *Engine) Module() *btl.Module { return e.m }
 
-// Progress does one pass and returns how many packets came. An error means that the fabric is
-// broken.
+// Progress makes one pass and returns the number of received packets. An error means that the
+// fabric has failed.
 func (e *Engine) Progress(now mono.Time) (int, error) {
 	if e.closed {
 		return 0, ErrClosed
@@ -131,7 +133,7 @@ func (e *Engine) sweep() {
 	}
 }
 
-// Deadline is when Progress must be called again even if nothing arrives.
+// Deadline returns the instant at which Progress must be called again even if nothing arrives.
 func (e *Engine) Deadline() mono.Time {
 	d := e.m.Deadline()
 	for _, s := range e.sending {
@@ -166,8 +168,8 @@ func (e *Engine) Close() error {
 	return err
 }
 
-// letGo gives the rings of senders that have ended back to the program, when nothing reads them any
-// more: at the latest when the fabric is closed.
+// letGo returns the rings of ended senders to the program after the fabric's last read of them, at
+// the latest when the fabric is closed.
 func (e *Engine) letGo(all bool) {
 	if len(e.lingering) == 0 {
 		return
@@ -181,7 +183,7 @@ func (e *Engine) letGo(all bool) {
 	})
 }
 
-// drain says goodbye to all peers; drained tells when it is done.
+// drain closes the connections to all peers in order. drained reports when that is done.
 func (e *Engine) drain(until mono.Time) { e.m.Drain(e.now, until) }
 
 func (e *Engine) drained() bool { return len(e.outboxes) == 0 && e.m.Drained() }
@@ -200,7 +202,8 @@ func (e *Engine) sendNotice(ep *btl.Endpoint, n notice) {
 	e.send(ep, tagNotice, b[:])
 }
 
-// onLetter takes a control message. What makes no sense is dropped: the peer's time-out ends it.
+// onLetter handles a control message. Invalid messages are dropped, and the peer's time-out then
+// ends its stream.
 func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	l, err := parseLetter(data)
 	if err != nil {
@@ -229,7 +232,7 @@ func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// onAbort is told by a peer that it goes, or that this side is not wanted there.
+// onAbort handles the message of a peer that it ends, or that it refuses this side.
 func (e *Engine) onAbort(ep *btl.Endpoint, l *letter) {
 	err := failedError(l)
 	if r := e.receiverOf(ep, l.Key); r != nil {
@@ -241,7 +244,7 @@ func (e *Engine) onAbort(ep *btl.Endpoint, l *letter) {
 	}
 }
 
-// failedError is what a peer says of its failure.
+// failedError returns the error for a peer's report of its failure.
 func failedError(l *letter) error {
 	if l.Code == codeTaken {
 		return fmt.Errorf("%w: %w: %s", ErrPeerFailed, ErrTaken, plain.Line(l.Reason))
@@ -265,7 +268,7 @@ func (e *Engine) onNotice(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// onHello takes a sender's hello to the receiver that is meant, or refuses it.
+// onHello passes a sender's hello to the receiver that it names, or refuses it.
 func (e *Engine) onHello(ep *btl.Endpoint, l *letter) {
 	r := e.receivers[l.Hello.To]
 	switch {
@@ -288,7 +291,7 @@ func (e *Engine) abort(ep *btl.Endpoint, key uint64, code, reason string) {
 	e.sendLetter(ep, &letter{Kind: letterAbort, Key: key, Code: code, Reason: reason})
 }
 
-// receiverOf finds the receiver of a stream, if that is the peer's.
+// receiverOf returns the receiver of a stream, if the stream belongs to the peer.
 func (e *Engine) receiverOf(ep *btl.Endpoint, key uint64) *Receiver {
 	for _, r := range e.receiving {
 		if r.key == key && r.ep == ep && ep != nil {
@@ -312,7 +315,7 @@ func (e *Engine) linkOf(ep *btl.Endpoint, key uint64) *link {
 	return nil
 }
 
-// onEndpoint is told of connections and their ends.
+// onEndpoint handles new connections and their ends.
 func (e *Engine) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	for _, s := range e.sending {
 		for _, k := range s.links {
@@ -335,7 +338,7 @@ func (e *Engine) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	}
 }
 
-// lostError is the end of a connection, in this package's words.
+// lostError converts the reason of a connection's end to an error of this package.
 func lostError(err error) error {
 	if err == nil {
 		return ErrPeerLost

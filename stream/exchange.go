@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// An Exchange carries this side's identity to the peer and brings the peer's. It ends with ctx.
+// An Exchange sends this side's identity to the peer and returns the peer's identity. It ends with
+// ctx.
 type Exchange func(ctx context.Context, mine Identity) (Identity, error)
 
-// other is the role that the peer of a role has.
+// other returns the role of the peer of a role.
 func (r Role) other() Role {
 	if r == RoleSender {
 		return RoleReceiver
@@ -34,9 +35,10 @@ func expect(text string, mine Identity) (Identity, error) {
 }
 
 // ExchangeStdIO has a person, or a pipe, carry the identities: it writes this side's to out and
-// reads the peer's from in, one line each. A sender writes first and then asks; a receiver asks
-// first, so that two programs joined by two pipes meet either way round. A line that is no identity
-// is asked for again, unless in ends. in is read by one goroutine, which lives until the next line.
+// reads the peer's from in, one line each. A sender first writes and then reads. A receiver first
+// reads and then writes, so two programs that are joined by two pipes can exchange identities. If a
+// line is not an identity ExchangeStdIO asks again, until in ends. One goroutine reads in, and
+// lives until the next line.
 func ExchangeStdIO(in io.Reader, out io.Writer) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		tell := func() error {
@@ -109,10 +111,11 @@ const (
 )
 
 // ExchangeFiles carries the identities by two files on a file system that both sides share: name
-// with ".send", written by the sender, and with ".recv", written by the receiver. Each is written
-// whole under another name and renamed. It names its writer and, once that has read it, the peer; a
-// side takes a file only when that names it, so what an earlier run has left behind is never taken.
-// The files stay; the next run replaces them.
+// with ".send", written by the sender, and with ".recv", written by the receiver. Each file is
+// written completely under another name, and then renamed. A file names its writer and, after the
+// writer has read the peer's file, also the peer. A side accepts a file only if the file names that
+// side, so it never accepts files of an earlier run. The files remain, and the next run replaces
+// them.
 func ExchangeFiles(name string) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		own, other := name+sendSuffix, name+recvSuffix
@@ -135,7 +138,7 @@ func ExchangeFiles(name string) Exchange {
 					if err != nil {
 						return Identity{}, fmt.Errorf("%w: %s: %w", ErrExchange, other, err)
 					}
-					// The peer goes on when it has read that it was seen.
+					// The peer continues when it has read that its file was seen.
 					return id, WriteFileWhole(own, []byte(mine.String()+"\n"+peer+"\n"))
 				}
 				stale = stale || ok
@@ -158,8 +161,8 @@ func ExchangeFiles(name string) Exchange {
 	}
 }
 
-// readExchange reads a file of ExchangeFiles: who wrote it, and whom that one has seen. The error
-// is that of a file that is there and cannot be one.
+// readExchange reads a file of ExchangeFiles: the identities of its writer and of the peer that the
+// writer has seen. It returns an error if the file exists but is not such a file.
 func readExchange(name string) (writer, seen string, err error) {
 	b, err := readSmall(name, 4*identityTextMax)
 	if err != nil {
@@ -172,8 +175,8 @@ func readExchange(name string) (writer, seen string, err error) {
 	return lines[0], lines[1], nil
 }
 
-// openRegular opens a file that others may have made for reading, without ever waiting: a pipe, a
-// device, a directory is an error.
+// openRegular opens a file for reading that other users may have made. It never blocks. A pipe, a
+// device or a directory is an error.
 func openRegular(name string) (*os.File, os.FileInfo, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have no writer
 	if err != nil {
@@ -207,8 +210,8 @@ func readSmall(name string, most int64) ([]byte, error) {
 	return b, nil
 }
 
-// WriteFileWhole writes a file under another name and renames it, so that nobody ever sees a part
-// of it, nor finds one after a crash or on a full disk.
+// WriteFileWhole writes a file under another name and renames it. So no process sees a partial
+// file, and none remains after a crash or on a full disk.
 func WriteFileWhole(name string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".part-*")
 	if err != nil {
@@ -219,7 +222,7 @@ func WriteFileWhole(name string, data []byte) error {
 		err = f.Chmod(0o644)
 	}
 	if err == nil {
-		err = f.Sync() // else the new name may outlive a crash, and the data not
+		err = f.Sync() // else a crash may keep the new name, but lose the data
 	}
 	if e := f.Close(); err == nil {
 		err = e
@@ -233,5 +236,5 @@ func WriteFileWhole(name string, data []byte) error {
 	return nil
 }
 
-// pauseTime is between two looks at a file.
+// pauseTime is the interval between two checks of a file.
 const pauseTime = 20 * time.Millisecond

@@ -37,8 +37,9 @@ func (r *Ring) loadRegion(file string, i int) error {
 	return nil
 }
 
-// Save writes the regions to files, as Load reads them, each whole or not at all. Behind one that
-// cannot be written it goes on with the others. The error tells of the first few.
+// Save writes the regions to files, as Load reads them, each whole or not at all. After a file that
+// cannot be written it continues with the others. The error names the first few of the failed
+// files.
 func (r *Ring) Save(name string) error {
 	const told = 3
 	var errs []error
@@ -56,8 +57,8 @@ func (r *Ring) Save(name string) error {
 	return errors.Join(errs...)
 }
 
-// Fill gives byte i of region k the value i + k*RegionBytes, modulo 256: data for those who have
-// none.
+// Fill sets byte i of region k to (i + k*RegionBytes) modulo 256. It is for programs without data
+// of their own.
 func (r *Ring) Fill() {
 	for i := range r.mem {
 		r.mem[i] = byte(i)

@@ -2,13 +2,13 @@ package stream
 
 import "unsafe"
 
-// Landing: where the fabric can put payload straight into its place (fabric.Lander), it is told
-// the place of the datagram that is expected next, and what follows to the end of the region. So
-// what comes in order is copied once, by the kernel. What turns out to stand in a wrong place is
-// put back behind its header before anything is stored (dataPort.rescue).
+// Landing: some fabrics can receive payload directly into its final place (fabric.Lander). Such a
+// fabric is given the memory from the next expected datagram to the end of the region. Datagrams
+// that arrive in order are then copied only once, by the kernel. Payload that has landed in a wrong
+// place is moved back behind its header before any payload is stored (dataPort.rescue).
 
-// landing is the memory that the next datagrams belong into when they come as expected; nil when
-// nothing in particular is expected. Nothing that has arrived stands there.
+// landing is the final memory of the next datagrams if they arrive in order, or nil if no
+// particular datagram is expected. It contains no received data.
 func (a *assembler) landing() []byte {
 	if !a.stored || a.ended || a.lastOrdinal+1 != a.high {
 		return nil
@@ -30,7 +30,7 @@ func (a *assembler) landing() []byte {
 	return a.ring.mem[at : (a.slot(n)+1)*a.ring.geo.RegionBytes()]
 }
 
-// isPlace says whether bytes stand where the payload of a datagram belongs, in an open region.
+// isPlace reports whether bytes are in the final place of a datagram's payload, in an open region.
 func (a *assembler) isPlace(h header, payload []byte) bool {
 	if a.ended || h.ordinal < a.track.first || h.ordinal >= a.track.total ||
 		len(payload) == 0 || len(payload) != a.payloadBytes(h.datagram) {
@@ -42,7 +42,7 @@ func (a *assembler) isPlace(h header, payload []byte) bool {
 	return unsafe.SliceData(a.ring.mem[a.place(h.ordinal, h.datagram):]) == unsafe.SliceData(payload)
 }
 
-// land tells the fabric where the next datagrams of the latest receiver belong.
+// land gives the fabric the landing memory of the latest receiver.
 func (de *dataEndpoint) land(r *Receiver) {
 	if de.lander == nil {
 		return

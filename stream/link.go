@@ -10,20 +10,20 @@ import (
 	"gobtl/internal/mono"
 )
 
-// linkState is how far a sender is with one receiver.
+// linkState is the state of a sender's connection to one receiver.
 type linkState uint8
 
 const (
 	linkConnecting linkState = iota
 	linkGreeted              // hello is sent
-	linkProving              // the receiver has told an address that is not believed yet
+	linkProving              // the receiver has given a data address that is not validated yet
 	linkWelcomed
 	linkStarted // start is sent
 	linkReady
 	linkDone
 )
 
-// link is a sender's way to one receiver.
+// link is a sender's connection to one receiver.
 type link struct {
 	s      *Sender
 	ep     *btl.Endpoint
@@ -34,13 +34,13 @@ type link struct {
 	number uint32    // in Engine.links
 	state  linkState
 	err    error
-	pace   pacer     // of the reliable mode: each receiver is sent to for itself
-	heard  mono.Time // when it last made progress, or had nothing to do
-	taken  uint64    // datagrams that the receiver has told to have taken in, after the end
+	pace   pacer     // reliable mode: each receiver is sent to separately
+	heard  mono.Time // when the receiver last made progress, or had nothing to do
+	taken  uint64    // datagrams that the receiver has reported after the end
 	grace  time.Duration
-	late   bool // it came when the stream was under way: its loss is no failure of the stream
+	late   bool // it joined a running stream: its loss is no failure of the stream
 
-	// Of the unreliable mode.
+	// Fields of the unreliable mode.
 	addr          fabric.Addr
 	hasAddr       bool
 	datagramBytes int
@@ -48,7 +48,8 @@ type link struct {
 	probes        int
 	probeAt       mono.Time
 
-	// Of the reliable one. Ordinals: next to put, put and acknowledged below placed, told below told.
+	// Fields of the reliable mode. next is the next ordinal to put. Ordinals below placed are put
+	// and acknowledged, and those below told are reported to the receiver.
 	handle       btl.Handle
 	ringMessages uint64
 	credit       uint64
@@ -61,7 +62,7 @@ type link struct {
 	flushed      bool
 }
 
-// endpoint is told what happened to the connection.
+// endpoint handles the events of the connection.
 func (k *link) endpoint(ev btl.Event, err error) {
 	if ev != btl.EventConnected {
 		k.fail(lostError(err))
@@ -79,10 +80,10 @@ func (k *link) endpoint(ev btl.Event, err error) {
 	}})
 }
 
-// enter has the link be in a state from now on.
+// enter sets the state of the link.
 func (k *link) enter(state linkState) { k.state, k.since = state, k.s.e.now }
 
-// letter takes one from the receiver.
+// letter handles a letter from the receiver.
 func (k *link) letter(l *letter) {
 	switch {
 	case l.Kind == letterWelcome && k.state == linkGreeted:
@@ -102,7 +103,7 @@ func (k *link) letter(l *letter) {
 	}
 }
 
-// welcomed learns where the receiver's data go.
+// welcomed records the address for the receiver's data.
 func (k *link) welcomed(w *welcome) error {
 	s := k.s
 	k.grace = time.Duration(min(w.GraceNs, uint64(time.Hour)))
@@ -135,7 +136,7 @@ func (k *link) welcomed(w *welcome) error {
 	return nil
 }
 
-// welcome has the receiver take part from now on.
+// welcome makes the receiver take part in the stream from now on.
 func (k *link) welcome() {
 	k.enter(linkWelcomed)
 	if k.s.state == stateRunning {
@@ -143,7 +144,7 @@ func (k *link) welcome() {
 	}
 }
 
-// start tells a welcomed receiver how messages are cut.
+// start tells a welcomed receiver how messages are split into datagrams.
 func (k *link) start() {
 	if k.state != linkWelcomed {
 		return
@@ -162,7 +163,7 @@ func (k *link) start() {
 	k.s.e.sendLetter(k.ep, &letter{Kind: letterStart, Key: k.s.key, Start: st})
 }
 
-// finished says whether the receiver knows all that was sent: the end may be told.
+// finished reports whether the receiver knows of all sent messages, so that the end may be sent.
 func (k *link) finished() bool {
 	if k.s.cast != nil {
 		return k.s.cast.idle()
@@ -173,8 +174,9 @@ func (k *link) finished() bool {
 	return k.settled()
 }
 
-// settled says whether everything told to the receiver has arrived there. Control messages may
-// overtake each other, so what must not is sent behind this.
+// settled reports whether all control messages to the receiver have arrived there. Control messages
+// may overtake each other. A message that must not overtake earlier ones is sent only when settled
+// returns true.
 func (k *link) settled() bool {
 	if k.flushed {
 		return true
@@ -186,7 +188,7 @@ func (k *link) settled() bool {
 	return k.flushed
 }
 
-// end tells the receiver that this was all.
+// end tells the receiver that the stream has ended.
 func (k *link) end() {
 	s := k.s
 	s.e.sendLetter(k.ep, &letter{Kind: letterEnd, Key: s.key, End: &ending{
@@ -194,7 +196,7 @@ func (k *link) end() {
 	}})
 }
 
-// fail ends the link with an error; the sender goes on with the others.
+// fail ends the link with an error. The sender continues with the other links.
 func (k *link) fail(err error) {
 	if k.state == linkDone {
 		return
@@ -213,13 +215,14 @@ func (k *link) fail(err error) {
 	k.close(err)
 }
 
-// refuse tells a receiver that it gets no stream, and why. The sender goes on with the others.
+// refuse tells a receiver that it gets no stream, and why. The sender continues with the other
+// receivers.
 func (k *link) refuse(why Reason, err error) {
 	k.s.e.abort(k.ep, k.s.key, codeOf(why), err.Error())
 	k.unmet(why, err)
 }
 
-// refusedThere is told that the receiver does not want the stream any more.
+// refusedThere handles the receiver's message that it refuses the stream.
 func (k *link) refusedThere(err error) {
 	if k.state == linkReady && k.s.state != stateMeeting {
 		k.fail(err)
@@ -228,7 +231,7 @@ func (k *link) refusedThere(err error) {
 	k.unmet(RefusedThere, err)
 }
 
-// unmet ends a link with which nothing has begun.
+// unmet ends a link before its stream has begun.
 func (k *link) unmet(why Reason, err error) {
 	s := k.s
 	k.close(err)

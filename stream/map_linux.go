@@ -50,7 +50,8 @@ func CreateRing(file string, g Geometry) (*Ring, error) {
 	}
 	defer f.Close()
 	memAt, size := mapLayout(g)
-	// Room for all of it now: on a full disk a store into the mapping would be a signal.
+	// Allocate the whole file now. On a full disk a later store into the mapping would raise
+	// SIGBUS.
 	if err := unix.Fallocate(int(f.Fd()), 0, 0, int64(size)); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %s: room for %d bytes: %w", ErrFile, file, size, err),
 			os.Remove(file))
@@ -68,7 +69,7 @@ func CreateRing(file string, g Geometry) (*Ring, error) {
 	return r, nil
 }
 
-// OpenRing maps a ring that another process has made with CreateRing.
+// OpenRing maps a ring that another process has created with CreateRing.
 func OpenRing(file string) (*Ring, error) {
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if err != nil {

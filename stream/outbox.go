@@ -7,11 +7,12 @@ import (
 	"gobtl/btl"
 )
 
-// Control messages for which the transport had no room wait in a queue of their peer. A peer that
-// lets too many of them wait does not take what is sent to it, and its connection ends: so it costs
-// a bounded amount of memory, and no other peer's messages wait behind its.
+// Control messages for which the transport has no room wait in a queue of their peer. If too many
+// of them wait, the peer does not receive its messages, and its connection is ended. So each peer
+// uses a bounded amount of memory, and does not delay the messages of other peers.
 
-// outboxMax and outboxBytesMax bound what waits for a peer. Of a notice only the latest waits.
+// outboxMax and outboxBytesMax bound the queued messages of a peer. Of the notices of one kind and
+// stream only the latest is queued.
 const (
 	outboxMax      = 64
 	outboxBytesMax = 64 << 10
@@ -23,7 +24,7 @@ type outgoing struct {
 	data []byte
 }
 
-// outbox is what waits for one peer.
+// outbox is the queue of one peer.
 type outbox struct {
 	waiting []outgoing
 	bytes   int
@@ -48,15 +49,14 @@ func (e *Engine) send(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	if len(o.waiting) == outboxMax || o.bytes+len(data) > outboxBytesMax {
 		delete(e.outboxes, ep)
 		e.refused.Unread++
-		ep.Abort() // whoever has a stream with it is told by onEndpoint
+		ep.Abort() // onEndpoint tells the streams with this peer
 		return
 	}
 	o.waiting = append(o.waiting, outgoing{tag, append([]byte(nil), data...)})
 	o.bytes += len(data)
 }
 
-// replace puts a notice in the place of one of the same kind and stream that waits: notices are
-// cumulative.
+// replace replaces a queued notice of the same kind and stream, because notices are cumulative.
 func (o *outbox) replace(data []byte) bool {
 	const same = 16 // kind and key
 	for _, w := range o.waiting {
@@ -71,11 +71,12 @@ func (o *outbox) replace(data []byte) bool {
 	return false
 }
 
-// trySend returns false when the transport has no room now; onRoom is called when it has some.
+// trySend returns false if the transport has no room now. onRoom is called when there is room
+// again.
 func (e *Engine) trySend(ep *btl.Endpoint, tag btl.Tag, data []byte) bool {
 	f, err := ep.Alloc(tag, len(data))
 	if err != nil {
-		return !errors.Is(err, btl.ErrAgain) // any other error is told to OnEndpoint
+		return !errors.Is(err, btl.ErrAgain) // OnEndpoint reports any other error
 	}
 	copy(f.Bytes(), data)
 	if _, err := ep.Send(e.now, f); err != nil {
@@ -85,7 +86,7 @@ func (e *Engine) trySend(ep *btl.Endpoint, tag btl.Tag, data []byte) bool {
 	return true
 }
 
-// onRoom sends what waits for a peer, as far as there is room.
+// onRoom sends the queued messages of a peer, as far as there is room.
 func (e *Engine) onRoom(ep *btl.Endpoint) {
 	o := e.outboxes[ep]
 	if o == nil {

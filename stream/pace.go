@@ -7,29 +7,29 @@ import (
 	"gobtl/internal/mono"
 )
 
-// pacer spreads what is sent over time: each datagram, or run of them, is due when the one before
-// has had its time. Who was late may catch up, a quarter faster than the rate, so that a thread
+// pacer spreads sends over time. Each datagram, or run of datagrams, is due when the time of the
+// previous one is over. A late sender may catch up at a quarter more than the rate. So a thread
 // that lost its core for some milliseconds still keeps the rate, without a burst.
 type pacer struct {
 	nsPerByte  float64   // 0: no rate
-	leastNs    float64   // for a byte, from the beginning of one message to that of the next
-	due        mono.Time // of the next one, on schedule
+	leastNs    float64   // time per byte, from the beginning of one message to that of the next
+	due        mono.Time // scheduled time of the next burst
 	rest       float64   // nanoseconds, less than one
-	gate       mono.Time // not before this, even when late
-	burstBytes int       // what may leave at once
+	gate       mono.Time // earliest time of the next burst, even when late
+	burstBytes int       // bytes that may leave at once
 	forfeited  time.Duration
 }
 
 const (
-	// lagMax is what may be caught up with.
+	// lagMax is the longest delay that is caught up with.
 	lagMax = 20 * time.Millisecond
-	// burstTime is what a run of datagrams may take at the rate.
+	// burstTime is the longest duration of a run of datagrams at the rate.
 	burstTime = 50 * time.Microsecond
 )
 
-// newPacer paces at a rate, and with at least a delay for each message of messageBytes; 0 is none.
-// Nothing smaller than burstMin is sent, nor more than burstMax at once; with a delay no two
-// messages are.
+// newPacer returns a pacer for a rate, with at least the given delay for each message of
+// messageBytes. 0 means no rate, or no delay. A burst has at least burstMin and at most burstMax
+// bytes. With a delay a burst never contains two messages.
 func newPacer(
 	bitsPerSecond float64, delay time.Duration, messageBytes, burstMin, burstMax int,
 ) pacer {
@@ -50,7 +50,7 @@ func newPacer(
 
 func (p *pacer) active() bool { return p.nsPerByte > 0 }
 
-// budget is how many bytes may leave now: 0, or a burst.
+// budget returns the number of bytes that may leave now: 0, or a burst.
 func (p *pacer) budget(now mono.Time) int {
 	if p.active() && now < p.next() {
 		return 0
@@ -58,16 +58,16 @@ func (p *pacer) budget(now mono.Time) int {
 	return p.burstBytes
 }
 
-// next is when the next burst may leave.
+// next returns the instant at which the next burst may leave.
 func (p *pacer) next() mono.Time { return max(p.due, p.gate) }
 
-// sent books what has left.
+// sent records the bytes that have left.
 func (p *pacer) sent(now mono.Time, bytes int) {
 	if !p.active() {
 		return
 	}
 	if p.gate == 0 {
-		p.due = now // the first one has nothing to catch up with
+		p.due = now // the first burst cannot be late
 	}
 	if late := now.Sub(p.due); late > lagMax {
 		p.forfeited += late - lagMax

@@ -11,11 +11,12 @@ import (
 	"gobtl/internal/mono"
 )
 
-// A receiver's word for where its datagrams shall go is not believed: it could name a stranger, at
-// whom the whole stream would then be aimed. The sender posts a probe to the address, a header with
-// a number drawn at random and no payload, and goes on when the receiver has told what it has made
-// of that number and its own name, on the connection of the control messages. So the answer of one
-// receiver is no proof for another, which may be a sender to the first one.
+// A sender validates the data address that a receiver gives, because a receiver could give the
+// address of a victim, to which the whole stream would then be sent. The sender posts a probe to
+// the address: a header with a random number and no payload. It continues when the receiver has
+// returned a hash of that number and of the receiver's own name, on the connection of the control
+// messages. So the answer of one receiver is no proof for another, which may itself be a sender to
+// the first one.
 //
 //	sender                               receiver
 //	   <------- welcome (address) ----------
@@ -46,14 +47,14 @@ func (k *link) prove(now mono.Time) {
 	}
 }
 
-// proved takes the receiver's answer.
+// proved checks the receiver's answer.
 func (k *link) proved(p *proof) {
 	if k.state == linkProving && p.Nonce == proofOf(k.nonce, k.name) {
 		k.welcome()
 	}
 }
 
-// proveAll has all links prove their addresses.
+// proveAll sends the due probes of all links.
 func (s *Sender) proveAll(now mono.Time) {
 	if s.cast == nil {
 		return
@@ -63,7 +64,7 @@ func (s *Sender) proveAll(now mono.Time) {
 	}
 }
 
-// probe posts a header alone; false if there is no room now.
+// probe posts a header without payload. It returns false if there is no room now.
 func (c *caster) probe(to fabric.Addr, h header) bool {
 	d := c.port
 	last := len(d.txBuf) - 1
@@ -82,8 +83,8 @@ func (c *caster) probe(to fabric.Addr, h header) bool {
 	return !errors.Is(err, fabric.ErrAgain)
 }
 
-// onProbe answers a sender that asks whether this is where a receiver's datagrams go. The key of
-// the probe names the suitor that asks; one that has been answered asks no more.
+// onProbe answers a sender's probe of a receiver's data address. The key of the probe identifies
+// the suitor. A suitor that has had its answer sends no more probes.
 func (e *Engine) onProbe(h header) {
 	if s := e.suitors[h.key]; s != nil && s.r.cfg.Mode == Unreliable {
 		p := &proof{Nonce: proofOf(h.ordinal, e.m.Name())}
@@ -91,8 +92,8 @@ func (e *Engine) onProbe(h header) {
 	}
 }
 
-// proofOf is what a receiver whose module has a name tells of the number of a probe. The number
-// cannot be found from it.
+// proofOf returns the proof for the number of a probe, made by a receiver whose module has the
+// given name. The number cannot be computed from the proof.
 func proofOf(nonce uint64, name []byte) uint64 {
 	sum := sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, nonce), name...))
 	return binary.LittleEndian.Uint64(sum[:])

@@ -8,13 +8,14 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The reliable mode: contiguous messages are put into the receiver's ring together, as far as it
-// has given credit; when a put is done, and all before it are, the receiver is told. The credit is
-// what keeps a put away from a region that a reader has.
+// The reliable mode: contiguous messages are put into the receiver's ring together, within the
+// receiver's credit. When a put and all earlier puts are done, the receiver is told. The credit
+// prevents puts into a region that a reader holds.
 
 const (
-	// putBytesMax bounds a put of several messages, and so does a part of the receiver's ring: while
-	// one is acknowledged, told and given back, others are on their way.
+	// putBytesMax bounds the bytes of a put of several messages. A fraction of the receiver's ring
+	// bounds them, too, so that other puts are on their way while one is acknowledged, reported and
+	// released.
 	putBytesMax = 1 << 20
 	putsPerRing = 2
 	// putsMax bounds the puts of a link under way, putsBytesMax their bytes.
@@ -22,17 +23,17 @@ const (
 	putsBytesMax = 16 << 20
 )
 
-// put is one under way.
+// put is a put under way.
 type put struct {
 	end  uint64 // the ordinal behind its last message
 	size int
 	done bool
 }
 
-// linkShift is that of the part of a fragment's Context that is the number of the put.
+// linkShift is the shift of the part of a fragment's Context that is the number of the put.
 const linkShift = 32
 
-// addLink gives a link its number.
+// addLink assigns a number to a link.
 func (e *Engine) addLink(k *link) {
 	for i, other := range e.links {
 		if other == nil {
@@ -44,14 +45,14 @@ func (e *Engine) addLink(k *link) {
 	e.links = append(e.links, k)
 }
 
-// dropLink takes the number of a link that has ended back, when no put refers to it.
+// dropLink frees the number of an ended link when no put refers to it.
 func (e *Engine) dropLink(k *link) {
 	if k.state == linkDone && k.putLo == k.putHi && e.links[k.number] == k {
 		e.links[k.number] = nil
 	}
 }
 
-// putDone is told of the end of every put.
+// putDone handles the end of every put.
 func (e *Engine) putDone(f *btl.Fragment, err error) {
 	k := e.links[f.Context>>linkShift]
 	k.s.underWay--
@@ -68,7 +69,7 @@ func (e *Engine) putDone(f *btl.Fragment, err error) {
 	e.dropLink(k)
 }
 
-// putAll has all links put what they may, and releases what all have.
+// putAll makes all links put what they may, and releases the regions that all links have put.
 func (s *Sender) putAll(now mono.Time) (n int) {
 	done := s.next
 	for _, k := range s.links {
@@ -93,7 +94,8 @@ func (s *Sender) putAll(now mono.Time) (n int) {
 	return n
 }
 
-// notice takes one from the receiver: how far its ring is free, or that it goes on after the end.
+// notice handles a notice from the receiver: how far its ring is free, or that it still makes
+// progress after the end.
 func (k *link) notice(n notice) {
 	switch {
 	case n.kind == noticeTaken && n.ordinal > k.taken:
@@ -104,7 +106,7 @@ func (k *link) notice(n notice) {
 	}
 }
 
-// find puts seq and message where next stands, and says whether there is a message to put.
+// find sets seq and message to the position of next, and reports whether there is a message to put.
 func (k *link) find() bool {
 	s := k.s
 	if k.seq < s.seqLo {
@@ -120,12 +122,12 @@ func (k *link) find() bool {
 	return false
 }
 
-// ordinal is that of the message that find found.
+// ordinal returns the ordinal of the message that find has found.
 func (k *link) ordinal() uint64 {
 	return k.s.ring.get(int(k.seq%uint64(k.s.ring.geo.Regions)), wordFirst) + k.message
 }
 
-// mayPut says whether there is something to put, and nothing but the pace to wait for.
+// mayPut reports whether there is a message to put for which only the pace must be awaited.
 func (k *link) mayPut() bool {
 	if k.state != linkReady || k.putHi-k.putLo == putsMax || !k.find() {
 		return false
@@ -134,7 +136,7 @@ func (k *link) mayPut() bool {
 	return n < k.credit && n == k.next && k.room() > 0
 }
 
-// room is how many bytes may be under way beside those that are.
+// room returns how many more bytes may be under way.
 func (k *link) room() int {
 	left := putsBytesMax
 	for i := k.putLo; i < k.putHi; i++ {
@@ -176,7 +178,7 @@ func (k *link) putSome(now mono.Time) (n int) {
 	return n
 }
 
-// putBytes is the most bytes of a put, but a message is the least.
+// putBytes returns the most bytes of a put, which is at least one message.
 func (k *link) putBytes() int {
 	messages := max(k.ringMessages/putsPerRing, 1)
 	return int(min(putBytesMax, messages*uint64(k.s.ring.geo.MessageBytes)))
@@ -208,7 +210,8 @@ func (k *link) run(from uint64, bytes int) (messages int, mem []byte) {
 	return messages, s.ring.mem[lo : lo+messages*g.MessageBytes]
 }
 
-// put starts one and moves on behind it; false if the transport has no room.
+// put starts a put and advances the position behind it. It returns false if the transport has no
+// room.
 func (k *link) put(from uint64, messages int, mem []byte) bool {
 	s := k.s
 	at := (from - s.cfg.First) % k.ringMessages * uint64(s.ring.geo.MessageBytes)
@@ -246,7 +249,7 @@ func (k *link) put(from uint64, messages int, mem []byte) bool {
 	return true
 }
 
-// tell lets the receiver know what is in place.
+// tell reports to the receiver which messages are in place.
 func (k *link) tell() {
 	if k.placed > k.told {
 		k.told = k.placed
@@ -262,8 +265,8 @@ func (k *link) tell() {
 // seqEmpty says whether no message is left to put.
 func (k *link) seqEmpty() bool { return !k.find() }
 
-// skipTo tells the receiver that the messages from next on were given up, once it knows all those
-// before. It returns false until that is told.
+// skipTo tells the receiver that the messages from next on were given up, after the receiver knows
+// all earlier ones. It returns false until it has told this.
 func (k *link) skipTo(ordinal uint64) bool {
 	if k.placed != k.next || k.told != k.next || !k.settled() {
 		return false
@@ -274,7 +277,7 @@ func (k *link) skipTo(ordinal uint64) bool {
 	return true
 }
 
-// watch ends a link whose receiver gives no region back for too long.
+// watch ends a link whose receiver has not released a region for too long.
 func (k *link) watch(now mono.Time) {
 	if !k.find() || k.ordinal() < k.credit {
 		k.heard = now

@@ -1,28 +1,28 @@
 package stream
 
-// Reader walks through the regions of a ring as they are populated: for a process that reads a
-// mapped ring which the receiver in another one fills. One goroutine at a time may use it.
+// Reader returns the regions of a ring as they are populated. It is for a process that reads a
+// mapped ring, which a receiver in another process fills. One goroutine at a time may use it.
 type Reader struct {
 	ring *Ring
 	next int
-	// behind is the ordinal behind the latest region that was given back, if there was one.
+	// behind is the ordinal behind the latest released region, if there was one.
 	behind uint64
 	moved  bool
 	held   bool
-	first  uint64 // of the region that is held
+	first  uint64 // the held region
 }
 
 // NewReader returns a reader that begins with the earliest messages that are in the ring, and looks
 // for them from region i on.
 func (r *Ring) NewReader(i int) *Reader { return &Reader{ring: r, next: i % r.geo.Regions} }
 
-// Next returns the region with the earliest messages, if one is populated. It does not wait: a
-// process that has nothing else to do looks again after a moment (the receiver itself looks every
-// millisecond), unless Over.
+// Next returns the region with the earliest messages, if one is populated. It does not wait. If it
+// finds none and Over returns false, the process should call it again after a short time. The
+// receiver itself checks every millisecond.
 func (d *Reader) Next() (Region, bool) {
 	r := d.ring
-	// Regions of which nothing came are left out, so the one in turn need not be the earliest, but
-	// where no ordinal lies between.
+	// Regions without any received message are skipped. So the next region in the ring need not
+	// have the earliest messages, unless its first ordinal follows directly.
 	if !d.moved || !r.Populated(d.next) || r.get(d.next, wordFirst) != d.behind {
 		i, ok := d.any()
 		if !ok {
@@ -44,8 +44,8 @@ func (d *Reader) any() (int, bool) {
 	return 0, false
 }
 
-// earliest finds the populated region with the earliest messages, given one that is populated: all
-// that are earlier were populated before it, so they are seen by now.
+// earliest returns the populated region with the earliest messages, given one populated region. All
+// earlier regions were populated before the given one, so they are visible by now.
 func (d *Reader) earliest(i int) int {
 	for k := range d.ring.geo.Regions {
 		if d.ring.Populated(k) && d.ring.get(k, wordFirst) < d.ring.get(i, wordFirst) {
@@ -55,7 +55,8 @@ func (d *Reader) earliest(i int) int {
 	return i
 }
 
-// Over says whether the stream has ended and everything was read: Next finds nothing any more.
+// Over reports whether the stream has ended and all regions were read, so that Next will find no
+// more.
 func (d *Reader) Over() bool {
 	if !d.ring.Over() {
 		return false
@@ -64,7 +65,7 @@ func (d *Reader) Over() bool {
 	return !more
 }
 
-// Release gives the region of the latest Next back.
+// Release releases the region of the latest Next.
 func (d *Reader) Release() {
 	if !d.held {
 		return

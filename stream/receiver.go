@@ -10,21 +10,21 @@ import (
 )
 
 // Receiver is the receiving side of a stream. Its exported methods may be called from any
-// goroutine; all else belongs to the engine's.
+// goroutine; all else belongs to the engine's goroutine.
 type Receiver struct {
 	e    *Engine
 	ring *Ring
 	cfg  Config
 	own  uint64 // its own key, by which senders find it
 	key  uint64 // the stream's, which is the sender's; 0: none yet
-	// messages is how many the sender has in all; 0: until it ends.
+	// messages is the sender's total number of messages; 0 until the sender ends.
 	messages uint64
 	ep       *btl.Endpoint
 	state    state
 	begun    mono.Time
 
-	suitors []*suitor // senders of which one may be chosen, the first to come first
-	latest  error     // why the latest that came was refused
+	suitors []*suitor // senders that may be chosen, in the order of their hellos
+	latest  error     // why the latest sender was refused
 	asm     *assembler
 	group   *dataEndpoint
 	exposed *btl.Region // for the sender alone
@@ -32,7 +32,8 @@ type Receiver struct {
 	end     *ending
 	endAt   mono.Time // when it was told; later, while datagrams wait for a region
 	heard   mono.Time // when a datagram brought news latest, or waited for a region
-	// blockedAt is since when a datagram of this stream waits for a region; 0: none does.
+	// blockedAt is the instant since which a datagram of this stream waits for a region; 0: none
+	// waits.
 	blockedAt mono.Time
 	takenAt   mono.Time // when the sender was told latest how many datagrams brought news
 	fresh     uint64    // how many these are
@@ -90,7 +91,7 @@ func (e *Engine) newReceiver(ring *Ring, cfg Config, own uint64) (*Receiver, err
 	return r, nil
 }
 
-// judge says what of a hello does not fit.
+// judge returns an error if the parameters of a hello do not fit.
 func (r *Receiver) judge(h *hello) error {
 	c, g := &r.cfg, &r.ring.geo
 	switch {
@@ -114,7 +115,7 @@ func (r *Receiver) judge(h *hello) error {
 	return nil
 }
 
-// ending takes the sender's word that this was all.
+// ending handles the sender's message that the stream has ended.
 func (r *Receiver) ending(l *ending) {
 	if r.asm == nil || r.end != nil {
 		return
@@ -169,11 +170,12 @@ func (r *Receiver) start(s *suitor, st *start) error {
 	return nil
 }
 
-// leapPerSecond is more messages than any sender sends in a second.
+// leapPerSecond is an upper bound of the messages that a sender sends in a second.
 const leapPerSecond = 1 << 26
 
-// sent learns that the ordinals below have been sent. Until the sender tells more, which it does
-// every noticeEvery or is lost, none can be further ahead than it could get in Config.Timeout.
+// sent records that all lower ordinals have been sent. The sender reports its progress every
+// noticeEvery, or counts as lost. So until the next report no ordinal can be further ahead than the
+// sender can get in Config.Timeout.
 func (r *Receiver) sent(below uint64) {
 	below = min(below, ordinalsMax)
 	r.asm.track.extend(below)
@@ -190,7 +192,7 @@ func (r *Receiver) handOver(region Region) {
 	}
 }
 
-// datagram takes one in and returns false if it has to wait for a region.
+// datagram processes a datagram, and returns false if the datagram has to wait for a region.
 func (r *Receiver) datagram(h header, payload []byte, landed bool) bool {
 	if r.state != stateRunning {
 		return true
@@ -224,7 +226,7 @@ func (r *Receiver) datagram(h header, payload []byte, landed bool) bool {
 	return true
 }
 
-// notice takes one from the sender.
+// notice handles a notice from the sender.
 func (r *Receiver) notice(n notice) {
 	if r.asm == nil || r.state != stateRunning {
 		return
@@ -254,7 +256,7 @@ func (r *Receiver) notice(n notice) {
 	}
 }
 
-// progress does a pass.
+// progress makes a pass.
 func (r *Receiver) progress(now mono.Time) {
 	if r.begun == 0 {
 		r.begun = now
@@ -278,7 +280,7 @@ func (r *Receiver) progress(now mono.Time) {
 	r.publish(now)
 }
 
-// running grants regions, or sees that the reader gives some back, and ends the stream in time.
+// running grants the regions that the reader has released, and ends the stream in time.
 func (r *Receiver) running(now mono.Time) {
 	if r.cfg.Mode == Reliable {
 		r.grant()
@@ -301,7 +303,7 @@ func (r *Receiver) running(now mono.Time) {
 	}
 }
 
-// tellTaken lets a sender that waits for the report know that this side goes on, slowly.
+// tellTaken tells a sender that waits for the report that this side still makes progress.
 func (r *Receiver) tellTaken(now mono.Time) {
 	if r.end != nil && now.Sub(r.takenAt) >= noticeEvery {
 		r.takenAt = now
@@ -309,7 +311,7 @@ func (r *Receiver) tellTaken(now mono.Time) {
 	}
 }
 
-// grant opens the regions that the reader has given back, and tells the sender.
+// grant opens the regions that the reader has released, and tells the sender.
 func (r *Receiver) grant() {
 	if credit := r.asm.grant(); credit > r.credit {
 		r.credit = credit
@@ -317,7 +319,7 @@ func (r *Receiver) grant() {
 	}
 }
 
-// report ends the stream and tells the sender what came.
+// report ends the stream, and sends the receiver's counts to the sender.
 func (r *Receiver) report(now mono.Time) {
 	r.asm.finish()
 	r.state, r.doneAt = stateEnding, now
@@ -327,7 +329,7 @@ func (r *Receiver) report(now mono.Time) {
 	r.e.sendLetter(r.ep, &letter{Kind: letterReport, Key: r.key, Report: &st})
 }
 
-// fail ends the stream with an error. What has come by then is handed over.
+// fail ends the stream with an error. The messages received by then are handed over.
 func (r *Receiver) fail(err error) {
 	switch r.state {
 	case stateDone:
@@ -372,10 +374,10 @@ func (r *Receiver) over(err error) {
 	close(r.done)
 }
 
-// dropsEvery is how often the kernel is asked how many datagrams it has dropped.
+// dropsEvery is the interval at which the kernel's counts of dropped datagrams are read.
 const dropsEvery = 100 * time.Millisecond
 
-// publish shows the counters to other goroutines.
+// publish makes the counters visible to other goroutines.
 func (r *Receiver) publish(now mono.Time) {
 	if r.asm == nil {
 		r.lock.Lock()
@@ -418,10 +420,10 @@ func (r *Receiver) publish(now mono.Time) {
 	}
 }
 
-// populatedMax bounds the regions that are looked at to count the populated ones.
+// populatedMax bounds the regions that are checked to count the populated ones.
 const populatedMax = 256
 
-// deadline is when the receiver has something to do.
+// deadline returns the instant at which the receiver next has work.
 func (r *Receiver) deadline(now mono.Time) mono.Time {
 	switch {
 	case r.state == stateDone:

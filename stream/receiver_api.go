@@ -6,49 +6,52 @@ import (
 	"gobtl/btl"
 )
 
-// Identity names this receiver to its sender.
+// Identity returns the identity of this receiver, for its sender.
 func (r *Receiver) Identity() Identity {
 	return Identity{Role: RoleReceiver, Key: r.own, Name: r.e.m.Name()}
 }
 
-// Completed hands over regions in order, as they are complete; give each back with Release. It is
-// closed when the stream has ended. What was handed over before an error is valid. Of an
-// Unmonitored receiver regions are left out while nobody takes them, and may be overwritten while
-// they are read.
+// Completed returns the channel of the completed regions, in order. The program must Release each
+// region. The channel is closed when the stream has ended. Regions that were handed over before an
+// error are valid. An Unmonitored receiver skips regions while the program does not take them, and
+// may overwrite a region while it is read.
 func (r *Receiver) Completed() <-chan Region { return r.regions }
 
-// Release gives a region back to be filled again. A second time does nothing.
+// Release makes a region free to be filled again. A second Release of it does nothing.
 func (r *Receiver) Release(region Region) { r.ring.release(region.Index, region.First) }
 
-// Met says whether a sender has said hello, and is still there.
+// Met reports whether a sender has said hello and is still connected.
 func (r *Receiver) Met() bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	return r.met
 }
 
-// SenderMessages is how many messages the sender's ring holds, as it says; 0 before Started. In a
-// ring that is sent again and again message n of the stream stands at place n modulo this number.
+// SenderMessages returns the number of messages in the sender's ring, as reported by the sender. It
+// is 0 before Started. If the ring is sent over and over, message n of the stream is at place n
+// modulo this number of the sender's ring.
 func (r *Receiver) SenderMessages() uint64 {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	return r.senderMessages
 }
 
-// Started is closed when the first message can arrive, or the stream has ended before.
+// Started is closed when the first message can arrive, or when the stream ends before that.
 func (r *Receiver) Started() <-chan struct{} { return r.started }
 
-// Done is closed when the stream has ended; Err then tells why.
+// Done is closed when the stream has ended. Err then returns the reason.
 func (r *Receiver) Done() <-chan struct{} { return r.done }
 
-// Err is why the stream ended: nil when the sender has said that this was all.
+// Err returns the reason why the stream ended. It is nil if the sender has ended the stream in
+// order.
 func (r *Receiver) Err() error {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	return r.err
 }
 
-// Wait returns when the stream has ended, or ctx; with a nil context btl.ErrContext, at once.
+// Wait returns when the stream or ctx has ended. With a nil context it returns btl.ErrContext at
+// once.
 func (r *Receiver) Wait(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

@@ -7,29 +7,29 @@ import (
 	"gobtl/btl"
 )
 
-// Until a meeting is over a peer that does not fit is refused alone: it is told why, it is counted,
-// the program is told (Config.Refused), and the meeting goes on with the others.
+// Until the stream starts, a peer that does not fit is refused without an effect on other peers.
+// The peer is told the reason, the refusal is counted, and the program is told (Config.Refused).
 
-// Reason is why a peer was refused.
+// Reason is the reason why a peer was refused.
 type Reason uint8
 
 // The reasons.
 const (
 	RefusedMismatch    Reason = iota // it was started with other parameters, or speaks another version
 	RefusedWish                      // it asks for more than this side's settings allow
-	RefusedTaken                     // others were there first, or came when there was no place
-	RefusedSilent                    // it did not go on
-	RefusedAddress                   // nothing has come to the address that it gives for its data
-	RefusedUnreachable               // there was no way to it, or it has gone
+	RefusedTaken                     // other peers were first, or there was no place for it
+	RefusedSilent                    // it made no progress
+	RefusedAddress                   // no probe has arrived at its data address
+	RefusedUnreachable               // it was unreachable, or has gone
 	RefusedThere                     // it does not want this side
 )
 
-// Refusal is told to Config.Refused.
+// Refusal is the argument of Config.Refused.
 type Refusal struct {
 	Reason Reason
 	Peer   string // its address
-	// Key is that of the receiver's identity: of the other side for a sender, of this one for a
-	// receiver.
+	// Key is the key of the receiver's identity: for a sender that of the peer, for a receiver its
+	// own.
 	Key uint64
 	Err error // wraps ErrTaken where the peer, or this side, may try again
 }
@@ -43,8 +43,8 @@ type Refusals struct {
 	Address     uint64 `json:"address"`
 	Unreachable uint64 `json:"unreachable"`
 	There       uint64 `json:"there"`
-	// Strangers asked for a receiver that is not here; Unread let too many answers wait. Both are
-	// counted for all streams of the port.
+	// Strangers counts peers that asked for an unknown receiver. Unread counts peers that left too
+	// many messages unread. Both cover all streams of the port.
 	Strangers uint64 `json:"strangers"`
 	Unread    uint64 `json:"unread"`
 }
@@ -59,14 +59,14 @@ func (r *Refusals) Total() (sum uint64) {
 	return sum
 }
 
-// refusals are those of a stream, and those of the port.
+// refusals holds the refusals of a stream and of the port.
 func (e *Engine) refusals(st *Stats) Refusals {
 	r := st.Refused
 	r.Strangers, r.Unread = e.refused.Strangers, e.refused.Unread
 	return r
 }
 
-// isTaken says whether what was refused may be tried again.
+// isTaken reports whether a refused peer may try again.
 func isTaken(err error) bool { return errors.Is(err, ErrTaken) }
 
 // add counts one.
@@ -78,7 +78,7 @@ func (r *Refusals) add(why Reason) {
 	}[why]++
 }
 
-// errTaken is told to a peer for which there is no place now.
+// errTaken is sent to a peer for which there is no place now.
 var errTaken = fmt.Errorf("%w: another peer was there first", ErrTaken)
 
 // codeOf is the code of an abort for a reason.
@@ -97,7 +97,7 @@ func (c *Config) note(st *Stats, why Reason, ep *btl.Endpoint, key uint64, err e
 	}
 }
 
-// withLatest adds why the latest peer was refused to the error of a meeting that found nobody.
+// withLatest adds the reason of the latest refusal to the error of a side that found no peer.
 func withLatest(err, latest error) error {
 	if latest == nil {
 		return err

@@ -68,8 +68,8 @@ func (g Geometry) Messages() int { return g.Regions * g.RegionMessages }
 // Bytes is the size of the ring's memory.
 func (g Geometry) Bytes() int { return g.RegionBytes() * g.Regions }
 
-// The states of a region. What a program calls populated holds data for the one that is to take
-// it: on the sending side the transport, on the receiving side the reader.
+// The states of a region. A populated region holds data for its consumer: the transport on the
+// sending side, the reader on the receiving side.
 //
 //	sending     free -> populated (by the producer) -> busy (being sent) -> free
 //	receiving   free -> busy (being filled) -> populated -> free (by the reader)
@@ -85,20 +85,20 @@ const (
 	wordFirst    // ordinal of its first message
 	wordMessages // messages that belong to it: fewer than RegionMessages in a stream's last region
 	wordReceived // messages that are there
-	wordSkip     // of a sender: ordinals that were given up before its first message
+	wordSkip     // on a sender: ordinals that were given up before its first message
 	wordBitmap
 )
 
-// The words that say that no more will come.
+// The words that mark the end of the stream.
 const (
 	endFinished = iota // by the producer, to the sender
 	endOver            // by the stream, to the reader or the producer
 	endWords
 )
 
-// Ring is the memory that a stream's messages go through, and the state of its regions. The state
-// may be asked and set by any goroutine, and of a mapped ring by any process: all words are read
-// and written atomically, and those of a region belong to whoever its state says.
+// Ring is the memory that a stream's messages go through, and the state of its regions. Any
+// goroutine may read and set the state, and for a mapped ring any process. All words are read and
+// written atomically. The state of a region determines the owner of the region's words.
 type Ring struct {
 	geo    Geometry
 	mem    []byte
@@ -112,9 +112,9 @@ type Ring struct {
 	polled bool
 }
 
-// NewRing returns a ring over the caller's memory, which must have Geometry.Bytes and stay the
-// caller's to read and write only as the states of the regions allow; nil allocates it, from the
-// beginning of a page on. The memory may be mapped from a file or come from a device's driver.
+// NewRing returns a ring over the caller's memory, whose size must be Geometry.Bytes. The caller
+// may then access the memory only as the states of the regions allow. With nil NewRing allocates
+// page-aligned memory. The memory may be mapped from a file, or come from a device driver.
 func NewRing(g Geometry, mem []byte) (*Ring, error) {
 	g = g.WithDefaults()
 	if err := g.Validate(); err != nil {
@@ -152,7 +152,7 @@ func descriptorWords(g Geometry) int {
 // Geometry returns the ring's shape.
 func (r *Ring) Geometry() Geometry { return r.geo }
 
-// Bytes is the memory of all regions, one behind the other.
+// Bytes returns the contiguous memory of all regions.
 func (r *Ring) Bytes() []byte { return r.mem }
 
 // Region returns the memory of region i.
@@ -174,16 +174,16 @@ func (r *Ring) get(i, w int) uint64 { return atomic.LoadUint64(r.word(i, w)) }
 
 func (r *Ring) set(i, w int, v uint64) { atomic.StoreUint64(r.word(i, w), v) }
 
-// Populated says whether region i holds data for whom it is meant: a sender's transport, or a
-// receiver's reader.
+// Populated reports whether region i holds data for its consumer: the transport of a sender, or the
+// reader of a receiver.
 func (r *Ring) Populated(i int) bool { return r.get(i, wordState) == regionPopulated }
 
-// Free says whether region i is the program's to fill: on the sending side.
+// Free reports whether the program may fill region i. It is for the sending side.
 func (r *Ring) Free(i int) bool { return r.get(i, wordState) == regionFree }
 
-// SetPopulated is how a producer says that region i is full, and a reader (with false) that it is
-// done with it. Any goroutine may call it, for regions that are its to give; one that the transport
-// has stays as it is.
+// SetPopulated marks region i. A producer calls it with true when the region is full, and a reader
+// with false when it has read the region. Any goroutine may call it for a region that the program
+// owns. It does not change a region that the transport owns.
 func (r *Ring) SetPopulated(i int, populated bool) {
 	from, to := regionPopulated, regionFree
 	if populated {
@@ -198,22 +198,23 @@ func (r *Ring) SetPopulated(i int, populated bool) {
 	}
 }
 
-// release frees a region that a reader has, once: first is the ordinal that it began with.
+// release frees a region of a reader, once. first is the first ordinal of the region.
 func (r *Ring) release(i int, first uint64) {
 	if i >= 0 && i < r.geo.Regions && r.get(i, wordFirst) == first {
 		r.SetPopulated(i, false)
 	}
 }
 
-// Finish is how a producer says that it populates no more, in place of Sender.Finish where the
-// sender is another process': the stream then ends behind what is populated.
+// Finish marks that the producer populates no more regions. It replaces Sender.Finish if the sender
+// is in another process. The stream then ends behind the populated regions.
 func (r *Ring) Finish() {
 	r.setEnd(endFinished, true)
 	r.wakeUp()
 }
 
-// Over says whether the stream that used the ring has ended: in the receiver's ring no more regions
-// become populated, of the sender's none is sent any more. A process that is killed says nothing.
+// Over reports whether the stream of the ring has ended. After that no more regions of a receiver's
+// ring become populated, and no more regions of a sender's ring are sent. A process that is killed
+// does not set it.
 func (r *Ring) Over() bool { return atomic.LoadUint64(&r.end[endOver]) != 0 }
 
 func (r *Ring) finished() bool { return atomic.LoadUint64(&r.end[endFinished]) != 0 }
@@ -240,9 +241,10 @@ func (r *Ring) SetAllPopulated(populated bool) {
 	}
 }
 
-// Transferred returns the ordinal of message k of region i and whether that message is there: on
-// the receiving side whether it has arrived whole, on the sending side whether it has been sent.
-// Valid while the region is populated, or until it is populated again.
+// Transferred returns the ordinal of message k of region i, and whether that message was
+// transferred. On the receiving side this means that it has arrived completely, on the sending side
+// that it has been sent. The result is valid while the region is populated, or until it is
+// populated again.
 func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
 	if i < 0 || i >= r.geo.Regions || k < 0 || k >= r.geo.RegionMessages {
 		return 0, false
@@ -262,8 +264,8 @@ func (r *Ring) open(i int, first uint64, count int) {
 	r.set(i, wordState, regionBusy)
 }
 
-// mark notes that messages [k, k+n) of a region that is being filled are there. They were not
-// before.
+// mark records that messages [k, k+n) of a region that is being filled have arrived. They must not
+// have been marked before.
 func (r *Ring) mark(i, k, n int) {
 	r.set(i, wordReceived, r.get(i, wordReceived)+uint64(n))
 	for n > 0 {
@@ -288,16 +290,16 @@ func (r *Ring) view(i int) Region {
 	}
 }
 
-// Region is a region that changes hands.
+// Region describes a region that is passed to the program.
 type Region struct {
 	Index    int    // in the ring
 	First    uint64 // ordinal of its first message
 	Messages int    // messages that belong to it
-	Received int    // of these, how many are there; the others are zero
+	Received int    // messages that have arrived; the others are zero
 	Bytes    []byte // their memory, the ring's
 }
 
-// claim takes the ring for a stream; false if another has it.
+// claim claims the ring for a stream. It returns false if another stream has it.
 func (r *Ring) claim() bool { return r.used.CompareAndSwap(false, true) }
 
 // unclaim ends the claim.
@@ -306,7 +308,8 @@ func (r *Ring) unclaim() {
 	r.used.Store(false)
 }
 
-// onWake has fn called when the state of a region was set by the program; nil ends that.
+// onWake sets the function that is called when the program has set the state of a region. nil ends
+// that.
 func (r *Ring) onWake(fn func()) {
 	if fn == nil {
 		r.wake.Store(nil)
@@ -321,8 +324,8 @@ func (r *Ring) wakeUp() {
 	}
 }
 
-// Close releases what a mapped ring holds. The memory of others is their owner's. No stream may use
-// the ring any more: else it is ErrConfig, and nothing happens.
+// Close releases the resources of a mapped ring. Memory of the caller stays with the caller. If a
+// stream still uses the ring Close returns ErrConfig and does nothing.
 func (r *Ring) Close() error {
 	if r.unmap == nil {
 		return nil

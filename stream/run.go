@@ -22,13 +22,14 @@ type PortConfig struct {
 	// Transport tunes the module. KeepAlive and PeerTimeout are set from Timeout if they are 0, and
 	// Rules.AckDelay to 10 us.
 	Transport btl.Config
-	// Timeout is after which silence a peer is lost. 0 means 10 s; 100 ms to 1 h.
+	// Timeout is the time without packets after which a peer is lost. 0 means 10 s; 100 ms to 1 h.
 	Timeout time.Duration
-	// ReliableOnly leaves the data endpoint of the unreliable mode away.
+	// ReliableOnly opens no data endpoint for the unreliable mode.
 	ReliableOnly bool
-	// DatagramBytes bounds the data endpoint's datagrams. 0: what the network takes.
+	// DatagramBytes bounds the data endpoint's datagrams. 0 means the largest size of the network.
 	DatagramBytes int
-	// OpenData opens the domain of the unreliable mode; nil is fabric.Open. For those who wrap it.
+	// OpenData opens the domain of the unreliable mode; nil means fabric.Open. It is for programs
+	// that wrap the domain.
 	OpenData func(fabric.Info, fabric.DomainConfig) (fabric.Domain, error)
 	// Spin is how long the loop polls after the latest event before it sleeps. 0 means 50 us, negative
 	// never spins.
@@ -38,17 +39,17 @@ type PortConfig struct {
 	Setup func() error
 }
 
-// Port is a process' place in a network, for any number of senders and receivers. One goroutine
-// with an OS thread of its own drives them all; the methods may be called from any other.
+// Port is a process's endpoint in a network, for any number of senders and receivers. One goroutine
+// with its own OS thread drives all of them. Any other goroutine may call the methods.
 type Port struct {
 	e     *Engine
 	cfg   PortConfig
 	dom   fabric.Domain // of the data endpoint; nil if there is none
 	start time.Time
 	done  chan struct{}
-	// policy knows whether a neighbour computes, to whom nothing is yielded. It is the loop's.
+	// policy decides whether the loop yields to other threads. Only the loop uses it.
 	policy *waiting.Policy
-	// parked: the loop sleeps, or is about to.
+	// parked is set while the loop sleeps or is about to sleep.
 	parked atomic.Bool
 
 	lock    sync.Mutex // guards what follows
@@ -94,8 +95,9 @@ func Open(info fabric.Info, cfg PortConfig) (*Port, error) {
 	return p, nil
 }
 
-// ackDelay is short, for the sender of a reliable stream learns from the ACK alone that a put is in
-// place, and nothing goes back that it could ride on. A small ring waits for it.
+// ackDelay is short, because the sender of a reliable stream learns only from the ACK that a put is
+// in place. No data goes back that could carry the ACK, and with a small ring the sender waits for
+// it.
 const ackDelay = 10 * time.Microsecond
 
 func openModule(info fabric.Info, cfg PortConfig) (*btl.Module, error) {
@@ -135,7 +137,7 @@ func openData(info fabric.Info, cfg PortConfig) (fabric.Domain, error) {
 
 func (p *Port) now() mono.Time { return mono.Time(time.Since(p.start)) + 1 }
 
-// Started is the wall-clock time at which the axis of Stats' instants has its zero.
+// Started returns the wall-clock time of instant zero in Stats.
 func (p *Port) Started() time.Time { return p.start }
 
 func (p *Port) loop() {
@@ -205,18 +207,17 @@ func (p *Port) park(now mono.Time) error {
 		return err
 	}
 	if p.e.data.waiting() {
-		time.Sleep(min(d, 100*time.Microsecond)) // what waits there would end every sleep
+		time.Sleep(min(d, 100*time.Microsecond)) // waiting datagrams would end every sleep
 		return nil
 	}
 	return w.Wait(d)
 }
 
-// wakeEarly is more than the kernel's timers are late, 50 us unless told otherwise, and a wake-up
-// takes.
+// wakeEarly is longer than the delay of a kernel timer (50 us by default) plus a wake-up.
 const wakeEarly = 60 * time.Microsecond
 
-// sleepFor is how long to sleep, at most a time, so as to be awake at the deadline: who is late for
-// one message of a rate is late for each.
+// sleepFor returns how long to sleep, up to a limit, so that the loop is awake at the deadline. At
+// a fixed rate, a loop that is late for one message would be late for every message.
 func sleepFor(most time.Duration, now, deadline mono.Time) time.Duration {
 	if deadline == mono.Never {
 		return most
@@ -224,7 +225,7 @@ func sleepFor(most time.Duration, now, deadline mono.Time) time.Duration {
 	return min(most, deadline.Sub(now)-wakeEarly)
 }
 
-// listensToModule says whether nothing is expected at the data endpoint.
+// listensToModule reports whether no datagrams are expected at the data endpoint.
 func (p *Port) listensToModule() bool {
 	for _, r := range p.e.receiving {
 		if r.cfg.Mode == Unreliable && r.state == stateRunning {
@@ -234,8 +235,8 @@ func (p *Port) listensToModule() bool {
 	return true
 }
 
-// nudge ends a sleep for something that can wait for its end: at most parkMax, if the loop is just
-// about to fall asleep.
+// nudge ends a sleep, for work that may wait until the loop wakes up by itself. If the loop is just
+// falling asleep the work waits at most parkMax.
 func (p *Port) nudge() {
 	if p.parked.Load() {
 		p.wake()
@@ -261,7 +262,8 @@ func (p *Port) takeInbox() bool {
 	return len(in) > 0
 }
 
-// over says whether the loop shall end: everything is said, or the time for that is over.
+// over reports whether the loop must end, because all goodbyes are sent or the time for them is
+// over.
 func (p *Port) over() bool {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -282,8 +284,8 @@ func (p *Port) do(fn func() error) error {
 	return <-ended
 }
 
-// Send opens a sender of what is populated in the ring, which no other stream may use. Tell
-// it its receivers with Connect.
+// Send opens a sender of the populated regions of the ring. No other stream may use the ring.
+// Connect adds the receivers.
 func (p *Port) Send(ring *Ring, cfg Config) (s *Sender, err error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = p.cfg.Timeout
@@ -298,8 +300,8 @@ func (p *Port) Send(ring *Ring, cfg Config) (s *Sender, err error) {
 	return s, err
 }
 
-// Receive opens a receiver into the ring, which must be used by no other stream and have all its
-// regions unpopulated.
+// Receive opens a receiver that fills the ring. No other stream may use the ring, and all its
+// regions must be unpopulated.
 func (p *Port) Receive(ring *Ring, cfg Config) (r *Receiver, err error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = p.cfg.Timeout
@@ -314,7 +316,8 @@ func (p *Port) Receive(ring *Ring, cfg Config) (r *Receiver, err error) {
 	return r, err
 }
 
-// Connect adds receivers to a sender of this port. Whether they can be reached shows later.
+// Connect adds receivers to a sender of this port. It does not wait for connections; an unreachable
+// receiver fails later.
 func (p *Port) Connect(s *Sender, receivers ...Identity) error {
 	return p.do(func() error {
 		for _, id := range receivers {
@@ -339,9 +342,9 @@ func (p *Port) AbortReceiver(r *Receiver, err error) error {
 // Transport returns the counters of the port's module.
 func (p *Port) Transport() btl.Stats { return p.e.m.Stats() }
 
-// Close says goodbye to all peers, as long as ctx allows but at most a second, and ends everything:
-// streams that are not done end with ErrClosed. Rings may be closed after it. A nil context is
-// btl.ErrContext, and the port goes on.
+// Close closes the connections to all peers in order, until ctx ends but for at most a second, and
+// then ends the port. Streams that are not done end with ErrClosed. Rings may be closed afterwards.
+// With a nil context Close returns btl.ErrContext, and the port continues.
 func (p *Port) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -370,7 +373,7 @@ func (p *Port) Close(ctx context.Context) error {
 	return p.err
 }
 
-// Done is closed when the port has ended: after Close, or because the fabric broke.
+// Done is closed when the port has ended, after Close or because the fabric failed.
 func (p *Port) Done() <-chan struct{} { return p.done }
 
 // randomKey draws the key of a stream.

@@ -38,7 +38,7 @@ type Meeting struct {
 	nonsense atomic.Uint64
 }
 
-// guest is one who has come and said a line.
+// guest is a connected peer that has sent its line.
 type guest struct {
 	conn net.Conn
 	line string
@@ -46,10 +46,11 @@ type guest struct {
 }
 
 const (
-	// meetLine is the time that a peer has for its line, and that it waits for an Exchange.
+	// meetLine bounds the time until a peer sends its line, and the time for which it waits for an
+	// Exchange.
 	meetLine = 5 * time.Second
-	// guestsMax bounds those who are there at once. One more takes the place of who has been silent
-	// for longest; where all have said their line it is sent away.
+	// guestsMax bounds the connected peers. A further peer replaces the peer that has been silent
+	// for longest. If all have sent their line the new peer is sent away.
 	guestsMax = 64
 )
 
@@ -76,19 +77,19 @@ func (m *Meeting) Close() error {
 	return m.listener.Close()
 }
 
-// MeetingRefusals counts those who have come to a meeting and were sent away there.
+// MeetingRefusals counts the peers that a meeting has sent away.
 type MeetingRefusals struct {
-	Nonsense uint64 `json:"nonsense"` // they have not said who they are, in time
-	Crowd    uint64 `json:"crowd"`    // there was no place for them
+	Nonsense uint64 `json:"nonsense"` // peers that did not send an identity in time
+	Crowd    uint64 `json:"crowd"`    // peers for which there was no place
 }
 
-// Refusals returns how many were sent away so far.
+// Refusals returns how many peers were sent away so far.
 func (m *Meeting) Refusals() MeetingRefusals {
 	r := m.listener.Refusals()
 	return MeetingRefusals{Nonsense: m.nonsense.Load(), Crowd: r.Full + r.Displaced}
 }
 
-// hear listens to one who came, and has it wait for its answer.
+// hear reads the line of a new peer, and makes the peer wait for its answer.
 func (m *Meeting) hear(g *bounded.Guest) {
 	_ = g.SetDeadline(time.Now().Add(meetLine)) // else the read below blocks until the peer ends
 	line, err := bounded.NewLines(g, identityTextMax).Next()
@@ -113,15 +114,15 @@ func (m *Meeting) hear(g *bounded.Guest) {
 	}
 }
 
-// The lines of a meeting that are no identity: that it will never fit, or does not now.
+// Answers of a meeting that are no identity: the peer will never fit, or does not fit now.
 const (
 	refusal  = "no: "
 	busyLine = "later"
 )
 
-// Exchange waits for the next peer and swaps identities with it. Those who do not say who they are
-// in five seconds, or have the wrong role, are sent away with a line that says so, and keep nobody
-// else waiting. Several Exchanges may wait at once; each gets another peer.
+// Exchange waits for the next peer and swaps identities with it. A peer that sends no identity
+// within five seconds, or has the wrong role, is sent away with a line that says so, and does not
+// delay other peers. Several Exchanges may wait at the same time; each gets a different peer.
 func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err error) {
 	met := false
 	err = m.each(ctx, func(g guest) bool {
@@ -135,10 +136,10 @@ func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err
 	return Identity{}, err
 }
 
-// Serve answers each peer that comes at once, until ctx ends, with the identity that answer gives
-// it; so nobody waits for another one. answer is called by one goroutine at a time and is given
-// peers of the other role than its own alone. Of its errors one that wraps ErrTaken has the peer
-// come again, and any other sends it away with that reason.
+// Serve answers each new peer at once with the identity that answer returns, until ctx ends. So no
+// peer waits for another. answer is called by one goroutine at a time, and only for peers of the
+// opposite role. If it returns an error that wraps ErrTaken the peer tries again later. With any
+// other error the peer is sent away with that reason.
 func (m *Meeting) Serve(ctx context.Context, role Role, answer func(Identity) (Identity, error),
 ) error {
 	return m.each(ctx, func(g guest) bool {
@@ -170,7 +171,8 @@ func (m *Meeting) each(ctx context.Context, fn func(guest) bool) error {
 	}
 }
 
-// answer tells a guest an identity, or why it gets none, and says whether that has left.
+// answer sends a guest an identity, or the reason why it gets none, and reports whether the line
+// was sent.
 func (g *guest) answer(mine Identity, err error) bool {
 	text := mine.String()
 	switch {
@@ -184,8 +186,8 @@ func (g *guest) answer(mine Identity, err error) bool {
 	return e == nil
 }
 
-// ExchangeAt goes to the peer's meeting at "host:port". While nobody listens there it tries again,
-// until ctx ends.
+// ExchangeAt exchanges identities at the peer's meeting at "host:port". It tries again until ctx
+// ends while no peer listens there.
 func ExchangeAt(address string) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		for {
@@ -200,7 +202,7 @@ func ExchangeAt(address string) Exchange {
 	}
 }
 
-// visit tries once. again says that the peer may come yet.
+// visit tries once. again means that the peer may still come.
 func visit(
 	ctx context.Context, address string, mine Identity,
 ) (id Identity, again bool, err error) {

@@ -1,13 +1,13 @@
 package stream
 
-// sampling says when the next sample of the counters is due: each time that so many more messages
-// were sent, at most once a pass.
+// sampling determines when the next sample of the counters is due: after every given number of sent
+// messages, but at most once per pass.
 type sampling struct {
 	every uint64 // 0: never
 	next  uint64
 }
 
-// due says whether a sample is due now that so many messages have been counted.
+// due reports whether a sample is due at the given count of messages.
 func (s *sampling) due(messages uint64) bool {
 	if s.every == 0 || messages < max(s.next, s.every) {
 		return false

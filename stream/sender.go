@@ -9,7 +9,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// state is where a sender or a receiver stands.
+// state is the state of a sender or a receiver.
 type state uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 )
 
 // Sender is the sending side of a stream. Its exported methods may be called from any goroutine;
-// all else belongs to the engine's.
+// all else belongs to the engine's goroutine.
 type Sender struct {
 	e     *Engine
 	ring  *Ring
@@ -32,17 +32,18 @@ type Sender struct {
 
 	links  []*link
 	lost   error  // why links ended early
-	latest error  // why the latest receiver that came was refused
+	latest error  // why the latest receiver was refused
 	wrong  error  // why one of the only receivers was refused
 	next   uint64 // ordinal of the next message that a region brings
-	total  uint64 // the ordinal behind the last; unknownTotal while nobody has said
+	total  uint64 // the ordinal behind the last one; unknownTotal until it is known
 	ended  mono.Time
 	seqLo  uint64 // regions taken, by number: [seqLo, seqHi) are being sent
 	seqHi  uint64
 	cast   *caster // of the unreliable mode
 	drops  uint64
 	told   mono.Time // when the receivers were told latest how far this is
-	// underWay is how many puts and sends the fabric has not let go of: they read the ring.
+	// underWay is the number of puts and sends that the fabric has not completed. They read the
+	// ring.
 	underWay int
 	prunes   bool // a link has ended
 
@@ -64,7 +65,7 @@ type Sender struct {
 
 var errRingUsed = fmt.Errorf("%w: the ring is used by another stream", ErrConfig)
 
-// newSender starts to send what is populated in the ring.
+// newSender starts a sender of the populated regions of the ring.
 func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) {
 	noGrace := cfg.Grace == 0
 	cfg, err := cfg.withDefaults()
@@ -138,7 +139,7 @@ func (s *Sender) addReceiver(id Identity) error {
 	return nil
 }
 
-// progress does a pass and returns how much was done.
+// progress makes a pass, and returns the amount of work done.
 func (s *Sender) progress(now mono.Time) (n int) {
 	if s.begun == 0 {
 		s.begun = now
@@ -167,7 +168,7 @@ func (s *Sender) progress(now mono.Time) (n int) {
 	return n
 }
 
-// alive counts the links that take part, and those that are still to be met.
+// alive counts the links that take part, and those whose receivers are still expected.
 func (s *Sender) alive() (ready, meeting int) {
 	for _, k := range s.links {
 		switch k.state {
@@ -181,7 +182,7 @@ func (s *Sender) alive() (ready, meeting int) {
 	return ready, meeting
 }
 
-// meeting starts the stream when those are ready who are waited for.
+// meeting starts the stream when the awaited receivers are ready.
 func (s *Sender) meeting(now mono.Time) {
 	s.expire(now)
 	s.prune()
@@ -206,9 +207,9 @@ func (s *Sender) meeting(now mono.Time) {
 	}
 }
 
-// choose takes the first receivers that have proven themselves, as many as are waited for (with
-// Only: all that there are), once that many have, and tells them how messages will be cut: alike
-// for all of them.
+// choose selects the first receivers with validated addresses, as soon as there are as many as the
+// sender waits for (with Only: all connected ones). It tells them how messages are split into
+// datagrams, the same for all.
 func (s *Sender) choose(there int) {
 	wanted := s.cfg.Receivers
 	if s.cfg.Only {
@@ -230,7 +231,7 @@ func (s *Sender) choose(there int) {
 	if chosen+len(proven) < wanted {
 		return
 	}
-	if s.cast != nil && chosen == 0 { // else some have been told
+	if s.cast != nil && chosen == 0 { // otherwise some were already told
 		if err := s.cast.cut(bytes); err != nil {
 			s.fail(err)
 			return
@@ -242,13 +243,14 @@ func (s *Sender) choose(there int) {
 }
 
 const (
-	// pendingMax bounds the receivers that have not proven themselves.
+	// pendingMax bounds the receivers whose addresses are not validated.
 	pendingMax = 64
-	// startTime is how long a receiver that was chosen has to be ready while another one waits.
+	// startTime bounds the time in which a chosen receiver must become ready while another one
+	// waits.
 	startTime = time.Second
 )
 
-// makeRoom has the first receiver that has not proven itself give its place to another one.
+// makeRoom gives the place of the first receiver without a validated address to another receiver.
 func (s *Sender) makeRoom() {
 	var first *link
 	pending := 0
@@ -264,7 +266,7 @@ func (s *Sender) makeRoom() {
 	}
 }
 
-// expire refuses the receivers that do not go on.
+// expire refuses the receivers that make no progress.
 func (s *Sender) expire(now mono.Time) {
 	waits := false
 	for _, k := range s.links {
@@ -284,7 +286,7 @@ func (s *Sender) expire(now mono.Time) {
 
 // begin starts the stream.
 func (s *Sender) begin(now mono.Time) {
-	if s.cast != nil && s.cast.perMsg == 0 { // nobody is there yet
+	if s.cast != nil && s.cast.perMsg == 0 { // no receiver is there yet
 		if err := s.cast.cut(0); err != nil {
 			s.fail(err)
 			return
@@ -344,7 +346,7 @@ func (s *Sender) takeRegions() {
 	}
 }
 
-// release gives back the regions that every link is done with.
+// release releases the regions that every link has sent.
 func (s *Sender) release(done uint64) {
 	for s.seqLo < s.seqHi {
 		slot := int(s.seqLo % uint64(s.ring.geo.Regions))
@@ -362,8 +364,8 @@ func (s *Sender) release(done uint64) {
 	}
 }
 
-// tell lets receivers of the unreliable mode know how far this is, which also shows them that it
-// lives.
+// tell reports the sender's progress to the receivers of the unreliable mode. The reports also show
+// that the sender is alive.
 func (s *Sender) tell(now mono.Time) {
 	if s.cast == nil || now.Sub(s.told) < noticeEvery {
 		return
@@ -376,7 +378,7 @@ func (s *Sender) tell(now mono.Time) {
 	}
 }
 
-// checkEnd sees that everything was sent, or that nobody is left.
+// checkEnd detects that everything was sent, or that no receiver is left.
 func (s *Sender) checkEnd(now mono.Time) {
 	ready, meeting := s.alive()
 	if ready+meeting == 0 && s.cfg.Receivers > 0 && s.state != stateDone {
@@ -408,13 +410,13 @@ func (s *Sender) checkEnd(now mono.Time) {
 	s.awaitReports(now)
 }
 
-// noneWaits says whether no populated region is left to take.
+// noneWaits reports whether no populated region is left to take.
 func (s *Sender) noneWaits() bool {
 	slot := int(s.seqHi % uint64(s.ring.geo.Regions))
 	return s.ring.get(slot, wordState) != regionPopulated
 }
 
-// publish shows the counters to other goroutines.
+// publish makes the counters visible to other goroutines.
 func (s *Sender) publish(now mono.Time) {
 	st := &s.stats
 	due := s.sample.due(st.Sent)
@@ -442,7 +444,7 @@ func (s *Sender) publish(now mono.Time) {
 // publishEvery bounds the age of the counters that other goroutines see.
 const publishEvery = time.Millisecond
 
-// deadline is when the sender has something to do.
+// deadline returns the instant at which the sender next has work.
 func (s *Sender) deadline(now mono.Time) mono.Time {
 	switch s.state {
 	case stateMeeting:
@@ -477,7 +479,7 @@ func (s *Sender) paced() mono.Time {
 	return next
 }
 
-// mayGo says whether nothing but the pace holds the sender up.
+// mayGo reports whether only the pace delays the sender.
 func (s *Sender) mayGo() bool {
 	if s.cast != nil {
 		return true

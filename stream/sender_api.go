@@ -10,14 +10,15 @@ import (
 
 // The methods for programs.
 
-// Identity names this sender to its receivers.
+// Identity returns the identity of this sender, for its receivers.
 func (s *Sender) Identity() Identity {
 	return Identity{Role: RoleSender, Key: s.key, Name: s.e.m.Name()}
 }
 
-// Next waits for the next region in order to be free, for the producer to fill; then Populate it.
-// Only one goroutine may be the producer. With Drop it does not wait: ErrOverrun says that there is
-// none, and Drop that the producer gives messages up. Not for Unmonitored. With a nil context it is
+// Next waits until the next region in order is free, and returns it. The producer fills the region,
+// and then calls Populate. Only one goroutine may be the producer. With the policy Drop Next does
+// not wait, but returns ErrOverrun if no region is free; the producer may then give up messages
+// with Sender.Drop. It is not for Unmonitored senders. With a nil context it returns
 // btl.ErrContext.
 func (s *Sender) Next(ctx context.Context) (Region, error) {
 	if ctx == nil {
@@ -76,7 +77,7 @@ func (s *Sender) Drop(messages uint64) {
 	s.dropped += messages
 }
 
-// Finish ends a stream without a fixed number of messages, behind what was populated.
+// Finish ends a stream without a fixed number of messages, behind the populated regions.
 func (s *Sender) Finish() {
 	s.lock.Lock()
 	s.finish = true
@@ -87,17 +88,18 @@ func (s *Sender) Finish() {
 // Started is closed when the stream begins, or ends before it did.
 func (s *Sender) Started() <-chan struct{} { return s.started }
 
-// Done is closed when the stream has ended; Err then tells why.
+// Done is closed when the stream has ended. Err then returns the reason.
 func (s *Sender) Done() <-chan struct{} { return s.done }
 
-// Err is why the stream ended: nil when all receivers have reported.
+// Err returns the reason why the stream ended. It is nil if all receivers have reported.
 func (s *Sender) Err() error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.err
 }
 
-// Wait returns when the stream has ended, or ctx; with a nil context btl.ErrContext, at once.
+// Wait returns when the stream or ctx has ended. With a nil context it returns btl.ErrContext at
+// once.
 func (s *Sender) Wait(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -117,7 +119,7 @@ func (s *Sender) Stats() Stats {
 	return s.shown
 }
 
-// Reports returns what the receivers have counted, those that have said so by now.
+// Reports returns the counters of the receivers that have reported by now.
 func (s *Sender) Reports() []Stats {
 	s.lock.Lock()
 	defer s.lock.Unlock()

@@ -10,7 +10,7 @@ import (
 
 // The end of a sender: the reports of its receivers, or an error.
 
-// awaitReports ends the stream when every receiver has said what it got.
+// awaitReports ends the stream when every receiver has sent its report.
 func (s *Sender) awaitReports(now mono.Time) {
 	ready, _ := s.alive()
 	switch {
@@ -23,11 +23,12 @@ func (s *Sender) awaitReports(now mono.Time) {
 	}
 }
 
-// endTimeouts bounds, in Config.Timeout, how long receivers that tell of progress after the end are
-// waited for: they take from their sockets what their readers had no room for before.
+// endTimeouts bounds the wait for receivers that report progress after the end, in units of
+// Config.Timeout. Such receivers still read datagrams from their sockets for which they had no free
+// region before.
 const endTimeouts = 30
 
-// grace is how long the slowest receiver waits for datagrams that may be on their way.
+// grace returns the longest time for which any receiver waits for datagrams on their way.
 func (s *Sender) grace() (d time.Duration) {
 	for _, k := range s.links {
 		if k.state == linkReady {
@@ -37,7 +38,7 @@ func (s *Sender) grace() (d time.Duration) {
 	return d
 }
 
-// quiet is since when no receiver has made progress after the end.
+// quiet returns the instant since which no receiver has made progress after the end.
 func (s *Sender) quiet() mono.Time {
 	t := s.ended
 	for _, k := range s.links {
@@ -48,7 +49,7 @@ func (s *Sender) quiet() mono.Time {
 	return t
 }
 
-// fail ends the stream with an error, of which the receivers are told.
+// fail ends the stream with an error, and tells the receivers.
 func (s *Sender) fail(err error) {
 	if s.state == stateDone {
 		return
@@ -57,7 +58,7 @@ func (s *Sender) fail(err error) {
 	s.over(err)
 }
 
-// dismiss tells those receivers that still take part why the stream ends.
+// dismiss tells the remaining receivers why the stream ends.
 func (s *Sender) dismiss(err error) {
 	for _, k := range s.links {
 		if k.state != linkDone {
@@ -95,7 +96,7 @@ func (s *Sender) over(err error) {
 	close(s.done)
 }
 
-// letGo gives the ring back to the program: nothing reads it any more.
+// letGo returns the ring to the program after the last read of it.
 func (s *Sender) letGo() {
 	for ; s.seqLo < s.seqHi; s.seqLo++ { // of a stream that has failed
 		s.ring.set(int(s.seqLo%uint64(s.ring.geo.Regions)), wordState, regionFree)
@@ -106,7 +107,7 @@ func (s *Sender) letGo() {
 	s.ring.leave()
 }
 
-// prune forgets the links that have ended, of a stream that receivers come to and leave.
+// prune forgets the ended links of a stream that receivers join and leave while it runs.
 func (s *Sender) prune() {
 	if !s.prunes {
 		return

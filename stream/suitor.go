@@ -7,9 +7,9 @@ import (
 	"gobtl/btl"
 )
 
-// A sender that has said a fitting hello to a receiver is one of its suitors. The first suitor that
-// starts its stream gets the receiver, and with that the right to put into its ring; the others are
-// told that the place is taken. So a suitor that says no more keeps nobody away.
+// A sender whose hello fits a receiver is a suitor of the receiver. The first suitor that starts
+// its stream gets the receiver, and the right to put into its ring. The other suitors are told that
+// the receiver is taken. So a suitor that stops responding does not block other senders.
 //
 //	suitor                                receiver
 //	   -------- hello --------------------->    one of suitorsMax
@@ -17,7 +17,7 @@ import (
 //	   -------- start --------------------->    the first one wins
 //	   <------- ready (right to the ring) --    the others: abort, taken
 
-// suitorsMax bounds the suitors of a receiver. One more takes the place of the first.
+// suitorsMax bounds the suitors of a receiver. A further suitor replaces the first one.
 const suitorsMax = 16
 
 type suitor struct {
@@ -28,7 +28,7 @@ type suitor struct {
 	hello *hello
 }
 
-// meet takes a sender's hello.
+// meet handles a sender's hello.
 func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
 	if err := r.judge(l.Hello); err != nil {
 		r.refuse(ep, l.Key, RefusedMismatch, err)
@@ -91,19 +91,20 @@ func (s *suitor) refuse(why Reason, err error) {
 	s.r.refuse(s.ep, s.key, why, err)
 }
 
-// left is told that the suitor goes, or does not want this receiver.
+// left handles the suitor's message that it ends, or refuses this receiver.
 func (s *suitor) left(err error) {
 	s.drop()
 	s.r.refused(s.ep, RefusedThere, err)
 }
 
-// refuse tells a sender why it is not received. The receiver goes on, unless there is no other one.
+// refuse tells a sender why it is refused. The receiver continues, unless it is restricted to this
+// sender.
 func (r *Receiver) refuse(ep *btl.Endpoint, key uint64, why Reason, err error) {
 	r.e.abort(ep, key, codeOf(why), err.Error())
 	r.refused(ep, why, err)
 }
 
-// refused notes that a sender and this receiver do not come together.
+// refused records that a sender and this receiver refuse each other.
 func (r *Receiver) refused(ep *btl.Endpoint, why Reason, err error) {
 	r.cfg.note(&r.stats, why, ep, r.own, err)
 	if r.state != stateMeeting {
@@ -122,7 +123,7 @@ func (r *Receiver) showMet() {
 	r.met = len(r.suitors) > 0 || r.ep != nil
 }
 
-// start begins the stream with the suitor, if what it says fits.
+// start begins the stream with the suitor, if the parameters in its letter fit.
 func (s *suitor) start(st *start) {
 	r := s.r
 	if err := r.start(s, st); err != nil {
@@ -140,8 +141,8 @@ func (s *suitor) start(st *start) {
 	r.e.sendLetter(r.ep, &letter{Kind: letterReady, Key: r.key, Ready: w})
 }
 
-// prepare makes what a stream needs beside its memory: the right to put into the ring, for this
-// sender alone, or the group's endpoint.
+// prepare allocates the other resources of a stream: the right to put into the ring, for this
+// sender alone, or the endpoint of the group.
 func (s *suitor) prepare(st *start) error {
 	r := s.r
 	if r.cfg.Mode == Reliable {

@@ -2,9 +2,9 @@ package stream
 
 import "math/bits"
 
-// tracker counts what becomes of each message of a stream. It knows the ordinals [first, edge) to
-// have been sent, and remembers of the latest of them, its history, which of their datagrams have
-// arrived. It sees no bytes, no time and no memory of messages.
+// tracker counts the outcome of each message of a stream. It knows that the ordinals [first, edge)
+// have been sent. For the latest of them, its history, it remembers which datagrams have arrived.
+// It uses no payload, no time and no memory of messages.
 //
 //	first                          edge-len(state)                 edge
 //	  |  settled: an arrival is stale |  known datagram by datagram  |  not sent yet, as far as known
@@ -29,16 +29,16 @@ type tracker struct {
 	foreign                 uint64 // datagrams with an ordinal that the stream does not have
 }
 
-// messageState is what is remembered of a message. A place of the history belongs to the message
-// that its mark names; it is made ready when a datagram of that message comes, and not before: so a
-// datagram costs the same however far it is ahead.
+// messageState is the history entry of a message. An entry belongs to the message in its mark. It
+// is initialized only when a datagram of that message arrives, so the cost of a datagram does not
+// depend on how far it is ahead.
 type messageState struct {
 	mark   uint64 // its ordinal and one; 0: no message's yet
 	left   uint32 // datagrams that did not come yet
 	spoilt spoil
 }
 
-// spoil is why a message is not among the data although it came.
+// spoil is the reason why a received message is not in the data.
 type spoil uint32
 
 const (
@@ -47,7 +47,7 @@ const (
 	spoiltLate
 )
 
-// arrival is what a datagram brings.
+// arrival is the classification of a datagram.
 type arrival uint8
 
 const (
@@ -57,7 +57,7 @@ const (
 	arrivalForeign           // no datagram of this stream
 )
 
-// unknownTotal is the total of a stream whose end nobody has told.
+// unknownTotal is the total of a stream whose end is not known yet.
 const unknownTotal = ^uint64(0)
 
 const (
@@ -65,7 +65,7 @@ const (
 	historyDatagrams = 1 << 24 // and in all
 )
 
-// newCounter is a tracker without a history, for messages that come once and in order.
+// newCounter returns a tracker without a history, for messages that arrive once and in order.
 func newCounter(first uint64) tracker {
 	return tracker{first: first, edge: first, total: unknownTotal, datagrams: 1}
 }
@@ -85,7 +85,7 @@ func newTracker(first uint64, datagrams uint32, window int) tracker {
 	return t
 }
 
-// extend learns that all ordinals below to have been sent.
+// extend records that all ordinals below to have been sent.
 func (t *tracker) extend(to uint64) {
 	to = min(to, t.total)
 	t.edge = max(t.edge, to)
@@ -104,7 +104,7 @@ func (t *tracker) of(ordinal uint64) *messageState {
 	return s
 }
 
-// end learns where the stream ends, which is never before what was known to be sent.
+// end records the end of the stream. The end is never below the ordinals that are known to be sent.
 func (t *tracker) end(total uint64) {
 	t.total = max(total, t.edge)
 	t.extend(t.total)
@@ -115,8 +115,8 @@ func (t *tracker) remembers(ordinal uint64) bool {
 	return t.edge-ordinal <= min(uint64(len(t.state)), t.edge-t.first) && ordinal < t.edge
 }
 
-// arrive books a datagram. Of a new one the caller says next what it did with it: stored, or with
-// spoil that it did not.
+// arrive records a datagram. For a new datagram the caller must then record whether it stored the
+// payload, or with spoil that it did not.
 func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 	if ordinal < t.first || ordinal >= t.total || datagram >= t.datagrams {
 		t.foreign++
@@ -148,8 +148,8 @@ func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 	return arrivalNew
 }
 
-// settle books a new datagram's message when that has come whole, and says whether it is among the
-// data. why spoils it.
+// settle counts the message of a new datagram if it is now complete, and reports whether the
+// message is in the data. why spoils the message.
 func (t *tracker) settle(ordinal uint64, why spoil) (received bool) {
 	s := t.of(ordinal)
 	s.spoilt = max(s.spoilt, why)

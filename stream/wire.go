@@ -29,7 +29,7 @@ func (h *header) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[16:], h.ordinal)
 }
 
-// parseHeader reads the header of a datagram; false if it is none.
+// parseHeader decodes the header of a datagram. It returns false if the header is invalid.
 func parseHeader(b []byte) (h header, ok bool) {
 	if len(b) < headerBytes {
 		return h, false
@@ -56,8 +56,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// Control goes by the transport, under two tags: letters, which are JSON, for what happens once,
-// and notices, which are cumulative numbers.
+// Control messages use the reliable transport, with two tags. Letters are JSON, for single events.
+// Notices are cumulative numbers.
 const (
 	tagLetter = 1
 	tagNotice = 2
@@ -66,7 +66,7 @@ const (
 	letterBytesMax  = 16 << 10
 )
 
-// The kinds of letters; the arrow tells who sends it.
+// The kinds of letters. The arrow shows the direction: -> to the receiver, <- to the sender.
 const (
 	letterHello   = "hello"   // -> receiver: what will come
 	letterWelcome = "welcome" // <- sender: where to
@@ -78,10 +78,10 @@ const (
 	letterAbort   = "abort"   // both: this side ends with an error, or does not want the other one
 )
 
-// codeTaken in an abort: the place is another peer's, for now.
+// codeTaken in an abort means that another peer has the place at present.
 const codeTaken = "taken"
 
-// letter is a control message. Key is the sender's, which names the stream.
+// letter is a control message. Key is the sender's key, which identifies the stream.
 type letter struct {
 	Kind string `json:"kind"`
 	Key  uint64 `json:"key,string"`
@@ -110,8 +110,8 @@ type hello struct {
 
 type welcome struct {
 	GraceNs uint64 `json:"grace_ns,string"` // how long the report may take after the end
-	// Of the unreliable mode: the endpoint's name, the key that its probes have, and the largest
-	// datagram that it takes.
+	// For the unreliable mode: the endpoint's name, the key of its probes, and the largest datagram
+	// that it accepts.
 	Data          []byte `json:"data,omitempty"`
 	Probe         uint64 `json:"probe,string,omitempty"`
 	DatagramBytes int    `json:"datagram_bytes,omitempty"`
@@ -119,7 +119,7 @@ type welcome struct {
 	RingMessages uint64 `json:"ring_messages,string,omitempty"`
 }
 
-// ready gives a sender of the reliable mode the right to put into the ring, and nobody else.
+// ready gives this sender of the reliable mode alone the right to put into the ring.
 type ready struct {
 	Ring uint64 `json:"ring,string,omitempty"`
 }
@@ -140,7 +140,8 @@ type ending struct {
 
 func (l *letter) encode() ([]byte, error) { return json.Marshal(l) }
 
-// parseLetter reads a letter. Its parts are checked by those who use them, but for being there.
+// parseLetter decodes a letter. It checks only that the required parts are present. The code that
+// uses a part checks its values.
 func parseLetter(b []byte) (*letter, error) {
 	if len(b) > letterBytesMax {
 		return nil, fmt.Errorf("letter of %d bytes", len(b))

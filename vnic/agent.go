@@ -8,24 +8,25 @@ import (
 	"gobtl/internal/mono"
 )
 
-// AgentConfig says who an agent is.
+// AgentConfig identifies an agent.
 type AgentConfig struct {
 	Host     string // this host's name in the manager's file
 	Manager  string // the name of the only manager that is obeyed
 	Instance uint64 // random, for this life
-	Ways     Ways   // how other hosts reach this one
-	// Counts returns the counters of a port; nil tells zeros.
+	Ways     Ways   // addresses of this host for other hosts
+	// Counts returns the counters of a port. With nil all counters are reported as zero.
 	Counts func(vport uint8) Counts
 }
 
-// Change says that a port, or with vport 0 the table of LIDs, is not as it was.
+// Change reports that a port has changed, or with vport 0 the table of LIDs.
 type Change struct {
 	Vport uint8
-	// Moved: the port is on another switch, or on none any more. What was learned is worth nothing.
+	// Moved means that the port is on another switch, or on none. Its learned addresses are
+	// invalid.
 	Moved bool
 }
 
-// PortState is what an agent knows of a port.
+// PortState is the state of a port in an agent.
 type PortState struct {
 	Num       uint8
 	Info      VportInfo
@@ -35,7 +36,7 @@ type PortState struct {
 	Unicast   []MAC // of the device, without the manager's base MAC
 	Multicast []MAC
 	Up        bool    // the device is up
-	Tables    *Tables // as they are in use; nil while the port is on no switch
+	Tables    *Tables // tables in use; nil while the port is on no switch
 
 	stagedMACs    *MACTable // nil: nothing is staged
 	stagedMembers []uint32
@@ -44,8 +45,8 @@ type PortState struct {
 	multiCRC      uint32
 }
 
-// Agent is a host's side of the management (the original's VEMA). It obeys whichever of its
-// connections, all to managers of the name it was given, has the lease.
+// Agent is the host side of the management (the VEMA of Omni-Path). All its connections are to
+// managers of the configured name. It obeys the connection that holds the lease.
 type Agent struct {
 	cfg     AgentConfig
 	ports   [VportMax + 1]*PortState
@@ -70,7 +71,7 @@ type Agent struct {
 type AgentStats struct {
 	Requests   uint64 `json:"requests"`
 	Malformed  uint64 `json:"malformed"`
-	Refused    uint64 `json:"refused"` // answered with another status than OK
+	Refused    uint64 `json:"refused"` // requests answered with a status other than OK
 	Traps      uint64 `json:"traps"`
 	TrapsQuiet uint64 `json:"traps_suppressed"`
 }
@@ -90,16 +91,16 @@ const (
 // NewAgent returns an agent without ports.
 func NewAgent(cfg AgentConfig) *Agent { return &Agent{cfg: cfg} }
 
-// Config returns what the agent was made with.
+// Config returns the configuration of the agent.
 func (a *Agent) Config() AgentConfig { return a.cfg }
 
-// LID is this host's number, 0 until a manager has told it.
+// LID returns this host's LID, or 0 until a manager has assigned one.
 func (a *Agent) LID() uint32 { return a.lid }
 
-// LIDs lists how other hosts are reached. Not the caller's to change.
+// LIDs returns the addresses of the other hosts. The caller must not change the result.
 func (a *Agent) LIDs() []LIDEntry { return a.lids }
 
-// Port returns a port, nil if there never was one with that number.
+// Port returns a port, or nil if no port ever had that number.
 func (a *Agent) Port(vport uint8) *PortState { return a.ports[vport] }
 
 // Ports lists the ports there are.
@@ -113,15 +114,15 @@ func (a *Agent) Ports() []*PortState {
 	return all
 }
 
-// Lease returns the manager that is obeyed now, and whether there is one.
+// Lease returns the manager that holds the lease, and whether there is one.
 func (a *Agent) Lease(now mono.Time) (Lease, bool) {
 	return a.lease, a.holder != 0 && now < a.until
 }
 
-// Refused returns why the manager does not accept this host: StatusInvalid when its file does not
-// name the host, StatusBusy when another is there by its name, or at its addresses, StatusUnproven
-// when the host's addresses are not where its connection comes from. StatusOK means that none has
-// said so.
+// Refused returns the reason why the manager does not accept this host. StatusInvalid means that
+// the manager's file does not name the host. StatusBusy means that another host with the same name
+// or the same addresses is connected. StatusUnproven means that the connection does not come from
+// the addresses that the host registers. StatusOK means that no manager has refused the host.
 func (a *Agent) Refused() Status {
 	if a.holder > 0 {
 		return StatusOK
@@ -129,7 +130,7 @@ func (a *Agent) Refused() Status {
 	return a.refused
 }
 
-// Outbox returns the messages to send, and forgets them.
+// Outbox returns the messages to send, and removes them from the agent.
 func (a *Agent) Outbox() []Outgoing {
 	out := a.out
 	a.out = nil
@@ -143,7 +144,7 @@ func (a *Agent) Changes() []Change {
 	return c
 }
 
-// Connect tells of a new connection to a manager; conn is its number, not 0.
+// Connect reports a new connection to a manager. conn is its number, not 0.
 func (a *Agent) Connect(conn int) {
 	a.conns = append(a.conns, conn)
 	r := Registration{
@@ -157,12 +158,12 @@ func (a *Agent) Connect(conn int) {
 	a.send(conn, Message{Method: MethodSet, Attr: AttrRegister, Data: r.Append(nil)})
 }
 
-// Disconnect tells that a connection is gone. Ports stay as they are; the lease lasts for as long
-// as it was given, so that its holder finds it again.
+// Disconnect reports that a connection is gone. The ports do not change. The lease remains valid
+// until it expires, so that its holder can reconnect and still have it.
 func (a *Agent) Disconnect(conn int) {
 	a.conns = slices.DeleteFunc(a.conns, func(c int) bool { return c == conn })
 	if a.holder == conn {
-		a.holder = -1 // still taken, by nobody who is connected
+		a.holder = -1 // still valid, but its holder is not connected
 	}
 }
 
@@ -174,7 +175,7 @@ func (a *Agent) send(conn int, m Message) {
 	a.out = append(a.out, Outgoing{conn, m.Append(nil)})
 }
 
-// Receive handles a message that came by a connection.
+// Receive handles a message of a connection.
 func (a *Agent) Receive(now mono.Time, conn int, b []byte) {
 	m, err := ParseMessage(b)
 	if err != nil {
@@ -271,7 +272,7 @@ func getList(data []byte, macs []MAC, generation uint16) (Status, []byte) {
 	return StatusOK, answer.Append(nil)
 }
 
-// SetLink tells whether a port's device is up.
+// SetLink reports whether a port's device is up.
 func (a *Agent) SetLink(now mono.Time, vport uint8, up bool) {
 	p := a.ports[vport]
 	if p == nil || p.Up == up {
@@ -282,11 +283,11 @@ func (a *Agent) SetLink(now mono.Time, vport uint8, up bool) {
 	a.trap(now, p, TrapLink)
 }
 
-// listMax bounds what is told of a device's addresses.
+// listMax bounds the reported addresses of a device.
 const listMax = 4096
 
-// SetMACs tells which addresses a port's device has beside its base MAC. Traps are sent for lists
-// that are not what they were.
+// SetMACs reports the addresses of a port's device in addition to its base MAC. A trap is sent for
+// each list that has changed.
 func (a *Agent) SetMACs(now mono.Time, vport uint8, unicast, multicast []MAC) {
 	p := a.ports[vport]
 	if p == nil {
@@ -317,7 +318,7 @@ func (a *Agent) SetMACs(now mono.Time, vport uint8, unicast, multicast []MAC) {
 	}
 }
 
-// trap tells all managers, if the window has room.
+// trap sends a trap to all managers, if the window has room.
 func (a *Agent) trap(now mono.Time, p *PortState, opcode uint8) {
 	if a.window == 0 || now.Sub(a.window) >= trapWindow {
 		a.window, a.traps = now, 0

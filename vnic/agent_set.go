@@ -48,9 +48,9 @@ func (a *Agent) set(now mono.Time, conn int, m *Message) (Status, []byte) {
 	return StatusOK, nil
 }
 
-// setLease gives the lease to who asks first, and leaves it with them until it has run out. A
-// manager that has restarted is another instance; one that has lost its connection finds its lease
-// again on the next.
+// setLease gives the lease to the first manager that asks, until the lease expires. A restarted
+// manager counts as another instance. A manager that has lost its connection still has its lease on
+// the next connection.
 func (a *Agent) setLease(now mono.Time, conn int, data []byte) (Status, []byte) {
 	l, err := ParseLease(data)
 	if err != nil || l.Manager != a.cfg.Manager {
@@ -90,8 +90,9 @@ func (a *Agent) setLIDs(m *Message) Status {
 	return StatusOK
 }
 
-// keepLIDs fills in the entries without ways: the manager, which has begun anew, has not heard of
-// those hosts yet, so what was known of them holds on, unless another host has come to be there.
+// keepLIDs fills in the entries without addresses. After a restart the manager does not know the
+// addresses of all hosts yet. The agent keeps its known addresses of such a host, unless another
+// host now has them.
 func keepLIDs(list, old []LIDEntry) []LIDEntry {
 	kept := make([]LIDEntry, 0, len(list))
 	for _, e := range list {
@@ -116,7 +117,8 @@ func keepLIDs(list, old []LIDEntry) []LIDEntry {
 	return kept
 }
 
-// setInfo creates a port, or changes it. What the device or the agent knows better stays.
+// setInfo creates or changes a port. It does not change values that the device or the agent
+// determines.
 func (a *Agent) setInfo(m *Message) (Status, []byte) {
 	info, err := ParseVportInfo(m.Data)
 	if err != nil || m.Vport() == 0 || info.Validate() != nil || info.EncapSLID != a.lid {
@@ -148,7 +150,7 @@ func (a *Agent) setInfo(m *Message) (Status, []byte) {
 	return StatusOK, p.Info.Append(nil)
 }
 
-// clear forgets what belongs to the switch that the port was on.
+// clear removes the state of the switch that the port was on.
 func (p *PortState) clear() {
 	p.MACs, p.Members, p.Options = nil, nil, Options{}
 	p.stagedMACs, p.stagedMembers, p.staging = nil, nil, false

@@ -25,8 +25,8 @@ func malformed(what string, n int) error {
 	return fmt.Errorf("%w: %s of %d bytes", ErrAttribute, what, n)
 }
 
-// AppendClassPortInfo appends what an agent says of itself: that it sends traps, how many ports it
-// has at most, and its response time code (4.096 us * 2^18).
+// AppendClassPortInfo appends the capabilities of an agent: that it sends traps, its largest number
+// of ports, and its response time code (4.096 us * 2^18).
 func AppendClassPortInfo(b []byte) []byte {
 	b = append(b, mgmtBaseVersion, mgmtClassVersion)
 	b = be.AppendUint16(b, classPortMaskBits)
@@ -34,7 +34,7 @@ func AppendClassPortInfo(b []byte) []byte {
 	return append(b, make([]byte, classPortBytes-8)...)
 }
 
-// MACEntries is the attribute of that name: some rows of a port's MAC table.
+// MACEntries is the attribute MACEntries: some rows of a port's MAC table.
 type MACEntries struct {
 	Offset uint16
 	Num    uint16 // of Rows; in a Get the number asked for, without rows
@@ -113,7 +113,7 @@ func ParseMACList(b []byte) (a MACList, err error) {
 	return a, nil
 }
 
-// Trap is what an agent tells unasked.
+// Trap is an unsolicited notification of an agent.
 type Trap struct {
 	FabricID uint16
 	VESW     uint16
@@ -217,7 +217,7 @@ func ParseMembers(b []byte) (lids []uint32, err error) {
 	return lids, nil
 }
 
-// reserved stands in the lists below for eight bytes without a meaning.
+// reserved marks eight reserved bytes in the lists below.
 const reserved = numCounters
 
 var summaryCounters = func() []Counter {

@@ -6,30 +6,32 @@ import (
 	"slices"
 )
 
-// Limits of what a host says of itself.
+// Limits of the addresses and names of a host.
 const (
 	HostNameBytesMax = 64
 	LanesMax         = 8 // endpoints of one kind
 	LeaseMsMax       = 60_000
 )
 
-// Ways are the names by which a host is reached, and recognized: opaque bytes of the fabric.
+// Ways are the endpoint names by which other hosts reach and recognize a host. They are opaque
+// fabric addresses.
 type Ways struct {
 	Receive [][]byte // endpoints that take packets; a flow keeps to one
 	Send    [][]byte // endpoints that packets come from
 	Module  []byte   // of btl, for fragments
 }
 
-// Equal says whether two hosts are reached alike.
+// Equal reports whether two hosts have the same names.
 func (w *Ways) Equal(o *Ways) bool { return string(w.append(nil)) == string(o.append(nil)) }
 
-// complete says whether a host is reached by them at all.
+// complete reports whether the names suffice to reach a host.
 func (w *Ways) complete() bool { return len(w.Receive) > 0 && len(w.Send) > 0 && len(w.Module) > 0 }
 
-// none says that there are none: in a table of LIDs that the agent is to keep what it has.
+// none reports whether there are no names. In a table of LIDs this means that the agent must keep
+// its names of the host.
 func (w *Ways) none() bool { return len(w.Receive) == 0 && len(w.Send) == 0 && len(w.Module) == 0 }
 
-// shares says whether two hosts have a name in common.
+// shares reports whether two hosts have a name in common.
 func (w *Ways) shares(o *Ways) bool {
 	common := func(a, b [][]byte) bool {
 		return slices.ContainsFunc(a, func(x []byte) bool {
@@ -53,7 +55,7 @@ func (w *Ways) append(b []byte) []byte {
 
 func appendName(b, name []byte) []byte { return append(append(b, byte(len(name))), name...) }
 
-// cursor reads a list of names; bad is set by the first that is not there.
+// cursor reads a list of names. bad is set at the first missing name.
 type cursor struct {
 	b   []byte
 	bad bool
@@ -93,12 +95,12 @@ func (c *cursor) ways() (w Ways) {
 	return w
 }
 
-// Registration is how a host introduces itself to the manager.
+// Registration is the message by which a host registers at the manager.
 type Registration struct {
 	Host     string // its name in the manager's file
 	Manager  string // the name of the manager that it accepts
 	Instance uint64 // random, for each life of the agent
-	// Ports has a bit for each port that is on a switch: port n is bit n%8 of byte n/8.
+	// Ports is a bitmap of the ports that are on a switch: port n is bit n%8 of byte n/8.
 	Ports [portMapBytes]byte
 	Ways  Ways
 }
@@ -131,8 +133,8 @@ func ParseRegistration(b []byte) (r Registration, err error) {
 	return r, nil
 }
 
-// NameOK accepts the names of hosts and managers: 1 to HostNameBytesMax characters of ASCII that
-// can be printed, no spaces.
+// NameOK reports whether a name of a host or manager is valid: 1 to HostNameBytesMax printable
+// ASCII characters without spaces.
 func NameOK(s string) bool {
 	if len(s) < 1 || len(s) > HostNameBytesMax {
 		return false
@@ -180,7 +182,7 @@ func ParseLease(b []byte) (l Lease, err error) {
 	return l, nil
 }
 
-// LIDEntry says how a host is reached.
+// LIDEntry maps a LID to the names of its host.
 type LIDEntry struct {
 	LID  uint32
 	Ways Ways

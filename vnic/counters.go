@@ -108,7 +108,7 @@ func Counters() []Counter {
 // Counts are the values of all counters of a port, or of a part of it.
 type Counts [numCounters]uint64
 
-// countCongestion counts a packet that tells of congestion. It is delivered as any other.
+// countCongestion counts a packet with a congestion mark. The packet is delivered like any other.
 func (c *Counts) countCongestion(h *Header) {
 	if h.FECN {
 		c[RxFECN]++
@@ -174,14 +174,14 @@ func (c *Counts) count(i *FrameInfo, frameBytes, n int, packets, bytes, cast, si
 	c[size+sizeClass(wire)] += uint64(n)
 }
 
-// DropTx counts a frame of the device that was dropped for a reason: under the reason, and under
-// all errors of its direction.
+// DropTx counts a dropped frame of the device, under the given reason and in the total errors of
+// its direction.
 func (c *Counts) DropTx(reason Counter) {
 	c[reason]++
 	c[TxErrors]++
 }
 
-// DropRx is DropTx for a frame that came from the fabric.
+// DropRx does the same as DropTx for a frame from the fabric.
 func (c *Counts) DropRx(reason Counter) {
 	c[reason]++
 	c[RxErrors]++

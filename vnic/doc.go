@@ -1,5 +1,5 @@
-// Package vnic carries Ethernet over a fabric, as Omni-Path's VNIC does: virtual Ethernet switches
-// that exist nowhere as a box, only as rules in the hosts that an Ethernet Manager hands out.
+// Package vnic carries Ethernet over a fabric, as Omni-Path's VNIC does. A virtual Ethernet switch
+// is no device, but a set of rules in the hosts, which an Ethernet Manager distributes.
 //
 //	   frame of a TAP                                               frame to a TAP
 //	        |                                                              ^
@@ -13,9 +13,9 @@
 //	        <-- responses, counters, traps ----------------------------------
 //
 // A host of the fabric has a LID, a number of 24 bits; a port of it on a switch (VESW, 12 bits) is
-// a vport, 1 to 255. Tables holds all that decides where the frames of a port go; it never changes
-// once it is made, and is exchanged whole.
+// a vport, 1 to 255. A Tables value determines where the frames of a port go. It is immutable, and
+// is replaced as a whole.
 //
-// Nothing here reads a clock, starts a goroutine or takes a lock. Each value belongs to the
-// goroutine that uses it; Tables may be shared by all. docs/vnic.md has the bytes and the pictures.
+// The package reads no clock, starts no goroutine and takes no lock. Each value belongs to one
+// goroutine, except that Tables may be shared by all. docs/vnic.md has the bytes and the pictures.
 package vnic

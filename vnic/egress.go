@@ -2,7 +2,7 @@ package vnic
 
 import "gobtl/internal/mono"
 
-// Verdict is what becomes of a frame of the device.
+// Verdict is the decision about a frame of the device.
 type Verdict uint8
 
 // The verdicts.
@@ -10,22 +10,22 @@ const (
 	Dropped  Verdict = iota // and counted
 	Unicast                 // one packet, to Decision.Header.DLID
 	ToGroup                 // a packet to each member but this host
-	Answered                // answered here: Decision.Reply goes back to the device
+	Answered                // answered locally: Decision.Reply goes back to the device
 )
 
-// Decision says what becomes of a frame, and with which header.
+// Decision is the verdict on a frame, with the header of its packets.
 type Decision struct {
 	Verdict Verdict
-	VL      uint8 // virtual lane, for who has queues by it
+	VL      uint8 // virtual lane, for callers with a queue per lane
 	Header  Header
 	Info    FrameInfo
 	Reply   []byte // of Answered; valid until the next Forward
 }
 
-// Egress decides about the frames that come from a port's device. A port with several queues has
-// one for each, with the same Tables.
+// Egress forwards the frames of a port's device. A port with several queues has one Egress for
+// each, with the same Tables.
 type Egress struct {
-	// Counts are what was sent and dropped here.
+	// Counts are the counters of frames sent and dropped by this Egress.
 	Counts Counts
 	tables *Tables
 	fdb    *FDB
@@ -60,14 +60,14 @@ func (e *Egress) SetTables(t *Tables) {
 // Tables returns what is in use, nil at first.
 func (e *Egress) Tables() *Tables { return e.tables }
 
-// Forward decides about a frame, of which the headers are enough. It counts what it drops; what is
-// sent the caller counts (Counts.CountTx).
+// Forward decides about a frame. It needs only the headers of the frame. It counts dropped frames;
+// the caller must count sent frames (Counts.CountTx).
 func (e *Egress) Forward(now mono.Time, frame []byte, frameBytes int) (d Decision) {
 	return e.ForwardLarge(now, frame, frameBytes, 1)
 }
 
-// ForwardLarge is Forward for a frame that becomes several; frameBytes is the size of the largest.
-// If it is dropped it counts as one.
+// ForwardLarge is Forward for a large frame that will be segmented. frameBytes is the size of the
+// largest segment. A dropped large frame counts as one frame.
 func (e *Egress) ForwardLarge(now mono.Time, frame []byte, frameBytes, frames int) (d Decision) {
 	info, ok := Inspect(frame)
 	t := e.tables
@@ -109,7 +109,7 @@ func (e *Egress) ForwardLarge(now mono.Time, frame []byte, frameBytes, frames in
 	return d
 }
 
-// route finds the receiver; the first rule that has one holds.
+// route finds the receiver by the first rule that has one.
 func (e *Egress) route(now mono.Time, t *Tables, i *FrameInfo) (dlid uint32, v Verdict) {
 	dlid, found := t.MACs.Lookup(i.Dst)
 	if !found && t.Options.Learning && !i.Dst.Group() {
@@ -131,7 +131,7 @@ func (e *Egress) route(now mono.Time, t *Tables, i *FrameInfo) (dlid uint32, v V
 			return t.Info.McastDLID, ToGroup
 		}
 		if !found && i.Dst.Local() {
-			dlid = i.Dst.LID() // of nobody here: it has a counter of its own
+			dlid = i.Dst.LID() // unknown sender: it has a counter of its own
 		}
 	}
 	switch {

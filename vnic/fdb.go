@@ -26,8 +26,8 @@ type fdbValue struct {
 
 func (v fdbValue) owner() uint32 { return v.lid }
 
-// FDB holds the addresses that a port has learned from frames: which host they are at. Entries age,
-// and their number is bounded: when it is full each host has an equal share.
+// FDB maps the addresses that a port has learned from frames to their hosts. Entries age, and their
+// number is bounded. In a full FDB each host has an equal share of the entries.
 type FDB struct {
 	ageing  time.Duration
 	max     int
@@ -39,7 +39,7 @@ type FDB struct {
 // flood of addresses does not make each frame a search.
 const sweepEvery = time.Second
 
-// Configure sets ageing and size; what is too much is forgotten as it ages.
+// Configure sets ageing and size. Entries above a smaller size are removed as they age.
 func (t *FDB) Configure(o Options) {
 	o = o.WithDefaults()
 	t.ageing, t.max = o.ageing(), int(min(o.LearnedMax, FDBEntriesMax))
@@ -48,7 +48,7 @@ func (t *FDB) Configure(o Options) {
 	}
 }
 
-// Learn notes that frames from an address come from a host. It returns false if there is no room.
+// Learn records the host of a source address. It returns false if there is no room.
 func (t *FDB) Learn(now mono.Time, m MAC, vlan uint16, lid uint32) bool {
 	key := keyOf(m, vlan)
 	old, known := t.entries.rows[key]
@@ -76,13 +76,13 @@ func (t *FDB) Lookup(now mono.Time, m MAC, vlan uint16) (lid uint32, ok bool) {
 	return v.lid, true
 }
 
-// Sweep forgets what has aged.
+// Sweep removes the aged entries.
 func (t *FDB) Sweep(now mono.Time) {
 	t.swept = now
 	t.entries.drop(func(_ fdbKey, v fdbValue) bool { return now.Sub(v.seen) <= t.ageing })
 }
 
-// Forget drops what was learned of a host that is no member any more.
+// Forget removes the entries of a host that is no longer a member.
 func (t *FDB) Forget(keep func(lid uint32) bool) {
 	t.entries.drop(func(_ fdbKey, v fdbValue) bool { return keep(v.lid) })
 }
@@ -103,7 +103,7 @@ func (t *FDB) Entries(now mono.Time) []FDBEntry {
 // Len is the number of entries.
 func (t *FDB) Len() int { return len(t.entries.rows) }
 
-// bucket bounds a rate: a second's worth may pass at once.
+// bucket is a token bucket whose burst is the tokens of one second.
 type bucket struct {
 	perSecond uint32
 	tokens    int64 // in billionths, so that no rate is rounded away
@@ -118,7 +118,7 @@ func (b *bucket) configure(perSecond uint32) {
 	}
 }
 
-// take says whether n more may pass; more than a second's worth count as that.
+// take reports whether n more frames may pass. An n above the burst counts as the burst.
 func (b *bucket) take(now mono.Time, n int) bool {
 	if b.at == 0 {
 		b.at = now

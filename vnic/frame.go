@@ -69,13 +69,13 @@ func (m MAC) String() string {
 	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3], b[4], b[5])
 }
 
-// Group says whether it is the address of many: multicast or broadcast.
+// Group reports whether the address is a group address: multicast or broadcast.
 func (m MAC) Group() bool { return m&macGroupBit != 0 }
 
-// Local says whether it is locally administered.
+// Local reports whether the address is locally administered.
 func (m MAC) Local() bool { return m&macLocalBit != 0 }
 
-// LID is the LID that a locally administered address has in its last three octets.
+// LID returns the LID in the last three octets of a locally administered address.
 func (m MAC) LID() uint32 { return uint32(m&0xFF<<16 | m&0xFF00 | m>>16&0xFF) }
 
 // MACFor makes the address of a port from its switch and its host's LID, such that the LID is in
@@ -115,7 +115,7 @@ const (
 	vlanBytes = 4
 )
 
-// FrameInfo is what forwarding reads in a frame.
+// FrameInfo has the fields of a frame that forwarding uses.
 type FrameInfo struct {
 	Dst, Src MAC
 	Type     uint16 // EtherType, behind a VLAN tag if there is one
@@ -127,8 +127,8 @@ type FrameInfo struct {
 	Hash     uint32 // of the flow
 }
 
-// Inspect reads a frame of 14 bytes or more; of a shorter one ok is false. What is cut off is as if
-// it were not there.
+// Inspect parses the headers of a frame. For a frame shorter than 14 bytes ok is false. A truncated
+// header counts as absent.
 func Inspect(f []byte) (i FrameInfo, ok bool) {
 	if len(f) < ethBytes {
 		return i, false
@@ -164,7 +164,8 @@ func (i *FrameInfo) ipv4(p []byte, hash uint64) uint64 {
 	}
 	i.Class = RCIPv4
 	hash = mix(hash, be.Uint64(p[12:]))
-	// Of a datagram in pieces only the first has ports: all go by their addresses.
+	// Only the first fragment of an IP datagram has ports, so all fragments are hashed by their
+	// addresses alone.
 	if be.Uint16(p[6:])&0x3FFF != 0 {
 		return hash
 	}

@@ -14,7 +14,7 @@ const (
 	FrameBytesMax = 16351 // what the 11 bits of LEN can tell
 	// PacketBytesMax is the size of an encapsulated frame of FrameBytesMax.
 	PacketBytesMax = 8 * lenMax
-	// OverheadBytesMax is what the encapsulation adds to a frame at most.
+	// OverheadBytesMax is the largest overhead of the encapsulation.
 	OverheadBytesMax = HeaderBytes + TrailerBytes + 7
 )
 
@@ -54,7 +54,7 @@ var (
 
 var le = binary.LittleEndian
 
-// Header is what the encapsulation tells beside the frame.
+// Header is the decoded header of the encapsulation.
 type Header struct {
 	SLID, DLID uint32 // sender and receiver, up to LIDMax
 	VESW       uint16 // the switch, up to VESWMax
@@ -66,7 +66,7 @@ type Header struct {
 	BECN       bool   // packets on the way back, from receiver to sender, meet congestion
 }
 
-// PadBytes is the padding behind a frame of some bytes: 0 to 7.
+// PadBytes returns the padding behind a frame of the given size: 0 to 7.
 func PadBytes(frameBytes int) int {
 	return -(frameBytes + HeaderBytes + TrailerBytes) & padMask
 }
@@ -95,7 +95,7 @@ func (h *Header) Put(b []byte, packetBytes int) {
 	le.PutUint32(b[16:], uint32(h.VESW)<<16)
 }
 
-// Validate says whether all values are in range, with ErrRange.
+// Validate returns ErrRange if a value is out of range.
 func (h *Header) Validate() error {
 	if h.SLID > LIDMax || h.DLID > LIDMax || h.VESW > VESWMax || h.SC > SCMax || h.RC > RCMax {
 		return ErrRange
@@ -132,10 +132,10 @@ func (h *Header) Append(b, frame []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Parse takes a packet apart that has a frame of 60 bytes or more. The frame is part of b. Padding
-// and ICRC may have any value: the checksum of what carries the packet protects them. The last flit
-// may be marked as one or not. Anything else that Append does not write is one of the codec's
-// errors; no bytes make Parse panic. A switch may be beyond VESWMax.
+// Parse decodes a packet with a frame of 60 bytes or more. The frame is a part of b. Padding and
+// ICRC may have any value, because the checksum of the carrier protects them. The mark of the last
+// flit may be set or clear. All other deviations from the output of Append are errors of the codec.
+// Parse does not panic for any input. The number of the switch may exceed VESWMax.
 func Parse(b []byte) (h Header, frame []byte, err error) {
 	if len(b) < HeaderBytes+TrailerBytes {
 		return h, nil, ErrShort
@@ -170,8 +170,8 @@ func Parse(b []byte) (h Header, frame []byte, err error) {
 	return h, b[HeaderBytes : HeaderBytes+size : HeaderBytes+size], nil
 }
 
-// PacketSize tells from the first bytes of packets that stand one behind the other how long the
-// first is; 0 if the bytes end before, or tell no length that a packet can have.
+// PacketSize returns the size of the first of several contiguous packets. It returns 0 if b is
+// shorter than that packet, or if the length field is invalid.
 func PacketSize(b []byte) int {
 	if len(b) < 4 {
 		return 0

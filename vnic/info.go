@@ -16,8 +16,8 @@ const (
 	LinkDown = 2
 )
 
-// VportInfo is the attribute VeswportInfo: what a port is on its switch. Fields that the original
-// reserves are zero.
+// VportInfo is the attribute VeswportInfo, the configuration of a port on its switch. Reserved
+// fields are zero.
 type VportInfo struct {
 	FabricID    uint16               `json:"fabric_id"` // 10 bits
 	VESW        uint16               `json:"vesw"`      // 12 bits
@@ -49,7 +49,7 @@ type VportInfo struct {
 	MultiGen      uint16   `json:"mc_macs_gen_count"`
 }
 
-// PowerOn returns what an unknown port says of itself.
+// PowerOn returns the VportInfo of an unknown port.
 func PowerOn() VportInfo {
 	return VportInfo{
 		EthMTU: MTUDefault, LinkStatus: LinkDown, ConfigState: StateDropAll, OperState: StateDropAll,
@@ -130,7 +130,7 @@ func ParseVportInfo(b []byte) (p VportInfo, err error) {
 	return p, nil
 }
 
-// Validate reports the first value that a port cannot have.
+// Validate returns an error for the first invalid value.
 func (p *VportInfo) Validate() error {
 	for _, v := range []struct {
 		name      string

@@ -6,10 +6,10 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Ingress is the part of a port that takes frames from the fabric.
+// Ingress is the part of a port that receives frames from the fabric.
 type Ingress struct {
-	// Counts are what was delivered and dropped here. Delivered is for the caller to count
-	// (Counts.CountRx), who may find that the device does not take a frame.
+	// Counts are the counters of delivered and dropped frames. The caller must count delivered
+	// frames (Counts.CountRx), because the device may refuse a frame.
 	Counts Counts
 	tables *Tables
 	fdb    *FDB
@@ -28,17 +28,19 @@ func NewIngress(fdb *FDB, near *Neighbours, guard Locker) *Ingress {
 // Tables returns what is in use, nil at first.
 func (in *Ingress) Tables() *Tables { return in.tables }
 
-// Host takes the packets that arrive at a host apart and finds their ports. Every table is by the
-// whole number of the switch.
+// Host decodes the packets that arrive at a host and finds their ports. Its tables are indexed by
+// the full number of the switch.
 type Host struct {
-	// Strangers counts what no port could be charged with: not a packet, from nobody known, or for a
-	// switch that has no port here. The port with the lowest number tells of them, as in the original.
+	// Strangers counts the datagrams that belong to no port: invalid packets, packets of unknown
+	// senders, and packets for a switch without a port here. The port with the lowest number
+	// reports them, as in Omni-Path.
 	Strangers Counts
 	ports     [VESWMax + 1]*Ingress
 }
 
-// SetTables exchanges a port's tables, and has it found by its switch from then on. Tables of nil
-// take it away. A port that has come to the switch that this one was on stays there.
+// SetTables replaces a port's tables, and registers the port under its switch. nil tables remove
+// the port. If another port has meanwhile been registered under the old switch, it stays
+// registered.
 func (h *Host) SetTables(in *Ingress, t *Tables) {
 	if old := in.tables; old != nil && h.ports[old.Info.VESW&VESWMax] == in {
 		h.ports[old.Info.VESW&VESWMax] = nil
@@ -57,8 +59,8 @@ type Arrival struct {
 	Frame  []byte // in the packet's memory
 }
 
-// Accept judges a packet from the host with LID from, 0 for one that nobody knows. With ok the
-// frame is to be delivered; else the packet is counted as what it was.
+// Accept checks a packet from the host with LID from, or 0 for an unknown host. If ok is true the
+// caller must deliver the frame. Otherwise the packet was counted under the reason of its drop.
 func (h *Host) Accept(now mono.Time, from uint32, packet []byte) (a Arrival, ok bool) {
 	hdr, frame, err := Parse(packet)
 	switch {
@@ -94,7 +96,7 @@ func (h *Host) Accept(now mono.Time, from uint32, packet []byte) (a Arrival, ok 
 	return Arrival{Port: in, Header: hdr, Info: info, Frame: frame}, true
 }
 
-// learn notes what a frame tells of its sender. What the tables say of an address holds against it.
+// learn records the sender of a frame. Entries of the tables for an address take precedence.
 func (in *Ingress) learn(now mono.Time, from uint32, frame []byte, i *FrameInfo) {
 	if in.guard != nil {
 		in.guard.Lock()
@@ -111,7 +113,7 @@ func (in *Ingress) learn(now mono.Time, from uint32, frame []byte, i *FrameInfo)
 	}
 }
 
-// judge says why a packet is not delivered.
+// judge returns the reason why a packet is not delivered.
 func (in *Ingress) judge(h *Header, frameBytes int) (reason Counter, bad bool) {
 	t := in.tables
 	switch {

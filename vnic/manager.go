@@ -8,11 +8,11 @@ import (
 	"gobtl/internal/mono"
 )
 
-// ManagerConfig says who a manager is.
+// ManagerConfig identifies a manager.
 type ManagerConfig struct {
 	Name     string
 	Instance uint64        // random, for this life
-	Lease    time.Duration // how long agents obey it after it was last heard of; 0 means 5 s
+	Lease    time.Duration // duration of the lease after each message to an agent; 0 means 5 s
 }
 
 const (
@@ -21,7 +21,7 @@ const (
 	trapsRemembered = 256
 )
 
-// Manager is the Ethernet Manager: it brings the agents to what its Plan says.
+// Manager is the Ethernet Manager. It configures the agents according to its Plan.
 type Manager struct {
 	cfg      ManagerConfig
 	plan     *Plan
@@ -32,8 +32,8 @@ type Manager struct {
 	failed   []int
 	traps    []TrapSeen
 	tid      uint64
-	// proves says whether the ways that a host registers lead to where its connection comes from,
-	// which has answered. nil: nobody knows.
+	// proves reports whether the names that a host registers lead to the validated source of its
+	// connection. nil: unknown.
 	proves func(conn int, w *Ways) bool
 	// Stats are for people.
 	Stats ManagerStats
@@ -43,19 +43,19 @@ type Manager struct {
 type ManagerStats struct {
 	Requests  uint64 `json:"requests"`
 	Responses uint64 `json:"responses"`
-	Refused   uint64 `json:"refused"` // responses with another status than OK
+	Refused   uint64 `json:"refused"` // responses with a status other than OK
 	Malformed uint64 `json:"malformed"`
 	Strangers uint64 `json:"strangers"` // registrations that were not accepted
 	Unproven  uint64 `json:"unproven"`  // of those, with an address of another host
 	Traps     uint64 `json:"traps"`
 }
 
-// HostState is what a manager knows of a host. It stays when the host is gone.
+// HostState is the state of a host in a manager. It is kept after the host has gone.
 type HostState struct {
 	Name      string           `json:"name"`
 	LID       uint32           `json:"lid"`
 	Connected bool             `json:"connected"`
-	Synced    bool             `json:"synced"` // it is as the plan wants it
+	Synced    bool             `json:"synced"` // the host is configured as planned
 	Problem   string           `json:"problem,omitempty"`
 	Links     map[uint8]bool   `json:"links"` // by port: the link is up
 	SyncedAt  mono.Time        `json:"-"`
@@ -70,14 +70,14 @@ type HostState struct {
 // report is what is known of the addresses that a port's device reports.
 type report struct {
 	macs []MAC // ascending
-	// told says that the host has told them in this life of the manager. Until then macs are what
-	// the tables of other hosts still have from the life before.
+	// told means that the host has reported its addresses since the manager started. Until then
+	// macs has the addresses that the tables of other hosts still contain from an earlier manager.
 	told       bool
 	generation uint16
 }
 
-// problem notes what is wrong with a part of a host, or with an empty text that it is no longer.
-// Problem is the first of all.
+// problem records the fault of a part of a host, or with an empty text that the fault is gone.
+// Problem is the first of all faults.
 func (h *HostState) problem(k wantKey, text string) {
 	if text == "" {
 		delete(h.problems, k)
@@ -103,7 +103,7 @@ func (h *HostState) reportOf(vport uint8) *report {
 	return r
 }
 
-// TrapSeen is a trap and where it came from.
+// TrapSeen is a trap with its sender.
 type TrapSeen struct {
 	At   mono.Time
 	Host string
@@ -133,7 +133,7 @@ type wantKey struct {
 	attr  Attribute
 }
 
-// request is a message to an agent, and what it means once it is confirmed.
+// request is a message to an agent, with its effect after confirmation.
 type request struct {
 	method  Method
 	attr    Attribute
@@ -155,10 +155,11 @@ func NewManager(cfg ManagerConfig) *Manager {
 	}
 }
 
-// Config returns what the manager was made with.
+// Config returns the configuration of the manager.
 func (m *Manager) Config() ManagerConfig { return m.cfg }
 
-// SetPlan makes a plan that was completed the one to follow. Only what differs is sent.
+// SetPlan sets the plan, on which Complete must have been called. Only the differences are sent to
+// the agents.
 func (m *Manager) SetPlan(p *Plan) {
 	m.plan = p
 	for name, h := range m.hosts {
@@ -187,7 +188,7 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 	return h
 }
 
-// touch has a session compare what is with what shall be.
+// touch makes a session compare the state of its host with the plan.
 func (s *session) touch() { s.dirty, s.host.Synced = true, false }
 
 // touchNear touches the sessions of all hosts that share a switch with one.
@@ -212,7 +213,7 @@ func (m *Manager) Hosts() []*HostState {
 // Traps lists the latest traps, the oldest first.
 func (m *Manager) Traps() []TrapSeen { return slices.Clone(m.traps) }
 
-// Plan returns the plan that is followed.
+// Plan returns the present plan.
 func (m *Manager) Plan() *Plan { return m.plan }
 
 // Outbox returns the messages to send, and forgets them.
@@ -222,14 +223,14 @@ func (m *Manager) Outbox() []Outgoing {
 	return out
 }
 
-// Failed returns the connections that are to be ended, and forgets them.
+// Failed returns the connections that the caller must close, and removes them from the manager.
 func (m *Manager) Failed() []int {
 	f := m.failed
 	m.failed = nil
 	return f
 }
 
-// Disconnect tells that a connection is gone.
+// Disconnect reports that a connection is gone.
 func (m *Manager) Disconnect(conn int) {
 	s := m.sessions[conn]
 	if s == nil {
@@ -242,7 +243,7 @@ func (m *Manager) Disconnect(conn int) {
 	}
 }
 
-// Receive handles a message that came by a connection; its number is not 0.
+// Receive handles a message of a connection, whose number is not 0.
 func (m *Manager) Receive(now mono.Time, conn int, b []byte) {
 	msg, err := ParseMessage(b)
 	if err != nil {
@@ -328,11 +329,11 @@ func (s *session) askOnce(vport uint8, attr Attribute, data []byte) {
 	}
 }
 
-// reviewPorts are looked at with each renewal of the lease: traps may be lost, the fifth in a
-// window always is.
+// reviewPorts is the number of ports that are checked with each renewal of the lease. The check is
+// needed because traps may be lost; the fifth trap in a window always is.
 const reviewPorts = 4
 
-// review asks what has become of the next ports.
+// review asks for the state of the next ports.
 func (s *session) review() {
 	asked := 0
 	for range VportMax {
@@ -346,8 +347,8 @@ func (s *session) review() {
 	}
 }
 
-// claimed says that another host that is connected is reached by a name of this one: frames of one
-// would be taken for the other's. One that is not connected has lost its names to this host.
+// claimed reports whether another connected host has a name of this host. Frames of one would then
+// be attributed to the other. A host that is not connected loses such a name to this host.
 func (m *Manager) claimed(r *Registration) bool {
 	var lost []*HostState
 	for _, h := range m.hosts {
@@ -366,7 +367,7 @@ func (m *Manager) claimed(r *Registration) bool {
 	return false
 }
 
-// keepAsks forgets what was to be set. What was to be asked is still to be known.
+// keepAsks removes the queued Sets and keeps the queued Gets.
 func (s *session) keepAsks() {
 	s.queue = slices.DeleteFunc(s.queue, func(r request) bool { return r.method != MethodGet })
 }
@@ -412,12 +413,12 @@ func (m *Manager) response(now mono.Time, s *session, msg *Message) {
 	case r.method == MethodGet:
 		m.told(s, r, msg)
 	case r.last:
-		// A refused one, too: asking again for the same would be refused again.
+		// A refused request also counts as done, because the same request would be refused again.
 		s.acked[wantKey{msg.Vport(), r.attr}] = r.content
 	}
 }
 
-// trap notes a trap and asks for what it tells of.
+// trap records a trap, and asks the host for the changed state.
 func (m *Manager) trap(now mono.Time, s *session, msg *Message) {
 	t, err := ParseTrap(msg.Data)
 	if err != nil {

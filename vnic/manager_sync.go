@@ -6,7 +6,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Progress sends what is due: leases, requests, and the next of what differs from the plan.
+// Progress sends the due messages: leases, requests, and the next difference from the plan.
 func (m *Manager) Progress(now mono.Time) {
 	for _, conn := range m.conns() {
 		s := m.sessions[conn]
@@ -29,7 +29,7 @@ func (m *Manager) conns() []int {
 	return all
 }
 
-// Deadline is when Progress is to be called next if nothing arrives.
+// Deadline returns the instant at which Progress must be called next if nothing arrives.
 func (m *Manager) Deadline() mono.Time {
 	at := mono.Never
 	for _, s := range m.sessions {
@@ -91,7 +91,7 @@ func (m *Manager) send(now mono.Time, s *session, r request) {
 	m.Stats.Requests++
 }
 
-// compare queues what the host lacks of the plan.
+// compare queues requests for the differences between the host and the plan.
 func (m *Manager) compare(s *session) {
 	var ports []wanted
 	if !s.leaving {
@@ -161,7 +161,7 @@ func (m *Manager) table(s *session, vport uint8, attr Attribute, messages [][]by
 	}
 }
 
-// macs queues a port's MAC table, and a look at what became of it.
+// macs queues a port's MAC table, and a Get of the port's VportInfo to check the result.
 func (m *Manager) macs(s *session, w *wanted) {
 	content, key := contentOf(w.rows), wantKey{w.vport, AttrMACEntries}
 	was, ok := s.acked[key]
@@ -195,7 +195,7 @@ func (m *Manager) macs(s *session, w *wanted) {
 	}
 }
 
-// contentOf is a table as a comparable value.
+// contentOf returns a table as a comparable value.
 func contentOf(rows []MACEntry) string {
 	a := MACEntries{Rows: rows}
 	return string(a.Append(nil))
@@ -212,7 +212,7 @@ func memberMessages(lids []uint32) [][]byte {
 	return all
 }
 
-// wantedPorts makes what the ports of a host shall be.
+// wantedPorts returns the planned configuration of the ports of a host.
 func (m *Manager) wantedPorts(host string) []wanted {
 	all := make([]wanted, 0, len(m.plan.ports[host]))
 	for _, ref := range m.plan.ports[host] {
@@ -231,9 +231,9 @@ func (m *Manager) wantedPort(host string, vport uint8) (wanted, bool) {
 	return wanted{}, false
 }
 
-// reported collects the addresses that devices on a switch have told of. Of two hosts with the same
-// one that with the smaller LID has it. Where the tables have not room for all, each host in turn
-// has one more, so that none crowds out another.
+// reported collects the addresses that devices on a switch have reported. If two hosts report the
+// same address, the host with the smaller LID gets it. If the tables have no room for all
+// addresses, the hosts get entries in turn, so that no host displaces another.
 func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	if !s.Reported {
 		return nil
@@ -284,8 +284,8 @@ func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	return all
 }
 
-// lidsFor lists how to reach the hosts that share a switch with one. Of those that have not
-// registered in this life of the manager the agent keeps what it has.
+// lidsFor returns the names of the hosts that share a switch with a host. For hosts that have not
+// registered since the manager started, the agent keeps its names.
 func (m *Manager) lidsFor(host string) [][]byte {
 	var list []LIDEntry
 	for name := range m.plan.near(host) {

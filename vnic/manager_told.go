@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// told takes in the answer to a Get.
+// told handles the answer to a Get.
 func (m *Manager) told(s *session, r *request, msg *Message) {
 	if msg.Status != StatusOK {
 		return
@@ -43,8 +43,8 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 	default:
 		s.askOnce(vport, AttrUnicastMACs, (&MACList{}).Append(nil))
 	}
-	// A table that is not as it shall be may still have what hosts have reported to the manager
-	// before this one, and not yet to this one.
+	// A table that differs from the plan may still contain addresses that hosts have reported to an
+	// earlier manager, and not yet to this one.
 	w, ok := m.wantedPort(s.host.Name, vport)
 	if ok && w.info.VESW == info.VESW && info.MACDigest != 0 && w.digest != info.MACDigest &&
 		m.untold(info.VESW) {
@@ -53,7 +53,7 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 	return true
 }
 
-// untold says that a host of a switch has not told this manager what its device reports.
+// untold reports whether some host of a switch has not reported its addresses to this manager.
 func (m *Manager) untold(vesw uint16) bool {
 	for i := range m.plan.Switches {
 		sw := &m.plan.Switches[i]
@@ -75,8 +75,8 @@ type pages struct {
 
 const pagesAgainMax = 8
 
-// toldAddresses takes in a page of what a device reports. The list is known with its last page, as
-// a whole; one that has changed between two pages is asked for again.
+// toldAddresses handles a page of a device's addresses. The list is used only after its last page.
+// A list that has changed between two pages is requested again.
 func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) bool {
 	ask, _ := ParseMACList(asked) // our own
 	l, err := ParseMACList(data)
@@ -110,8 +110,8 @@ func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) boo
 	return true
 }
 
-// toldRows takes in a page of a host's table: rows for hosts that have not told theirs yet, and
-// that the plan does not have, are what those have reported to another life of the manager.
+// toldRows handles a page of a host's table. A row that is not in the plan, for a host that has not
+// reported its addresses yet, is an address that the host has reported to an earlier manager.
 func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	ask, _ := ParseMACEntries(asked) // our own
 	a, err := ParseMACEntries(data)
@@ -144,7 +144,7 @@ func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	return true
 }
 
-// takeReport notes what a port's device reports, and has the tables follow.
+// takeReport records the reported addresses of a port's device, and updates the tables.
 func (m *Manager) takeReport(s *session, vport uint8, r report) {
 	slices.Sort(r.macs)
 	was := s.host.reportOf(vport)
@@ -159,8 +159,9 @@ func (m *Manager) takeReport(s *session, vport uint8, r report) {
 // claimsAttr stands for no attribute: it is the key of the problems that noteClaims notes.
 const claimsAttr Attribute = 0xFFFE
 
-// noteClaims notes as a problem of a host that its device reports an address which another host of
-// the switch has: by the manager's file, or by an earlier LID's report. The other one keeps it.
+// noteClaims records a problem of a host whose device reports an address of another host of the
+// switch. The other host has the address from the manager's file, or by a report with a smaller
+// LID, and keeps it.
 func (m *Manager) noteClaims() {
 	for i := range m.plan.Switches {
 		sw := &m.plan.Switches[i]

@@ -18,7 +18,7 @@ var (
 	ErrAttribute = errors.New("vnic: malformed attribute")
 )
 
-// Method says what a message wants.
+// Method is the method of a message.
 type Method uint8
 
 // The methods, as in InfiniBand's management datagrams.
@@ -90,8 +90,8 @@ const (
 	mgmtBaseVersion  = 0x80
 	mgmtClass        = 0x34
 	mgmtClassVersion = 0x80
-	// The bytes of a protection that is to come: its kind, key and packet number. Kind 0 is none, and
-	// the others are 0 then.
+	// Reserved for a later protection of messages: its kind, key and packet number. Kind 0 means no
+	// protection, and all other bytes are then 0.
 	protectionAt, protectionBytes = 24, 12
 	mgmtOUI                       = 0x00066A
 )

@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Neighbours holds who has which IP address, as ARP and neighbour advertisements have told, so that
-// a port can answer its own device's questions instead of asking all members.
+// Neighbours maps IP addresses to MAC addresses, learned from ARP and neighbour advertisements.
+// With it a port can answer the requests of its own device, instead of sending them to all members.
 type Neighbours struct {
 	byIP  shares[nearKey, nearValue]
 	swept mono.Time
@@ -23,8 +23,9 @@ type nearValue struct {
 	lid    uint32 // of the host that told
 	router bool   // the neighbour says that it is one
 	seen   mono.Time
-	// told are those who know of it: they were answered here since, or asked it themselves. One that
-	// asks all again got no answer from it, so its question goes to all.
+	// told are the devices that know the address, because they had an answer here or asked the
+	// neighbour directly. A device that broadcasts its request again had no reply from the
+	// neighbour, so its request goes to all.
 	told  [4]MAC
 	tells uint8 // how many were put there
 }
@@ -42,7 +43,8 @@ func (v nearValue) owner() uint32 { return v.lid }
 
 const (
 	neighboursMax = 4096
-	// nearSeconds is how long an answer may be given for another: hosts confirm theirs about as often.
+	// nearSeconds is how long a port may answer for a neighbour. Hosts confirm their entries about
+	// as often.
 	nearSeconds = 30
 
 	arpBytes      = 28
@@ -60,8 +62,8 @@ const (
 	replyBytesMax = ethBytes + vlanBytes + ip6Bytes + neighbourLen
 )
 
-// claims returns the address that somebody is about to take: the target of an ARP probe or
-// announcement, of a neighbour solicitation that detects duplicates, of an advertisement.
+// claims returns the address that a host is about to use: the target of an ARP probe or
+// announcement, of a neighbour solicitation for duplicate detection, or of an advertisement.
 func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {
 	switch {
 	case i.Type == typeARP && isARP(p):
@@ -75,7 +77,8 @@ func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {
 	return ip, false
 }
 
-// forget drops what is known of an address that somebody is about to take: its owner may change.
+// forget removes the entry of an address that a host is about to use, because the owner of the
+// address may change.
 func (n *Neighbours) forget(p []byte, i *FrameInfo) {
 	ip, ok := claims(p, i)
 	key := nearKey{ip, i.VLAN}
@@ -85,7 +88,7 @@ func (n *Neighbours) forget(p []byte, i *FrameInfo) {
 	}
 }
 
-// learn notes what a frame from a host of the fabric tells.
+// learn records the addresses in a frame from a host of the fabric.
 func (n *Neighbours) learn(now mono.Time, from uint32, f []byte, i *FrameInfo) {
 	p := f[i.L3:]
 	n.forget(p, i)
@@ -100,8 +103,8 @@ func (n *Neighbours) learn(now mono.Time, from uint32, f []byte, i *FrameInfo) {
 	}
 }
 
-// note keeps an address; the one in the message must be that of the frame, or anybody could speak
-// for anybody.
+// note records an address. The MAC address in the message must equal the source of the frame,
+// otherwise any host could speak for another.
 func (n *Neighbours) note(key nearKey, v nearValue, src MAC) {
 	if v.mac != src || v.mac.Group() || v.mac == 0 || key.ip == ([16]byte{}) {
 		return
@@ -121,8 +124,8 @@ func (n *Neighbours) note(key nearKey, v nearValue, src MAC) {
 	n.byIP.put(key, v)
 }
 
-// answer writes the answer to a question of the port's own device for a known address to out, and
-// returns its size; 0 if there is none.
+// answer answers a request of the port's own device for a known address. It writes the answer to
+// out and returns its size, or 0 if there is no answer.
 func (n *Neighbours) answer(now mono.Time, f []byte, i *FrameInfo, out []byte) int {
 	p := f[i.L3:]
 	n.forget(p, i)
@@ -171,7 +174,8 @@ func isARP(p []byte) bool {
 		p[7] <= arpReply && p[6] == 0
 }
 
-// isNeighbour tells a neighbour message with its option, if it is an advertisement.
+// isNeighbour reports whether a frame is a neighbour message. An advertisement must have its
+// option.
 func isNeighbour(p []byte, kind byte) bool {
 	least := ip6Bytes + 24
 	if kind == neighbourTell {
@@ -190,7 +194,8 @@ func answerARP(out, ask []byte, mac MAC) int {
 	return arpBytes
 }
 
-// answerNeighbour says of a router that it is one: who hears otherwise gives up its routes.
+// answerNeighbour sets the router flag for a router. A device that gets an advertisement without
+// the flag would drop its routes.
 func answerNeighbour(out, ask []byte, v *nearValue) int {
 	copy(out, ask[:ip6Bytes])
 	be.PutUint16(out[4:], neighbourLen)

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// ErrPlan is wrapped by what is wrong with a plan.
+// ErrPlan is wrapped by the errors of an invalid plan.
 var ErrPlan = errors.New("vnic: plan")
 
-// Plan is what a manager wants: hosts, and switches with their ports.
+// Plan is the desired configuration: hosts, and switches with their ports.
 type Plan struct {
 	Hosts    []PlanHost
 	Switches []PlanSwitch
@@ -48,7 +48,7 @@ type PlanSwitch struct {
 	SC, SCGroup           uint8
 	Ports                 []PlanPort
 	MACs                  []PlanMAC // beside those of the ports
-	Default               []string  // hosts that get what nobody else gets
+	Default               []string  // hosts that get the frames with unknown destinations
 	Reported              bool      // addresses that devices report are added to the tables
 }
 
@@ -67,7 +67,7 @@ type PlanMAC struct {
 	Host string
 }
 
-// Complete fills in what was left open, and reports the first thing that is wrong.
+// Complete fills in unset values, and returns an error for the first fault.
 func (p *Plan) Complete() error {
 	hosts := make(map[string]uint32)
 	lids := make(map[uint32]string)
@@ -195,10 +195,10 @@ func (s *PlanSwitch) checkRows(hosts map[string]uint32, on map[string]bool) erro
 	return nil
 }
 
-// rcBits are the bits of a routing control that mean something.
+// rcBits are the defined bits of a routing control.
 const rcBits = 0x7777777
 
-// wanted is what a port shall be.
+// wanted is the planned configuration of a port.
 type wanted struct {
 	vport   uint8
 	info    VportInfo
@@ -239,8 +239,8 @@ func (p *Plan) portOf(vesw uint16, lid uint32) *PlanPort {
 	return nil
 }
 
-// port makes what a port of a switch shall be. reported are addresses that devices have told of,
-// with their LIDs.
+// port returns the planned configuration of a port of a switch. reported has the addresses that
+// devices have reported, with their LIDs.
 func (p *Plan) port(s *PlanSwitch, port *PlanPort, reported map[MAC]uint32) wanted {
 	lid := p.lidOf(port.Host)
 	w := wanted{vport: port.Vport, options: s.Options}
@@ -254,7 +254,7 @@ func (p *Plan) port(s *PlanSwitch, port *PlanPort, reported map[MAC]uint32) want
 	}
 	for i, h := range s.Default {
 		w.info.UcastDLID[i] = p.lidOf(h)
-		if h != port.Host { // what nobody gets is not to be sent to oneself
+		if h != port.Host { // a host must not send frames with unknown destinations to itself
 			w.info.DefPortMask |= 1 << i
 		}
 	}

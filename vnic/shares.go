@@ -1,7 +1,8 @@
 package vnic
 
-// shares is a bounded table of what hosts tell. When it is full each host has an equal share: one
-// that has less takes the place of something of one that has more, so none can crowd out another.
+// shares is a bounded table of rows that hosts report. In a full table each host has an equal
+// share: a host with fewer rows replaces a row of a host with more. So no host can displace all
+// rows of another.
 type shares[K comparable, V interface{ owner() uint32 }] struct {
 	rows map[K]V
 	held map[uint32]int // rows by host
@@ -34,8 +35,8 @@ func (s *shares[K, V]) drop(keep func(K, V) bool) {
 	}
 }
 
-// room says whether a host may add a row to a table of at most limit; another's may have gone for
-// it.
+// room reports whether a host may add a row to a table of at most limit rows. It may remove a row
+// of another host.
 func (s *shares[K, V]) room(lid uint32, limit int) bool {
 	if len(s.rows) < limit {
 		return true

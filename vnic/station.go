@@ -14,7 +14,7 @@ const (
 	TagTrain      btl.Tag = 0x21
 )
 
-// party is what a Station carries messages for: an Agent or a Manager.
+// party is the Agent or the Manager of a Station.
 type party interface {
 	Receive(now mono.Time, conn int, b []byte)
 	Disconnect(conn int)
@@ -24,7 +24,7 @@ type party interface {
 // Station carries the management messages of an Agent or a Manager over a module. It belongs to the
 // goroutine that owns the module, and is driven in its place: Progress, Deadline.
 type Station struct {
-	// Strangers counts messages of connections that were not asked for.
+	// Strangers counts messages of unexpected connections.
 	Strangers uint64
 
 	m       *btl.Module
@@ -39,28 +39,30 @@ type Station struct {
 	watch   func(ep *btl.Endpoint, ev btl.Event, err error)
 }
 
-// waitingMax bounds the messages of one connection that the module has not taken. The connection
-// that has more ends; those of others are not concerned. A manager asks an agent one thing at a
-// time, and an agent answers one thing at a time.
+// waitingMax bounds the messages of one connection that the module has not accepted. A connection
+// with more messages is ended; other connections are not affected. A manager sends an agent one
+// request at a time, and an agent sends one answer at a time.
 const waitingMax = 256
 
-// NewAgentStation makes the module an agent's. watch, which may be nil, is told of the module's
-// endpoints after the station.
+// NewAgentStation makes a Station for an agent on the module. watch, which may be nil, is called
+// for the events of the module's endpoints after the station has handled them.
 func NewAgentStation(
 	m *btl.Module, a *Agent, watch func(*btl.Endpoint, btl.Event, error),
 ) (*Station, error) {
 	return newStation(&Station{m: m, agent: a, party: a, watch: watch})
 }
 
-// NewManagerStation makes the module a manager's: whoever connects to it may register.
+// NewManagerStation makes a Station for a manager on the module. Any host that connects may
+// register.
 func NewManagerStation(m *btl.Module, manager *Manager) (*Station, error) {
 	s := &Station{m: m, manager: manager, party: manager}
 	manager.proves = s.proves
 	return newStation(s)
 }
 
-// proves says whether all ways that came by a connection lead to the host that has answered there,
-// and to its module. Other hosts send frames there unasked.
+// proves reports whether all names that a host registers on a connection lead to the host that has
+// answered on it, and to its module. The check is needed because other hosts send frames to these
+// names unasked.
 func (s *Station) proves(conn int, w *Ways) bool {
 	ep := s.eps[conn]
 	elsewhere := func(name []byte) bool { return !ep.AtHost(name) }
@@ -88,11 +90,11 @@ func (s *Station) Dial(now mono.Time, name []byte) (conn int, err error) {
 	return s.conns[ep], nil
 }
 
-// Alive says whether a connection is still there, or being made.
+// Alive reports whether a connection is open or being opened.
 func (s *Station) Alive(conn int) bool { return s.eps[conn] != nil }
 
-// Connected says how many managers an agent has, or how many agents a manager; those that are being
-// connected count.
+// Connected returns the number of connections to managers or agents. Connections that are being
+// opened count.
 func (s *Station) Connected() int { return len(s.conns) }
 
 func (s *Station) add(ep *btl.Endpoint) {
@@ -124,7 +126,7 @@ func (s *Station) receive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	s.party.Receive(s.now, conn, data)
 }
 
-// Progress does a pass of the module and sends what agent or manager have to say.
+// Progress makes a pass of the module, and sends the messages of the agent or manager.
 func (s *Station) Progress(now mono.Time) (int, error) {
 	s.now = now
 	n, err := s.m.Progress(now)

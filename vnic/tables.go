@@ -24,7 +24,7 @@ const (
 	StateForwarding = 3
 )
 
-// ErrTable is wrapped by what is wrong with a table.
+// ErrTable is wrapped by the errors of an invalid table.
 var ErrTable = errors.New("vnic: table refused")
 
 // MACEntry is a row of a MAC table.
@@ -60,7 +60,7 @@ func NewMACTable(digest uint32, entries []MACEntry) (*MACTable, error) {
 	return t, nil
 }
 
-// Entries returns the rows up to the last that is used. They are not the caller's to change.
+// Entries returns the rows up to the last used one. The caller must not change them.
 func (t *MACTable) Entries() []MACEntry {
 	if t == nil {
 		return nil
@@ -94,7 +94,7 @@ func (t *MACTable) Replace(digest uint32, offset int, rows []MACEntry) (*MACTabl
 	return NewMACTable(digest, all)
 }
 
-// Carrier says how the frames of a switch travel.
+// Carrier is the way in which the frames of a switch are sent.
 type Carrier uint8
 
 // The carriers.
@@ -110,7 +110,8 @@ func (c Carrier) String() string {
 	return "datagram"
 }
 
-// Options is what a switch may choose beyond the original. The zero value is the original's way.
+// Options are settings of a switch that Omni-Path does not have. The zero value has the behaviour
+// of Omni-Path.
 type Options struct {
 	Carrier  Carrier `json:"-"`
 	Cut      bool    `json:"cut"`      // frames too large for a datagram travel as fragments
@@ -121,8 +122,8 @@ type Options struct {
 	AgeingSeconds uint16 `json:"ageing_seconds"`
 	// LearnedMax bounds the learned addresses of a port, up to FDBEntriesMax. 0 means 4096.
 	LearnedMax uint32 `json:"learned_max"`
-	// GroupRate bounds the frames a second that a port sends to all members, copies not counted; as
-	// many may leave at once. 0 means 10000.
+	// GroupRate bounds the frames per second that a port sends to all members, without counting
+	// copies. The burst is the frames of one second. 0 means 10000.
 	GroupRate uint32 `json:"group_rate"`
 }
 
@@ -148,7 +149,7 @@ func (o Options) WithDefaults() Options {
 
 func (o Options) ageing() time.Duration { return time.Duration(o.AgeingSeconds) * time.Second }
 
-// Tables is all that decides where the frames of a port go. It is not changed once it is in use.
+// Tables determines where the frames of a port go. It is immutable once it is in use.
 type Tables struct {
 	Info    VportInfo
 	Options Options // with defaults

@@ -7,8 +7,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// A train is what a fragment of btl carries: packets of one flow, one behind the other, each of
-// which tells its length, behind a header of eight bytes:
+// A train is the content of a btl fragment: a header of eight bytes and contiguous packets of one
+// flow, each with its length:
 //
 //	0  u32  number of the train in its flow, from 0 on
 //	4  u16  entropy of the flow
@@ -33,8 +33,7 @@ func (t *Train) Put(b []byte) {
 	le.PutUint16(b[6:], t.VESW)
 }
 
-// ParseTrain takes the header off; a train without packets is none. The packets are for
-// NextPacket.
+// ParseTrain decodes the header. A train without packets is invalid. NextPacket splits the packets.
 func ParseTrain(b []byte) (t Train, packets []byte, err error) {
 	if len(b) <= TrainHeaderBytes || len(b) > TrainBytesMax ||
 		le.Uint16(b[6:]) > VESWMax {
@@ -44,8 +43,8 @@ func ParseTrain(b []byte) (t Train, packets []byte, err error) {
 	return t, b[TrainHeaderBytes:], nil
 }
 
-// NextPacket takes the first packet off; nil ends the train. What stands there and is no
-// packet is one that Parse refuses.
+// NextPacket splits off the first packet; nil means the end of the train. For invalid bytes it
+// returns a packet that Parse refuses.
 func NextPacket(b []byte) (packet, rest []byte) {
 	if len(b) == 0 {
 		return nil, nil
@@ -57,8 +56,9 @@ func NextPacket(b []byte) (packet, rest []byte) {
 	return b[:n], b[n:]
 }
 
-// Order puts the trains of a peer back into the order of their flows. What is early waits, within
-// bounds of time and memory; what would wait for longer is delivered as it is, and counted.
+// Order restores the order of the trains of a peer within each flow. Early trains wait, within
+// bounds of time and memory. Trains that would exceed the bounds are delivered out of order, and
+// counted.
 type Order struct {
 	// Counts of trains.
 	Early, Late, Skipped uint64
@@ -80,7 +80,7 @@ const (
 	orderTrainBytes = 128
 )
 
-// charge is what a train costs that waits.
+// charge returns the memory of a waiting train.
 func charge(packets []byte) int { return cap(packets) + orderTrainBytes }
 
 type orderKey struct {
@@ -102,8 +102,8 @@ func NewOrder(wait time.Duration) *Order {
 	return &Order{flows: make(map[orderKey]*orderFlow), wait: wait, max: orderBytesMax}
 }
 
-// Take gives a train's packets to deliver, at once or later; a copy is kept of what waits. The
-// numbers of a flow begin with 0 on each connection.
+// Take delivers the packets of a train, at once or later. A waiting train is copied. The numbers of
+// a flow begin with 0 on each connection.
 func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte)) {
 	key := orderKey{t.VESW, t.Entropy}
 	f := o.flows[key]
@@ -148,7 +148,7 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 	}
 }
 
-// follow delivers what waited for the train before.
+// follow delivers the trains that waited for the previous train.
 func (o *Order) follow(f *orderFlow, deliver func([]byte)) {
 	for {
 		packets, ok := f.wait[f.next]
@@ -195,7 +195,7 @@ func (o *Order) Expire(now mono.Time, deliver func([]byte)) {
 	}
 }
 
-// Deadline is when Expire has something to do.
+// Deadline returns the instant at which Expire next has work.
 func (o *Order) Deadline() mono.Time {
 	at := mono.Never
 	if o.held == 0 {

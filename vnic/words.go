@@ -22,10 +22,10 @@ var verdictWords = [...]string{
 	Answered: "answered",
 }
 
-// String returns what becomes of the frame.
+// String returns the name of the verdict.
 func (v Verdict) String() string { return word(verdictWords[:], int(v), "Verdict") }
 
-// word is the word of a value, or its type and number if it has none.
+// word returns the name of a value, or its type and number if it has no name.
 func word(words []string, value int, of string) string {
 	if value >= 0 && value < len(words) && words[value] != "" {
 		return words[value]

@@ -99,7 +99,7 @@ func (c *compareCmd) Run(env *environment) error {
 	return err
 }
 
-// config is what to compare.
+// config returns the configuration of the comparison.
 func (c *compareCmd) config() (*compare.Config, error) {
 	self, err := os.Executable()
 	if err != nil {

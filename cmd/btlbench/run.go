@@ -13,7 +13,7 @@ import (
 	"gobtl/internal/usage"
 )
 
-// environment is what a command may touch of the process that it runs in.
+// environment holds the parts of the process that a command may use.
 type environment struct {
 	stdout, stderr io.Writer
 	// ctx ends with a *signalError as its cause when the user asks to stop.
@@ -105,8 +105,8 @@ func exitStatus(env *environment, err error) int {
 	return exitFailure
 }
 
-// notifyContext returns a context that ends at the first of the signals of usage.Ends. A second one
-// does what it does to any process, in case that the orderly way out hangs.
+// notifyContext returns a context that ends at the first of the signals of usage.Ends. A second
+// signal has its default effect, in case the orderly end hangs.
 func notifyContext() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)

@@ -50,7 +50,7 @@ func ignored(s syscall.Signal) bool {
 	return signal.Ignored(s)
 }
 
-// suspend stops this process until somebody continues it.
+// suspend stops this process until it is continued.
 func suspend() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
 
 // input is what is read as standard input.
@@ -62,11 +62,11 @@ func input(stdin *os.File) io.Reader {
 	return terminal{stdin}
 }
 
-// terminal is read only while this process is in its foreground: what is typed belongs to others
-// otherwise, and the kernel stops whoever takes it.
+// terminal is read only while this process is in its foreground. Otherwise the input belongs to
+// other processes, and the kernel stops a background process that reads it.
 type terminal struct{ file *os.File }
 
-// lookEvery is how often it is looked at who is in the foreground.
+// lookEvery is the interval between checks of the foreground process group.
 const lookEvery = 100 * time.Millisecond
 
 // Read implements io.Reader.

@@ -1,6 +1,6 @@
-// Command btlstream moves the messages of an instrument from one process to another, or to several,
-// through rings of memory, and tells of each one that is missing: package stream for the command
-// line, with the options of the SKA's RDMA data transport. docs/stream.md describes it.
+// Command btlstream transfers the messages of an instrument from one process to one or several
+// others, through rings of memory, and reports each missing message. It is package stream for the
+// command line, with the options of the SKA's RDMA data transport. docs/stream.md describes it.
 //
 //	cli.go       options                       sample.go   what metrics, bar and reports show
 //	run.go       life of the process           metrics.go  Prometheus; influx.go: InfluxDB

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// influx posts samples as InfluxDB's line protocol. It keeps nobody waiting: what finds too many
-// before it is dropped, and counted.
+// influx posts samples as InfluxDB's line protocol. It never blocks the stream: a sample that finds
+// the queue full is dropped, and counted.
 type influx struct {
 	env     *environment
 	url     string
@@ -89,7 +89,7 @@ func (f *influx) run() {
 	}
 }
 
-// gather has what comes soon go along, or what has come at the end.
+// gather collects the samples that arrive within a short time, or before the end, into one post.
 func (f *influx) gather(body *bytes.Buffer) {
 	soon := time.NewTimer(influxEvery)
 	defer soon.Stop()
@@ -126,8 +126,7 @@ func (f *influx) send(body io.Reader) error {
 	return err
 }
 
-// close sends what is left. Metrics that did not get through are told, and are no failure of the
-// stream.
+// close sends the remaining samples. Lost metrics are reported, but are no failure of the stream.
 func (f *influx) close() {
 	close(f.lines)
 	<-f.ended

@@ -64,8 +64,8 @@ func (m *metricsServer) show(s sample) {
 	m.latest[s.stream] = s
 }
 
-// Describe implements prometheus.Collector, without a list: what there is shows with the first
-// sample.
+// Describe implements prometheus.Collector. It sends no descriptions, because the metrics are known
+// only with the first sample.
 func (m *metricsServer) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

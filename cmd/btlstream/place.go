@@ -20,7 +20,8 @@ import (
 const (
 	// visitAgain is between two visits to a peer that is not there yet.
 	visitAgain = 50 * time.Millisecond
-	// guestTime is what a guest has for its line, guestsMost how many are heard at once.
+	// guestTime bounds the time until a guest sends its line. guestsMost bounds the guests that are
+	// read at the same time.
 	guestTime  = 5 * time.Second
 	guestsMost = 64
 	// guestLineMost is the longest line of a guest, in bytes: its identity.
@@ -73,8 +74,8 @@ func (s *session) findPeer(ctx context.Context, i int, address string) error {
 	}
 }
 
-// findGuest waits for the first peer that says who it is, keeps the address that it has come to,
-// and has it come again.
+// findGuest waits for the first peer that sends its identity, keeps the local address of that
+// connection, and tells the peer to connect again.
 func (s *session) findGuest(ctx context.Context) error {
 	l, err := net.Listen("tcp", s.c.Listen)
 	if err != nil {

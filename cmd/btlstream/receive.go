@@ -74,7 +74,7 @@ func (s *session) receive() error {
 	return s.received(readers, record)
 }
 
-// noteFaults remembers what --impair has done before the first stream began.
+// noteFaults records the faults of --impair before the first stream began.
 func (s *session) noteFaults() {
 	if s.impaired != nil {
 		s.meant = s.impaired.Counts()
@@ -90,8 +90,8 @@ func (s *session) streamName(name string, i int) string {
 }
 
 // serveSenders gives each sender that comes to the meeting the identity of a receiver that has none
-// yet, first of one that no other sender is at. So nobody waits for another one: the first sender
-// that starts its stream gets the receiver, and the others come again.
+// yet, first of one that no other sender is at. So no sender waits for another: the first sender
+// that starts its stream gets the receiver, and the others connect again.
 func (s *session) serveSenders(ctx context.Context, readers []*reader) {
 	next := 0
 	_ = s.meeting.Serve(ctx, stream.RoleReceiver, func(stream.Identity) (stream.Identity, error) {
@@ -213,7 +213,7 @@ func (r *reader) read() {
 	}
 }
 
-// unmonitored: where nobody looks at the regions there is nothing to wait for.
+// unmonitored: the regions are not read, so there is nothing to wait for.
 func (r *reader) unmonitored() bool {
 	c := r.s.c
 	return c.Delay == 0 && !c.Verify && c.Ring == ""
@@ -238,7 +238,7 @@ func (r *reader) verify(region stream.Region) {
 	}
 }
 
-// received saves and reports what has come, also of streams that have failed.
+// received saves and reports the received data, even of failed streams.
 func (s *session) received(readers []*reader, record *recorder) error {
 	var outcomes []outcome
 	err := record.close()

@@ -16,8 +16,8 @@ import (
 	"gobtl/stream"
 )
 
-// recordBytes is what a record holds of an arrival, little-endian: key, ordinal, messages (8 bytes
-// each), number of the datagram (4), 1 if it was new (4).
+// recordBytes is the size of a record of an arrival, in little-endian order: key, ordinal, messages
+// (8 bytes each), number of the datagram (4), 1 if it was new (4).
 const recordBytes = 32
 
 // partSuffix ends the name of a file that is not whole yet.
@@ -51,7 +51,7 @@ func newRecorder(name string) (*recorder, error) {
 	return r, nil
 }
 
-// arrival returns what is to be told of arrivals, nil if nothing is.
+// arrival returns the function for arrivals, or nil if they are not recorded.
 func (r *recorder) arrival() func(stream.Arrival) {
 	if r == nil {
 		return nil
@@ -79,8 +79,8 @@ func (r *recorder) record(a stream.Arrival) {
 	}, b)
 }
 
-// close writes what is left and gives the file its name. After an error, of the disk say, what
-// there is stays under the other one.
+// close writes the remaining records and renames the file. After an error, for example of the disk,
+// the file remains under its temporary name.
 func (r *recorder) close() error {
 	if r == nil {
 		return nil

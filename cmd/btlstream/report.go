@@ -55,7 +55,7 @@ type record struct {
 	CPUPercent    float64         `json:"cpu_percent"`
 	Impair        *impair.Counts  `json:"impair,omitempty"`
 	Receivers     []*stream.Stats `json:"receivers,omitempty"`
-	// Meeting counts who was sent away at --listen, for all streams.
+	// Meeting counts the peers that were sent away at --listen, for all streams.
 	Meeting *stream.MeetingRefusals `json:"meeting,omitempty"`
 	Error   string                  `json:"error,omitempty"`
 }
@@ -177,7 +177,7 @@ func refusedFields(r *stream.Refusals) []refusedField {
 	}
 }
 
-// lossText says what is missing, and where it was lost.
+// lossText describes the missing messages, and where they were lost.
 func lossText(st *stream.Stats) string {
 	text := fmt.Sprintf("%d missing from %d total (%.4f %%)", st.Missing, st.Sent,
 		100*float64(st.Missing)/float64(max(st.Sent, 1)))
@@ -200,7 +200,7 @@ func lossText(st *stream.Stats) string {
 	return text
 }
 
-// since is what --impair has done since it had done before.
+// since returns the faults of --impair since an earlier reading.
 func since(now, before impair.Counts) impair.Counts {
 	return impair.Counts{
 		Arrived:    now.Arrived - before.Arrived,

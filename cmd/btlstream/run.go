@@ -30,7 +30,7 @@ const (
 	logDebug   = 7
 )
 
-// environment is what the program may touch of the process that it runs in.
+// environment holds the parts of the process that the program may use.
 type environment struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -94,8 +94,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) 
 	return exitFailure
 }
 
-// notifyContext returns a context that ends at the first SIGINT or SIGTERM. A second one does what
-// it does to any process, in case that the orderly way out hangs.
+// notifyContext returns a context that ends at the first SIGINT or SIGTERM. A second signal has its
+// default effect, in case the orderly end hangs.
 func notifyContext() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)

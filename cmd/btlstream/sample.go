@@ -20,7 +20,8 @@ type source struct {
 	total uint64 // 0: no end
 }
 
-// measured is what a stream had counted at an instant, and what the process had used by then.
+// measured has the counters of a stream at an instant, and the resource usage of the process by
+// then.
 type measured struct {
 	stream int
 	at     time.Time
@@ -35,14 +36,14 @@ type sample struct {
 	fields []field
 }
 
-// field is a figure of a sample: what Prometheus and InfluxDB get alike.
+// field is a figure of a sample, the same for Prometheus and InfluxDB.
 type field struct {
 	name, help string
 	value      float64
 	counter    bool // it never falls
 }
 
-// newSample makes a sample of what a stream has counted since the one before.
+// newSample makes a sample from the counters of a stream since the previous sample.
 func newSample(i int, now time.Time, st, before *stream.Stats, wall, cpu time.Duration) sample {
 	messages := st.Received
 	if st.Received == 0 && st.Late == 0 && st.Overrun == 0 && st.Missing == 0 {
@@ -99,7 +100,7 @@ type sampler struct {
 	last    []lastSample
 }
 
-// lastSample is what the next sample of a stream is compared with.
+// lastSample is the previous sample of a stream, with which the next one is compared.
 type lastSample struct {
 	at     time.Time
 	cpu    time.Duration

@@ -8,8 +8,8 @@ import (
 	"gobtl/stream"
 )
 
-// tryFiles finds out before the meeting what would keep the receiver's files from being saved after
-// it: a directory that is missing or takes no file, a name that a directory has.
+// tryFiles checks before the meeting that the receiver's files can be saved after the stream. It
+// fails for a missing or unwritable directory, and for a file name that is a directory.
 func (s *session) tryFiles() error {
 	for i := range s.c.Streams {
 		if name := s.streamName(s.c.File, i); name != "" {

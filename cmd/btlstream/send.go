@@ -25,7 +25,7 @@ func (s *session) send() error {
 		return err
 	}
 	cfg := c.config()
-	// The memory is sent again and again as it is, but where somebody else says what is ready.
+	// The memory is sent over and over unchanged, unless another process populates the regions.
 	producer := c.Ring == "" && (c.total() == 0 || c.drops() && c.Mode == stream.Reliable)
 	cfg.Unmonitored = c.Ring == "" && !producer
 	if producer && c.drops() {
@@ -62,8 +62,8 @@ func (s *session) send() error {
 	}}, err)
 }
 
-// meetReceivers brings the receivers' identities to the sender: all who come to an address, those
-// of the addresses that were named, or the one of a file or a person.
+// meetReceivers passes the receivers' identities to the sender: those of all receivers that connect
+// to an address, those at given addresses, or the one from a file or a person.
 func (s *session) meetReceivers(ctx context.Context, tx *stream.Sender) error {
 	if s.meeting != nil {
 		go s.serveReceivers(ctx, tx)
@@ -117,8 +117,9 @@ func (s *session) visit(ctx context.Context, tx *stream.Sender, address string) 
 // againTime is between two visits to a place that is taken.
 const againTime = 50 * time.Millisecond
 
-// serveReceivers has all who come to the meeting be receivers of the stream: those that prove
-// themselves first are. In the unreliable mode more may come while it runs.
+// serveReceivers offers the stream to all receivers that connect to the meeting. The first ones
+// whose addresses are validated take part. In the unreliable mode more receivers may join while the
+// stream runs.
 func (s *session) serveReceivers(ctx context.Context, tx *stream.Sender) {
 	_ = s.meeting.Serve(ctx, stream.RoleSender, func(id stream.Identity) (stream.Identity, error) {
 		err := s.port.Connect(tx, id)
@@ -163,8 +164,8 @@ func (s *session) waitSent(tx *stream.Sender) error {
 	return cause
 }
 
-// produce is an instrument: its messages come at their rate, and those that find no free region are
-// dropped, or wait.
+// produce simulates an instrument. It makes messages at their rate. Messages without a free region
+// are dropped or wait.
 func (s *session) produce(ctx context.Context, tx *stream.Sender) {
 	c := s.c
 	select {

@@ -20,7 +20,7 @@ import (
 	"gobtl/stream"
 )
 
-// session is a run of the program: its rings, its place in the network, and what it watches.
+// session is a run of the program: its rings, its port, and its monitors.
 type session struct {
 	env      *environment
 	c        *cli
@@ -197,7 +197,8 @@ func (s *session) node() string {
 	return ""
 }
 
-// exchange is how this side meets a peer, but for those who listen or connect to several.
+// exchange returns the Exchange of this side, except for sides that listen or connect to several
+// peers.
 func (s *session) exchange() stream.Exchange {
 	switch {
 	case s.c.Exchange != "":
@@ -210,7 +211,7 @@ func (s *session) exchange() stream.Exchange {
 	return stream.ExchangeStdIO(s.env.stdin, s.env.stdout)
 }
 
-// asksPerson says whether somebody carries the identities by hand.
+// asksPerson reports whether a person carries the identities by hand.
 func (s *session) asksPerson() bool {
 	return s.c.Exchange == "" && s.meeting == nil && len(s.c.Connect) == 0
 }
@@ -230,7 +231,7 @@ func (s *session) refused(r stream.Refusal) {
 	s.env.logf(logWarning, "refused, %s: %v", r.Peer, r.Err)
 }
 
-// takenPeers is who waits to be told that a receiver has taken another sender.
+// takenPeers are the senders that wait to be told that a receiver has taken another sender.
 type takenPeers struct {
 	lock    sync.Mutex
 	waiting map[uint64]chan struct{}
@@ -280,7 +281,7 @@ func (s *session) sampled(cfg *stream.Config, index int) {
 	}
 }
 
-// watch starts what shows the streams while they run.
+// watch starts the monitors of the running streams.
 func (s *session) watch(sources []source) error {
 	var err error
 	s.sampler, err = newSampler(s.env, s.c, s.port, sources, s.samples)

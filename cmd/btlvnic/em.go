@@ -157,7 +157,7 @@ func (m *manager) loop(ctx context.Context) error {
 	return nil
 }
 
-// tell logs what has become of hosts.
+// tell logs the changes of hosts.
 func (m *manager) tell() {
 	for _, h := range m.core.Hosts() {
 		state := "is not connected"
@@ -197,7 +197,7 @@ func (m *manager) do(ctx context.Context, fn func()) error {
 	}
 }
 
-// introduce tells everybody who connects how to reach the manager.
+// introduce sends the manager's address to each client that connects.
 func (m *manager) introduce(l net.Listener) {
 	line, err := json.Marshal(agent.Introduction{
 		Protocol: agent.Protocol, Manager: m.name, Module: hex.EncodeToString(m.module.Name()),
@@ -223,7 +223,7 @@ func (m *manager) introduce(l net.Listener) {
 	}
 }
 
-// watch reads the file again whenever it has changed. One that is wrong changes nothing.
+// watch reads the file again whenever it has changed. A file with errors changes nothing.
 func (m *manager) watch(ctx context.Context, name string) {
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
@@ -257,7 +257,7 @@ func (m *manager) watch(ctx context.Context, name string) {
 	}
 }
 
-// reload makes the file's plan the one to follow. Nothing is told of a file that says what it said.
+// reload makes the manager follow the plan in the file. An unchanged file is not reported.
 func (m *manager) reload(ctx context.Context, name string) {
 	text, err := os.ReadFile(name)
 	if err == nil && bytes.Equal(text, m.text) {

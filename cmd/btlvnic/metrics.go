@@ -14,7 +14,7 @@ import (
 	"gobtl/vnic"
 )
 
-// scrapeTimeout bounds what a scrape waits for.
+// scrapeTimeout bounds the duration of a scrape.
 const scrapeTimeout = 2 * time.Second
 
 // agentCollector tells the counters of an agent's ports, and those of its transport.

@@ -16,7 +16,7 @@ import (
 	"gobtl/internal/usage"
 )
 
-// environment is what a command has to do with the world.
+// environment holds the parts of the process that a command may use.
 type environment struct {
 	stdout io.Writer
 	mu     sync.Mutex // of stderr: threads tell what happens
@@ -86,5 +86,5 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 // errTold is a failure of which the user was told.
 var errTold = errors.New("told")
 
-// isPipe says that nobody reads standard output any more.
+// isPipe reports whether an error means that the reader of standard output has gone.
 func isPipe(err error) bool { return errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) }

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/term"
 )
 
-// listing is what show tells people: a table, or where that is wider than the terminal, its rows
-// one below the other.
+// listing is the text output of show: a table, or, if the table is wider than the terminal, one
+// block for each row.
 type listing struct {
 	head []string
 	rows [][]string

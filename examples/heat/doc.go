@@ -1,6 +1,6 @@
 // Command heat solves the heat equation on a square plate with several processes over package mpi,
 // and draws the plate. The plate is cut into a grid of tiles, one for each rank; a tile has a halo,
-// one cell wide, which is what the neighbours have at their edges:
+// one cell wide, with copies of the neighbours' edge cells:
 //
 //	+---------+---------+     in each step, with each of up to four neighbours:
 //	|  rank 0 | rank 1  |       RecvInit once, Start: its edge -> my halo

@@ -19,7 +19,7 @@ import (
 	"gobtl/mpi"
 )
 
-// job is what to compute.
+// job has the parameters of the computation.
 type job struct {
 	cells, steps      int
 	picture, provider string

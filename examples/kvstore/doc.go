@@ -9,13 +9,13 @@
 //	write -------- put -----------------> nobody
 //	commit ------- request -------------> the key has that value from now on
 //
-// A value is never changed: a newer one has a region of its own, and that of the old one is closed.
-// A get of the old one ends with an error then, and whoever finds that asks for the place anew. So
-// nobody reads half of a value, and no lock is needed.
+// A value is never changed. A newer value gets a region of its own, and the region of the old value
+// is closed. A get of the old region then fails, and the reader asks for the new place. So a reader
+// never gets half of a value, and no lock is needed.
 //
-// Each value has two copies. A member that was killed and started again takes its values from those
-// who have the other copies; it comes back empty, so what it has is never older than theirs. The
-// newer of two values is the one with the greater version, which is the writer's clock.
+// Each value has two copies. A member that was killed and started again gets its values from the
+// members with the other copies. It starts empty, so its values are never older than theirs. Of two
+// values the one with the greater version is newer. The version is the time of the writer's clock.
 //
 // Members tell their names by files in a directory. Run it without arguments: it starts three
 // members, kills and restarts one of them, kills another, and reads all values in between.

@@ -35,7 +35,7 @@ const timeout = 2 * time.Second
 // copies is how many members have a value.
 const copies = 2
 
-// ownersOf are the members that have a key, who is asked first before the others.
+// ownersOf returns the members that have a key. The first one is asked first.
 func ownersOf(key string, members int) (owners []int) {
 	h := fnv.New32a()
 	_, _ = io.WriteString(h, key) // it never fails
@@ -72,7 +72,7 @@ func openNode() (*btl.Module, *call.Node, error) {
 	return module, node, err
 }
 
-// value is what a member keeps under a key.
+// value is the entry of a key in a member.
 type value struct {
 	version uint64
 	region  *btl.Region // that all may read; in memory that nobody may write
@@ -101,7 +101,8 @@ func runMember(index, members int, dir string) error {
 	}
 	name := m.Name()
 	others := newStore(node, node.Start(runner.Config{}, nil), dir, members)
-	// The name is there before the values: what is written meanwhile comes here, too.
+	// The member publishes its name before it copies the values, so that it also gets the values
+	// that are written meanwhile.
 	partial := nameFile(dir, index) + ".new"
 	if err := os.WriteFile(partial, name, 0o600); err != nil {
 		return err
@@ -179,7 +180,7 @@ func (s *member) find(_ *btl.Endpoint, key, answer []byte) ([]byte, error) {
 		uint64(len(v.region.Bytes()))), nil
 }
 
-// reserve exposes memory for a value to who asks, and to nobody else.
+// reserve exposes memory for a value to the requesting peer alone.
 func (s *member) reserve(peer *btl.Endpoint, request, answer []byte) ([]byte, error) {
 	size, _, err := takeNumber(request)
 	if err != nil || size > valueBytesMax {
@@ -193,7 +194,7 @@ func (s *member) reserve(peer *btl.Endpoint, request, answer []byte) ([]byte, er
 	return appendNumbers(answer, uint64(region.Handle())), nil
 }
 
-// commit makes what was written to a reserved region the value of a key.
+// commit makes the content of a reserved region the value of a key.
 func (s *member) commit(_ *btl.Endpoint, request, answer []byte) ([]byte, error) {
 	handle, request, err := takeNumber(request)
 	if err != nil {

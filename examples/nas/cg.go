@@ -43,7 +43,7 @@ type entry struct {
 
 // newSparse makes the rows from first to last: the sum, over i, of the products x x' of random
 // sparse vectors, weighted with a geometric series, with the shift on the diagonal. All ranks draw
-// the same vectors, and keep what is of their rows.
+// the same vectors, and keep the elements of their rows.
 func newSparse(class cgClass, first, last int) *sparse {
 	rows := make([][]entry, last-first)
 	r := random(cgisftSeed)
@@ -94,7 +94,7 @@ func sparseVector(r *random, class cgClass, i int) []entry {
 	return append(x, entry{int32(i), cgDiagonal})
 }
 
-// compress adds up what stands at one place, and lays the rows one behind the other.
+// compress sums the elements at each place, and stores the rows contiguously.
 func compress(rows [][]entry) *sparse {
 	m := &sparse{starts: make([]int, 1, len(rows)+1)}
 	for _, row := range rows {

@@ -11,5 +11,6 @@
 // Any number of ranks does for ep, is and cg; ft needs one that divides its grid's smallest side.
 // Each kernel is the one of the report "The NAS Parallel Benchmarks" (RNR-94-007) and of NPB 2 and
 // 3 where those define it more closely: the random numbers, the sizes, the number of iterations and
-// what is compared. How the work is divided is our own, so times are not NPB's.
+// what is compared. The division of the work differs from NPB, so times are not comparable with
+// NPB's.
 package main

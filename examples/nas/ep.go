@@ -24,7 +24,7 @@ const (
 	epTolerance = 1e-8
 )
 
-// epSums is what a rank finds out: the sums of the deviates, and how many pairs lie in each square
+// epSums is the result of a rank: the sums of the deviates, and the number of pairs in each square
 // ring around 0.
 type epSums struct {
 	x, y  float64

@@ -16,7 +16,7 @@ import (
 	"gobtl/mpi"
 )
 
-// verdict is what a kernel's results are worth.
+// verdict is the verification of a kernel's results.
 type verdict struct {
 	what      string // that was compared
 	compared  int
@@ -60,7 +60,7 @@ func main() {
 	}
 }
 
-// run runs kernels in a world of their own; rank 0 says what came out.
+// run runs kernels in a world of their own. Rank 0 prints the results.
 func run(ctx context.Context, out io.Writer, names []string, class, provider string) (err error) {
 	for _, name := range names {
 		if kernels[name] == nil {

@@ -165,7 +165,7 @@ func (s *server) listen(m *btl.Module) (err error) {
 	})
 }
 
-// ended takes note that a worker has gone: the others do not wait for it.
+// ended records that a worker has gone, so that the other workers do not wait for it.
 func (s *server) ended(ep *btl.Endpoint, _ error) {
 	if w := s.members[ep]; w != nil {
 		w.region.Close()
@@ -245,7 +245,7 @@ func work(ctx context.Context, server []byte, steps, size int) (first float32, e
 	return number(params), runner.Close(context.WithoutCancel(ctx))
 }
 
-// next waits for what a handler has taken in.
+// next waits for the next item from a handler.
 func next[T any](ctx context.Context, from <-chan T) (v T, err error) {
 	select {
 	case v = <-from:

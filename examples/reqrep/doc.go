@@ -1,7 +1,7 @@
-// Command reqrep asks a server for work whose length nobody knows beforehand: numbers that, hashed
-// with a text, begin with so many zero bits. It is request and response with deadlines, over
-// btl/call, and checks what it gets: that numbers are right, that the handler's errors come back,
-// and that the server works no more for who had a deadline, or took a request back.
+// Command reqrep requests work of unpredictable length from a server: a number whose hash with a
+// text begins with a given count of zero bits. It shows request and response with deadlines, over
+// btl/call. It checks that the numbers are right, that the handler's errors come back, and that the
+// server stops working for a request whose deadline has passed or that was cancelled.
 //
 //	client                                   server
 //	search, 12 bits ------------------------> a goroutine: 0, 1, 2 ...
@@ -10,5 +10,5 @@
 //	search, hopeless, then cancel ----------> ends when it is told
 //	busy? ----------------------------------> answered at once: how many of yours run
 //
-// Clients run side by side, each with a module of its own; what they share is the server.
+// Clients run concurrently, each with its own module. They share only the server.
 package main

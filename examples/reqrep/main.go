@@ -30,7 +30,7 @@ func main() {
 	fmt.Printf("%d clients had %d numbers each, and the server rests\n", *clients, *searches)
 }
 
-// demonstrate runs a server and its clients, and returns what any of them found wrong.
+// demonstrate runs a server and its clients, and returns the errors of all of them.
 func demonstrate(ctx context.Context, clients, searches, bits int, patience time.Duration,
 ) (err error) {
 	s := &server{busy: map[*btl.Endpoint]uint64{}}

@@ -29,7 +29,7 @@ func (s *server) register(n *call.Node) {
 	n.HandleInline(methodBusy, s.howBusy)
 }
 
-// search looks for a number until it has it or nobody waits for it.
+// search searches for a number until it finds one, or until no client waits for it.
 func (s *server) search(ctx context.Context, peer *btl.Endpoint, request []byte) ([]byte, error) {
 	if len(request) == 0 {
 		return nil, errors.New("how many bits?")

@@ -58,7 +58,7 @@ func message(o *options, number int) pieces {
 	return p
 }
 
-// isRight compares a message with what it must be.
+// isRight reports whether a message has the expected content.
 func isRight(o *options, number int, data []byte) bool {
 	want := make([]byte, o.size*o.pieces)
 	message(o, number).Gather(want)

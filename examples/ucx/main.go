@@ -76,7 +76,7 @@ const (
 	piecesMost = 1 << 10
 )
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	transport, server, listen, how, fail string
 	port, size, count, pieces            int

@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// Refusals counts those who found no place.
+// Refusals counts the connections that got no place or lost their place.
 type Refusals struct {
-	// Full came while all others were proven; Displaced were silent when another one came.
+	// Full connections came while all guests were proven. Displaced guests were silent when a
+	// newcomer needed a place.
 	Full, Displaced uint64
 }
 
-// Listener is a net.Listener that has at most so many guests at once: connections that it has
-// accepted and that are not closed. Accept returns a *Guest.
+// Listener is a net.Listener with a bounded number of guests: accepted connections that are not
+// closed. Accept returns a *Guest.
 type Listener struct {
 	listener net.Listener
 	most     int
@@ -39,12 +40,13 @@ type Guest struct {
 const (
 	// toldTime bounds the writing of a line into a buffer that is mostly empty.
 	toldTime = 20 * time.Millisecond
-	// retryTime is between two tries to accept while the process has no descriptor left, say.
+	// retryTime is the interval between two attempts to accept after an error, for example while
+	// the process has no descriptor left.
 	retryTime = 20 * time.Millisecond
 )
 
-// NewListener takes over a listener. At most most guests are there at once, at least one; told is
-// what is written to those who find no place, and to those who lose theirs.
+// NewListener takes over a listener. most bounds the number of guests; it is at least 1. told is
+// the line that is written to a connection that gets no place, and to a guest that loses its place.
 func NewListener(l net.Listener, most int, told string) *Listener {
 	return &Listener{listener: l, most: max(most, 1), told: told, closed: make(chan struct{})}
 }
@@ -52,14 +54,14 @@ func NewListener(l net.Listener, most int, told string) *Listener {
 // Addr implements net.Listener.
 func (l *Listener) Addr() net.Addr { return l.listener.Addr() }
 
-// Close implements net.Listener. The guests stay.
+// Close implements net.Listener. The guests stay connected.
 func (l *Listener) Close() error {
 	l.close.Do(func() { close(l.closed) })
 	return l.listener.Close()
 }
 
-// Accept implements net.Listener. Its only error is that of a closed listener, which wraps
-// net.ErrClosed.
+// Accept implements net.Listener. It returns an error only if the listener is closed. The error
+// wraps net.ErrClosed.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.listener.Accept()
@@ -80,8 +82,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Serve accepts until the listener is closed, has fn serve each guest on a goroutine of its own,
-// and returns when all of them have ended. It closes a guest when fn returns.
+// Serve accepts connections until the listener is closed. It runs fn for each guest on a new
+// goroutine, and closes the guest when fn returns. Serve returns when all these goroutines have
+// ended.
 func (l *Listener) Serve(fn func(*Guest)) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -97,7 +100,7 @@ func (l *Listener) Serve(fn func(*Guest)) {
 	}
 }
 
-// Refusals returns how many have found no place so far.
+// Refusals returns the counts so far.
 func (l *Listener) Refusals() Refusals {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -123,8 +126,8 @@ func (l *Listener) enter(conn net.Conn) *Guest {
 	return g
 }
 
-// silent finds the guest that gives its place to another one, -1 if there is none. The lock
-// is held.
+// silent returns the index of the silent guest that must give up its place, or -1 if there is none.
+// The lock is held.
 func (l *Listener) silent() int {
 	count := make(map[string]int)
 	for _, g := range l.guests {
@@ -141,7 +144,8 @@ func (l *Listener) silent() int {
 	return found
 }
 
-// refuse tells a connection why it ends, if it has room for a line.
+// refuse writes the reason to a connection and closes it. It leaves out the line if the connection
+// has no room for it.
 func refuse(conn net.Conn, told string) {
 	if told != "" && conn.SetWriteDeadline(time.Now().Add(toldTime)) == nil {
 		_, _ = conn.Write([]byte(told)) // it may have gone
@@ -149,14 +153,14 @@ func refuse(conn net.Conn, told string) {
 	_ = conn.Close() // nothing is lost with it
 }
 
-// Proven says that the guest has said what only a peer says: it keeps its place until Close.
+// Proven marks the guest as a genuine peer. The guest then keeps its place until Close.
 func (g *Guest) Proven() {
 	g.of.lock.Lock()
 	defer g.of.lock.Unlock()
 	g.proven = true
 }
 
-// Close implements net.Conn, and gives the place back.
+// Close implements net.Conn, and frees the guest's place.
 func (g *Guest) Close() error {
 	g.of.lock.Lock()
 	if i := slices.Index(g.of.guests, g); i >= 0 {
@@ -166,7 +170,7 @@ func (g *Guest) Close() error {
 	return g.Conn.Close()
 }
 
-// hostOf is the address without its port.
+// hostOf returns the address without its port.
 func hostOf(a net.Addr) string {
 	if a == nil {
 		return ""

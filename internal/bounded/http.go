@@ -16,8 +16,8 @@ const (
 		"Content-Length: 0\r\n\r\n"
 )
 
-// HTTPServer returns a server for short answers such as metrics: requests and answers have a time,
-// headers a size. A server whose answers take longer changes WriteTimeout.
+// HTTPServer returns a server for short answers such as metrics, with time-outs for requests and
+// answers and a limit for the size of headers. A server with slow answers must change WriteTimeout.
 func HTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadTimeout: httpReadTime, WriteTimeout: httpWriteTime, IdleTimeout: httpIdleTime,
@@ -25,6 +25,6 @@ func HTTPServer(h http.Handler) *http.Server {
 	}
 }
 
-// HTTPListener takes over a listener for such a server. When 64 clients are there, the next one
-// gets the place of the first one of those addresses that have most.
+// HTTPListener takes over a listener for such a server. When 64 clients are connected, the next
+// client replaces the oldest client of the address with the most clients.
 func HTTPListener(l net.Listener) *Listener { return NewListener(l, httpGuests, httpBusy) }

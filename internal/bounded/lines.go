@@ -7,10 +7,10 @@ import (
 	"io"
 )
 
-// ErrLong: a line has more bytes than a reader takes.
+// ErrLong: a line is longer than the limit of the reader.
 var ErrLong = errors.New("line too long")
 
-// Lines reads lines of a bounded length. Its memory follows what has arrived.
+// Lines reads lines of a bounded length. Its buffer grows only with the received data.
 type Lines struct {
 	from *bufio.Reader
 	most int
@@ -24,9 +24,9 @@ func NewLines(r io.Reader, most int) *Lines {
 	return &Lines{from: bufio.NewReaderSize(r, min(linesBuffer, most+1)), most: most}
 }
 
-// Next returns the next line without its end ("\n" or "\r\n"), valid until the next call. Errors
-// are the reader's; io.ErrUnexpectedEOF where that ends in the middle of a line; and one that wraps
-// ErrLong, after which the rest of the line is not read.
+// Next returns the next line without its end ("\n" or "\r\n"), valid until the next call. It
+// returns the errors of the reader, and io.ErrUnexpectedEOF if the input ends in the middle of a
+// line. For a line that is too long the error wraps ErrLong, and the rest of the line is not read.
 func (l *Lines) Next() ([]byte, error) {
 	l.line = l.line[:0]
 	for {

@@ -1,13 +1,15 @@
 package bulk
 
-// Min is the size in bytes from which on Copy is more than copy: below it the string instruction
-// takes longer to begin than it saves where the CPUs share a cache.
+// Min is the size in bytes from which on Copy uses the string instruction instead of the builtin
+// copy. Below it, if the CPUs share a cache, the start-up of the instruction takes longer than it
+// saves.
 const Min = 2 << 10
 
-// lineBytes is a cache line. The destination is brought to the beginning of one first.
+// lineBytes is the size of a cache line. Copy first advances the destination to the beginning of a
+// line.
 const lineBytes = 64
 
-// Copy is copy for blocks that do not overlap.
+// Copy does the same as the builtin copy, for blocks that do not overlap.
 func Copy(dst, src []byte) int {
 	n := min(len(dst), len(src))
 	if n < Min || !hasString {

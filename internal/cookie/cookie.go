@@ -1,5 +1,6 @@
-// Package cookie seals what a stranger is given to bring back, so that nothing need be remembered
-// of him: a number that tells when, and a part of HMAC-SHA256 over it and what the cookie is for.
+// Package cookie makes cookies for stateless address validation, as a server sends them in a Retry.
+// A cookie is the number of a time period, followed by a truncated HMAC-SHA256 over that number and
+// the purpose of the cookie.
 //
 //	0        4                20
 //	+--------+----------------+
@@ -24,13 +25,13 @@ const (
 	macBytes  = 16
 )
 
-// For is what a cookie is for, besides an address: it is good for nothing else.
+// For is the purpose of a cookie. A cookie is valid only for its purpose and its address.
 type For struct {
 	Channel          uint8
 	Incarnation, Tag uint64
 }
 
-// Jar makes cookies and knows them again. Make one with New.
+// Jar makes and verifies cookies. New makes a Jar.
 type Jar struct {
 	mac    hash.Hash
 	head   [whenBytes + 1 + 8 + 8]byte
@@ -38,7 +39,7 @@ type Jar struct {
 	cookie [Bytes]byte
 }
 
-// New returns a Jar whose cookies nobody can make who does not know the random numbers.
+// New returns a Jar whose cookies cannot be forged without knowing the random numbers.
 func New(random func() uint64) *Jar {
 	var key [sha256.Size]byte
 	for i := 0; i < len(key); i += 8 {
@@ -47,7 +48,8 @@ func New(random func() uint64) *Jar {
 	return &Jar{mac: hmac.New(sha256.New, key[:])}
 }
 
-// Bake returns the cookie of a time for an address. It is valid until the next call.
+// Bake returns the cookie of a time for an address. The returned slice is valid until the next
+// call.
 func (j *Jar) Bake(when uint32, what For, addr []byte) []byte {
 	head := &j.head
 	binary.LittleEndian.PutUint32(head[0:], when)
@@ -62,7 +64,7 @@ func (j *Jar) Bake(when uint32, what For, addr []byte) []byte {
 	return j.cookie[:]
 }
 
-// Good says whether a cookie was baked for that address, now or at the time before.
+// Good reports whether a cookie was made for that address, in this time period or the previous one.
 func (j *Jar) Good(now uint32, what For, addr, cookie []byte) bool {
 	if len(cookie) != Bytes {
 		return false

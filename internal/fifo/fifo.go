@@ -1,14 +1,14 @@
-// Package fifo is a queue in a ring, for what waits in an endpoint of a provider: buffers that are
-// posted, sends whose completion nobody has polled yet.
+// Package fifo is a queue in a ring buffer. The providers use it for posted buffers, and for sends
+// whose completions have not been polled yet.
 //
 //	items:  | 7 | 8 |   |   | 4 | 5 | 6 |      pushed behind 8, popped at 4
 //	                          ^ head
 //
-// It checks nothing on the way, for its owner knows the bound of what it holds: Len and Full come
-// before Push and Pop. One goroutine owns a Queue.
+// Push and Pop do not check bounds. The caller must check Len and Full first. One goroutine owns a
+// Queue.
 package fifo
 
-// growFirst is the room that Grow gives to a Queue without any.
+// growFirst is the room that Grow gives to a Queue without room.
 const growFirst = 64
 
 // Queue is a queue of bounded length. The zero value has no room.
@@ -52,12 +52,12 @@ func (q *Queue[T]) Push(v T) {
 	q.count++
 }
 
-// Front returns the oldest item, in its place: valid until it is popped or the queue grows. The
-// queue must not be empty.
+// Front returns a pointer to the oldest item. The pointer is valid until the item is popped or the
+// queue grows. The queue must not be empty.
 func (q *Queue[T]) Front() *T { return &q.items[q.head] }
 
-// Pop takes the oldest item out. The queue must not be empty. What it referred to is kept from the
-// garbage collector until another item takes its place.
+// Pop removes and returns the oldest item. The queue must not be empty. The queue still references
+// the item's pointers until another item overwrites it.
 func (q *Queue[T]) Pop() T {
 	v := q.items[q.head]
 	q.head++

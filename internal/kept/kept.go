@@ -1,19 +1,19 @@
-// Package kept bounds what is kept of peers that have left.
+// Package kept bounds the memory of data that is kept for peers that have left.
 //
 //	peer "a"  [ 5 KiB ][ 4 KiB ]          the most of all: its oldest goes first
 //	peer "b"  [ 6 KiB ]
 //
-// What a peer has sent may be taken after it has gone. A peer that comes, leaves something and
-// goes, again and again, must not fill the memory so, nor crowd out what others have left. So a
-// Keeper counts what is held for each peer by its name, which a new connection does not change, and
-// what is over the bound is taken from the peer that has the most.
+// The data of a peer may be received after the peer has left. A peer that connects, sends something
+// and leaves, again and again, must not fill the memory, nor displace the data of other peers. So a
+// Keeper counts the bytes for each peer by its name, which stays the same in a new connection.
+// Above the bound, the peer with the most bytes loses data first.
 //
-// A Keeper belongs to one goroutine, or is guarded by its owner's lock.
+// A Keeper belongs to one goroutine, or its owner must guard it with a lock.
 package kept
 
 import "slices"
 
-// Keeper keeps account of things of peers that have left.
+// Keeper accounts for the things that peers have left behind.
 type Keeper[T comparable] struct {
 	most, bytes int64
 	things      map[T]*thing[T]
@@ -43,9 +43,9 @@ func New[T comparable](mostBytes int64) *Keeper[T] {
 	}
 }
 
-// Add keeps a thing of a peer, which takes so many bytes of memory, all that belongs to it counted.
-// It returns what is to be dropped for it, which may be the thing itself; the Keeper has forgotten
-// that. A thing that is kept already has another size from now on.
+// Add keeps a thing of a peer. bytes is its whole size in memory. Add returns the things that the
+// caller must drop to make room, perhaps including this thing; the Keeper has already forgotten
+// them. If the thing is already kept, Add changes its size.
 func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	k.Remove(what)
 	p := k.peers[name]
@@ -67,7 +67,7 @@ func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	return dropped
 }
 
-// largest is the peer that has the most, the first to leave among equals.
+// largest returns the peer with the most bytes; among equals, the peer that left first.
 func (k *Keeper[T]) largest() (l *peer[T]) {
 	for _, p := range k.peers {
 		if l == nil || p.bytes > l.bytes || p.bytes == l.bytes && p.number < l.number {
@@ -77,7 +77,7 @@ func (k *Keeper[T]) largest() (l *peer[T]) {
 	return l
 }
 
-// Shrink says that so many bytes of a thing are gone. One that is not kept is left as it is.
+// Shrink reduces the size of a thing by the given bytes. It does nothing if the thing is not kept.
 func (k *Keeper[T]) Shrink(what T, bytes int64) {
 	if t := k.things[what]; t != nil {
 		bytes = min(bytes, t.bytes)
@@ -104,13 +104,13 @@ func (k *Keeper[T]) Remove(what T) {
 	}
 }
 
-// Has says whether a thing is kept.
+// Has reports whether a thing is kept.
 func (k *Keeper[T]) Has(what T) bool { return k.things[what] != nil }
 
-// Bytes is what all things take.
+// Bytes returns the total size of all things.
 func (k *Keeper[T]) Bytes() int64 { return k.bytes }
 
-// Of is how many things of a peer are kept.
+// Of returns the number of things of a peer.
 func (k *Keeper[T]) Of(name string) int {
 	if p := k.peers[name]; p != nil {
 		return len(p.things)

@@ -6,12 +6,11 @@ package mono
 
 import "time"
 
-// Time is an instant in nanoseconds. Its zero is wherever the caller puts it; only differences and
-// order have a meaning.
+// Time is an instant in nanoseconds. The caller chooses its zero; only differences and order have a
+// meaning.
 type Time int64
 
-// Never is later than every instant that a caller passes: the deadline of something that waits for
-// no time at all.
+// Never is later than every instant that a caller passes. It means that there is no deadline.
 const Never Time = 1<<63 - 1
 
 // Add returns the instant d after t; it stays at Never instead of wrapping round.

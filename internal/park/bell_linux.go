@@ -8,15 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bell is a descriptor that any goroutine makes readable, to wake who sleeps on it. Ring and Close
-// may be called at any time by any goroutine; Fd and Hush are for who sleeps.
+// Bell is a descriptor that any goroutine can make readable, to wake the goroutine that sleeps on
+// it. Ring and Close may be called at any time by any goroutine. Only the sleeping goroutine may
+// use Fd and Hush.
 type Bell struct {
 	mu    sync.Mutex // held while event is written, so that a closed descriptor's number never is
 	event int        // -1 after Close
 }
 
-// NewBell returns a bell that is silent, or the system's error when it has no descriptor left. Its
-// owner closes it.
+// NewBell returns a silent bell, or the system's error if it has no descriptor left. The caller
+// must close the bell.
 func NewBell() (*Bell, error) {
 	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
@@ -25,7 +26,8 @@ func NewBell() (*Bell, error) {
 	return &Bell{event: event}, nil
 }
 
-// Fd is the descriptor that is readable from a Ring to a Hush; it stays the bell's.
+// Fd returns the descriptor, which is readable from a Ring to the next Hush. The bell still owns
+// it.
 func (b *Bell) Fd() int { return b.event }
 
 // Ring makes the descriptor readable. After Close it does nothing.
@@ -37,7 +39,7 @@ func (b *Bell) Ring() {
 	}
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
-	// It fails only when the counter is full, and then it rings already.
+	// The write fails only if the counter is full, and then the bell is already ringing.
 	_, _ = unix.Write(b.event, one[:])
 }
 
@@ -47,7 +49,7 @@ func (b *Bell) Hush() {
 	_, _ = unix.Read(b.event, count[:])
 }
 
-// Close gives the descriptor back. It may be called again.
+// Close closes the descriptor. It may be called again.
 func (b *Bell) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,7 +1,8 @@
-// Package park has a goroutine sleep until an epoll descriptor is readable, in Go's own poller; any
-// other goroutine wakes it by a Bell.
+// Package park makes a goroutine sleep in Go's own poller until an epoll descriptor is readable.
+// Any other goroutine can wake it by a Bell.
 //
-// A goroutine that sleeps in a system call would keep its processor (Go's P) for up to 10 ms, and
-// Go's monitor thread awake as long: it looks around every 20 us at first, which costs more than
-// all else about a call that comes alone. One that is parked gives both up at once.
+// A goroutine that sleeps in a system call keeps its P for up to 10 ms, and keeps Go's monitor
+// thread (sysmon) awake for that time. At first that thread wakes up every 20 us, which takes more
+// time than the rest of a lone call. A parked goroutine releases its P at once, and the monitor
+// thread can sleep.
 package park

@@ -10,17 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Timer is the Fd of the event of a Parker's timer, for who looks at its epoll descriptor himself.
+// Timer is the Fd in the epoll event of a Parker's timer. It is for callers that poll the epoll
+// descriptor themselves.
 const Timer = -1
 
 // Parker parks a goroutine until an epoll descriptor is readable. It belongs to one goroutine at a
 // time.
 //
-// The time of a Wait is kept by a timer of the kernel's in the same epoll. One of Go's would be a
-// millisecond late, and one that is put off, as that of a packet which is acknowledged soon, wakes
-// its processor at the old time all the same. A Wait that ends before its time leaves the timer as
-// it is: to stop it costs as much as to set it, which the next Wait does anyway. If that comes late
-// the timer goes off, once; who looks at the descriptor himself stops it before, with Still.
+// A kernel timer in the same epoll ends a Wait at its time. A Go timer would be a millisecond late.
+// A Go timer that is postponed, as for a packet that is acknowledged early, would still wake its
+// processor at the old time. A Wait that ends early leaves the timer set, because stopping it costs
+// as much as setting it, which the next Wait does anyway. If the next Wait comes late the timer
+// fires once. A caller that polls the descriptor itself must stop the timer first, with Still.
 type Parker struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -38,9 +39,9 @@ type Parker struct {
 	events [8]unix.EpollEvent
 }
 
-// Open parks on an epoll descriptor from now on, which is the Parker's: it is closed if Open
-// reports false, which it does when Go's poller does not take it. bell is the Fd of the event that
-// a Wait tells apart.
+// Open makes the Parker park on an epoll descriptor, which the Parker then owns. If Go's poller
+// does not accept the descriptor Open closes it and reports false. bell is the Fd of the event that
+// Wait reports separately.
 func (p *Parker) Open(epoll int, bell int32) bool {
 	if unix.SetNonblock(epoll, true) != nil { // the poller takes files that do not block
 		unix.Close(epoll)
@@ -69,8 +70,8 @@ func (p *Parker) Open(epoll int, bell int32) bool {
 	return true
 }
 
-// Wait parks until something happens, or for a time (negative: no limit), and says whether the bell
-// was among it.
+// Wait parks until an event occurs, or for a time (negative: no limit), and reports whether the
+// bell was among the events.
 func (p *Parker) Wait(timeout time.Duration) (rung bool, err error) {
 	p.rung, p.over = false, false
 	err = p.begin(timeout)
@@ -86,12 +87,12 @@ func (p *Parker) Wait(timeout time.Duration) (rung bool, err error) {
 	return p.rung, err
 }
 
-// Still stops the timer that a Wait has left, by which the epoll descriptor would be readable.
+// Still stops the timer that a Wait has left set, which would make the epoll descriptor readable.
 func (p *Parker) Still() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.set && !p.waits {
-		_ = p.setTimer() // to until, which is zero while nobody waits
+		_ = p.setTimer() // set to until, which is zero while no goroutine waits
 	}
 }
 
@@ -123,7 +124,7 @@ func newTimer(epoll int) (int, error) {
 	return timer, nil
 }
 
-// setTimer sets the timer to until; one that has gone off is silent again. mu is held.
+// setTimer sets the timer to until, and clears its expiration. mu is held.
 func (p *Parker) setTimer() error {
 	var at unix.ItimerSpec // zero: never
 	switch {
@@ -136,7 +137,7 @@ func (p *Parker) setTimer() error {
 	return unix.TimerfdSettime(p.timer, 0, &at, nil)
 }
 
-// Hasten has the Wait that goes on, or else the next one, end after a time at the latest. Any
+// Hasten makes the present Wait, or else the next one, end after the given time at the latest. Any
 // goroutine may call it.
 func (p *Parker) Hasten(timeout time.Duration) {
 	at := time.Now().Add(timeout)
@@ -153,7 +154,7 @@ func (p *Parker) Hasten(timeout time.Duration) {
 	}
 }
 
-// Close closes the descriptors. Nobody waits from then on; a Hasten that comes late does nothing.
+// Close closes the descriptors. No goroutine may wait afterwards. A later Hasten does nothing.
 func (p *Parker) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,8 +1,8 @@
-// Package plain makes text of a stranger fit for a terminal and a log.
+// Package plain sanitizes untrusted text for a terminal or a log.
 //
 //	"no such\x1b[2J receiver\n"  ->  "no such [2J receiver"
 //
-// Functions of text alone; any goroutine may call them.
+// The functions have no state; any goroutine may call them.
 package plain
 
 import (
@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// LineMax bounds a line of a stranger's, in characters.
+// LineMax bounds a line of untrusted text, in characters.
 const LineMax = 300
 
 // Line makes one line of a text: characters that do not print become spaces, runs of them one
@@ -36,7 +36,7 @@ func Line(text string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Text is Line without a bound: for text of one's own that repeats what a stranger has said.
+// Text is Line without a bound. It is for the program's own text that quotes untrusted text.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -1,10 +1,11 @@
-// Package report has what every program that measures shows its figures with: tables of text, plots
-// as SVG, medians, the machine that it ran on, and the part of a document between two marker lines.
+// Package report presents the results of all measuring programs. It has text tables, SVG plots,
+// medians, a description of the machine, and the replacement of a part of a document between two
+// marker lines.
 //
 //	figures --> Median, Significant --> Table  --> standard output, --> Document.Update
 //	        \                       \-> Lines, Bars, Heat --> SVG   /
 //	         \-> CSV and JSON, which each program has of its own
 //
-// Tables are go-pretty's and plots gonum's; here is what makes all of them look the same. Nothing
-// in the package is shared: any goroutine may call anything.
+// Tables use go-pretty and plots use gonum; this package gives all of them the same style. It has
+// no shared state, so any goroutine may call any function.
 package report

@@ -10,10 +10,10 @@ type Num uint32
 // Add returns the number n steps after s.
 func (s Num) Add(n uint32) Num { return s + Num(n) }
 
-// Sub returns how many steps s lies after t; negative when it lies before.
+// Sub returns how many steps s lies after t. The result is negative if s lies before t.
 func (s Num) Sub(t Num) int32 { return int32(s - t) }
 
-// Before says whether s comes before t.
+// Before reports whether s comes before t.
 func (s Num) Before(t Num) bool { return int32(s-t) < 0 }
 
 // Max returns the later of s and t.

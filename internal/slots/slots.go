@@ -1,13 +1,13 @@
-// Package slots keeps values under handles that are told to others: the low bits of a handle are
-// the place of its value, the bits above are random.
+// Package slots stores values under handles that are given to peers. The low bits of a handle are
+// the index of its value, and the bits above are random.
 //
 //	63                         bits          0
 //	+---------------------------+------------+
 //	|          random           |    slot    |
 //	+---------------------------+------------+
 //
-// So a value is found by an index and a compare, a handle of a value that is gone finds nothing,
-// and nobody can guess one. A Table belongs to one goroutine.
+// So a lookup is an index and a comparison, a stale handle finds nothing, and handles cannot be
+// guessed. A Table belongs to one goroutine.
 package slots
 
 import "fmt"
@@ -21,7 +21,7 @@ type Table[T any] struct {
 	max     int
 }
 
-// none stands for the handle of a place that is free: it names another place.
+// none marks a free place. It is not a valid handle of that place, because it names another place.
 func none(slot uint32) uint64 { return ^uint64(slot) }
 
 // Init makes an empty table of at most placesMax values, whose places take bits bits of a handle, 1
@@ -77,7 +77,7 @@ func (t *Table[T]) Replace(handle uint64, v T) {
 	}
 }
 
-// Rename gives the value under a handle another one, for the same place.
+// Rename gives a value a new handle, for the same place.
 func (t *Table[T]) Rename(handle, random uint64) uint64 {
 	if _, ok := t.Get(handle); !ok {
 		return handle
@@ -103,7 +103,7 @@ func (t *Table[T]) Len() int { return len(t.values) - len(t.free) }
 // Full says whether Add has no room.
 func (t *Table[T]) Full() bool { return len(t.free) == 0 && len(t.values) >= t.max }
 
-// Check returns what is wrong with the table, nil if nothing is. It allocates nothing.
+// Check returns an error if an invariant of the table is violated. It allocates nothing.
 func (t *Table[T]) Check() error {
 	if len(t.handles) != len(t.values) || len(t.values) > t.max {
 		return fmt.Errorf("slots: %d handles, %d values, at most %d", len(t.handles), len(t.values),

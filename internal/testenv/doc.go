@@ -1,4 +1,4 @@
-// Package testenv is what tests want to know of the machine that they run on, and of who runs them:
-// whether the race detector is on (Race), which seed to draw from, and what to do without a program
-// or a device that a test needs. Any goroutine may call anything.
+// Package testenv tells tests about their environment: whether the race detector is on (Race),
+// which random seed to use, and how to handle a missing program or device. Any goroutine may call
+// any function.
 package testenv

@@ -35,8 +35,8 @@ func Seed(tb TB, fallback uint64) uint64 {
 	return seed
 }
 
-// Missing skips a test, which says what is missing, but fails it where CI is set: there everything
-// must be.
+// Missing skips a test with a message that names the missing thing. If the variable CI is set it
+// fails the test, because CI must have everything.
 func Missing(tb TB, format string, args ...any) {
 	tb.Helper()
 	if os.Getenv("CI") != "" {
@@ -46,7 +46,7 @@ func Missing(tb TB, format string, args ...any) {
 	tb.Skipf(format, args...)
 }
 
-// Need returns the path of a program; without it the test is Missing something.
+// Need returns the path of a program. If the program does not exist it calls Missing.
 func Need(tb TB, program, debianPackage string) string {
 	tb.Helper()
 	path, err := exec.LookPath(program)

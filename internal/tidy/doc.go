@@ -1,7 +1,8 @@
-// Package tidy holds the rules of the house as a test: which package may import which, who may read
-// a clock, start a goroutine, print or exit, and how long a line, a function and a file may be. Its
-// test reads every file of the repository that git knows or would add, and names each violation by
-// file, line and rule; the tests of the rules show on small sources that each of them can fail.
+// Package tidy enforces the rules of this repository as a test: which package may import which,
+// which code may read a clock, start a goroutine, print or exit, and how long a line, a function
+// and a file may be. Its test reads every file of the repository that git knows or would add, and
+// names each violation by file, line and rule; the tests of the rules show on small sources that
+// each of them can fail.
 //
 //	rules.go    the table of packages and what each may import: change it when the house changes
 //	imports.go  imports, cgo

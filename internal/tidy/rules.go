@@ -17,8 +17,8 @@ const (
 	testFileLinesMax = 800
 )
 
-// policy says what the code of a package may import, beside the standard library. Directories are
-// relative to the module; one that ends in "/..." stands for all below it too.
+// policy lists the packages that a package may import, in addition to the standard library.
+// Directories are relative to the module; one that ends in "/..." stands for all below it too.
 type policy struct {
 	dir     string
 	imports []string // packages of the module
@@ -26,22 +26,22 @@ type policy struct {
 	deny    []string // packages of the standard library that are not for it
 }
 
-// pureDeny is what the sans-I/O core does without. It takes instants and bytes as arguments, so it
-// runs in a simulator as it runs in production. "time" is not here: a time.Duration is a number,
-// and the clocks in it are found by name.
+// pureDeny lists the standard packages that the sans-I/O core must not import. The core takes
+// instants and bytes as arguments, so it runs in a simulator exactly as in production. "time" is
+// not here: a time.Duration is a number, and the clocks in it are found by name.
 var pureDeny = []string{
 	"context", "crypto/rand", "io", "log/...", "math/rand", "net/...", "os/...", "runtime/...",
 	"sync/...", "syscall", "testing/...", "unsafe",
 }
 
-// leaves are the packages below everything.
+// leaves are the packages at the bottom of the import graph.
 var leaves = []string{
 	"internal/cookie", "internal/fifo", "internal/kept",
 	"internal/mono", "internal/seq", "internal/slots",
 }
 
-// policies is the direction of the imports; the first row that matches a package holds. Code in a
-// directory that no row matches is a violation: whoever adds a package says here where it belongs.
+// policies defines the direction of the imports. The first row that matches a package applies. Code
+// in a directory that no row matches is a violation, so each new package needs a row here.
 var policies = []policy{
 	{dir: "internal/tidy"},
 	{dir: "internal/testenv"},
@@ -212,8 +212,8 @@ func coversAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return covers(p, name) })
 }
 
-// isTest says whether a file is test code: it may do what it likes with clocks, output and sizes of
-// functions.
+// isTest reports whether a file is test code. The rules for clocks, output and sizes of functions
+// do not apply to it.
 func isTest(name string) bool {
 	return strings.HasSuffix(name, "_test.go") || strings.Contains("/"+name, "/testdata/") ||
 		coversAny(testOnly, path.Dir(name))
@@ -229,8 +229,8 @@ func isProgram(name string) bool {
 // isProvider says whether a directory is one of a fabric provider.
 func isProvider(dir string) bool { return dir != "fabric" && covers("fabric/...", dir) }
 
-// mayReadClock says whether a file may read the real clock or sleep by it. In the library those are
-// the Runner and the files of a provider that are named for it.
+// mayReadClock reports whether a file may read the real clock or sleep by it. In the library only
+// the Runner may, and the provider files whose names say so.
 func mayReadClock(name string) bool {
 	if isTest(name) || isProgram(name) {
 		return true
@@ -258,9 +258,9 @@ func mayStartGoroutines(name string) bool {
 		dir != "fabric/sim" && isProvider(dir)
 }
 
-// mayYield says whether a file may name a way to give the processor away. Loops that poll do so by
-// the policy of internal/waiting. Where goroutines hand over to each other, Gosched is enough: it
-// leaves the system's thread its processor.
+// mayYield reports whether a file may use a function that yields the processor. Polling loops must
+// yield by the policy of internal/waiting. For a hand-over between goroutines Gosched is enough,
+// because it keeps the processor with the thread.
 func mayYield(name, how string) bool {
 	dir := path.Dir(name)
 	return isTest(name) || dir == "internal/waiting" || how == "Gosched" &&
@@ -308,8 +308,8 @@ const structFieldsMax = 25
 // tunables are structs of btl that are lists of settings for users, not a state.
 var tunables = []string{"Config"}
 
-// btlFloors are the files of btl, from the top down: the face, what is done with packets and
-// connections, the parts with a state of their own, and the vocabulary.
+// btlFloors lists the files of btl in layers, from the top down: the API, the processing of packets
+// and connections, the parts with their own state, and the basic types.
 var btlFloors = [][]string{
 	{"hooks.go", "module.go", "progress.go", "ready.go", "check.go", "check_idle.go"},
 	{
@@ -335,7 +335,7 @@ var btlFloors = [][]string{
 	},
 }
 
-// arrowsUp are the calls from a lower floor that are allowed: a part tells who it was told to tell.
+// arrowsUp are the allowed calls from a lower layer to a higher one. Each is a notification.
 var arrowsUp = []arrow{
 	{"buffers.go", "link.go"},           // and the link counts what the fabric holds
 	{"buffers.go", "sched.go"},          // who found no buffer may try again

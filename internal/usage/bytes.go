@@ -7,8 +7,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Bytes has kong take values as they are. By itself it carries strings through JSON, which puts
-// U+FFFD for each byte that is no UTF-8: a path would be that of another file.
+// Bytes makes kong keep the exact bytes of values. By default kong passes strings through JSON,
+// which replaces each byte that is not UTF-8 by U+FFFD, so a path could name another file.
 func Bytes() kong.Option {
 	return kong.KindMapper(reflect.String, kong.MapperFunc(
 		func(ctx *kong.DecodeContext, target reflect.Value) error {

@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// Ends are the signals that ask a program to end in order: SIGTERM, SIGINT, and the SIGHUP of a
-// terminal that was closed. A SIGINT or a SIGHUP that the program was started to ignore stays
-// ignored: scripts start their background jobs so, and nohup all that it starts.
+// Ends are the signals that ask a program for an orderly end: SIGTERM, SIGINT, and the SIGHUP of a
+// closed terminal. If the program was started with SIGINT or SIGHUP ignored, the signal stays
+// ignored. Scripts start their background jobs in this way, and nohup starts all programs so.
 func Ends() []os.Signal {
 	ends := []os.Signal{syscall.SIGTERM}
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {

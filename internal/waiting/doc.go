@@ -1,48 +1,56 @@
-// Package waiting decides what a thread does whose search for work was in vain: look again at
-// once, let others have the processor first, or sleep. It is one policy for all loops of the
-// house: a Policy is given the time and what was found, and answers with an Action; the loop
-// carries it out.
+// Package waiting decides what a thread does after it has looked for work and found none. There
+// are three actions: look again at once (spin), yield the processor and then look again, or sleep.
+// All polling loops of this module use this one policy. The loop tells its Policy the time and
+// whether it found work, and the Policy answers with an Action, which the loop carries out.
 //
 //	         found                         found
 //	+-------------------+         +---------------------+
 //	|                   v         v                     |
 //	+------------- spinning --- for as long as a wake-up costs ---> asleep
 //	                 |    ^                                           ^
-//	     preempted   |    |  nobody came, yieldsLook times            |
-//	                 v    |                                           |
+//	     preempted   |    |  no other thread ran during yieldsLook    |
+//	                 v    |  yields                                   |
 //	                yielding --- the same time ------------------------+
 //
-// Spinning for as long as a wake-up costs loses at most half of what knowing the future would
-// save. Adaptive does so, and learns: how late this machine's sleeps end, and how long the pauses
-// are here; where a wake-up would have been spared by a little more spinning it spins longer,
-// where spinning has been in vain again and again, hardly at all. Two that wait for each other,
-// and both sleep, see pauses that their own wake-ups make: now and then it tries what leaving
-// them out does (trial). The first search after a silence is looked at by itself: whoever is to
-// answer it sleeps, too, mostly. And who has slept through nothing but silences of late is Calm:
-// with a sleep that ends by what has come just before it, he need not look again once he has
-// found something. Busy never sleeps, Event never spins.
+// The mode Busy never sleeps, and the mode Event never spins. The mode Adaptive spins for as long
+// as a wake-up costs, and then sleeps: this loses at most half of what an oracle would save.
 //
-// A thread that is preempted while it spins shares its processor with somebody, perhaps with the
-// very one it waits for: from then on it yields between two looks, until nobody takes the
-// processor when it does. Only the kernel knows of preemptions; a Thread asks it, rarely. One
-// that sleeps before it is preempted yields once before that: if it finds something then, it is
-// the same. Where it never does, it yields now and then only. So does a thread yield where as
-// many of one process wait as it may use processors: Go's other goroutines need one.
+// Adaptive learns two durations: by how much sleeps overrun on this machine, and how long the
+// pauses between two finds are. It spins longer where slightly more spinning would have avoided a
+// wake-up. It hardly spins at all where spinning has failed many times in a row.
 //
-// Who has the processor after a yield decides whether yielding is right:
+// When two threads wait for each other and both sleep, each measures pauses that contain the
+// wake-up of the other. From time to time Adaptive therefore spins through some pauses, to see
+// whether they become shorter without sleeps (see trial).
 //
-//	who                          comes back            so
-//	others that wait, too        in microseconds       yield
-//	nobody                       at once               spin
-//	a neighbour that computes    a slice later         never yield: spin briefly, then sleep
+// The first search after a silence has a spinning time of its own, because the thread that will
+// answer it is most probably asleep too. A Policy whose latest pauses were all silences, slept
+// through, is Calm. A caller that is Calm need not look again after it has found something, if its
+// sleep ends when something has arrived in the meantime.
 //
-// On Linux the last is so within one scheduling group: a session, a container, a job step. Two
-// yields in a row that take a millisecond or more show it (Yielded). For 100 ms nothing is yielded
-// then, and after each further such yield for twice as long, up to 3.2 s. Meanwhile a thread spins
-// for no longer than a wake-up costs, whatever it was given: more threads than processors that spin
-// for longer, one after the other, would look like such a neighbour to each other. Threads of a job
-// that are more than its processors yield in any case (AmongFriends).
+// A thread that is preempted while it spins shares its processor with another thread, perhaps with
+// the thread that it waits for. From then on it yields after each look, until its yields no longer
+// let another thread run. Only the kernel counts preemptions, so a Policy rarely asks for the count
+// (interface Thread). A thread that sleeps before it can be preempted yields once before
+// the sleep, and goes on yielding if it then finds something. Where such yields never help, the
+// thread tries one only now and then. A thread also yields when as many threads of its process wait
+// as GOMAXPROCS allows, because the other goroutines need a processor.
 //
-// A Policy belongs to one thread at a time: several may use it in turn, under a lock, and each
-// calls Begin first. It allocates nothing.
+// Whether yielding pays depends on the thread that runs after the yield:
+//
+//	thread that runs next        yield returns         action
+//	another waiting thread       in microseconds       yield
+//	none                         at once               spin
+//	a thread that computes       a time slice later    never yield: spin briefly, then sleep
+//
+// On Linux a yield gives a whole time slice to a computing thread only within one scheduling group:
+// a session, a container or a job step. Two yields in a row that take a millisecond or more show
+// such a thread (see Yielded). The Policy then yields nothing for 100 ms. Each further long yield
+// doubles that time, up to 3.2 s. Until then the thread spins for no longer than a wake-up costs,
+// whatever spinning time it was given: if more threads than processors spun longer, each would look
+// like a computing thread to the next. When a job has more threads than processors, its threads
+// yield in any case (see AmongFriends).
+//
+// One thread uses a Policy at a time. Several threads may use it in turn under a lock, if each
+// calls Begin first. A Policy allocates nothing after New.
 package waiting

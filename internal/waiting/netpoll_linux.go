@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netpoller has Go's scheduler ask its network poller. The scheduler does so by itself only when it
-// finds nothing to run, or every 10 ms: a thread that yields in a loop keeps goroutines that wait
-// for a socket from running that long.
+// netpoller makes Go's scheduler ask its network poller. By itself the scheduler asks the poller
+// only when it finds nothing to run, or every 10 ms. Without netpoller a thread that yields in a
+// loop would delay goroutines that wait for a socket by up to 10 ms.
 type netpoller struct {
-	mu     sync.Mutex // held while one asks
-	file   *os.File   // of an event descriptor that the poller knows
+	mu     sync.Mutex // held while a goroutine asks
+	file   *os.File   // an event descriptor registered with the poller
 	raw    syscall.RawConn
 	event  func(fd uintptr) bool
 	rung   bool
@@ -23,10 +23,10 @@ type netpoller struct {
 
 var poller netpoller
 
-// ask parks the calling goroutine on a descriptor that becomes readable as it begins to wait. So
-// the scheduler finds nothing to run, asks the poller, and gets back this goroutine with all that
-// wait for something that is ready. It does nothing where another goroutine is in it, or the system
-// has no descriptor left.
+// ask parks the calling goroutine on a descriptor that becomes readable as the wait begins. The
+// scheduler then finds nothing to run and asks the poller, which returns this goroutine together
+// with all others whose descriptors are ready. ask does nothing while another goroutine runs it, or
+// if the system has no descriptor left.
 func (p *netpoller) ask() {
 	if !p.mu.TryLock() {
 		return
@@ -39,10 +39,10 @@ func (p *netpoller) ask() {
 		return
 	}
 	p.rung = false
-	_ = p.raw.Read(p.event) // It fails only where the file is closed, which it never is.
+	_ = p.raw.Read(p.event) // Read fails only on a closed file, and this file is never closed.
 }
 
-// open makes the descriptor. It stays until the process ends.
+// open makes the descriptor, which stays open until the process ends.
 func (p *netpoller) open() {
 	p.opened = true
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
@@ -58,7 +58,7 @@ func (p *netpoller) open() {
 	p.event = func(fd uintptr) bool {
 		var count [8]byte
 		if p.rung {
-			_, _ = unix.Read(int(fd), count[:]) // It cannot fail: it is readable.
+			_, _ = unix.Read(int(fd), count[:]) // The read cannot fail: the descriptor is readable.
 			return true
 		}
 		p.rung = true

@@ -7,14 +7,14 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Mode is how somebody waits.
+// Mode is the way in which a thread waits for work.
 type Mode uint8
 
 // The modes.
 const (
-	Adaptive Mode = iota // spin for what a wake-up costs, then sleep
-	Busy                 // spin: the lowest latency, for all of a processor
-	Event                // sleep: the least of a processor, for a wake-up each time
+	Adaptive Mode = iota // spin for as long as a wake-up costs, then sleep
+	Busy                 // always spin: lowest latency, takes a whole processor
+	Event                // always sleep: least processor time, one wake-up per find
 )
 
 var modeNames = [...]string{Adaptive: "adaptive", Busy: "busy", Event: "event"}
@@ -27,7 +27,7 @@ func (m Mode) String() string {
 	return modeNames[m]
 }
 
-// ParseMode returns the mode of a name.
+// ParseMode returns the mode with the given name: busy, adaptive or event.
 func ParseMode(name string) (Mode, error) {
 	for m, n := range modeNames {
 		if n == name {
@@ -37,103 +37,107 @@ func ParseMode(name string) (Mode, error) {
 	return 0, fmt.Errorf("waiting: %q is not busy, adaptive or event", name)
 }
 
-// Action is what to do next.
+// Action is the answer of a Policy after a search that found nothing.
 type Action uint8
 
 // The actions.
 const (
 	Poll  Action = iota // look again at once
-	Yield               // let others have the processor, then look again
-	Sleep               // until something happens; then tell the policy with Slept
+	Yield               // yield the processor, then look again
+	Sleep               // sleep until something happens, then call Slept
 )
 
-// Thread is what the policy must know of the thread that waits.
+// Thread tells the policy what the kernel and the process know of the waiting thread.
 type Thread interface {
-	// Switches counts how often the thread has had to leave the processor although it could go on,
-	// yielding to another included.
+	// Switches returns the number of involuntary context switches of the thread, including yields
+	// that let another thread run.
 	Switches() uint64
-	// Crowded says that as many threads of this process wait as it has processors.
+	// Crowded reports whether at least as many threads of this process wait as it may use
+	// processors.
 	Crowded() bool
 }
 
 const (
-	// wakeFirst is what a wake-up is taken to cost before one was seen; the others bound what is
-	// learned.
+	// wakeFirst is the assumed cost of a wake-up before the first one was measured. wakeLeast and
+	// wakeMost bound each measured cost.
 	wakeFirst = 40 * time.Microsecond
 	wakeLeast = 20 * time.Microsecond
 	wakeMost  = 60 * time.Microsecond
-	// spinLeast is for how long to spin where it has always been in vain: an answer of a peer that
-	// is awake may be caught still.
+	// spinLeast is the spinning time after spinning has failed every time. It is still long enough
+	// to catch the answer of a peer that is awake.
 	spinLeast = 4 * time.Microsecond
-	// silence is a pause in which nobody who is awake would have been caught, however long the
-	// search had gone on. Behind calmLeast of them in a row the next one is taken to be such, too.
+	// silence is the shortest pause that no spinning could have bridged. After calmLeast silences
+	// in a row the policy expects the next pause to be a silence too.
 	silence   = time.Millisecond
 	calmLeast = 4
-	// rareLeast is how often in a row something may be tried in vain; then it is so often in
-	// rareEvery times.
+	// rareLeast is how many times in a row an action may fail before it is tried less often: from
+	// then on rareLeast+1 times in rareEvery chances.
 	rareLeast = 2
 	rareEvery = 64
-	// learnLog2 is how much a new observation counts: an eighth.
+	// learnLog2 is the weight of a new sample in a moving average, as a shift: one eighth.
 	learnLog2 = 3
-	// lookEvery is how long a search must be in vain before the kernel is asked for preemptions, and
-	// before it is asked again.
+	// lookEvery is the time between two questions to the kernel about preemptions, while a search
+	// finds nothing. It is also the time before the first question.
 	lookEvery = 100 * time.Microsecond
-	// yieldsLook is how many yields there are between two looks whether anybody takes the processor.
+	// yieldsLook is the number of yields after which the policy checks whether they let other
+	// threads run.
 	yieldsLook = 64
-	// yieldsTaken is how many of them must have let somebody run to go on yielding.
+	// yieldsTaken is how many of yieldsLook yields must have let another thread run for the thread
+	// to go on yielding.
 	yieldsTaken = 4
-	// yieldLong is a yield that only somebody who computes makes so long: Linux gives him a slice.
-	// One who waits as well gives the processor back in microseconds.
+	// yieldLong is the shortest duration of a yield that shows a computing thread, to which Linux
+	// gives a whole time slice. A thread that waits gives the processor back within microseconds.
 	yieldLong = time.Millisecond
-	// yieldsLong of them in a row show a neighbour: each yield gives him a slice. One alone may be a
-	// slice of another group, which it takes whether anybody yields or not, or a rank of the own job
-	// that has computed for a moment.
+	// yieldsLong is how many long yields in a row show a computing neighbour. A single long yield
+	// may have other causes: a time slice of another scheduling group, which a yield does not
+	// influence, or a rank of the same job that computed for a moment.
 	yieldsLong = 2
-	// apartLeast is for how long nothing is yielded to such a neighbour. Then one yield may show
-	// whether he is there still: each that does doubles the time, up to apartMost.
+	// apartLeast is the first time for which the policy stops yielding to a computing neighbour.
+	// After it the next yield shows whether the neighbour still computes. Each long yield doubles
+	// the time, up to apartMost.
 	apartLeast = 100 * time.Millisecond
 	apartMost  = 3200 * time.Millisecond
 )
 
-// Policy decides for one thread. Make one with New.
+// Policy decides how one thread waits. New makes a Policy.
 type Policy struct {
 	mode   Mode
-	fixed  bool // the budget is the caller's
-	slept  bool // since the latest find
-	shared bool // others want the processor
-	friend bool // those are threads that wait as well: see AmongFriends
-	probed bool // has yielded once before it sleeps
-	cold   bool // the search has begun after a silence
+	fixed  bool // the caller has set the spinning time
+	slept  bool // the thread has slept since the latest find
+	shared bool // other threads want the processor
+	friend bool // the other threads wait, too: see AmongFriends
+	probed bool // the thread has yielded once before a sleep
+	cold   bool // the search began after a silence
 	yields int  // since the latest look
 	calm   int  // silences slept through in a row, up to calmLeast
-	probes uint // chances in a row to yield before a sleep, of which none has helped anybody
-	near   uint // pauses after silences in a row that were a near thing, of which none was caught
+	probes uint // chances in a row to yield before a sleep, none of which found work
+	near   uint // first pauses after silences, in a row, that slightly more spinning had bridged
 	long   int  // long yields in a row
 	thread Thread
 
 	since  mono.Time // of the latest find
 	lookAt mono.Time
-	apart  mono.Time     // until then a neighbour is taken to compute
-	pause  time.Duration // how long apart was the latest time
-	budget time.Duration // for how long to spin
-	first  time.Duration // ... after a silence, if that is less
+	apart  mono.Time     // until then a neighbour is assumed to compute
+	pause  time.Duration // the latest time without yields
+	budget time.Duration // time to spin before a sleep
+	first  time.Duration // the same for the first pause after a silence, if shorter
 	wake   time.Duration // what a wake-up costs
-	trial  trial         // of spinning longer
+	trial  trial         // tests whether longer spinning pays
 
 	switches uint64 // as of the latest look
 	counts   Counts
 }
 
-// Counts are what a policy has decided.
+// Counts are the numbers of decisions of a policy, by their kind.
 type Counts struct {
 	Sleeps  uint64 // sleeps
-	Vain    uint64 // sleeps that ended before their time, with nothing to be found
-	Yields  uint64 // yields, as Yielded was told of them
-	Crowded uint64 // times that the processor was found to be shared
-	Apart   uint64 // times that a neighbour was found to compute, to whom nothing is yielded
+	Vain    uint64 // sleeps that ended early without work
+	Yields  uint64 // yields reported by Yielded
+	Crowded uint64 // times that the processor turned out to be shared
+	Apart   uint64 // times that yielding stopped because a neighbour computes
 }
 
-// Add adds what another policy has decided.
+// Add adds the counts of another policy.
 func (c *Counts) Add(o Counts) {
 	c.Sleeps += o.Sleeps
 	c.Vain += o.Vain
@@ -142,8 +146,8 @@ func (c *Counts) Add(o Counts) {
 	c.Apart += o.Apart
 }
 
-// New returns the policy of a thread whose search begins at now. spin is for how long Adaptive
-// spins; 0 has it learned.
+// New returns the policy of a thread whose search begins at now. spin is the time for which
+// Adaptive spins. With 0 the policy learns that time.
 func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	p := &Policy{
 		mode: mode, fixed: spin > 0, thread: thread, since: now, lookAt: now.Add(lookEvery),
@@ -159,18 +163,18 @@ func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	return p
 }
 
-// Begin notes that a search begins now, after something else than searching.
+// Begin records that the thread begins to search now, after it has done something else.
 func (p *Policy) Begin(now mono.Time) {
 	p.cold = now.Sub(p.since) >= silence
 	p.since, p.slept, p.probed = now, false, false
 }
 
-// Found notes that a search ended with something found.
+// Found records that a search ended because the thread found work.
 func (p *Policy) Found(now mono.Time) {
 	if !p.fixed && p.mode == Adaptive {
 		p.learn(now.Sub(p.since))
 	}
-	if p.probed && !p.slept { // by one that needed this processor
+	if p.probed && !p.slept { // a thread that needed this processor made the work
 		p.probes = 0
 		p.shared, p.yields, p.switches = true, 0, p.thread.Switches()
 		p.counts.Crowded++
@@ -181,8 +185,8 @@ func (p *Policy) Found(now mono.Time) {
 	}
 }
 
-// learn draws its conclusions from the pause between two finds. A sleep shows a pause longer than
-// it was, by about what a wake-up costs.
+// learn adapts the spinning time to the pause between two finds. A pause that was slept through
+// appears longer by about the cost of a wake-up.
 func (p *Policy) learn(pause time.Duration) {
 	if pause >= silence && p.slept {
 		p.calm = min(p.calm+1, calmLeast)
@@ -202,15 +206,15 @@ func (p *Policy) learn(pause time.Duration) {
 		p.learnLate(pause)
 	default:
 		p.trial.spunThrough()
-		if 2*pause > p.budget { // it was a near thing
+		if 2*pause > p.budget { // the spinning time was only just enough
 			p.budget = min(2*pause, p.budgetMost())
 		}
 	}
 }
 
-// learnCold is learn of the first pause after a silence. Whoever is to end it most probably
-// sleeps, which says nothing of the pauses that follow each other, nor they of it: where his
-// wake-up makes it a near thing each time, it is in vain to spin longer.
+// learnCold adapts the spinning time of the first pause after a silence. The peer that ends that
+// pause most probably sleeps, so the pause is learned apart from those that follow each other. If
+// the peer's wake-up makes the pause slightly too long each time, longer spinning does not help.
 func (p *Policy) learnCold(pause time.Duration, slept bool) {
 	most := p.budgetMost()
 	switch {
@@ -227,23 +231,23 @@ func (p *Policy) learnCold(pause time.Duration, slept bool) {
 	}
 }
 
-// rare says whether the try of a number, of those in a row that were in vain, is to be left out.
+// rare reports whether to leave out an attempt, by its number among the failed attempts in a row.
 func rare(number uint) bool { return number%rareEvery > rareLeast }
 
-// Calm says that a search that begins now is most probably in vain: all of late have been slept
-// through, for much longer than it is worth to search. So who has just found something, and knows
-// that there is nothing else, may sleep without another look, if the sleep ends by what has come
-// meanwhile.
+// Calm reports whether a search that begins now will most probably find nothing: all recent pauses
+// were slept through and much too long to spin through. A thread that has just found work, and
+// knows of no more, may then sleep without another look, if work that arrives in the meantime ends
+// the sleep.
 func (p *Policy) Calm() bool {
 	return p.mode == Event || p.mode == Adaptive && !p.fixed && p.calm >= calmLeast
 }
 
-// budgetMost is the longest time to spin: what a sleep costs.
+// budgetMost is the longest spinning time, the cost of a sleep.
 func (p *Policy) budgetMost() time.Duration { return max(p.wake, p.trial.cost) }
 
-// learnLate is learn of a pause that was not spun through.
+// learnLate adapts the spinning time to a pause that outlasted the spinning.
 func (p *Policy) learnLate(pause time.Duration) {
-	if most := p.budgetMost(); pause <= 2*most { // a little longer, and it had been caught
+	if most := p.budgetMost(); pause <= 2*most { // slightly more spinning had bridged the pause
 		p.budget = most
 	} else {
 		p.budget = max(p.budget-p.budget>>learnLog2, spinLeast)
@@ -251,11 +255,11 @@ func (p *Policy) learnLate(pause time.Duration) {
 	p.trial.slept(pause)
 }
 
-// Since is when the search that goes on has begun.
+// Since returns the time at which the present search began.
 func (p *Policy) Since() mono.Time { return p.since }
 
-// Late notes that another thread has found what this one has searched for in vain, so long after
-// the search had begun.
+// Late records that another thread found the work that this thread had searched for without
+// success. pause is the time from the start of that search to the find.
 func (p *Policy) Late(pause time.Duration) {
 	switch {
 	case p.fixed || p.mode != Adaptive:
@@ -266,7 +270,7 @@ func (p *Policy) Late(pause time.Duration) {
 	}
 }
 
-// Empty says what to do after a search in vain.
+// Empty returns the next action after a search that found nothing.
 func (p *Policy) Empty(now mono.Time) Action {
 	if p.mode == Event {
 		return Sleep
@@ -278,8 +282,9 @@ func (p *Policy) Empty(now mono.Time) Action {
 		if p.probes++; rare(p.probes) {
 			return Sleep
 		}
-		// One who spins just until it sleeps is never preempted. So it yields once: if that helps, it
-		// has kept the one that it waits for from running.
+		// A thread that spins only briefly before each sleep is never preempted. It therefore
+		// yields once before the sleep. If it finds work after the yield, its spinning had kept the
+		// thread that it waits for from running.
 		p.probed = true
 		return Yield
 	}
@@ -295,18 +300,20 @@ func (p *Policy) Empty(now mono.Time) Action {
 	return Poll
 }
 
-// MayYield says whether a yield comes back soon: whether no neighbour is known to compute. Go's
-// own goroutines must have their turn in any case.
+// MayYield reports whether a yield will return soon because no neighbour is known to compute. In a
+// crowded process it is always true, because the other goroutines must run.
 func (p *Policy) MayYield(now mono.Time) bool { return now >= p.apart || p.thread.Crowded() }
 
-// AmongFriends says that more threads of one job wait than there are processors for them. Who has
-// the processor after a yield is one of them, mostly, also after a long one: one that does not
-// yield to it is in its way, and makes the yields of the others long.
+// AmongFriends tells the policy that more threads of one job wait than there are processors for
+// them. The thread that runs after a yield then mostly belongs to the job, even if the yield takes
+// long. A thread of the job that did not yield would delay it, and make the yields of the other
+// threads long.
 func (p *Policy) AmongFriends() { p.friend = true }
 
-// Yielded notes that a yield has ended at now, which took so long. A neighbour to whom the kernel
-// gives a whole slice each time computes: on Linux a thread that yields within one scheduling group
-// (a session, a container, a job step) has the processor again when that slice is over.
+// Yielded records that a yield ended at now, after the time took. If each yield takes a whole time
+// slice, a neighbour computes. On Linux a thread that yields within one scheduling group (a
+// session, a container, a job step) gets the processor back when the slice of the other thread is
+// over.
 func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 	p.counts.Yields++
 	if p.friend {
@@ -325,7 +332,7 @@ func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 	}
 }
 
-// lookAlone asks whether the thread was preempted of late.
+// lookAlone checks whether the thread was preempted since the latest check.
 func (p *Policy) lookAlone(now mono.Time) {
 	p.lookAt = now.Add(lookEvery)
 	n := p.thread.Switches()
@@ -336,14 +343,15 @@ func (p *Policy) lookAlone(now mono.Time) {
 	p.switches = n
 }
 
-// lookShared asks whether others have run while this thread yielded.
+// lookShared checks whether other threads ran while this thread yielded.
 func (p *Policy) lookShared() {
 	n := p.thread.Switches()
 	p.shared, p.yields = n-p.switches >= yieldsTaken || p.thread.Crowded(), 0
 	p.switches = n
 }
 
-// SleepMin is the shortest sleep that is worth it: for less, look again.
+// SleepMin is the shortest sleep that pays. A loop that may sleep for less should look again
+// instead.
 func (p *Policy) SleepMin() time.Duration {
 	if p.mode == Event {
 		return 0
@@ -351,8 +359,8 @@ func (p *Policy) SleepMin() time.Duration {
 	return p.wake
 }
 
-// Slept notes a sleep that took so long, of at most asked (negative: no limit), slack of which
-// the system may add by its own rules.
+// Slept records a sleep of the duration took. asked was the limit of the sleep; a negative value
+// means no limit. slack is the time by which the system may lengthen a sleep by its own rules.
 func (p *Policy) Slept(asked, took, slack time.Duration) {
 	p.counts.Sleeps++
 	p.slept = true
@@ -365,14 +373,15 @@ func (p *Policy) Slept(asked, took, slack time.Duration) {
 	}
 }
 
-// InVain notes that the sleep before ended early, and that there was nothing.
+// InVain records that the latest sleep ended early, and that the thread then found no work.
 func (p *Policy) InVain() { p.counts.Vain++ }
 
-// Counts returns what was decided so far.
+// Counts returns the numbers of decisions so far.
 func (p *Policy) Counts() Counts { return p.counts }
 
-// budgetAt is Budget at an instant. Beside a neighbour nobody yields, and who spins there is in the
-// way of others of its own kind, whose yields it makes long: it spins for no more than a wake-up.
+// budgetAt returns the spinning time at an instant. While yielding is off because a neighbour
+// computes, the thread spins for no longer than a wake-up costs. Longer spinning would delay other
+// waiting threads, and make their yields long.
 func (p *Policy) budgetAt(now mono.Time) time.Duration {
 	if now < p.apart {
 		return min(p.Budget(), p.wake)
@@ -380,7 +389,7 @@ func (p *Policy) budgetAt(now mono.Time) time.Duration {
 	return p.Budget()
 }
 
-// Budget is for how long Adaptive spins now, if no neighbour computes.
+// Budget is the present spinning time of Adaptive, if no neighbour computes.
 func (p *Policy) Budget() time.Duration {
 	if p.cold && !p.fixed {
 		return min(p.first, p.budget)

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OSThread is the calling thread. If that is another one from call to call, as with goroutines that
-// are not locked to theirs or that wait in turn, what a thread did before it called counts for
-// nothing.
+// OSThread is the calling thread. If the calling thread changes between two calls, as with
+// goroutines that are not locked to a thread or that wait in turn, the switches of the new thread
+// before its call do not count.
 type OSThread struct {
 	usage unix.Rusage
 	count turns
@@ -31,6 +31,6 @@ func TimerSlack() time.Duration {
 	return time.Duration(slack)
 }
 
-// osYield lets another thread that waits for this processor run. The call returns at once if there
-// is none, so Go's scheduler need not know.
+// osYield lets another thread that waits for this processor run. If there is no such thread it
+// returns at once, so Go's scheduler need not know of the system call.
 func osYield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// OSThread knows nothing of preemptions here: a thread never yields.
+// OSThread cannot count preemptions on this system, so a thread never yields because of one.
 type OSThread struct{}
 
 // Switches implements Thread.
 func (*OSThread) Switches() uint64 { return 0 }
 
-// TimerSlack is not known here.
+// TimerSlack is unknown on this system.
 func TimerSlack() time.Duration { return 0 }
 
 func osYield() { runtime.Gosched() }

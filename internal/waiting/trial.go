@@ -2,9 +2,10 @@ package waiting
 
 import "time"
 
-// trial finds out what a sleep costs by leaving some out. A pause that was slept through is longer
-// than one that was spun through by the thread's own wake-up, and, where both sides of an exchange
-// sleep, by the other's: neither can see that as long as it sleeps, and both would go on for ever.
+// trial measures the cost of a sleep by spinning through some pauses instead. A sleep lengthens a
+// pause by the thread's own wake-up and, where both sides of an exchange sleep, by the wake-up of
+// the other side. Neither side can see this while it sleeps, so without trials both would sleep for
+// ever.
 //
 //	trialEvery short pauses slept through --> trialLen spun through, up to trialMost
 //	      ^                                       |
@@ -12,32 +13,33 @@ import "time"
 //	      |     yes: a sleep costs the difference    no: the next trial is farther away
 //	      +---------------------------------------+
 //
-// So trials take a fifth of the time at first, and hardly any later.
+// Trials thus cover about a fifth of the pauses at first, and hardly any later.
 type trial struct {
 	late, spun sum
-	left       int           // searches of the trial that are still to come
+	left       int           // remaining searches of the trial
 	every      int           // short pauses slept through before the next trial
-	cost       time.Duration // what a sleep has been found to cost, 0: no more than a wake-up
-	doubt      int           // grows with each pause that is too long for it, and falls with others
+	cost       time.Duration // measured cost of a sleep, 0: no more than a wake-up
+	doubt      int           // rises with each pause above trialMost, falls with each other pause
 	shorter    int           // pauses in a row that were much shorter than the mean
 }
 
 const (
-	// trialMost is the longest pause that may be worth spinning through. It is of the order of two
-	// wake-ups of processors that have gone to sleep, which take a hypervisor some 100 us each.
+	// trialMost is the longest pause that may be worth spinning through. It is about two wake-ups
+	// of sleeping processors, which take some 100 us each under a hypervisor.
 	trialMost = 300 * time.Microsecond
 	// trialEvery and trialEveryMost bound the pauses between two trials.
 	trialEvery     = 64
 	trialEveryMost = 64 << 6
-	// trialLen is for how many searches a trial lasts. The first half of them gives the other side
-	// the time to follow, and does not count.
+	// trialLen is the number of searches in a trial. The first half does not count, because it
+	// gives the other side time to stop sleeping, too.
 	trialLen = 16
-	// joinAfter is after how many much shorter pauses in a row a trial begins: the other side seems to
-	// try, and what both save shows only if both do. joinShare bounds such trials: to so many times as
-	// many as there are otherwise.
+	// joinAfter is the number of much shorter pauses in a row after which a trial begins early,
+	// because the other side seems to run a trial. The full saving shows only if both sides spin.
+	// joinShare bounds early trials to joinShare times the number of regular trials.
 	joinAfter = 3
 	joinShare = 8
-	// doubtMost is the doubt at which what was found of short pauses is forgotten: most are long now.
+	// doubtMost is the doubt at which the measured cost is forgotten, because most pauses are long
+	// now.
 	doubtMost = 32
 )
 
@@ -54,10 +56,10 @@ func (s *sum) add(pause time.Duration) {
 
 func (s *sum) mean() time.Duration { return s.took / time.Duration(max(s.pauses, 1)) }
 
-// spunThrough notes a pause that was.
+// spunThrough records a pause that the thread spun through.
 func (t *trial) spunThrough() { t.doubt = max(t.doubt-1, 0) }
 
-// slept notes a pause that was slept through.
+// slept records a pause that the thread slept through.
 func (t *trial) slept(pause time.Duration) {
 	if pause > trialMost {
 		if t.doubt += 2; t.doubt >= doubtMost {
@@ -65,7 +67,7 @@ func (t *trial) slept(pause time.Duration) {
 		}
 		return
 	}
-	t.spunThrough() // which it was nearly
+	t.spunThrough() // a short pause counts as spun through
 	if t.late.pauses >= t.every/joinShare && 4*pause <= 3*t.late.mean() {
 		t.shorter++
 	} else {
@@ -76,16 +78,16 @@ func (t *trial) slept(pause time.Duration) {
 	}
 }
 
-// found notes a pause of a trial, and says whether the trial is over and has shown that spinning
-// pays: the sleeps cost more than three fifths of the time that it takes to spin. What the budget
-// would have caught as well is not compared.
+// found records a pause of a trial. It reports whether the trial is over and has shown that
+// spinning pays: the sleeps cost at least three fifths of the time that spinning takes. Pauses
+// within the present spinning time are not compared.
 func (t *trial) found(pause, budget time.Duration) (pays bool) {
 	t.left--
 	if t.left < trialLen/2 && pause > budget {
 		t.spun.add(pause)
 	}
 	if pause > trialMost {
-		t.left = 0 // it has slept after all
+		t.left = 0 // the pause was too long to spin through
 	}
 	if t.left > 0 {
 		return false

@@ -1,14 +1,14 @@
 package waiting
 
-// turns adds up what threads count each for itself, while they take turns: only what a thread has
-// counted between two calls of its own, with no other's in between.
+// turns sums the per-thread counters of threads that take turns. Only the difference between two
+// calls of the same thread, with no call of another thread in between, is added.
 type turns struct {
 	thread int
-	before uint64 // of that thread, as of its latest call
+	before uint64 // counter of that thread at its latest call
 	total  uint64
 }
 
-// add notes what a thread has counted by now, and returns the sum.
+// add records the present counter of a thread, and returns the sum.
 func (t *turns) add(thread int, count uint64) uint64 {
 	if thread == t.thread {
 		t.total += count - t.before

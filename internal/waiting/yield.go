@@ -10,18 +10,18 @@ import (
 // pollers counts the threads of this process that wait by a Policy.
 var pollers atomic.Int32
 
-// Enter notes a thread that begins to wait by a Policy, until the function that it returns is
-// called.
+// Enter counts a thread that begins to wait by a Policy. The thread counts until it calls the
+// returned function.
 func Enter() (leave func()) {
 	pollers.Add(1)
 	return func() { pollers.Add(-1) }
 }
 
-// netpollEvery is how many yields of a crowded process there are for each that asks Go's network
-// poller, which costs as much as some tens of them.
+// netpollEvery is the number of yields in a crowded process for each one that makes Go's scheduler
+// ask the network poller. Asking the poller costs as much as some tens of yields.
 const netpollEvery = 512
 
-// yields counts those of this process while it was crowded.
+// yields counts the yields of this process while it was crowded.
 var yields atomic.Uint32
 
 func crowded() bool { return int(pollers.Load()) >= runtime.GOMAXPROCS(0) }
@@ -29,8 +29,9 @@ func crowded() bool { return int(pollers.Load()) >= runtime.GOMAXPROCS(0) }
 // Crowded implements Thread.
 func (*OSThread) Crowded() bool { return crowded() }
 
-// Cede lets others have the processor: threads of the system, and, where all that Go may use belong
-// to threads that wait, Go's own goroutines, now and then with those that wait for a socket.
+// Cede yields the processor to other threads of the system. If waiting threads hold all processors
+// that Go may use, Cede also lets other goroutines run, and now and then those that wait for a
+// socket.
 func Cede() {
 	if crowded() {
 		if yields.Add(1)%netpollEvery == 0 {
@@ -42,8 +43,8 @@ func Cede() {
 	osYield()
 }
 
-// CedeBy is Cede, unless the policy knows of a neighbour that would take a slice for it. It is for
-// loops that yield between all their searches; clock reads the time.
+// CedeBy calls Cede, unless the policy knows of a computing neighbour that would take a time slice.
+// It is for loops that yield after each search. clock reads the time.
 func CedeBy(p *Policy, clock func() mono.Time) {
 	before := clock()
 	if !p.MayYield(before) {

@@ -1,6 +1,6 @@
-// Package pmi is PMI-1, the protocol by which the processes of a parallel job find each other
-// through the launcher that started them: its lines, the map from ranks to nodes, and a server
-// without I/O.
+// Package pmi implements PMI-1, the protocol by which the processes of a parallel job find each
+// other through their launcher. It has the line format, the map from ranks to nodes, and a sans-I/O
+// server.
 //
 // Each line is a list of pairs, of which the first is the command; no value has a space in it:
 //
@@ -21,7 +21,7 @@
 //	                                          <--  cmd=finalize_ack
 //	cmd=abort exitcode=N                      -->       the job is over
 //
-// Package launch is the client. Servers are the launchers, btlrun, and launch itself where a
-// launcher has no PMI-1. A Server belongs to one goroutine; the rest is functions of their
-// arguments.
+// Package launch is the client. The servers are launchers, among them btlrun, and package launch
+// itself under a launcher without PMI-1. A Server belongs to one goroutine. All other functions are
+// pure.
 package pmi

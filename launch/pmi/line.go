@@ -88,7 +88,7 @@ func (m Message) Int(key string, least, most int) (int, error) {
 	return n, nil
 }
 
-// Good says whether a name, a key or a value may stand in a line as the value of a pair.
+// Good reports whether a name, a key or a value may be the value of a pair in a line.
 func Good(value string, bytesMax int) bool {
 	return value != "" && len(value) <= bytesMax &&
 		strings.IndexFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }) < 0

@@ -10,11 +10,11 @@ const storeBytesPerRank = 1 << 20
 
 // Errors of a Server; test for them with errors.Is.
 var (
-	// ErrConfig: a server cannot be like that.
+	// ErrConfig: the configuration of a server is invalid.
 	ErrConfig = errors.New("pmi: invalid configuration")
-	// ErrProtocol: a client said what it may not say now; the job cannot go on.
+	// ErrProtocol: a client has violated the protocol, and the job cannot continue.
 	ErrProtocol = errors.New("pmi: protocol violated")
-	// ErrGone: a process has ended, or its connection has, without saying that it is done.
+	// ErrGone: a process or its connection has ended before the process finalized.
 	ErrGone = errors.New("pmi: ended without finalize")
 )
 
@@ -39,7 +39,7 @@ type Reply struct {
 	Line string
 }
 
-// state is how far a rank is.
+// state is the state of a rank in the protocol.
 type state uint8
 
 const (
@@ -49,11 +49,11 @@ const (
 	finished              // finalize, or gone without ever having joined
 )
 
-// Server is the other side of all the clients of a job:
+// Server is the server for all clients of a job:
 //
 //	fresh --init--> joined --barrier_in--> waiting --all are--> joined --finalize--> finished
 //
-// It belongs to one goroutine, which carries lines in and out.
+// It belongs to one goroutine, which passes lines to it and sends its replies.
 type Server struct {
 	cfg     Config
 	mapping string
@@ -67,7 +67,7 @@ type Server struct {
 	replies  []Reply
 }
 
-// NewServer returns a server of a job of which nobody has said anything yet.
+// NewServer returns a server of a job before its first message.
 func NewServer(cfg Config) (*Server, error) {
 	switch {
 	case cfg.Size < 1 || cfg.Size > RanksMax:
@@ -87,10 +87,10 @@ func NewServer(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Finished is the number of ranks that will say nothing more.
+// Finished returns the number of ranks that will send nothing more.
 func (s *Server) Finished() int { return s.over }
 
-// Welcome returns what a client is told that came to a port and has said who it is.
+// Welcome returns the reply to a client that has connected to a port and has given its rank.
 func (s *Server) Welcome(rank int) []string {
 	return []string{
 		"cmd=initack rc=0\n", fmt.Sprintf("cmd=set size=%d\n", s.cfg.Size),
@@ -98,8 +98,9 @@ func (s *Server) Welcome(rank int) []string {
 	}
 }
 
-// Handle takes a line of a rank, with its newline or without, and returns what is to be sent, valid
-// until the next call. With an error the job is over: an *AbortError, ErrSyntax or ErrProtocol.
+// Handle processes a line of a rank, with or without its newline, and returns the replies to send.
+// They are valid until the next call. With an error the job is over: an *AbortError, ErrSyntax or
+// ErrProtocol.
 func (s *Server) Handle(rank int, line []byte) ([]Reply, error) {
 	s.replies = s.replies[:0]
 	err := s.handle(rank, line)
@@ -124,9 +125,9 @@ func (s *Server) Leave(rank int) error {
 	return fmt.Errorf("rank %d: %w", rank, ErrGone)
 }
 
-// Lose tells the server that a process has died, and that the others go on: nothing comes of it any
-// more, and no barrier is one any more. An error means that the job cannot go on, for others wait
-// in a barrier.
+// Lose tells the server that a process has died and that the others continue. The process sends
+// nothing more, and no later barrier can complete. An error means that the job cannot continue,
+// because other ranks wait in a barrier.
 func (s *Server) Lose(rank int) error {
 	switch s.ranks[rank] {
 	case finished:
@@ -209,7 +210,8 @@ func (s *Server) init(rank int, m Message) error {
 	return nil
 }
 
-// own asks that a message is for the store of this job. The key may be longer than KeyBytesMax.
+// own returns an error unless a message is for the store of this job. The key may be longer than
+// KeyBytesMax.
 func (s *Server) own(m Message) (key string, err error) {
 	if name, _ := m.Get("kvsname"); name != s.cfg.Name {
 		return "", fmt.Errorf("%w: %s of the store %.40q", ErrProtocol, m.Cmd, name)
@@ -281,7 +283,7 @@ func (s *Server) barrier(rank int) error {
 	return nil
 }
 
-// finish takes note that a rank is done. Nobody may wait for it.
+// finish records that a rank is done. No rank may wait for it.
 func (s *Server) finish(rank int) error {
 	s.ranks[rank] = finished
 	s.over++
@@ -292,7 +294,7 @@ func (s *Server) finish(rank int) error {
 	return nil
 }
 
-// refuse answers what PMI-1 has and this server does not.
+// refuse answers a request of PMI-1 that this server does not support.
 func (s *Server) refuse(rank int, m Message) error {
 	switch m.Cmd {
 	case "publish_name", "lookup_name", "unpublish_name":

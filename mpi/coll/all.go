@@ -1,7 +1,7 @@
 package coll
 
-// Allreduce combines the in of all ranks into the out of all; commutes says that the order of the
-// values does not matter.
+// Allreduce combines the slice in of all ranks into the slice out of all ranks. commutes means that
+// the order of the values does not matter.
 func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
 	if !commutes || len(in) < allreduceLarge {
 		s.move(out, in)
@@ -21,19 +21,20 @@ func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
 	}
 }
 
-// same says whether two slices, which are the same or do not overlap, are the same.
+// same reports whether two slices are the same memory. The slices must be the same or not overlap.
 func same(a, b []byte) bool { return &a[0] == &b[0] }
 
-// allreduceHalving is Allreduce of from into parts among 2^k ranks: those that differ in a bit
-// give each other half of what both have, from the highest bit on, and combine the other half;
-// then, from the lowest bit on, the halves come back. It moves as many bytes as a ring in fewer
-// steps, each of which may have to wait for a rank that does not run.
+// allreduceHalving is an Allreduce of from into parts among 2^k ranks, by recursive halving and
+// doubling. In the first phase, from the highest bit on, two ranks that differ in the bit swap
+// halves of their range, and each combines the half that it keeps. In the second phase, from the
+// lowest bit on, they send the halves back. It moves as many bytes as a ring in fewer steps. Fewer
+// steps pay because each step may have to wait for a rank that is not running.
 func (s *Schedule) allreduceHalving(from, parts even) {
 	if s.size == 1 {
 		s.move(parts.data, from.data)
 		return
 	}
-	fresh := !same(from.data, parts.data) // parts have nothing yet, and what comes first goes there
+	fresh := !same(from.data, parts.data) // parts are empty: the first data is received into them
 	d := s.size / 2
 	if fresh {
 		d /= 2
@@ -69,8 +70,9 @@ func (s *Schedule) allreduceHalving(from, parts even) {
 	}
 }
 
-// allreduceDoubling is Allreduce in place: in round k ranks that differ in bit k swap what they
-// have. Where the ranks are no power of two, the first ones form pairs, of which one takes part.
+// allreduceDoubling is an Allreduce in place by recursive doubling: in round k two ranks that
+// differ in bit k swap their values. If the number of ranks is no power of two, the first ranks
+// form pairs, and one rank of each pair takes part.
 func (s *Schedule) allreduceDoubling(acc []byte) {
 	whole := 1
 	for 2*whole <= s.size {
@@ -109,9 +111,10 @@ func (s *Schedule) allreduceDoubling(acc []byte) {
 	}
 }
 
-// reduceRing combines parts of in, of at most so many bytes, in those of acc, in a ring: in the end
-// each rank has its own of all. The order of the values is that of the ring. inPlace says that in
-// and acc are the same; else what comes goes into acc, and what was in it before does not matter.
+// reduceRing combines the parts of in, each at most so many bytes long, into the parts of acc, in a
+// ring. In the end each rank has its own part combined over all ranks. The values are combined in
+// the order of the ring. inPlace means that in and acc are the same memory. Otherwise received data
+// overwrites acc, whose previous content does not matter.
 func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) {
 	var x []byte
 	if inPlace {
@@ -136,7 +139,7 @@ func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) 
 	}
 }
 
-// ReduceScatter combines the in of all ranks, and brings to each its part of the result.
+// ReduceScatter combines the slice in of all ranks, and brings to each rank its part of the result.
 func (s *Schedule) ReduceScatter(in, out []byte, parts Parts, commutes bool) {
 	acc := s.memory(len(in))
 	if !commutes || len(in) < scatterLarge || s.size == 1 {
@@ -149,7 +152,7 @@ func (s *Schedule) ReduceScatter(in, out []byte, parts Parts, commutes bool) {
 	s.move(out, all.of(s.rank))
 }
 
-// Allgather brings the in of each rank into its part of the out of all.
+// Allgather brings the slice in of each rank into that rank's part of the slice out of all ranks.
 func (s *Schedule) Allgather(in, out []byte, parts Parts) {
 	same := true
 	for _, n := range parts {
@@ -168,8 +171,8 @@ func (s *Schedule) Allgather(in, out []byte, parts Parts) {
 	}
 }
 
-// allgatherBruck has each rank collect, in round k, up to 2^k parts of the ranks behind those that
-// it has, counted from itself; then they are put into their places.
+// allgatherBruck is Bruck's algorithm: in round k each rank collects up to 2^k further parts, in
+// the order of the ranks that follow it. At the end it moves the parts to their places.
 func (s *Schedule) allgatherBruck(in, out []byte) {
 	n := len(in)
 	all := s.memory(n * s.size)
@@ -185,8 +188,8 @@ func (s *Schedule) allgatherBruck(in, out []byte) {
 	s.move(out[:s.rank*n], all[head:])
 }
 
-// Alltoall brings the part of in that is for a rank to the part of its out that is for this one. in
-// may be out where the parts of both are the same.
+// Alltoall sends each part of in to the rank that it is for, into that rank's part of out for this
+// rank. in and out may be the same slice if their parts are the same.
 func (s *Schedule) Alltoall(in []byte, inParts Parts, out []byte, outParts Parts) {
 	if len(in) > 0 && len(out) > 0 && same(in, out) {
 		in = s.memory(len(in))
@@ -206,13 +209,14 @@ func (s *Schedule) Alltoall(in []byte, inParts Parts, out []byte, outParts Parts
 	s.fence()
 }
 
-// Scan combines the in of the ranks up to this one into out.
+// Scan combines the slices in of the ranks from 0 to this one into out.
 func (s *Schedule) Scan(in, out []byte) {
 	s.move(out, in)
 	s.scanFrom(0, out)
 }
 
-// Exscan combines the in of the ranks before this one into out, which is not touched at rank 0.
+// Exscan combines the slices in of the ranks before this one into out. At rank 0 out is not
+// changed.
 func (s *Schedule) Exscan(in, out []byte) {
 	own := s.memory(len(in)) // in and out may be the same
 	s.move(own, in)
@@ -228,8 +232,8 @@ func (s *Schedule) Exscan(in, out []byte) {
 	}
 }
 
-// scanFrom combines the acc of the ranks from first to this one: in round k with what the rank 2^k
-// before has.
+// scanFrom combines acc of the ranks from first to this one. In round k it receives from the rank
+// 2^k places before.
 func (s *Schedule) scanFrom(first int, acc []byte) {
 	x := s.memory(len(acc))
 	for d := 1; first+d < s.size; d *= 2 {

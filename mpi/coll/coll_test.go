@@ -76,8 +76,8 @@ func (n *network) match(pair [2]int) {
 	}
 }
 
-// run carries out the schedules of all ranks, in any order, and reports who has not come to the
-// end.
+// run carries out the schedules of all ranks, in any order, and reports the ranks that have not
+// reached the end.
 func (n *network) run(all []*Schedule) error {
 	ended := make([]bool, len(all))
 	for rank, s := range all {

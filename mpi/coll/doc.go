@@ -1,11 +1,12 @@
-// Package coll has the collective operations of package mpi, as schedules: lists of steps, which
-// are carried out as messages come. A schedule knows neither goroutines nor clocks, and reaches
-// other ranks by a Port, so it runs in a simulator as it runs in production.
+// Package coll implements the collective operations of package mpi as schedules. A schedule is a
+// list of steps, which are carried out as messages arrive. It uses neither goroutines nor clocks,
+// and reaches other ranks through a Port, so it runs in a simulator exactly as in production.
 //
 //	send to 3 | receive from 5 | --- all so far --- | fold | send to 6 | receive from 2 | --- ...
 //	`------ under way at once ------'               `local'
 //
-// All ranks of an operation must call it with the same sizes, for these choose the algorithm:
+// All ranks of an operation must call it with the same sizes, because the sizes select the
+// algorithm:
 //
 //	operation       small                        large
 //	Barrier         dissemination
@@ -18,6 +19,6 @@
 //	ReduceScatter   reduce, scatter              ring *
 //	Scan, Exscan    recursive doubling
 //
-// Values are combined in the order of the ranks, whatever the root is, but where the operation
-// commutes (*). A Schedule belongs to the owner of its Port.
+// Values are combined in the order of the ranks, for any root, except in the commutative case (*).
+// Only the owner of its Port may use a Schedule.
 package coll

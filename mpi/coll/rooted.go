@@ -1,15 +1,16 @@
 package coll
 
-// The sizes in bytes from which on the algorithms for large ones are used.
+// Sizes in bytes from which on the algorithms for large data are used.
 const (
 	bcastLarge     = 64 << 10
 	allreduceLarge = 32 << 10
-	gatherLarge    = 4 << 10 // of a rank's part
+	gatherLarge    = 4 << 10 // size of a rank's part
 	alltoallLarge  = 32 << 10
 	scatterLarge   = 32 << 10
 )
 
-// Barrier ends when all ranks have begun it. In round k each rank tells the one 2^k places on.
+// Barrier ends when all ranks have begun it. In round k each rank sends a message to the rank 2^k
+// places further on.
 func (s *Schedule) Barrier() {
 	for d := 1; d < s.size; d *= 2 {
 		s.recv(s.ring(-d), nil)
@@ -26,7 +27,8 @@ func (s *Schedule) Bcast(data []byte, valueBytes, root int) {
 	}
 	parts := s.even(data, valueBytes)
 	s.scatterTree(parts, root)
-	// Ranks are counted from the root here: each has its own part, and passes on what comes.
+	// Ranks are counted from the root here. Each rank has its own part, and passes on the parts
+	// that it receives.
 	v := s.from(root)
 	for i := range s.size - 1 {
 		s.recv(s.ring(-1), parts.of((v-i-1+2*s.size)%s.size))
@@ -35,11 +37,11 @@ func (s *Schedule) Bcast(data []byte, valueBytes, root int) {
 	}
 }
 
-// from is this rank, counted from a root.
+// from returns the number of this rank, counted from a root.
 func (s *Schedule) from(root int) int { return (s.rank - root + s.size) % s.size }
 
-// bcastTree is Bcast by a binomial tree: who has the data sends it to whoever is half as far as the
-// rank that it has come from.
+// bcastTree is a Bcast by a binomial tree. A rank that has the data sends it to the ranks at half,
+// a quarter and so on of the distance to the rank from which it has the data.
 func (s *Schedule) bcastTree(data []byte, root int) {
 	v, d := s.from(root), 1
 	for ; d < s.size && v&d == 0; d *= 2 {
@@ -56,8 +58,8 @@ func (s *Schedule) bcastTree(data []byte, root int) {
 	s.fence()
 }
 
-// scatterTree brings to each rank its part of the root's data, counted from the root, and to those
-// on the way also those that are for ranks behind them.
+// scatterTree brings to each rank its part of the root's data, with the ranks counted from the
+// root. An inner rank of the tree also receives the parts of the ranks below it.
 func (s *Schedule) scatterTree(parts even, root int) {
 	v, d := s.from(root), 1
 	for ; d < s.size && v&d == 0; d *= 2 {
@@ -74,7 +76,8 @@ func (s *Schedule) scatterTree(parts even, root int) {
 	s.fence()
 }
 
-// Reduce combines the in of all ranks into out of the root; others' out is not touched.
+// Reduce combines the slice in of all ranks into out of the root. At other ranks out is not
+// changed.
 func (s *Schedule) Reduce(in, out []byte, root int) {
 	// The tree has its root at rank 0, so that neighbours are combined in order.
 	acc := out
@@ -110,7 +113,7 @@ func (s *Schedule) Reduce(in, out []byte, root int) {
 	s.fence()
 }
 
-// Gather brings the in of each rank into its part of the root's out.
+// Gather brings the slice in of each rank into that rank's part of the root's out.
 func (s *Schedule) Gather(in, out []byte, parts Parts, root int) {
 	if s.rank != root {
 		s.send(root, in)
@@ -126,7 +129,7 @@ func (s *Schedule) Gather(in, out []byte, parts Parts, root int) {
 	s.fence()
 }
 
-// Scatter brings each rank's part of the root's in to its out.
+// Scatter brings each rank's part of the root's in into that rank's out.
 func (s *Schedule) Scatter(in, out []byte, parts Parts, root int) {
 	if s.rank != root {
 		s.recv(root, out)

@@ -8,15 +8,16 @@ import (
 	"gobtl/pml"
 )
 
-// Port is the way to the other ranks. The requests' OnDone is the Schedule's.
+// Port is the interface through which a Schedule reaches the other ranks. The Schedule sets OnDone
+// of the requests.
 type Port interface {
 	// Send begins to send data to a rank, Recv to receive from one, in the order of the calls between
 	// two ranks. An error means that nothing was begun.
 	Send(r *pml.Request, to int, data []byte) error
 	Recv(r *pml.Request, from int, data []byte) error
-	// Cancel cancels a receive, or gives up a send, if it can be still.
+	// Cancel cancels a receive, or abandons a send, if that is still possible.
 	Cancel(r *pml.Request) bool
-	// Skip has the next message of a rank come to nobody: the place of a Recv that is not to be.
+	// Skip drops the next message of a rank. It takes the place of a Recv that will not be made.
 	Skip(from int)
 }
 
@@ -29,7 +30,7 @@ type kind uint8
 const (
 	send  kind = iota // from, to peer
 	recv              // into, from peer
-	fence             // until all before is done
+	fence             // wait until all earlier steps are done
 	move              // into = from
 	fold              // into = into with from
 	foldX             // into = from with into
@@ -58,16 +59,16 @@ type Schedule struct {
 	failed     *pml.Request
 	port       Port
 	done       func(error)
-	requests   []*pml.Request // of which the first used are in use, or were since the last fence
+	requests   []*pml.Request // the first ones, up to used, are in use or were since the last fence
 	used       int
 	scratch    []byte
 	lent       int      // of scratch
-	kept       int      // bytes of what was lent, and scratch
+	kept       int      // bytes lent so far, and scratch
 	places     [2][]int // of parts, while steps are made
 	ended      func(*pml.Request)
 }
 
-// Reset empties a schedule, for a rank of so many.
+// Reset empties a schedule, and sets the rank and the number of ranks.
 func (s *Schedule) Reset(rank, size int, combine Fold) {
 	clear(s.steps)
 	s.rank, s.size, s.combine, s.steps = rank, size, combine, s.steps[:0]
@@ -78,14 +79,14 @@ func (s *Schedule) Reset(rank, size int, combine Fold) {
 	}
 }
 
-// Start begins to carry out the steps; done is called once, at their end, perhaps by Start itself.
-// With an error the other ranks may wait for this one still.
+// Start begins to carry out the steps. It calls done once, when all have ended, possibly before
+// Start returns. If done gets an error, other ranks may still wait for this one.
 func (s *Schedule) Start(port Port, done func(error)) {
 	s.port, s.done = port, done
 	s.advance()
 }
 
-// Steps is the number of messages that this rank sends, and of their bytes: for tests.
+// Steps returns the number of messages that this rank sends, and their bytes. It is for tests.
 func (s *Schedule) Steps() (messages, bytes int) {
 	for _, t := range s.steps {
 		if t.kind == send {
@@ -96,8 +97,8 @@ func (s *Schedule) Steps() (messages, bytes int) {
 	return messages, bytes
 }
 
-// Peers is the number of ranks that this one sends to or receives from, and that of the times that
-// it waits for them: for tests.
+// Peers returns the number of ranks that this rank sends to or receives from, and how many times it
+// waits for them. It is for tests.
 func (s *Schedule) Peers() (peers, rounds int) {
 	seen, waits := make([]bool, s.size), false
 	for _, t := range s.steps {
@@ -118,15 +119,16 @@ func (s *Schedule) Peers() (peers, rounds int) {
 	return peers, rounds
 }
 
-// Memory is what the schedule keeps, in bytes, beside what its caller has lent it: steps, requests
-// that were needed so far, and values of its own: for tests.
+// Memory returns the bytes that the schedule itself has allocated: for steps, for the requests
+// needed so far, and for its own values. Memory lent by the caller does not count. It is for tests.
 func (s *Schedule) Memory() int {
 	return cap(s.steps)*int(reflect.TypeFor[step]().Size()) +
 		len(s.requests)*int(reflect.TypeFor[pml.Request]().Size()) +
 		(cap(s.places[0])+cap(s.places[1]))*int(reflect.TypeFor[int]().Size()) + s.kept
 }
 
-// Fail ends an operation that goes on, with an error if it has none yet, as far as its Port can.
+// Fail ends a running operation as far as its Port can. If the operation has no error yet, err
+// becomes its error.
 func (s *Schedule) Fail(err error) {
 	if s.done == nil {
 		return
@@ -137,10 +139,10 @@ func (s *Schedule) Fail(err error) {
 	s.advance()
 }
 
-// Failed is the message whose end has ended the operation with an error, nil if it was none.
+// Failed returns the message whose failure ended the operation, or nil if no message failed.
 func (s *Schedule) Failed() *pml.Request { return s.failed }
 
-// advance carries out what can be.
+// advance carries out all steps that can run now.
 func (s *Schedule) advance() {
 	if s.running {
 		return
@@ -153,7 +155,7 @@ func (s *Schedule) advance() {
 				s.running = false
 				return
 			}
-			s.used, s.group = 0, s.at+1 // All have ended.
+			s.used, s.group = 0, s.at+1 // All messages have ended.
 		case send, recv:
 			s.begin(t)
 		case move:
@@ -172,13 +174,14 @@ func (s *Schedule) advance() {
 	}
 }
 
-// giveUp cancels what can be. Where another rank has called the operation with another size those
-// that depend on this one hear of it: what they wait for comes empty, so it has a wrong size there
-// as well, and what they send is received by nobody.
+// giveUp cancels all messages that can be cancelled. If another rank has called the operation with
+// another size, the ranks that depend on this rank learn of the error. The messages that they wait
+// for arrive empty, which is a wrong size there as well. The messages that they send are not
+// received.
 func (s *Schedule) giveUp() {
 	if s.told || !wrongSize(s.err) {
 		for _, r := range s.requests[:s.used] {
-			s.port.Cancel(r) // Its end is told at once, while this runs.
+			s.port.Cancel(r) // OnDone of the message is called at once, within this loop.
 		}
 		return
 	}
@@ -203,7 +206,7 @@ func (s *Schedule) giveUp() {
 	s.err = err
 }
 
-// wrongSize says whether a message had another size than the steps here have it.
+// wrongSize reports whether a message had another size than the steps of this rank expect.
 func wrongSize(err error) bool {
 	return errors.Is(err, pml.ErrShort) || errors.Is(err, pml.ErrTruncated)
 }
@@ -229,7 +232,7 @@ func (s *Schedule) begin(t *step) {
 	}
 }
 
-// onDone is told that a message has ended.
+// onDone handles the end of a message.
 func (s *Schedule) onDone(r *pml.Request) {
 	s.pending--
 	if err := r.Err(); err != nil && s.err == nil {
@@ -243,12 +246,13 @@ func (s *Schedule) onDone(r *pml.Request) {
 // memory lends bytes until the next Reset.
 func (s *Schedule) memory(n int) []byte {
 	if s.lent+n > len(s.scratch) {
-		// What was lent is in the steps. Go aligns what is this large for all values.
+		// The steps still refer to the lent memory. Go aligns an allocation of this size for all
+		// types of values.
 		s.scratch, s.lent = make([]byte, max(n, 2*len(s.scratch), 1024)), 0
 		s.kept += len(s.scratch)
 	}
 	b := s.scratch[s.lent : s.lent+n : s.lent+n]
-	s.lent += (n + 15) &^ 15 // so that all values lie as they must
+	s.lent += (n + 15) &^ 15 // so that all values are aligned
 	s.lent = min(s.lent, len(s.scratch))
 	return b
 }
@@ -265,7 +269,7 @@ func (s *Schedule) move(into, from []byte) {
 	s.steps = append(s.steps, step{kind: move, into: into, from: from})
 }
 
-// fold combines x with acc: before it, if its ranks are the lower ones.
+// fold combines x with acc. x is the left operand if it comes from the lower ranks.
 func (s *Schedule) fold(acc, x []byte, xFirst bool) {
 	k := fold
 	if xFirst {
@@ -274,23 +278,24 @@ func (s *Schedule) fold(acc, x []byte, xFirst bool) {
 	s.steps = append(s.steps, step{kind: k, into: acc, from: x})
 }
 
-// fence has the next steps wait for all before.
+// fence makes the following steps wait for all earlier steps.
 func (s *Schedule) fence() { s.steps = append(s.steps, step{kind: fence}) }
 
-// ring is the rank that many places after this one.
+// ring returns the rank that is the given number of places after this one, modulo the number of
+// ranks.
 func (s *Schedule) ring(places int) int { return ((s.rank+places)%s.size + s.size) % s.size }
 
-// Parts are the sizes in bytes of what each rank has; they lie one behind the other.
+// Parts are the sizes in bytes of the parts of the ranks. The parts are contiguous.
 type Parts []int
 
 // placed is data with the places of its parts.
 type placed struct {
 	data []byte
-	at   []int // where each begins, and the last one ends
+	at   []int // offsets of the parts, and the end of the last part
 }
 
-// place finds the places of parts, of two at the most at the same time: that of whatever is first,
-// or second, is lent until the next one.
+// place computes the offsets of parts. At most two results are in use at the same time: one for
+// first, one for second. Each is lent until the next call for the same of the two.
 func (s *Schedule) place(which int, data []byte, parts Parts) placed {
 	at, end := append(s.places[which][:0], 0), 0
 	for _, n := range parts {
@@ -301,12 +306,12 @@ func (s *Schedule) place(which int, data []byte, parts Parts) placed {
 	return placed{data, at}
 }
 
-// of is the part of a rank.
+// of returns the part of a rank.
 func (p placed) of(rank int) []byte {
 	return p.data[p.at[rank]:p.at[rank+1]:p.at[rank+1]]
 }
 
-// Of is the part of a rank of data, which is as long as all parts.
+// Of returns the part of a rank within data. data is as long as all parts together.
 func (p Parts) Of(rank int, data []byte) []byte {
 	first := p[:rank].Sum()
 	return data[first : first+p[rank]]
@@ -323,7 +328,8 @@ func (p Parts) Sum() (sum int) {
 // most is the size of the largest part.
 func (p Parts) most() int { return slices.Max(p) }
 
-// even is data cut into one part for each rank, of whole values of so many bytes.
+// even is data divided into one part for each rank. Each part is a whole number of values of the
+// given size.
 type even struct {
 	data []byte
 	per  int // bytes
@@ -334,7 +340,7 @@ func (s *Schedule) even(data []byte, valueBytes int) even {
 	return even{data: data, per: (values + s.size - 1) / s.size * valueBytes}
 }
 
-// of is part i of even parts, to is the parts from i to j-1.
+// of returns part i, and to returns the parts from i to j-1.
 func (e even) of(i int) []byte { return e.to(i, i+1) }
 
 func (e even) to(i, j int) []byte {

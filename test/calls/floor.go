@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// The floor is what sockets of Go allow: calls by bare UDP. Nothing is sent again, and nobody
-// is protected from anybody: a datagram that is lost ends the measurement. With ACKs each answer is
-// acknowledged by a datagram, which is what a transport that sends again does after a lone one.
+// The floor is the performance that Go sockets allow: calls by bare UDP. There is no retransmission
+// and no protection from other peers, and a lost datagram ends the measurement. With ACKs each
+// answer is acknowledged by a datagram, which is what a transport that sends again does after a
+// lone one.
 //
 //	id, 8 bytes | index, 4 bytes | count, 4 bytes; 0: an ACK | up to floorBytes of the message
 const (

@@ -10,7 +10,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// load is what callers do.
+// load is the workload of the callers.
 type load struct {
 	callers   int
 	sizeBytes int           // of a request, and of its answer
@@ -18,7 +18,7 @@ type load struct {
 	duration  time.Duration // of what is measured
 }
 
-// result is what a load has come to.
+// result is the result of a load.
 type result struct {
 	Calls   int64   `json:"calls"`
 	Seconds float64 `json:"seconds"`
@@ -61,8 +61,9 @@ func (l *load) run(c caller) (result, error) {
 	}, err
 }
 
-// latencies are those of all callers. A histogram for each would be more memory than caches
-// hold, and a part of what is measured; and on one processor a lock costs next to nothing.
+// latencies is the common histogram of all callers. One histogram per caller would exceed the
+// caches and so distort the measurement. On one processor the lock of the common one costs almost
+// nothing.
 type latencies struct {
 	lock sync.Mutex
 	hist *hdrhistogram.Histogram

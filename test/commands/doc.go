@@ -1,4 +1,4 @@
-// Package commands tests what all programs of cmd/ have alike: --version, --format, shell
+// Package commands tests the common features of all programs of cmd/: --version, --format, shell
 // completion, manual pages, and the pages of the reference, which are made from their flags:
 //
 //	go test ./test/commands -run TestReference -rewrite

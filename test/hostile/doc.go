@@ -1,5 +1,5 @@
-// Package hostile runs honest programs beside one bad peer of each kind, and compares what they get
-// done with what they get done alone: docs/explanation/peers.md has the rules that this rests on.
+// Package hostile runs honest programs beside one bad peer of each kind, and compares their
+// throughput with that without the bad peer. docs/explanation/peers.md has the underlying rules.
 //
 //	go test ./test/hostile                 each kind once, for a moment: nobody honest ends
 //	make hostile                           in turns, and the honest lose less than a tenth

@@ -1,7 +1,7 @@
-// Package launch starts jobs with the launchers that there are, and with btlrun: the ranks are this
-// test's binary, which learns by package launch who it is, exchanges the names of its modules with
-// the others, and sends each of them a message over the transport; or they are mpibench, with all
-// of its tests.
+// Package launch starts jobs with the installed launchers and with btlrun. The ranks run this
+// test's binary, or mpibench with all of its tests. The test's binary gets its rank from package
+// launch, exchanges the names of its modules with the other ranks, and sends each of them a message
+// over the transport.
 //
 //	main_test.go       the ranks
 //	launchers_test.go  mpiexec.hydra, mpirun of Open MPI

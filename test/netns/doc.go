@@ -7,9 +7,9 @@
 //	cmd := b.Host.Command("btlbench", "serve")     // a program on host b
 //	cmd = b.Host.Test("TestOnHostB", "ROLE=b")     // this test binary again, on host b
 //
-// A lab is gone with its test. Its namespaces carry the number of the process that made them, so
-// what a killed run has left behind is removed by the next. One process may have several labs at
-// once; they do not see each other.
+// A lab is removed at the end of its test. The names of its namespaces contain the process id of
+// their creator, so that the next run removes the namespaces that a killed run has left behind. One
+// process may have several labs at once; they do not see each other.
 //
 // Everything is done with iproute2's ip and tc; the filters want nft of nftables.
 package netns

@@ -25,13 +25,13 @@ func (h *Host) Filter(chain string, rules ...string) {
 	h.nft(script.String())
 }
 
-// Silence has the host, a router, tell nobody that a packet was too large.
+// Silence makes the host, which is a router, send no ICMP errors for packets that are too large.
 func (h *Host) Silence() {
 	h.lab.tb.Helper()
 	h.Filter("output", "icmp type destination-unreachable drop", "icmpv6 type packet-too-big drop")
 }
 
-// Unfilter removes what Filter and Port.Lose have added.
+// Unfilter removes the rules of Filter and Port.Lose.
 func (h *Host) Unfilter() {
 	h.lab.tb.Helper()
 	h.nft("add table inet gobtl\ndelete table inet gobtl\n") // added first: it may not be there
@@ -58,8 +58,8 @@ func (p Port) Lose(peer Port, share float64) {
 		int(share*million)))
 }
 
-// Slow has the port send no faster than a rate ("100mbit"), with room for limitBytes of waiting
-// packets; what finds it full is dropped.
+// Slow limits the port to a rate ("100mbit"), with a queue of limitBytes. Packets that find the
+// queue full are dropped.
 func (p Port) Slow(rate string, burstBytes, limitBytes int) {
 	p.Host.lab.tb.Helper()
 	p.Host.lab.Need("tc", "iproute2")

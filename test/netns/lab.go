@@ -23,8 +23,8 @@ const prefix = "gobtl-"
 
 var made atomic.Int64
 
-// TB is what a lab needs of a testing.TB, so that a program can have one too. Skip, Fatal and
-// Fatalf do not return.
+// TB is the part of testing.TB that a lab uses, so that a program can make a lab, too. Skip, Fatal
+// and Fatalf do not return.
 type TB interface {
 	Helper()
 	Cleanup(f func())
@@ -111,7 +111,8 @@ func (l *Lab) Host(name string) *Host {
 			l.tb.Errorf("removing host %s: %v: %s", name, err, out)
 		}
 	})
-	// Addresses are used as soon as they are there: nobody else is, no need to ask for duplicates.
+	// Addresses are used at once, without duplicate address detection, because no other host is on
+	// the link.
 	h.Sysctl("net/ipv6/conf/all/accept_dad", "0")
 	h.Sysctl("net/ipv6/conf/default/accept_dad", "0")
 	h.IP("link set lo up")
@@ -167,8 +168,8 @@ func (h *Host) Sysctl(name, value string) {
 	})
 }
 
-// Do calls f on this goroutine, with its thread on the host: what f opens stays there. Goroutines
-// that f starts are not on the host.
+// Do calls f on this goroutine, with its thread in the host's namespace. Sockets that f opens stay
+// in the namespace. Goroutines that f starts are not on the host.
 func (h *Host) Do(f func()) {
 	h.lab.tb.Helper()
 	runtime.LockOSThread() // a thread that does not find back is not unlocked, so it ends

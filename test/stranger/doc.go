@@ -1,6 +1,7 @@
-// Package stranger is a peer written from docs/protocol.md alone, by somebody who had read neither
-// the codec nor the transport, and shares no code with them: it understands this implementation as
-// one in another language would. Only its tests know the real module, as the other side.
+// Package stranger is an independent implementation of a peer. It was written from docs/protocol.md
+// alone, without reading the codec or the transport, and shares no code with them. It interoperates
+// with this implementation as one in another language would. Only its tests use the real module, as
+// the peer.
 //
 //	host    two UDP sockets and one loop (host.go); it loses, repeats and delays datagrams itself,
 //	        both ways, and judges what the other side sends before that (judge.go)

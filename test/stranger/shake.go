@@ -123,7 +123,7 @@ func (c *conn) begin() {
 	c.law = law{}
 }
 
-// dial begins a handshake with who is at two addresses, of any incarnation if that is 0.
+// dial begins a handshake with the peer at two addresses. An incarnation of 0 means any.
 func (h *host) dial(inc uint64, command, data []byte) (*conn, error) {
 	a, ok0 := h.parseAddress(command)
 	b, ok1 := h.parseAddress(data)

@@ -1,5 +1,5 @@
-// Package emfile reads the Ethernet Manager's file: hosts, switches, ports and tables, in TOML. It
-// belongs to no goroutine; reading has no side effects. docs/vnic.md describes the keys.
+// Package emfile reads the Ethernet Manager's file: hosts, switches, ports and tables, in TOML. Any
+// goroutine may call it; reading has no side effects. docs/vnic.md describes the keys.
 //
 //	name = "lab"
 //	[[host]]            name, lid
@@ -19,13 +19,14 @@ import (
 	"gobtl/vnic"
 )
 
-// ErrFile is wrapped by everything that is wrong with a file.
+// ErrFile is wrapped by all errors in the content of a file.
 var ErrFile = errors.New("manager's file")
 
 // BytesMax bounds a file.
 const BytesMax = 16 << 20
 
-// leaseMin is several times what a message takes, or the lease would run out between two of them.
+// leaseMin is several times the duration of a message exchange. With a shorter lease the lease
+// would expire between two messages.
 const leaseMin = 100 * time.Millisecond
 
 // File is what a file says.
@@ -84,7 +85,7 @@ type mac struct {
 	Host string `toml:"host"`
 }
 
-// Parse reads a file. The error says what is wrong and where, and wraps ErrFile.
+// Parse reads a file. An error names the fault and its place in the file, and wraps ErrFile.
 func Parse(text []byte) (*File, error) {
 	if len(text) > BytesMax {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrFile, len(text), BytesMax)

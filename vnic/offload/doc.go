@@ -4,9 +4,10 @@
 //	device --> large frame + Header --> Splitter --> frames of the MTU, checksums complete
 //	frames that arrived --> Joiner --> large frame + Header --> device
 //
-// Header is the kernel's virtio_net_hdr. Only what can be restored exactly is joined: frames whose
-// headers differ in nothing but lengths, numbers and checksums, with checksums that are right.
+// Header is the kernel's virtio_net_hdr. Frames are joined only if the originals can be restored
+// exactly: their headers may differ only in lengths, sequence numbers and checksums, and the
+// checksums must be correct.
 //
-// There is no state between frames that belongs together, no clock and no goroutine; a Splitter and
-// a Joiner belong to the goroutine that uses them, and allocate nothing.
+// The package has no clock and no goroutine. A Splitter and a Joiner belong to the goroutine that
+// uses them, and allocate nothing.
 package offload

@@ -24,10 +24,11 @@ type Joined struct {
 // Joiner joins frames, each with those of its flow. The frames stay where they are until Flush has
 // returned.
 type Joiner struct {
-	// Emit is called for each frame that is finished, in the order of its flow. What it is given is
-	// valid during the call.
+	// Emit is called for each finished frame, in the order of its flow. Its argument is valid only
+	// during the call.
 	Emit func(*Joined)
-	// NoTCP and NoUDP leave frames of that kind alone: the device does not take large ones.
+	// NoTCP and NoUDP turn the joining of such frames off, for a device that does not accept large
+	// ones.
 	NoTCP, NoUDP bool
 	// UDPFrames is how many frames of UDP become one at most, up to FramesMax; 0 is FramesMax.
 	UDPFrames int
@@ -136,7 +137,7 @@ func mayJoin(f []byte, l *layers) bool {
 	return l.proto == protoUDP || f[l.l4+13]&^flagPSH == flagACK
 }
 
-// valid checks the checksums.
+// valid verifies the checksums.
 func valid(f []byte, l *layers) bool {
 	if !l.v6 && fold(sum(f[l.l3:l.l4], 0)) != 0xFFFF {
 		return false
@@ -199,8 +200,8 @@ func (g *group) append(f []byte, l *layers) {
 	}
 }
 
-// emit hands a group over. Several frames get headers of their own: of one large packet, whose
-// checksum is left to who cuts it.
+// emit passes a group to Emit. Several frames get a new header, as one large packet. The
+// segmentation of that packet computes its checksum.
 func (j *Joiner) emit(g *group) {
 	if g.out.Frames == 1 {
 		j.pass(g.first)

@@ -10,8 +10,9 @@ type Splitter struct {
 	head    int // bytes before the payload
 }
 
-// largestPacket bounds what IP can tell of a large frame. Those that are made here keep to it with
-// their Ethernet header: devices behind a bridge cut up larger ones in front of them.
+// largestPacket is the largest size in the length field of IP. Large frames of this package keep to
+// it including the Ethernet header, because a bridge segments larger frames before it passes them
+// to a device.
 const largestPacket = 1<<16 - 1
 
 // Begin takes a frame with its header. A frame that is not large is one piece, whose checksum is
@@ -25,7 +26,8 @@ func (s *Splitter) Begin(frame []byte, h Header) error {
 		}
 		return nil
 	}
-	// The kernel may leave the length fields of a frame beyond 64 KiB at zero, which is none of ours.
+	// The kernel may set the length fields of a frame beyond 64 KiB to zero. Such frames do not
+	// occur here.
 	l, ok := dissect(frame)
 	want := uint8(protoTCP)
 	kind := h.Type &^ ECN
@@ -42,7 +44,7 @@ func (s *Splitter) Begin(frame []byte, h Header) error {
 	return nil
 }
 
-// completeChecksum does what the kernel has left to the card.
+// completeChecksum computes the checksum that the kernel has left to the network card.
 func completeChecksum(f []byte, h Header) error {
 	start, at := int(h.ChecksumStart), int(h.ChecksumStart)+int(h.ChecksumOffset)
 	if start > len(f) || at+2 > len(f) || at < start {

@@ -22,23 +22,24 @@ const (
 
 // Config says which device to open.
 type Config struct {
-	// Name of the interface, up to 15 bytes; with "%d" the kernel counts. One that the administrator
-	// has made is taken over, and stays when it is closed.
+	// Name is the name of the interface, up to 15 bytes. For "%d" the kernel fills in a number. An
+	// interface that the administrator has made is used, and remains when the Device is closed.
 	Name string
 	// Queues is the number of queues, 1 to 8. 0 means 1.
 	Queues int
-	// NoOffload does without large frames and checksums.
+	// NoOffload turns large frames and checksum offload off.
 	NoOffload bool
-	// FDs are descriptors of a device that somebody else has opened, one for each queue, instead of
-	// Name. They belong to the Device once Open has succeeded; else they stay as they are. Those
-	// beyond Queues are closed then: the kernel would give them frames that nobody reads.
+	// FDs replaces Name. It has the descriptors of a device that another process has opened, one
+	// for each queue. If Open succeeds the Device owns them; otherwise they are unchanged.
+	// Descriptors beyond Queues are closed, because the kernel would pass them frames that are
+	// never read.
 	FDs []int
 }
 
 // QueuesMax bounds the queues of a device.
 const QueuesMax = 8
 
-// ErrDevice is wrapped by what is wrong with a device.
+// ErrDevice is wrapped by the errors of an unusable device.
 var ErrDevice = errors.New("tap: cannot use the device")
 
 // ErrGone is wrapped when the device has been removed under us, ErrMoved when it is in another
@@ -59,8 +60,8 @@ type Device struct {
 	closed  bool
 }
 
-// Open opens a device. It is removed when it is closed, and when the process ends, however that
-// happens, unless somebody else has made it.
+// Open opens a device. The kernel removes the device when it is closed, and when the process ends
+// in any way, unless another process has made it.
 func Open(cfg Config) (*Device, error) {
 	d := &Device{given: len(cfg.FDs) > 0}
 	var err error
@@ -87,8 +88,8 @@ func Open(cfg Config) (*Device, error) {
 	return d, nil
 }
 
-// create opens the queues of a device by name. Devices of the administrator must be opened with the
-// flags that they were made with, so others are tried.
+// create opens the queues of a device by name. A device of the administrator must be opened with
+// the flags with which it was made, so several sets of flags are tried.
 func (d *Device) create(name string, queues int) error {
 	if queues > QueuesMax {
 		return fmt.Errorf("%w: %d queues, at most %d", ErrDevice, queues, QueuesMax)
@@ -145,7 +146,7 @@ func (d *Device) openAll(name string, flags uint16, queues int) error {
 	return nil
 }
 
-// adopt takes descriptors that were handed over, when all of them are what they should be.
+// adopt checks passed descriptors, and takes them over if all are valid.
 func (d *Device) adopt(fds []int, queues int) error {
 	for i, fd := range fds {
 		ifr, err := unix.NewIfreq("")
@@ -192,7 +193,7 @@ func (d *Device) Check() error {
 	return nil
 }
 
-// setUp fixes the size and the byte order of the headers, and finds out what may be large.
+// setUp sets the size and the byte order of the headers, and finds out which frames may be large.
 func (d *Device) setUp(noOffload bool) error {
 	if !d.headed {
 		return nil
@@ -238,7 +239,7 @@ func (d *Device) Name() string {
 // Queues returns the queues.
 func (d *Device) Queues() []*Queue { return d.queues }
 
-// Headed says whether frames have a Header before them.
+// Headed reports whether each frame is preceded by a Header.
 func (d *Device) Headed() bool { return d.headed }
 
 // LargeTCP and LargeUDP say which frames may be larger than the MTU, both ways.
@@ -247,7 +248,7 @@ func (d *Device) LargeTCP() bool { return d.offload&unix.TUN_F_TSO4 != 0 }
 // LargeUDP is LargeTCP for UDP.
 func (d *Device) LargeUDP() bool { return d.offload&tunUSO4 != 0 }
 
-// Given says whether the device was handed over by its descriptors.
+// Given reports whether the device was opened from descriptors of another process.
 func (d *Device) Given() bool { return d.given }
 
 // SetCarrier tells the kernel whether there is a carrier.
@@ -269,8 +270,8 @@ func (d *Device) SetCarrier(on bool) error {
 	return nil
 }
 
-// Keep has the interface stay, with its addresses, when the device is closed, or no longer. It says
-// whether that was not so before: an interface of the administrator stays anyway.
+// Keep sets whether the interface and its addresses remain when the device is closed. It reports
+// whether this was a change. An interface of the administrator remains in any case.
 func (d *Device) Keep(on bool) (news bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -328,9 +329,9 @@ func newQueue(fd int) *Queue { return &Queue{fd: fd} }
 // FD is the queue's descriptor, to wait for.
 func (q *Queue) FD() int { return q.fd }
 
-// Read reads the next frame into b. n is 0 if there is none; an error is final (the device is
-// gone), but for one that a later Read does not have. The call does not block, so Go's scheduler
-// need not know of it.
+// Read reads the next frame into b. n is 0 if there is none. An error usually means that the device
+// is gone; after a temporary error a later Read succeeds. The call does not block, so Go's
+// scheduler need not know of it.
 func (q *Queue) Read(b []byte) (h offload.Header, n int, err error) {
 	q.iov[0] = unix.Iovec{Base: &q.hdr[0]}
 	q.iov[0].SetLen(q.head)
@@ -355,8 +356,8 @@ func (q *Queue) Read(b []byte) (h offload.Header, n int, err error) {
 	return h, max(int(got)-q.head, 0), nil
 }
 
-// Write writes a frame, its parts one behind the other. The error tells why the kernel did not take
-// it; another frame may be taken.
+// Write writes a frame from its parts. An error means that the kernel refused this frame; a later
+// frame may be accepted.
 func (q *Queue) Write(f *offload.Joined) error {
 	if len(f.Parts) > writeParts || q.head == 0 && f.Header != (offload.Header{}) {
 		return unix.EINVAL

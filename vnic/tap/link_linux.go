@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Link is what the kernel knows of a device.
+// Link is the state of a device in the kernel.
 type Link struct {
 	Up         bool
 	MTU        int
@@ -47,8 +47,8 @@ func (d *Device) Link() (Link, error) {
 	near, err := netlink.NeighList(a.Index, unix.AF_BRIDGE)
 	if err == nil { // "bridge fdb add ADDRESS dev NAME self"
 		for _, n := range near {
-			// Where the device is a port of a bridge, the kernel lists also what the bridge has learned
-			// behind that port. These addresses are of others.
+			// If the device is a port of a bridge, the kernel also lists the addresses that the
+			// bridge has learned behind that port. These belong to other hosts.
 			own := n.Flags&unix.NTF_SELF != 0 && n.MasterIndex == 0
 			if own && n.HardwareAddr != nil && n.HardwareAddr[0]&1 == 0 {
 				l.Unicast = append(l.Unicast, n.HardwareAddr)
@@ -101,7 +101,7 @@ func (d *Device) SetLargest(bytes int) error {
 	})
 }
 
-// SetDormant says that the interface waits for the manager, or that it does no longer.
+// SetDormant sets or clears the dormant state, in which the interface waits for the manager.
 func (d *Device) SetDormant(on bool) error {
 	return d.change("dormant", func(l netlink.Link) error {
 		req := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)

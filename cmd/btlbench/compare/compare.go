@@ -12,7 +12,7 @@ import (
 	"gobtl/internal/report"
 )
 
-// Config says what to compare. All fields are used as they are; there are no defaults here.
+// Config selects the comparison. All fields are used as given; there are no defaults.
 type Config struct {
 	Table  systems.Table
 	Rounds int

@@ -1,5 +1,6 @@
-// Package compare measures the transport beside its peers in one run: the same figures, on the same
-// two CPUs, in turns, so that what the machine is doing meanwhile hits all of them alike.
+// Package compare measures the transport and comparable systems in one run. It takes the same
+// figures on the same two CPUs in turns, so that disturbances of the machine affect all systems
+// alike.
 //
 //	compare.go   Config and Run: the order of the measurements of package systems
 //	report.go    the report, JSON and CSV

@@ -17,7 +17,7 @@ import (
 // its meaning or goes away.
 const Schema = "gobtl-compare/2"
 
-// Report is what a run found out.
+// Report has the results of a run.
 type Report struct {
 	Schema      string         `json:"schema"`
 	StartedAt   time.Time      `json:"started_at"`
@@ -37,7 +37,7 @@ type Report struct {
 	Failures    []Failure      `json:"failures"`
 }
 
-// Result is what all rounds measured of one system at one point.
+// Result has the measurements of all rounds of one system at one point.
 type Result struct {
 	System string `json:"system"`
 	systems.Point
@@ -52,7 +52,7 @@ type Result struct {
 	Rounds []Value  `json:"rounds"`
 }
 
-// Value is what one round measured.
+// Value is the measurement of one round.
 type Value struct {
 	Round       int     `json:"round"`
 	Value       float64 `json:"value"`
@@ -118,7 +118,7 @@ func (r *Report) order(id string) int {
 	return slices.IndexFunc(r.Systems, func(s systems.Info) bool { return s.ID == id })
 }
 
-// finish sorts the results and computes what is computed of them.
+// finish sorts the results and computes the derived figures.
 func (r *Report) finish() {
 	for _, res := range r.Results {
 		res.Median = report.Significant(report.Median(res.values()))

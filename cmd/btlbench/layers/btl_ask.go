@@ -7,7 +7,7 @@ import (
 	"gobtl/cmd/btlbench/plan"
 )
 
-// asking is what a round needs whose client asks for something of the server's memory.
+// asking is the state of a round whose client sends requests for the server's memory.
 type asking struct {
 	asked     int64  // so many times, in this round
 	answered  bool   // the latest time
@@ -15,7 +15,7 @@ type asking struct {
 	askDoneFn func(*btl.Fragment, error)
 }
 
-// tryNotice puts a message and has the peer told of it.
+// tryNotice puts a message with a notice to the peer.
 func (p *btlPort) tryNotice(r *Round, slot uint32) (bool, error) {
 	f, err := p.ep.PreparePutNotice(p.slot(slot), btl.Handle(r.Handle), 0, tagNotice, nil)
 	if err != nil {
@@ -36,7 +36,7 @@ func (p *btlPort) onNotice(*btl.Endpoint, btl.Tag, []byte) {
 	p.gotReply = true
 }
 
-// tryAsk asks for what the round is about, if there is room for it.
+// tryAsk sends the next request of the round, if there is room for it.
 func (p *btlPort) tryAsk(r *Round) (bool, error) {
 	slot, ok := p.take()
 	if !ok {
@@ -68,7 +68,7 @@ func (p *btlPort) tryAsk(r *Round) (bool, error) {
 	return sent, err
 }
 
-// onAskDone takes what was asked for.
+// onAskDone handles the result of a request.
 func (p *btlPort) onAskDone(f *btl.Fragment, err error) {
 	p.answered = true
 	p.fetched = f.Value()

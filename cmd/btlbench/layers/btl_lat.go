@@ -169,8 +169,8 @@ func (p *btlPort) note(data []byte) {
 	}
 }
 
-// onPing answers a ping from inside the handler, which is what makes the answer fast. Each answer
-// has a number of its own, as each ping has: they are the same as long as none is lost.
+// onPing answers a ping from inside the handler, because that is fast. Each answer has a number of
+// its own, as each ping has: they are the same as long as none is lost.
 func (p *btlPort) onPing(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	p.note(data)
 	p.repliesDue++

@@ -9,12 +9,12 @@ import (
 )
 
 // Latency under load: the ping-pong of lat, while the client streams messages to the server on the
-// same connection, a window of them in flight. A ping stands in one queue with the stream, so what
-// it waits for is what the transport lets wait ahead of it.
+// same connection, a window of them in flight. A ping shares a queue with the stream, so it waits
+// for the messages that the transport queues ahead of it.
 
 const (
-	// loadWarmup and loadCalibration are how long the stream runs alone before a round that offers a
-	// part of what it reaches then.
+	// loadWarmup and loadCalibration are the times for which the stream runs alone before a round
+	// that offers a percentage of its rate.
 	loadWarmup      = 50 * time.Millisecond
 	loadCalibration = 100 * time.Millisecond
 )
@@ -83,7 +83,7 @@ func (p *btlPort) latLoadClient(r *Round) error {
 	return p.drainLoad()
 }
 
-// calibrate returns what the stream reaches alone.
+// calibrate returns the rate of the stream alone.
 func (p *btlPort) calibrate(r *Round) (bytesPerNs float64, err error) {
 	s := &p.stream
 	s.start(0, clock())
@@ -116,7 +116,7 @@ func (p *btlPort) flowFor(r *Round, d time.Duration) error {
 	return nil
 }
 
-// feed sends what the stream may send now.
+// feed sends as many messages of the stream as are due now.
 func (p *btlPort) feed(r *Round, now mono.Time) error {
 	s := &p.stream
 	for s.due(now) {

@@ -226,7 +226,7 @@ func (p *btlPort) settle() error {
 	return nil
 }
 
-// handlers are what a round does with the messages that arrive.
+// handlers are the message handlers of a round.
 func (p *btlPort) handlers(r *Round) map[btl.Tag]btl.Handler {
 	data := p.onStreamData
 	if plan.IsPingPong(r.Test) {
@@ -433,8 +433,8 @@ func again(err error) error {
 // noteBytes is the size of a note: the number of its round, and two more.
 const noteBytes = 24
 
-// tell sends a note of up to two numbers. It must not be lost, so what cannot be sent now is
-// queued; an error is final.
+// tell sends a note of up to two numbers. A note must not be lost, so it is queued if it cannot be
+// sent now. An error is final.
 func (p *btlPort) tell(tag btl.Tag, a, b uint64) error {
 	var note [noteBytes]byte
 	binary.LittleEndian.PutUint64(note[:], p.r.Number)

@@ -6,7 +6,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// puts is what a round of puts needs: the memory that the peer writes, and what it wrote.
+// puts is the state of a round of puts: the memory that the peer writes, and the checks of its
+// content.
 type puts struct {
 	region    *btl.Region
 	place     []byte // the region's memory
@@ -44,7 +45,7 @@ func (p *btlPort) exposeFor(r *Round) (uint64, error) {
 	return uint64(p.region.Handle()), nil
 }
 
-// rightsFor says whether a side exposes memory in a round, and what the peer may do with it.
+// rightsFor returns whether a side exposes memory in a round, and the access rights of the peer.
 func rightsFor(r *Round) (rights btl.Rights, exposes bool) {
 	switch {
 	case r.Test == plan.TestPutLat:
@@ -131,7 +132,7 @@ func (p *btlPort) sendPut(r *Round) error {
 	}
 }
 
-// Puts are numbered from 1 in their contents: memory that nobody has written is no put.
+// Puts are numbered from 1 in their contents, so unwritten memory is not mistaken for a put.
 
 // fillPut writes put n: all of it under --verify, else its last byte, which differs from the one
 // before.
@@ -267,7 +268,7 @@ func (p *btlPort) putPass(r *Round, now mono.Time) (int, error) {
 	return n, err
 }
 
-// putSome puts what there is room for.
+// putSome puts as many messages as there is room for.
 func (p *btlPort) putSome(r *Round, most int64) error {
 	for n := min(most, int64(r.Window)); n > 0; n-- {
 		slot, ok := p.take()

@@ -92,7 +92,7 @@ func (p *btlPort) peerFinished() bool {
 	return p.finPhase == p.phase && p.received >= p.finSent
 }
 
-// streamPass sends what there is room for, then does one pass of progress.
+// streamPass sends as many messages as there is room for, and then makes one pass of progress.
 func (p *btlPort) streamPass(r *Round, most int64, now mono.Time) (mono.Time, error) {
 	room := int64(r.Window - p.inFlight)
 	if r.Test == plan.TestRate {

@@ -1,5 +1,5 @@
-// Package layers has the hot loops: the tests of btlbench on the bare fabric (raw*.go) and on the
-// transport (btl_*.go).
+// Package layers implements the hot loops of btlbench: its tests on the bare fabric (raw*.go) and
+// on the transport (btl_*.go).
 //
 //	Side                    one process' end: opened for a Config, with the faults that it names
 //	  |-- engine            a goroutine locked to its thread, pinned; it owns all that follows

@@ -32,7 +32,7 @@ func (h *Hist) reset() {
 	h.Clipped = 0
 }
 
-// Merge adds what another one has recorded.
+// Merge adds the samples of another histogram.
 func (h *Hist) Merge(other *Hist) {
 	h.h.Merge(other.h)
 	h.Clipped += other.Clipped

@@ -40,7 +40,7 @@ type AttrRecord struct {
 	Value string `json:"value"`
 }
 
-// NewInfoRecord copies what a provider says of itself.
+// NewInfoRecord copies the description of a provider.
 func NewInfoRecord(i *fabric.Info) InfoRecord {
 	r := InfoRecord{
 		Provider: i.Provider, Version: i.Version, Fabric: i.Fabric, Domain: i.Domain, Node: i.Node,

@@ -8,11 +8,11 @@ import (
 	"gobtl/fabric"
 )
 
-// Layer is one side's end of what is measured: the bare fabric, or the transport on it. All methods
-// belong to the engine's thread. It is entered once per round, so its dispatch costs no message
-// anything: each layer has hot loops of its own.
+// Layer is one side's endpoint of the measured system: the bare fabric, or the transport on it.
+// Only the engine's thread may call its methods. They are called once per round, so the dynamic
+// dispatch adds no time per message. Each layer has its own hot loops.
 type Layer interface {
-	// offer is what the peer must know to connect.
+	// offer returns the information that the peer needs to connect.
 	offer() Offer
 	// Connect makes the peer reachable, within the timeout. The server's end may wait for the
 	// client's first packet.
@@ -23,15 +23,15 @@ type Layer interface {
 	// Client measures a round; server answers it until it is stopped.
 	Client(r *Round) error
 	Server(r *Round) error
-	// Counters is a snapshot of what the layer counted since it was opened.
+	// Counters returns a snapshot of the layer's counters since it was opened.
 	Counters() Counters
-	// State is what the layer shows of itself now.
+	// State returns the present state of the layer.
 	State() State
 	facts() Facts
 	close() error
 }
 
-// Offer is what a side tells the peer of its end of a layer.
+// Offer is a side's message to the peer about its endpoint of a layer.
 type Offer struct {
 	Layer string `json:"layer"`
 	// Name is the address, opaque bytes: base64 in JSON.
@@ -54,7 +54,7 @@ type Facts struct {
 	Profile         string `json:"profile,omitempty"`
 }
 
-// Counters is what a side's layer counted. The bare fabric counts nothing.
+// Counters are the counters of a side's layer. The bare fabric has none.
 type Counters struct {
 	SegmentsSent uint64 `json:"segments_sent"`
 	Retransmits  uint64 `json:"retransmits"`
@@ -63,7 +63,7 @@ type Counters struct {
 	All map[string]uint64 `json:"all,omitempty"`
 }
 
-// Since returns what was counted after an earlier snapshot.
+// Since returns the difference from an earlier snapshot.
 func (c Counters) Since(earlier Counters) Counters {
 	d := Counters{
 		SegmentsSent: c.SegmentsSent - earlier.SegmentsSent,
@@ -74,7 +74,7 @@ func (c Counters) Since(earlier Counters) Counters {
 	return d
 }
 
-// Add adds what another round has counted.
+// Add adds the counters of another round.
 func (c *Counters) Add(o Counters) {
 	c.SegmentsSent += o.SegmentsSent
 	c.Retransmits += o.Retransmits

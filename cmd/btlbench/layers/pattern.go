@@ -92,7 +92,7 @@ func stampOf(b []byte, expected uint64) uint64 {
 	return n
 }
 
-// Tally is what the receiver of messages found out about them.
+// Tally has the results of the receiver's checks of messages.
 type Tally struct {
 	Messages int64 `json:"messages"` // delivered, whatever they contained
 	Bytes    int64 `json:"bytes"`
@@ -134,7 +134,7 @@ func (t *Tally) check(b []byte, size int) {
 	}
 }
 
-// finish counts what is missing of the sent messages 0 to sent-1.
+// finish counts the missing messages among the sent ones, 0 to sent-1.
 func (t *Tally) finish(sent uint64) { t.Missing += t.seen.missing(sent) }
 
 // seenBits is how far a message may be ahead of the oldest one missing and still be told apart:

@@ -19,8 +19,8 @@ type Choice struct {
 	Reason   string `json:"reason"`
 }
 
-// ChooseProvider chooses among what the hints allow. For a pair the provider must reach this host
-// itself.
+// ChooseProvider chooses a provider that matches the hints. For a pair the provider must reach this
+// host itself.
 func ChooseProvider(h fabric.Hints, pair bool) (Choice, error) {
 	infos, err := fabric.GetInfo(h)
 	if err != nil && !errors.Is(err, fabric.ErrNoProvider) {
@@ -90,7 +90,7 @@ func ProviderNames() []string {
 	return names
 }
 
-// What IP and UDP put before a datagram's payload.
+// The sizes of the IP and UDP headers before a datagram's payload.
 const (
 	udp4HeaderBytes = 20 + 8
 	udp6HeaderBytes = 40 + 8

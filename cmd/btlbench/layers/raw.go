@@ -26,8 +26,8 @@ const (
 	rawBatchBytes = 256 << 10
 )
 
-// rawPort is a bare fabric endpoint: the yardstick for the transport. It is as tight as the
-// fabric's interface allows, and knows of loss only what it takes not to hang.
+// rawPort is a bare fabric endpoint: the yardstick for the transport. Its code is as short as the
+// fabric's interface allows. It handles loss only so far that it does not hang.
 type rawPort struct {
 	dom   fabric.Domain
 	ep    fabric.Endpoint
@@ -120,7 +120,7 @@ func (p *rawPort) connect(peer Offer, _ time.Duration) (err error) {
 	return err
 }
 
-// Prepare empties the endpoint of what an earlier round left in it.
+// Prepare removes the datagrams of an earlier round from the endpoint.
 func (p *rawPort) Prepare(r *Round) (uint64, error) {
 	p.r = r
 	for {
@@ -215,8 +215,8 @@ func (p *rawPort) checkHalted() error {
 	return nil
 }
 
-// pollSends looks for finished sends when there is no room for another. What it finds received
-// waits in p.pending for the next poll.
+// pollSends looks for finished sends when there is no room for another one. Received datagrams wait
+// in p.pending for the next poll.
 func (p *rawPort) pollSends() error {
 	n, err := p.ep.Poll(p.spare)
 	for i := range p.spare[:n] {

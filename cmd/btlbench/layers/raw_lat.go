@@ -124,7 +124,7 @@ func (p *rawPort) awaitReply(r *Round, start mono.Time) error {
 	}
 }
 
-// dropStale receives, and ignores, what comes for a while.
+// dropStale receives and ignores all datagrams for a while.
 func (p *rawPort) dropStale() error {
 	for until := clock().Add(rawStale); clock() < until; {
 		n, err := p.poll(p.out)
@@ -141,7 +141,7 @@ func (p *rawPort) dropStale() error {
 	return nil
 }
 
-// noReply decides what to do when a reply does not come.
+// noReply chooses the next action when a reply does not come.
 func (p *rawPort) noReply(r *Round, start mono.Time, retryAt *mono.Time) error {
 	p.lookAround()
 	now := clock()

@@ -64,7 +64,7 @@ func (r *Round) Finish(sent, loadSent uint64) {
 // over says that the hot loops should end: one load each, of flags that rarely change.
 func (r *Round) over() bool { return r.Halted.Load() || r.Stopped.Load() }
 
-// Meter is what the client measures of a round.
+// Meter has the client's measurements of a round.
 type Meter struct {
 	Hist     *Hist // Round trips; nil unless the test is one of latency
 	Messages int64
@@ -76,15 +76,15 @@ type Meter struct {
 	LoadBytes int64 // acknowledged of the stream of lat_load
 }
 
-// Usage is what a span cost a process.
+// Usage is the resource usage of a process in a time span.
 type Usage struct {
 	WallNs int64 `json:"wall_ns"`
 	CPUNs  int64 `json:"cpu_ns"`
 	// Collections counts the garbage collections that ended within it; on the server, which does not
 	// know when the warm-up ends, those of the time that the client has measured.
 	Collections uint64 `json:"garbage_collections"`
-	// Sleeps and Yields are how the side has waited, Crowded how often it found that others want its
-	// processor.
+	// Sleeps and Yields count the waits of the side. Crowded counts how often it found that other
+	// threads want its processor.
 	Sleeps  uint64 `json:"sleeps"`
 	Yields  uint64 `json:"yields"`
 	Crowded uint64 `json:"crowded"`

@@ -13,7 +13,8 @@ import (
 
 // runnerPort is one side's end of the transport as ordinary programs use it: a module behind a
 // runner.Runner. The client calls it from the engine's goroutine and waits; the server's handlers
-// answer. What belongs to who drives the module is only touched in Do and in handlers.
+// answer. State that belongs to the goroutine that drives the module is accessed only in Do and in
+// handlers.
 type runnerPort struct {
 	m     *btl.Module
 	run   *runner.Runner
@@ -24,7 +25,7 @@ type runnerPort struct {
 
 	waiter waiter // of the engine's thread, which never waits by it
 
-	// Of who drives.
+	// Fields of the goroutine that drives the module.
 	r     *Round
 	waker runner.Waker  // of the client's ping
 	owed  chan struct{} // the server found no room for a reply
@@ -77,7 +78,7 @@ func (q *runnerPort) connect(peer Offer, timeout time.Duration) (err error) {
 	}
 }
 
-// Prepare has what arrives belong to a round from now on.
+// Prepare assigns all messages that arrive from now on to a round.
 func (q *runnerPort) Prepare(r *Round) (handle uint64, err error) {
 	return 0, q.run.Do(context.Background(), func(m *btl.Module) error {
 		q.r = r
@@ -275,7 +276,7 @@ func (q *runnerPort) stream(ctx context.Context, r *Round, l limit) (done int64,
 
 func (q *runnerPort) Counters() Counters { return countersOf(q.run.Stats()) }
 
-// State asks who drives.
+// State asks the goroutine that drives the module.
 func (q *runnerPort) State() (s State) {
 	_ = q.run.Do(context.Background(), func(m *btl.Module) error {
 		s = State{Path: newPathRecord(q.ep), Fabric: newAttrRecords(m.Info().Attrs)}

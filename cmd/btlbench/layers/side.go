@@ -13,7 +13,7 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// Config is what a side needs to know to open its layers. The client sends its own to the
+// Config is the configuration with which a side opens its layers. The client sends its own to the
 // server.
 type Config struct {
 	Provider      string   `json:"provider"`
@@ -44,7 +44,8 @@ func NewConfig(f *plan.Flags, timeout time.Duration) Config {
 	}
 }
 
-// Validate reports what this side cannot do. The configuration may have come from the wire.
+// Validate returns an error for a configuration that this side does not support. The configuration
+// may come from the network.
 func (c *Config) Validate() error {
 	for _, name := range c.Layers {
 		if name != plan.LayerRaw && name != plan.LayerBTL && name != plan.LayerRunner {
@@ -175,14 +176,14 @@ func (s *Side) open() error {
 	return nil
 }
 
-// idle keeps the layers alive between rounds. What goes wrong here is seen by the next round.
+// idle keeps the layers alive between rounds. The next round reports its errors.
 func (s *Side) idle() {
 	if s.btl == nil || s.btl.idle() != nil {
 		time.Sleep(idleNap)
 	}
 }
 
-// Offers is what the peer must know of the layers.
+// Offers returns the information about the layers for the peer.
 func (s *Side) Offers() (offers []Offer) {
 	_ = s.engine.do(func() error {
 		for _, l := range s.layers {

@@ -8,9 +8,9 @@ import (
 	"gobtl/internal/report"
 )
 
-// State is what a layer shows of itself at the end of a run, beside what it counts.
+// State is the state of a layer at the end of a run, in addition to its counters.
 type State struct {
-	// Path is what the transport knows of the way to its peer; the bare fabric knows nothing.
+	// Path is the transport's knowledge of the path to its peer. The bare fabric has none.
 	Path *PathRecord `json:"path"`
 	// Fabric is how the provider works by now, and what has happened to it since it was opened.
 	Fabric []AttrRecord `json:"fabric"`

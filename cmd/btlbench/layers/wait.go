@@ -14,8 +14,9 @@ const (
 	clockEvery = 16
 	// lookEvery is how many of these a hot loop lets go by before it looks around.
 	lookEvery = 64
-	// sleepMost bounds a sleep: nobody wakes a round that is to end. Each end of a sleep has Go's
-	// monitor thread look around every 20 us for a while: with 20 ms it takes 2 % of a processor.
+	// sleepMost bounds a sleep, because nothing wakes a round that must end. After each sleep Go's
+	// monitor thread wakes up every 20 us for a while. With sleeps of 20 ms it takes 2 % of a
+	// processor.
 	sleepMost = 200 * time.Millisecond
 )
 
@@ -31,7 +32,8 @@ type waiter struct {
 	looks uint
 	fresh bool // something was found that the policy does not know of
 	early bool // a sleep has ended before its time
-	// yields: the latest look has let others have the processor, and so do those to come.
+	// yields means that the latest look has yielded the processor, and that the following looks
+	// yield it, too.
 	yields bool
 }
 

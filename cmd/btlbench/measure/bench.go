@@ -13,8 +13,8 @@ import (
 	"gobtl/internal/report"
 )
 
-// Bench runs a plan of tests over an open session and fills the report. On an error, an
-// interruption included, the report holds what was measured until then.
+// Bench runs a plan of tests over an open session and fills the report. After an error or an
+// interruption the report has the measurements until then.
 type Bench struct {
 	Stderr  io.Writer // for the progress bar, if it is a terminal
 	Session *session.Client
@@ -96,7 +96,7 @@ func (b *Bench) measureAll(ctx context.Context, todo []combination) (err error) 
 	return err
 }
 
-// plan lists what to measure, and notes what cannot be.
+// plan lists the measurements, and records those that are not possible.
 func (b *Bench) plan() []combination {
 	var list []combination
 	offers := append(b.Session.Side.Offers(), b.Session.Peer...)
@@ -149,7 +149,7 @@ func skipReasonOf(offers []layers.Offer, layer, test string, sizeBytes int) stri
 	return ""
 }
 
-// bySize groups what is of one size, in the order in which the sizes come first. Groups are
+// bySize groups the measurements by size, in the order in which the sizes first occur. Groups are
 // measured one behind the other: no more histograms are held than the tests of one size fill.
 func bySize(todo []combination) (groups [][]*combination) {
 	of := make(map[int]int)

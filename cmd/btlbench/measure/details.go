@@ -16,8 +16,8 @@ import (
 // detail is a line of the verbose report.
 type detail struct{ name, client, server string }
 
-// details lists what a run's record holds beside its figures: what the transport knows of the path,
-// what the provider says of itself, and what the transport has counted.
+// details lists the parts of a run's record beside its figures: the path as known to the transport,
+// the description of the provider, and the counters of the transport.
 func details(r *RunRecord) (lines []detail) {
 	c, s := &r.AtEnd.Client, &r.AtEnd.Server
 	for _, line := range []struct {
@@ -76,7 +76,7 @@ func countText(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// writeDetails writes a block for each run: what both sides knew and counted.
+// writeDetails writes a block for each run, with the state and the counters of both sides.
 func writeDetails(w io.Writer, runs []RunRecord) error {
 	for i := range runs {
 		r := &runs[i]

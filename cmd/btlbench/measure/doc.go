@@ -1,4 +1,4 @@
-// Package measure runs a plan over a session, and reports what came of it.
+// Package measure runs a plan over a session, and reports the results.
 //
 //	Bench: for each test, size, window    rounds; the layers take turns within each
 //	  '-- measurement --> RunRecord       medians over the rounds, latencies of all of them

@@ -13,8 +13,8 @@ import (
 // its meaning or goes away.
 const schema = "gobtl-bench/1"
 
-// Document is the report of a run: what the JSON format writes, and the other formats show parts
-// of.
+// Document is the report of a run. The JSON format writes all of it, and the other formats show
+// parts of it.
 type Document struct {
 	Schema      string     `json:"schema"`
 	Version     string     `json:"version"`

@@ -53,8 +53,8 @@ func (l windowList) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]int(l))
 }
 
-// Windows returns the windows of a test and size, each once: those asked for, or the test's own, as
-// far as memory allows.
+// Windows returns the windows of a test and size, without duplicates: the requested ones, or else
+// the test's own, as far as memory allows.
 func (f *Flags) Windows(test string, sizeBytes int) []int {
 	list := f.Window
 	switch {
@@ -79,8 +79,8 @@ func (f *Flags) Windows(test string, sizeBytes int) []int {
 	return windows
 }
 
-// Load is how much the stream of lat_load offers: nothing, a percentage of what it reaches alone,
-// or as much as it can.
+// Load is the offered load of the stream in lat_load: nothing, a percentage of its rate without the
+// latency test, or as much as possible.
 type Load int
 
 // Loads that are no percentage.
@@ -127,7 +127,7 @@ func (l *loadList) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalJSON writes what was given.
+// MarshalJSON writes the value as it was given.
 func (l loadList) MarshalJSON() ([]byte, error) {
 	texts := []string{}
 	for _, v := range l {

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Spec is what both sides must know of a round: one stretch of one test, size and layer.
+// Spec has the parameters of a round for both sides. A round is one run of one test, size and
+// layer.
 type Spec struct {
 	// Number tells the rounds of a session apart.
 	Number    uint64 `json:"number"`
@@ -14,7 +15,7 @@ type Spec struct {
 	SizeBytes int    `json:"size_bytes"`
 	Window    int    `json:"window"`
 	Verify    bool   `json:"verify"`
-	// What the client does before it measures, and then measures: messages, or a time.
+	// The lengths of the warm-up and of the measurement on the client, in messages or as a time.
 	WarmupMessages int64 `json:"warmup_messages"`
 	WarmupNs       int64 `json:"warmup_ns"`
 	Messages       int64 `json:"messages"`

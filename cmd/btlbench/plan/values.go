@@ -30,7 +30,7 @@ const (
 	TestAtomicPost = "atomic_post" // many in flight, without the old value
 )
 
-// tests says of each test what it is. A new one has its line here.
+// tests describes each test. A new test needs a line here.
 var tests = []struct {
 	name, title               string
 	latency, pingPong, remote bool
@@ -85,7 +85,7 @@ func Title(test string) string {
 	return ""
 }
 
-// IsLatency tells the tests that measure single round trips from those that measure a flow.
+// IsLatency reports whether a test measures single round trips, and not a flow.
 func IsLatency(test string) bool {
 	i := slices.Index(AllTests, test)
 	return i >= 0 && tests[i].latency
@@ -103,7 +103,7 @@ func IsRemote(test string) bool {
 	return i >= 0 && tests[i].remote
 }
 
-// IsAtomic tells those of operations on a single number.
+// IsAtomic reports whether a test measures operations on a single number.
 func IsAtomic(test string) bool {
 	return test == TestAtomicLat || test == TestAtomic || test == TestAtomicPost
 }

@@ -51,13 +51,13 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) (err error) {
 }
 
 const (
-	// guestsMax bounds the connections that are there at once, whoever they are.
+	// guestsMax bounds the number of simultaneous connections.
 	guestsMax = 64
-	// fullLine is what is told to a connection for which there is no place.
+	// fullLine is the line for a connection that gets no place.
 	fullLine = `{"type":"error","error":"busy with other connections: try again later"}` + "\n"
 )
 
-// serveConn serves one connection, whoever is at its other end.
+// serveConn serves one connection of any, possibly hostile, peer.
 func (s *Server) serveConn(ctx context.Context, conn *bounded.Guest) {
 	from := conn.RemoteAddr()
 	c := newControlConn(conn)

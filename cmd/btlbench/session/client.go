@@ -61,7 +61,8 @@ func (c *Client) setup(f *plan.Flags, o Options) (err error) {
 	return nil
 }
 
-// because prefers the reason why the session failed to what came of it, and names the server.
+// because returns the reason why the session failed, in preference to errors that follow from it,
+// and names the server.
 func (c *Client) because(err error) error {
 	if failure := c.err(); failure != nil {
 		err = failure
@@ -75,7 +76,7 @@ func (c *Client) because(err error) error {
 // byeGrace bounds how long a client waits for the server to hang up.
 const byeGrace = time.Second
 
-// Close says goodbye, if there is somebody to hear it, and closes this side.
+// Close says goodbye if the server is still connected, and closes this side.
 func (c *Client) Close() {
 	said := !c.over && c.err() == nil && c.conn.send(&message{Type: msgBye}, time.Second) == nil
 	if c.Side != nil {
@@ -90,15 +91,15 @@ func (c *Client) Close() {
 	c.session.close()
 }
 
-// Outcome is what both sides saw of a round.
+// Outcome has the results of both sides of a round.
 type Outcome struct {
 	Meter  layers.Meter
 	Client RoundResult
 	Server RoundResult
 }
 
-// RunRound runs one round. When the user interrupts it, what was measured until then is its
-// outcome.
+// RunRound runs one round. If the user interrupts the round, its outcome covers the time before
+// that.
 func (c *Client) RunRound(spec *plan.Spec, h *layers.Hist) (*Outcome, error) {
 	o, err := c.tryRound(spec, h)
 	if err != nil {

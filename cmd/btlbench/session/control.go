@@ -22,7 +22,7 @@ import (
 const (
 	controlMagic   = "gobtl-bench-control"
 	ControlVersion = 2
-	// controlLineMax bounds a line: what a peer may make this side hold in memory.
+	// controlLineMax bounds a line, and so the memory that a peer can make this side use.
 	controlLineMax = 256 << 10
 )
 
@@ -39,7 +39,7 @@ type message struct {
 	Error  string       `json:"error,omitempty"`
 }
 
-// whole says that a message has the part that belongs to its type: who receives it need not look.
+// whole reports whether a message has the part of its type. The receiver then need not check that.
 func (m *message) whole() bool {
 	switch m.Type {
 	case msgHello:
@@ -60,7 +60,7 @@ func (m *message) whole() bool {
 	return true
 }
 
-// The types of messages; the arrow tells who sends it.
+// The types of messages. The arrow shows the direction.
 const (
 	msgHello  = "hello"  // both
 	msgSetup  = "setup"  // -> server: open these layers

@@ -1,6 +1,6 @@
-// Package session is how the two sides of a measurement agree: on a TCP connection beside what is
-// measured, which carries the addresses of their layers, the parameters of every round and its
-// results, and never a message that is measured.
+// Package session coordinates the two sides of a measurement over a TCP control connection. It
+// carries the addresses of their layers, and the parameters and results of every round, but no
+// measured message.
 //
 //	Client -- hello -------------------> Server  versions, who is there
 //	       -- setup (config, names) ---> opens   answer: names, what the provider granted

@@ -65,8 +65,8 @@ func serveClient(ctx context.Context, conn *controlConn, o Options, opened func(
 	}
 }
 
-// grants says whether a client may have a time-out that it asks for. Until a silent client is given
-// up nobody else is served.
+// grants reports whether a client may have the requested time-out. The limit is needed because the
+// server serves no other client until it gives up a silent one.
 func (s *serverSession) grants(asked time.Duration) error {
 	if asked > s.patience {
 		return fmt.Errorf("a time-out of %v: this server grants up to %v (serve --patience)", asked,

@@ -10,7 +10,7 @@ import (
 	"gobtl/cmd/btlbench/plan"
 )
 
-// Options are what a side has of its own, whatever the other one asks for.
+// Options are the settings of a side that the other side does not influence.
 type Options struct {
 	Node    string // local address for the fabric; empty is that of the control connection
 	CPU     int    // of the hot loop, negative for any
@@ -20,11 +20,11 @@ type Options struct {
 	Patience time.Duration
 }
 
-// PatienceDefault is for how long a client that says nothing may keep others from being served.
+// PatienceDefault is how long a silent client may keep other clients from being served.
 const PatienceDefault = time.Minute
 
-// session is what both sides share of a control connection that has said hello: a goroutine that
-// reads it, so that a peer's death is noticed while the engine is in a hot loop.
+// session is the common part of both sides of a control connection after the hello. A goroutine
+// reads the connection, so that the death of the peer is noticed while the engine is in a hot loop.
 type session struct {
 	conn  *controlConn
 	inbox chan *message

@@ -25,14 +25,14 @@ type Host struct {
 	parts int           // of a figure of this house, which is their median; 0 is 1
 }
 
-// InParts has the figures of this house be the medians of so many parts of their time. The others
-// tell medians of windows: beside a mean of the whole time, each pause of the machine in it would
-// speak for them.
+// InParts makes the figures of this project medians over the given number of parts of the time. The
+// other systems report medians over windows. A mean of the whole time would be at a disadvantage,
+// because it contains every pause of the machine.
 func (h *Host) InParts(parts int) { h.parts = parts }
 
-// NewHost returns what starts processes on the client's and the server's CPU, empty for any. A
-// figure takes about so long; a process that takes longer than the limit is ended. dir is
-// for files.
+// NewHost returns a Host that starts processes on the CPUs of the client and the server; an empty
+// CPU means any. A figure takes about so long; a process that takes longer than the limit is ended.
+// dir is for files.
 func NewHost(cpus []int, each, limit time.Duration, dir string) *Host {
 	return &Host{cpus: cpus, each: each, limit: limit, dir: dir}
 }
@@ -63,7 +63,7 @@ func (h *Host) cpuText() string {
 	return strings.Join(parts, ",")
 }
 
-// command is what to start.
+// command describes a process to start.
 type command struct {
 	name string
 	args []string
@@ -131,7 +131,7 @@ func (p *process) wait(ctx context.Context) error {
 	}
 }
 
-// end makes the process and what it started end.
+// end ends the process and its descendants.
 func (p *process) end() {
 	select {
 	case <-p.exited:
@@ -229,8 +229,8 @@ func (h *Host) runPair(ctx context.Context, server, client command, port int) ([
 // listenPoll is how often to look whether a server listens.
 const listenPoll = 2 * time.Millisecond
 
-// waitListening waits until somebody listens on a port. It looks without connecting: a connection
-// would be taken for the client's.
+// waitListening waits until a process listens on a port. It does not connect, because the server
+// would mistake the connection for the client's.
 func (p *process) waitListening(ctx context.Context, port int) error {
 	ticker := time.NewTicker(listenPoll)
 	defer ticker.Stop()
@@ -246,7 +246,7 @@ func (p *process) waitListening(ctx context.Context, port int) error {
 	return nil
 }
 
-// freePort is a TCP port on which nobody listens now.
+// freePort returns a TCP port on which no process listens now.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -77,7 +77,7 @@ func sessionOf(session int) []int {
 	return pids
 }
 
-// listening says whether somebody listens on a TCP port of this host.
+// listening reports whether a process listens on a TCP port of this host.
 func listening(port int) bool {
 	suffix := fmt.Sprintf(":%04X", port)
 	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {

@@ -1,5 +1,5 @@
-// Package systems is what btlbench compares itself with: this program, and what else moves messages
-// between two processes, each as processes that measure and print what they found.
+// Package systems runs the systems of a comparison: this program, and other transports between two
+// processes. Each system is a set of processes that measure and print their results.
 //
 //	system.go    what a system is, the points at which it is measured, and the list of all
 //	gobtl.go     the transport and the bare fabric, by this program's own "pair"

@@ -121,7 +121,7 @@ type iperfDocument struct {
 	} `json:"end"`
 }
 
-// iperfError is what iperf3 complains of in its report.
+// iperfError is the error text in a report of iperf3.
 func iperfError(out []byte) string {
 	var doc iperfDocument
 	if json.Unmarshal(out, &doc) != nil {

@@ -22,7 +22,7 @@ const (
 // Workloads lists them.
 var Workloads = []Workload{Latency, Stream, Rate}
 
-// Point is what a figure is of.
+// Point identifies what a figure measures: workload, size and so on.
 type Point struct {
 	Workload  Workload `json:"workload"`
 	SizeBytes int      `json:"size_bytes"`
@@ -36,7 +36,7 @@ func (p Point) String() string {
 	return fmt.Sprintf("%s of %s", p.Workload, plan.SizeText(p.SizeBytes))
 }
 
-// Sample is what one round measured at a point.
+// Sample is the measurement of one round at a point.
 type Sample struct {
 	Point
 	Value       float64 // us, MB/s or messages/s
@@ -45,7 +45,7 @@ type Sample struct {
 	LostRatio   float64 // of the messages, where nothing sends again
 }
 
-// Kind says what part a system has in the comparison.
+// Kind is the role of a system in the comparison.
 type Kind string
 
 // The kinds of systems.
@@ -63,12 +63,12 @@ type Info struct {
 	Kind    Kind   `json:"kind"`
 	Version string `json:"version,omitempty"`
 	Command string `json:"command"` // an example of what was run
-	// Missing says why the system took no part; Package is what Debian calls that which brings it.
+	// Missing is the reason why the system took no part. Package is the name of its Debian package.
 	Missing string `json:"missing,omitempty"`
 	Package string `json:"package,omitempty"`
 	// Note tells a reader what to know before comparing.
 	Note string `json:"note,omitempty"`
-	// RawID is the system that this one is built on and compared with; empty for none.
+	// RawID is the id of the underlying system with which this one is compared, or empty for none.
 	RawID string `json:"-"`
 }
 
@@ -96,7 +96,7 @@ type Program struct {
 	Present func(provider string) error
 }
 
-// Table is what a comparison is about: the systems of each are measured in one run.
+// Table is a class of systems to compare. The systems of one table are measured in one run.
 type Table string
 
 // The tables.

@@ -18,8 +18,8 @@ type agent struct {
 	ended sync.WaitGroup
 }
 
-// Serve is the whole life of an agent: it does what the frames from in say, until their end, and
-// leaves no rank behind. It returns when all have ended, with what went wrong with in, if anything.
+// Serve runs an agent. It carries out the frames from in until the end of in, and leaves no rank
+// behind. It returns when all ranks have ended, with the error of in, if any.
 func Serve(in io.Reader, out io.Writer) error {
 	if _, err := io.WriteString(out, Greeting); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (a *agent) start(body []byte) error {
 	return nil
 }
 
-// notStarted is the status that shells give to what could not be started.
+// notStarted is the exit status that shells use for a command that could not be started.
 func notStarted(err error) int {
 	if errors.Is(err, os.ErrNotExist) || strings.Contains(err.Error(), "not found") {
 		return 127
@@ -135,7 +135,7 @@ func exitFrame(rank int, e Exit) Frame {
 	return Frame{Kind: KindExit, Rank: rank, Body: body}
 }
 
-// signal sends a signal to all ranks that have not ended, and to what they have started.
+// signal sends a signal to all ranks that have not ended, and to their children.
 func (a *agent) signal(s syscall.Signal) {
 	for _, p := range a.ranks {
 		p.signal(s)

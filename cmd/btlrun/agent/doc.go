@@ -1,5 +1,6 @@
-// Package agent runs the ranks of a job on one host, and carries what they say to btlrun and back:
-// in btlrun's own process for its host, in a process of its own behind a remote shell for another.
+// Package agent runs the ranks of a job on one host, and carries their input and output between
+// them and btlrun. On btlrun's own host it runs within the process of btlrun. On other hosts it
+// runs as a process behind a remote shell.
 //
 //	btlrun                                agent                    rank
 //	                    <-- greeting ---
@@ -16,12 +17,12 @@
 //	5  4  length of the body
 //	9     body
 //
-// A signal is answered with signalled when the ranks have it: btlrun stops itself only when they
-// are stopped. A frame of PMI has one line. Of standard input one frame is under way at a time,
-// which is answered with taken when the rank has it: so a rank that does not read holds up nothing
-// else. Of what a rank writes to its standard output 64 KiB are under way, at the most, and as
-// many of its standard error: credit tells how much btlrun has written, for which it does not wait
-// before it reads on. So a rank that writes without end, and a reader of btlrun's output who does
-// not read, hold up no rank's PMI, signals or end. What the pipe has when a rank ends follows
-// without credit.
+// The agent answers a signal with signalled after it has signalled the ranks, so that btlrun stops
+// itself only after they are stopped. A PMI frame has one line. At most one frame of standard input
+// is under way. The agent answers it with taken when the rank has read it, so a rank that does not
+// read delays nothing else. At most 64 KiB of a rank's standard output are under way, and 64 KiB of
+// its standard error. btlrun sends credit for the bytes that it has written, and continues to read
+// frames before they are written. So neither a rank that writes without end nor a blocked reader of
+// btlrun's output delays PMI, signals or the end of a rank. The bytes left in the pipe when a rank
+// ends follow without credit.
 package agent

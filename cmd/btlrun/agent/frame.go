@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// GreetingPrefix begins the first line that an agent sends: what comes before it, or instead of it,
-// is from a shell. Version, and a newline, end it.
+// GreetingPrefix is the beginning of the first line of an agent. Output before it, or instead of
+// it, is from a shell. The version and a newline follow it.
 const (
 	GreetingPrefix = "btlrun agent "
 	Version        = "3"
 	Greeting       = GreetingPrefix + Version + "\n"
 )
 
-// Kind says what a frame has.
+// Kind is the kind of a frame.
 type Kind uint8
 
 // The kinds of frames. To the agent: Start, PMI, Stdin, Signal, Credit. From it: PMI, Stdout,
@@ -40,17 +40,18 @@ const (
 	StartBytesMax = 16 << 20 // of KindStart, which has the whole environment
 )
 
-// What may be on its way of a rank's standard output, and as much of its standard error, in bytes.
+// The most bytes under way of a rank's standard output, and separately of its standard error.
 const (
-	// WindowBytes is that of a rank at work: what it writes beyond that waits for credit.
+	// WindowBytes is the window of a running rank. Output beyond the window waits for credit.
 	WindowBytes = 64 << 10
-	// LastBytes may follow without credit when the rank has ended: what its pipe had then.
+	// LastBytes bounds the output that may follow without credit after the rank has ended: the
+	// content of its pipe.
 	LastBytes = 128 << 10
 )
 
 const frameHead = 9
 
-// ErrFrame: the other side sends what is no frame.
+// ErrFrame: the other side has sent an invalid frame.
 var ErrFrame = errors.New("agent: malformed frame")
 
 // NoFrame is the ErrFrame of bytes that begin no frame.
@@ -62,7 +63,7 @@ func (e *NoFrame) Error() string { return fmt.Sprintf("%v: %q begins none", ErrF
 // Unwrap returns ErrFrame.
 func (e *NoFrame) Unwrap() error { return ErrFrame }
 
-// Frame is what is sent.
+// Frame is a message between btlrun and an agent.
 type Frame struct {
 	Kind Kind
 	Rank int
@@ -100,7 +101,7 @@ type Writer struct {
 	out  io.Writer
 }
 
-// NewWriter returns one that writes to out.
+// NewWriter returns a Writer that writes to out.
 func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 
 // Write writes a frame, whose body is its caller's again when it returns.
@@ -115,8 +116,8 @@ func (w *Writer) Write(f Frame) error {
 	return err
 }
 
-// Start is what an agent is to start. Words and paths are bytes, which JSON carries whatever they
-// are; of text it would change what is no UTF-8.
+// Start describes the ranks that an agent must start. Words and paths are byte slices, because JSON
+// would change strings that are not valid UTF-8.
 type Start struct {
 	Ranks []int    // of this host
 	Size  int      // of the job

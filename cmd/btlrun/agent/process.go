@@ -23,8 +23,8 @@ import (
 // pmiFD is the descriptor by which a rank speaks PMI: the first one behind the standard ones.
 const pmiFD = 3
 
-// lingering bounds what is waited for when a rank has ended: others may have its output open, and
-// its socket.
+// lingering bounds the wait for the output after a rank has ended, because other processes may
+// still have its output and its socket open.
 const lingering = time.Second
 
 // process is a rank.
@@ -44,7 +44,7 @@ type process struct {
 	over bool // it has ended, and its number may be another's
 }
 
-// command is what a rank runs.
+// command returns the command of a rank.
 type command struct {
 	args, env []string
 	dir       string
@@ -85,7 +85,8 @@ func newProcess(out *Writer, s *Start, c *command, rank, local int) (*process, e
 	return p, nil
 }
 
-// lookUp finds the program as a shell would whose environment and directory are those of the ranks.
+// lookUp finds the program in the same way as a shell with the environment and directory of the
+// ranks.
 func (c *command) lookUp() (string, error) {
 	name := c.args[0]
 	if strings.Contains(name, "/") {
@@ -114,8 +115,8 @@ func (c *command) within(path string) string {
 	return filepath.Join(c.dir, path)
 }
 
-// explain adds to why a rank could not be started what the system's words leave out: which limit
-// was reached, or that it is not the program that is missing but its interpreter.
+// explain adds details to the error of a rank that could not be started: the limit that was
+// reached, or that the interpreter and not the program is missing.
 func explain(err error) error {
 	var of *os.PathError
 	switch {
@@ -187,8 +188,8 @@ func (p *process) start() error {
 	return nil
 }
 
-// readLines sends the lines that the rank says, until it closes its end. In the place of a line
-// that is too long it sends one that the server of PMI refuses for its length.
+// readLines forwards the PMI lines of the rank, until the rank closes its end. It replaces a line
+// that is too long by one that the PMI server refuses because of its length.
 func (p *process) readLines() {
 	in := bounded.NewLines(p.conn, pmi.LineBytesMax-1)
 	for {
@@ -240,7 +241,7 @@ func (p *process) take(f Frame) {
 	switch {
 	case p.cmd == nil: // It was never started.
 	case f.Kind == KindPMI:
-		// A rank that does not read what it has asked for is stuck, not its host.
+		// If a rank does not read its answer only the rank is stuck, not its host.
 		_ = p.conn.SetWriteDeadline(time.Now().Add(lingering))
 		_, _ = p.conn.Write(f.Body) // If it has gone its end says so.
 	case p.input == nil:
@@ -255,7 +256,7 @@ func (p *process) take(f Frame) {
 	}
 }
 
-// signal sends a signal to the rank and to what it has started, while it is there.
+// signal sends a signal to the rank and its children, while the rank exists.
 func (p *process) signal(s syscall.Signal) {
 	p.lock.Lock()
 	defer p.lock.Unlock()

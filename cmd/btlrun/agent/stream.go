@@ -16,7 +16,7 @@ type stream struct {
 	window      window
 }
 
-// window is how much of a stream may be on its way to btlrun. One that is not opened has no room.
+// window is the credit of a stream to btlrun. A window that is not opened has no credit.
 type window struct {
 	lock  sync.Mutex
 	more  sync.Cond
@@ -52,14 +52,14 @@ func (p *process) closeOutputs() {
 // window is that of KindStdout or KindStderr.
 func (p *process) window(of Kind) *window { return &p.outputs[of-KindStdout].window }
 
-// hush ends the output of a rank: what has no credit by now is not sent.
+// hush ends the output of a rank. Output without credit is no longer sent.
 func (p *process) hush() {
 	for i := range p.outputs {
 		p.outputs[i].window.end()
 	}
 }
 
-// copy sends what the rank writes as frames, as there is credit, until its end.
+// copy sends the output of the rank as frames, within the credit, until its end.
 func (s *stream) copy(out *Writer, rank int) {
 	buf := make([]byte, chunkBytes)
 	for {
@@ -77,14 +77,14 @@ func (s *stream) copy(out *Writer, rank int) {
 	}
 }
 
-// last has what is in the pipe follow without credit: its rank has ended. Nothing is read from it
-// after over.
+// last lets the remaining content of the pipe follow without credit, because the rank has ended.
+// Nothing is read after over.
 func (s *stream) last(over time.Time) {
 	_ = s.mine.SetReadDeadline(over) // A pipe has deadlines.
 	s.window.grow(LastBytes)
 }
 
-// take waits until there is room, and takes up to want bytes of it; 0: there will be none.
+// take waits for credit, and takes up to want bytes of it. 0 means that there will be no more.
 func (w *window) take(want int) int {
 	w.lock.Lock()
 	defer w.lock.Unlock()
@@ -118,7 +118,7 @@ func (w *window) grow(n int) {
 	w.more.Broadcast()
 }
 
-// end lets nobody wait any more.
+// end wakes all waiting goroutines, and lets no more wait.
 func (w *window) end() {
 	w.lock.Lock()
 	defer w.lock.Unlock()

@@ -34,7 +34,7 @@ type host struct {
 	stopped chan struct{}    // closed when its reader has ended
 }
 
-// event is what a host's reader tells: a frame, or why there are no more.
+// event is a frame from a host's reader, or the reason why no more frames come.
 type event struct {
 	host  *host
 	frame agent.Frame
@@ -113,7 +113,7 @@ func (j *job) write(h *host) {
 	_ = h.in.Close() // It has taken all that it will.
 }
 
-// read carries what the agent says: output to its place, all else to the loop.
+// read forwards the frames of the agent: output to its queue, all others to the loop.
 func (j *job) read(h *host) {
 	defer close(h.stopped)
 	err := j.readFrames(h)
@@ -128,8 +128,8 @@ func (j *job) read(h *host) {
 	j.tell(event{host: h, err: err})
 }
 
-// why is the one reason why nothing more comes from a host, nil in the end: what its reader has
-// found, or how the remote shell has ended, with the last that this had to say.
+// why returns the reason why nothing more comes from a host, or nil after an orderly end. It is the
+// error of the host's reader, or the exit status of the remote shell with its last message.
 func (h *host) why(found, ended error) error {
 	last := h.remarks.last()
 	if found == nil {
@@ -208,10 +208,10 @@ func (h *host) restOf(in *bufio.Reader, head []byte) []byte {
 	return append(head, rest...)
 }
 
-// textMost bounds what is waited for the rest of a text.
+// textMost bounds the wait for the rest of a text.
 const textMost = 200 * time.Millisecond
 
-// plain is the first line of foreign text, without what a terminal would take for commands.
+// plain returns the first line of untrusted text, without control sequences of terminals.
 func plain(text []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	return strings.Map(func(r rune) rune {

@@ -14,11 +14,11 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// killed bounds what is waited for after a SIGKILL: an agent that does not tell of its ranks by
+// killed bounds the wait after a SIGKILL. An agent that does not report the ends of its ranks by
 // then is lost.
 const killed = 5 * time.Second
 
-// Options are what a job is.
+// Options are the parameters of a job.
 type Options struct {
 	Size  int
 	Hosts []Host
@@ -67,9 +67,9 @@ type job struct {
 	halt     *time.Timer // until this process is stopped all the same
 }
 
-// Run runs a job to its end and returns its status: 0 when all ranks have ended with 0, else that
-// of the first one that has not, 128 and the signal's number if one has ended it. The error says
-// what btlrun itself could not do.
+// Run runs a job to its end and returns its status. The status is 0 if all ranks have ended with 0,
+// else the status of the first rank that has not; for a rank that was ended by a signal it is 128
+// plus the number of the signal. The error is for failures of btlrun itself.
 func Run(o Options) (status int, err error) {
 	j := &job{
 		Options: o, env: cleanEnv(o.Env), ended: make([]bool, o.Size), left: o.Size,
@@ -118,8 +118,8 @@ func Run(o Options) (status int, err error) {
 	return j.status, nil
 }
 
-// startHosts starts the agents of all hosts that have ranks. One that cannot be started is the
-// job's failure.
+// startHosts starts the agents of all hosts that have ranks. If an agent cannot be started the job
+// fails.
 func (j *job) startHosts() {
 	for i, h := range j.hosts {
 		switch {
@@ -190,7 +190,7 @@ func (j *job) offer(piece []byte) bool {
 	}
 }
 
-// loop does what happens, until all ranks have ended.
+// loop handles events until all ranks have ended.
 func (j *job) loop() {
 	for j.left > 0 {
 		select {
@@ -289,8 +289,9 @@ func (j *job) onExit(f agent.Frame) {
 	}
 }
 
-// died takes note of ranks that have died, which ends the job, or not: the others go on then, but
-// where they wait for one of them in a barrier of the launcher. The status is that of the first.
+// died handles the death of ranks. It ends the job, unless the options let the other ranks
+// continue. Even then the job ends if they wait for a dead rank in a barrier of the launcher. The
+// status is that of the first dead rank.
 func (j *job) died(ranks []int, status int, format string, args ...any) {
 	if !j.KeepGoing || j.failed {
 		j.fail(status, format, args...)
@@ -355,7 +356,7 @@ func (j *job) send(h *host, f agent.Frame) {
 	}
 }
 
-// end ends the agents, and waits for what they have still to say.
+// end ends the agents, and waits for their last frames.
 func (j *job) end() {
 	limit := time.NewTimer(killed)
 	defer limit.Stop()
@@ -384,8 +385,8 @@ func (j *job) cannotWrite(which string) func(error) {
 	return func(err error) { j.unwritable <- fmt.Errorf("%s: %w", which, err) } // one of each
 }
 
-// drain waits until all output is written. Who reads it may take his time, but for a signal to end.
-// What cannot be written is an error also now.
+// drain waits until all output is written. Its reader may be slow, unless a signal asks btlrun to
+// end. A failed write is an error even at this point.
 func (j *job) drain() {
 	defer func() {
 		select {

@@ -6,11 +6,12 @@ import (
 	"gobtl/cmd/btlrun/agent"
 )
 
-// pendingMax bounds what is kept of a rank's output of one kind, in bytes: more than an agent may
-// send before it has credit.
+// pendingMax bounds the queued output of a rank of one kind, in bytes. It exceeds the amount that
+// an agent may send without credit.
 const pendingMax = agent.WindowBytes + agent.LastBytes
 
-// outlet writes what ranks say as fast as its reader takes it, and keeps no agent's reader waiting.
+// outlet writes the output of ranks as fast as its reader accepts it, without blocking the reader
+// of an agent.
 type outlet struct {
 	out  *output
 	kind agent.Kind
@@ -38,7 +39,7 @@ func newOutlet(out *output, kind agent.Kind) *outlet {
 	return o
 }
 
-// add takes what a rank of a host has written. It reports false for more than an agent may send.
+// add queues output of a rank of a host. It reports false if the agent has exceeded its credit.
 func (o *outlet) add(rank int, text []byte, h *host) bool {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -78,7 +79,7 @@ func (o *outlet) close() {
 	o.more.Signal()
 }
 
-// next takes what has come, all of it, and returns nil in the end.
+// next returns all queued output, and nil at the end.
 func (o *outlet) next() []said {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -118,8 +119,8 @@ func (o *outlet) written(s said) {
 	s.host.credit.owe(s.rank, o.kind, len(s.text)) // Not before: it is for what comes next.
 }
 
-// credits are what an agent may be told that its ranks may write on: sums, so that they never wait
-// for room.
+// credits are the pending credits for the ranks of an agent. They are kept as sums, so that they
+// never wait for room in a queue.
 type credits struct {
 	due  chan struct{} // has one if there are some
 	lock *sync.Mutex

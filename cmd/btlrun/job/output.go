@@ -11,7 +11,7 @@ import (
 // that is kept of a line that has no end yet. A longer line is written in pieces of that length.
 const lineBytesMax = 32 << 10
 
-// output writes what many ranks say, so that the lines of one do not get into those of another.
+// output writes the output of many ranks, without mixing lines of different ranks.
 type output struct {
 	lock  sync.Mutex
 	to    io.Writer
@@ -27,7 +27,7 @@ func newOutput(to io.Writer, label func(rank int) string, raw bool) *output {
 	return &output{to: to, label: label, raw: raw && label == nil, parts: map[int][]byte{}}
 }
 
-// write takes what a rank has written.
+// write adds output of a rank.
 func (o *output) write(rank int, text []byte) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -53,7 +53,7 @@ func (o *output) write(rank int, text []byte) {
 	o.parts[rank] = bytes.Clone(text)
 }
 
-// end writes what a rank has left without an end of the line.
+// end writes the last, unterminated line of a rank.
 func (o *output) end(rank int) {
 	o.lock.Lock()
 	defer o.lock.Unlock()

@@ -45,7 +45,7 @@ func ParseHosts(text string) ([]Host, error) {
 			return nil, fmt.Errorf("%w: a host without a name", ErrHosts)
 		case known[name]:
 			return nil, fmt.Errorf("%w: %q is there twice: write %s:RANKS", ErrHosts, name, name)
-		// What begins like an option would be one to the remote shell.
+		// The remote shell would treat a host name that begins with a dash as an option.
 		case strings.HasPrefix(name, "-") || strings.ContainsAny(name, " \t"):
 			return nil, fmt.Errorf("%w: %q is no name of a host", ErrHosts, name)
 		}
@@ -84,8 +84,8 @@ func place(hosts []Host, size int) []int {
 	}
 }
 
-// cleanEnv leaves out of an environment what another launcher has told btlrun: the ranks would take
-// it for theirs.
+// cleanEnv removes the variables of another launcher from an environment, because the ranks would
+// use them as their own.
 func cleanEnv(environ []string) []string {
 	var env []string
 	for _, variable := range environ {

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// remarks writes what the remote shell of a host says. Until the host's agent has greeted, the last
-// line is kept: if the host is lost it says why, and belongs to the line that tells of that.
+// remarks writes the messages of the remote shell of a host. Until the host's agent has sent its
+// greeting the last line is held back. If the host is lost this line is the reason, and becomes a
+// part of the error.
 type remarks struct {
 	lines *output
 	host  int

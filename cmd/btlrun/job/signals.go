@@ -8,11 +8,11 @@ import (
 	"gobtl/cmd/btlrun/agent"
 )
 
-// haltMost bounds what is waited for before this process is stopped: until the agents have said
-// that their ranks are.
+// haltMost bounds the wait for the agents to confirm that their ranks are stopped, before this
+// process stops.
 const haltMost = time.Second
 
-// onSignal forwards a signal. Who asks again to end means it.
+// onSignal forwards a signal. A second request to end forces the end.
 func (j *job) onSignal(s os.Signal) {
 	number, ok := s.(syscall.Signal)
 	if !ok {
@@ -37,7 +37,7 @@ func (j *job) onSignal(s os.Signal) {
 	j.signal(number)
 }
 
-// stop stops the ranks, and then this process, as somebody at the terminal wants it.
+// stop stops the ranks, and then this process, after a stop signal from the terminal.
 func (j *job) stop() {
 	if j.Suspend == nil {
 		return

@@ -21,7 +21,7 @@ import (
 	"gobtl/vnic"
 )
 
-// Config says what an agent is to be.
+// Config is the configuration of an agent.
 type Config struct {
 	Host     string   // this host's name in the manager's file
 	Manager  string   // the manager's name
@@ -30,14 +30,14 @@ type Config struct {
 	Queues   int // of each device, and endpoints in each direction: 1 to vnic.LanesMax; 0 means 1
 	// Device names the interfaces: "%d" is the number of the port. Empty means "vnic%d".
 	Device string
-	// FDs are descriptors of devices that somebody else has opened, by port.
+	// FDs are descriptors of devices that another process has opened, by port.
 	FDs map[uint8][]int
 	// Kept names interfaces that an Agent before this one has left: see Agent.Kept.
 	Kept      map[string]bool
 	NoOffload bool
-	// Impair are faults of what arrives, for tests; nil is none.
+	// Impair are injected faults of received packets, for tests. nil means none.
 	Impair *impair.Faults
-	// Log is told what happens, in a sentence. It may be called by any goroutine.
+	// Log is called with a sentence for each event. Any goroutine may call it.
 	Log func(format string, args ...any)
 }
 
@@ -118,7 +118,7 @@ func Random() uint64 {
 	return max(binary.LittleEndian.Uint64(b[:]), 1)
 }
 
-// New opens what an agent needs. Run has it work.
+// New opens the resources of an agent. Run runs the agent.
 func New(cfg Config) (*Agent, error) {
 	if cfg.Queues == 0 {
 		cfg.Queues = 1
@@ -186,7 +186,7 @@ func (a *Agent) open() error {
 	return err
 }
 
-// close releases what open and Run have opened. No thread runs any more.
+// close releases the resources of open and Run, after all threads have ended.
 func (a *Agent) close() {
 	for _, p := range a.ports {
 		if p != nil && p.dev != nil {
@@ -385,7 +385,8 @@ func (a *Agent) later(fn func()) {
 	}
 }
 
-// runOps does what others have asked for; what they ask for meanwhile has to wait for frames.
+// runOps runs the queued requests of other threads. Requests that arrive meanwhile wait until
+// frames have been handled.
 func (a *Agent) runOps() (n int) {
 	for range opsWaiting {
 		select {

@@ -12,10 +12,10 @@ import (
 // clockBase is where this process' time axis has its zero.
 var clockBase = time.Now()
 
-// idling decides when a thread that finds nothing to do goes to sleep: the next batch of a stream
-// is mostly there before a sleeper would have woken up. Meanwhile others may have the processor. A
-// frame that comes alone is no stream: who looks for more then is in the way of those that carry it
-// on.
+// idling decides when an idle thread goes to sleep. The next batch of a stream mostly arrives
+// before a sleeping thread would have woken up, so the thread polls for a while, and yields the
+// processor meanwhile. After a single frame it does not poll, because polling would delay the
+// threads that forward the frame.
 type idling struct {
 	since mono.Time // when it began to look; 0: it does not
 	last  mono.Time // when there was something

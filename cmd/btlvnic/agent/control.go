@@ -21,7 +21,7 @@ import (
 	"gobtl/vnic/tap"
 )
 
-// applyChanges brings devices and threads to what the manager has said.
+// applyChanges applies the manager's configuration to devices and threads.
 func (a *Agent) applyChanges() {
 	changes := a.core.Changes()
 	for len(changes) > 0 {
@@ -40,7 +40,7 @@ func (a *Agent) applyChanges() {
 	}
 }
 
-// wakeReceiver has a receiver learn new addresses now: what comes from one that it does not know is
+// wakeReceiver makes a receiver load new addresses now, because packets from unknown addresses are
 // lost.
 func (a *Agent) wakeReceiver(r *receiver) {
 	if w, ok := r.link.dom.(interface{ Wake() }); ok {
@@ -197,8 +197,8 @@ func (a *Agent) attach(p *port) {
 	}
 }
 
-// reopen makes a device anew that somebody has removed under us. One that was handed over is gone
-// for good.
+// reopen makes a removed device again. A device that was opened from descriptors cannot be made
+// again.
 func (a *Agent) reopen(p *port) {
 	if p.dev.Given() {
 		return
@@ -215,7 +215,7 @@ func (a *Agent) reopen(p *port) {
 	p.apply(a.datagramBytes())
 }
 
-// look asks the kernel what has become of the devices.
+// look asks the kernel for the state of the devices.
 func (a *Agent) look(now mono.Time) {
 	for _, p := range a.ports {
 		if p == nil {
@@ -299,7 +299,7 @@ func (a *Agent) pathShrunk(p *port, packetBytes int) {
 	})
 }
 
-// Introduction is what a manager tells to whoever connects to its TCP port.
+// Introduction is the message of a manager to each client of its TCP port.
 type Introduction struct {
 	Protocol string `json:"protocol"`
 	Manager  string `json:"manager"`

@@ -18,7 +18,7 @@ import (
 // dumpWaiting bounds the frames that wait to be written; more are lost, and counted.
 const dumpWaiting = 4096
 
-// dump copies the frames of a port for somebody who looks at them.
+// dump copies the frames of a port for a client that captures them.
 type dump struct {
 	frames chan dumped
 	lost   atomic.Uint64
@@ -39,7 +39,7 @@ func (d *dump) capture(f []byte, out bool) {
 	}
 }
 
-// ErrDumping: somebody dumps the port already.
+// ErrDumping: another client already captures the port.
 var ErrDumping = errors.New("the port is being dumped already")
 
 // Dump writes the frames of a port to w as pcapng until ctx is done: those from the fabric as they

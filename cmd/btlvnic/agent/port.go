@@ -70,7 +70,7 @@ func (p *port) narrow(packetBytes int) bool {
 	}
 }
 
-// wantedMTU is what the interface is to have.
+// wantedMTU returns the planned MTU of the interface.
 func (p *port) wantedMTU(datagramBytes int) int {
 	t := p.tables
 	if t == nil {
@@ -86,8 +86,8 @@ func (p *port) wantedMTU(datagramBytes int) int {
 	return max(min(mtu, usableMTU(datagramBytes)), vnic.MTUMin)
 }
 
-// try notes what fails, for people, and goes on: a device of the administrator may be beyond our
-// rights.
+// try records a failure for the report, and continues, because the agent may lack the rights for a
+// device of the administrator.
 func (p *port) try(what string, err error) {
 	if err != nil {
 		p.problems[what] = err.Error()
@@ -96,7 +96,7 @@ func (p *port) try(what string, err error) {
 	delete(p.problems, what)
 }
 
-// apply brings the device to what the tables say.
+// apply configures the device according to the tables.
 func (p *port) apply(datagramBytes int) {
 	t := p.tables
 	forwards := t != nil && t.Info.ConfigState == vnic.StateForwarding

@@ -134,7 +134,7 @@ func (n *inlet) write(f *offload.Joined) {
 	}
 }
 
-// intake is what both kinds of receiving threads do with packets: judge, deliver, flush.
+// intake is the packet processing of both kinds of receiving threads: judge, deliver, flush.
 type intake struct {
 	host  vnic.Host
 	ports map[*vnic.Ingress]*inlet

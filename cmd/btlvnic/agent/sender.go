@@ -19,7 +19,7 @@ const (
 	sendBuffers = 1024
 	readBatch   = 64  // frames of a device before the others' turn
 	postBatch   = 256 // packets that leave together
-	// frameRoom holds what a device gives in one read.
+	// frameRoom is the size of the buffer for one read from a device.
 	frameRoom = 1<<16 + 256
 )
 
@@ -309,8 +309,8 @@ func (s *sender) post() {
 	s.batch, s.owner = s.batch[:0], s.owner[:0]
 }
 
-// lost counts a packet that did not leave. One that was too large for the path makes the port's MTU
-// smaller.
+// lost counts a packet that was not sent. A packet that was too large for the path reduces the
+// port's MTU.
 func (s *sender) lost(o *outlet, f fabric.Send, err error) {
 	if int(f.Len) > s.link.caps.InjectBytes { // no completion will come
 		s.release(f.Buf)

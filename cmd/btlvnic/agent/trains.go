@@ -206,17 +206,17 @@ func (a *Agent) loseQueue(p *peer) {
 	p.queue, p.queueBytes, p.full = nil, 0, false
 }
 
-// shares are what each peer may have of descriptors, and of memory twice: once waiting, once
-// flying.
+// shares returns the share of each peer in the descriptors and in the memory. The memory share
+// applies twice: to waiting trains and to trains in flight.
 func (a *Agent) shares() (trains, bytes int) {
 	n := max(len(a.mates), 1)
 	return max(trainsFlyingMax/n, peerTrainsMin),
 		min(max(trainBytesMax/2/n, peerBytesMin), peerBytesMax)
 }
 
-// sendTrains gives what the senders have made to the module. What a peer cannot take now waits,
-// within bounds of its own: behind a slow one, or one that is dead and not known to be, no other
-// waits.
+// sendTrains passes the trains of the senders to the module. Trains that a peer cannot accept now
+// wait, within bounds for each peer. So a slow peer, or a dead peer before its detection, does not
+// delay others.
 func (a *Agent) sendTrains() (n int) {
 	trains, bytes := a.shares()
 	for _, p := range a.mates {
@@ -326,7 +326,7 @@ func (a *Agent) deliver(from uint32, packets []byte) {
 	a.local.flush()
 }
 
-// expire gives up what has waited for too long.
+// expire drops the trains that have waited for too long.
 func (a *Agent) expire(now mono.Time) (next mono.Time) {
 	next = mono.Never
 	a.local.mu.Lock()

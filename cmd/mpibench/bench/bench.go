@@ -14,15 +14,14 @@ import (
 	"gobtl/mpi"
 )
 
-// Schema is what the lines of JSON are called.
+// Schema is the name of the schema of the JSON lines.
 const Schema = "gobtl-mpibench/1"
 
-// ErrVerify: what came is not what was sent.
+// ErrVerify: received data differ from the sent data.
 var ErrVerify = errors.New("data differs")
 
-// Result is what a test has come to at one size, among so many ranks: a line of JSON. Of times,
-// those of single messages or operations, Min is the best one; of rates, those of windows, the
-// worst.
+// Result is the result of a test at one size and number of ranks, a line of JSON. For times of
+// single messages or operations Min is the best value. For rates of windows it is the worst value.
 type Result struct {
 	Schema string  `json:"schema"`
 	Test   string  `json:"test"`
@@ -34,7 +33,7 @@ type Result struct {
 	Min    float64 `json:"min"`
 }
 
-// Options are what to measure; all ranks must have the same.
+// Options select the measurements. All ranks must have the same Options.
 type Options struct {
 	Tests    []string      // of Tests
 	Sizes    []int         // bytes
@@ -77,7 +76,7 @@ func (t *trial) record(h *hdrhistogram.Histogram, took int64) {
 	}
 }
 
-// look notes whether what came is what was sent. Any goroutine may call.
+// look records whether received data equal the sent data. Any goroutine may call it.
 func (t *trial) look(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,8 +139,8 @@ func first(ctx context.Context, c *mpi.Comm, n int) (*mpi.Comm, error) {
 	return c.Split(ctx, colour, c.Rank())
 }
 
-// one measures one figure among the ranks of c, which is nil at those that wait for the others. All
-// end it together, and with an error if one of them has seen wrong data.
+// one measures one figure among the ranks of c. c is nil at ranks that only wait for the others.
+// All ranks end it together, with an error if one of them has received wrong data.
 func one(ctx context.Context, w *mpi.World, c *mpi.Comm, x *test, size int, o Options) error {
 	t := &trial{Options: o, c: c, size: size, hist: newHist(), clock: time.Now()}
 	if c != nil {
@@ -177,8 +176,8 @@ func one(ctx context.Context, w *mpi.World, c *mpi.Comm, x *test, size int, o Op
 // warmUp is the number of iterations that a trial begins with.
 const warmUp = 16
 
-// calibrated runs as many iterations as fill the time, after others that find out how many. Rank 0
-// decides, and tells.
+// calibrated runs as many iterations as fill the time. It first runs other iterations to determine
+// that number. Rank 0 decides on the number and sends it to the others.
 func (t *trial) calibrated(ctx context.Context, run func(context.Context, int) error) error {
 	plan := []int64{warmUp, 0} // iterations, and whether these are measured
 	for {
@@ -201,7 +200,8 @@ func (t *trial) calibrated(ctx context.Context, run func(context.Context, int) e
 	}
 }
 
-// agree has rank 0 show what all have measured: the slowest's times, or the sum of the rates.
+// agree combines the measurements of all ranks at rank 0: the times of the slowest rank, or the sum
+// of the rates.
 func (x *test) agree(ctx context.Context, t *trial) error {
 	mine, op := make([]float64, 3), mpi.Max[float64]()
 	at := func(percentile float64) float64 {

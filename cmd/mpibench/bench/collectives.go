@@ -6,16 +6,16 @@ import (
 	"gobtl/mpi"
 )
 
-// operation is a collective operation of one rank: fill readies what it gives to one iteration,
-// check looks at what it got.
+// operation is a collective operation of one rank. fill prepares its input of an iteration, and
+// check verifies its output.
 type operation struct {
 	fill  func(iteration int)
 	do    func(ctx context.Context) error
 	check func(iteration int) error
 }
 
-// collective prepares a test of an operation. Between two of them all ranks meet, so that none is
-// ahead of the others; the barrier is its own meeting.
+// collective prepares a test of an operation. All ranks synchronize between two operations, so that
+// no rank is ahead of the others. The barrier needs no further synchronization.
 func collective(of func(t *trial) operation) func(t *trial) func(context.Context, int) error {
 	return func(t *trial) func(context.Context, int) error {
 		op, iteration := of(t), 0
@@ -128,8 +128,8 @@ func reduceScatter(t *trial) operation {
 	return t.sums(counts[t.c.Rank()], first, n, do)
 }
 
-// parts is an operation that moves parts of t.size bytes: so many of this rank, and so many of the
-// others, whose seeds it is told.
+// parts is an operation that moves parts of t.size bytes, with a given number of parts from this
+// rank and from the others. It gets the seeds of the others.
 func (t *trial) parts(given, got int, givenSeed, gotSeed func(i int) int,
 	do func(ctx context.Context, in, out []byte) error,
 ) operation {

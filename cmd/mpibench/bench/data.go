@@ -2,7 +2,7 @@ package bench
 
 import "fmt"
 
-// fill writes what a message has: other bytes for each seed, and at each place.
+// fill writes the content of a message, which depends on the seed and differs at each place.
 func fill(b []byte, seed int) {
 	for i := range b {
 		b[i] = byteOf(seed, i)
@@ -11,7 +11,7 @@ func fill(b []byte, seed int) {
 
 func byteOf(seed, i int) byte { return byte(seed*37 + i + i>>8*101) }
 
-// check looks whether a message has what fill has written.
+// check reports whether a message has the content of fill.
 func check(b []byte, seed int) error {
 	for i, got := range b {
 		if want := byteOf(seed, i); got != want {
@@ -21,7 +21,7 @@ func check(b []byte, seed int) error {
 	return nil
 }
 
-// fillValues writes what a rank has in a reduction: whole numbers, whose sums are exact.
+// fillValues writes the input of a rank in a reduction: whole numbers, so that sums are exact.
 func fillValues(v []float64, rank, iteration int) {
 	for i := range v {
 		v[i] = float64(rank+1) * valueOf(iteration, i)

@@ -1,13 +1,13 @@
-// Package bench measures package mpi by what MPI's users measure theirs with: the tests of the OSU
-// benchmarks, each between the ranks of a job, in which every rank calls Run.
+// Package bench measures package mpi with the tests of the OSU benchmarks, which are common for MPI
+// libraries. Each test runs between the ranks of a job, and every rank calls Run.
 //
 //	Run: for each test, number of ranks, size
 //	  calibrate: more and more iterations, until rank 0 knows how many fill the time
 //	  measure:   so many iterations, each a sample of a histogram
 //	  agree:     the slowest rank's times, or the sum of all senders' rates --> Result at rank 0
 //
-// With Options.Verify every message is filled anew and looked at, outside of what is timed. A
-// difference ends the job, at all ranks, with ErrVerify.
+// With Options.Verify every message is filled anew and checked, outside of the timed sections. A
+// difference ends the job at all ranks with ErrVerify.
 //
 // Run belongs to one goroutine of each rank.
 package bench

@@ -158,7 +158,7 @@ func (f *flow) fill() {
 	}
 }
 
-// check looks at what has come.
+// check verifies the received data.
 func (f *flow) check() {
 	if f.t.Verify {
 		for i, b := range f.in {

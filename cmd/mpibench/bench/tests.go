@@ -20,7 +20,7 @@ type test struct {
 	share       float64 // what a sample is of the time that is told: 2 is a round trip
 	// amount is what an iteration has moved, of tests that tell a rate.
 	amount func(t *trial) float64
-	// prepare returns what does so many iterations at this rank.
+	// prepare returns a function that runs a given number of iterations at this rank.
 	prepare func(t *trial) func(ctx context.Context, n int) error
 }
 

@@ -7,9 +7,10 @@ import (
 	"gobtl/mpi"
 )
 
-// oneSided is what rank 0 does with the memory of rank 1, which makes no call for it, one operation
-// at a time or several of them before all are waited for. Where bytes are looked at, both ranks
-// meet before each iteration and after it, and rank 1 readies and checks its memory.
+// oneSided is an operation of rank 0 on the memory of rank 1, which makes no call for it. Rank 0
+// waits for each operation, or starts several before it waits for all of them. With verification
+// both ranks synchronize before and after each iteration, and rank 1 prepares and checks its
+// memory.
 type oneSided[T any] struct {
 	t     *trial
 	count int // values of an operation
@@ -186,7 +187,8 @@ func accumulateLatency(t *trial) func(context.Context, int) error {
 	return s.run
 }
 
-// counter has rank 0 count in the memory of rank 1, by an operation that returns what was there.
+// counter makes rank 0 increment a number in the memory of rank 1, by an operation that returns the
+// previous value.
 func counter(t *trial, next func(context.Context, *mpi.Window[int64], int64) (int64, error),
 ) func(context.Context, int) error {
 	value := int64(0)

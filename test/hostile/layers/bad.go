@@ -144,7 +144,7 @@ func junk(ctx context.Context, to Target) error {
 	})
 }
 
-// tooLong sends what is longer than anything that is taken.
+// tooLong sends messages above every size limit of the receiver.
 func tooLong(ctx context.Context, to Target) error {
 	msg := make([]byte, 4<<20)
 	return each(ctx, to, func(ctx context.Context, b *badPeer) {
@@ -155,8 +155,8 @@ func tooLong(ctx context.Context, to Target) error {
 	})
 }
 
-// takesNothing sends what fits and makes no pass for a while: it takes no answer, and acknowledges
-// nothing.
+// takesNothing sends valid messages and then makes no pass for a while, so it receives no answer
+// and acknowledges nothing.
 func takesNothing(ctx context.Context, to Target) error {
 	return each(ctx, to, func(ctx context.Context, b *badPeer) {
 		for range 20 {
@@ -171,7 +171,8 @@ func takesNothing(ctx context.Context, to Target) error {
 	})
 }
 
-// strangers sends datagrams that are none of the transport's, or begin like some.
+// strangers sends datagrams that are not of the transport, or only begin like datagrams of the
+// transport.
 func strangers(ctx context.Context, to Target) error {
 	first, _, _ := strings.Cut(to.Address, ",")
 	conn, err := net.Dial("udp", first)

@@ -18,14 +18,14 @@ import (
 type Load interface {
 	Name() string
 	Target() Target
-	// Work is what was done so far, in units of the Load's own.
+	// Work is the amount of work done so far, in units of the Load.
 	Work() uint64
 	// Err is why the work has failed, nil while it goes on.
 	Err() error
 	Close() error
 }
 
-// Target is what a bad peer knows.
+// Target is the knowledge of a bad peer about its target.
 type Target struct {
 	Module  []byte // its name
 	Address string // for people
@@ -37,18 +37,18 @@ type Target struct {
 // Bad is a kind of bad peer.
 type Bad struct {
 	Name string
-	// Run does what it does, until ctx ends.
+	// Run runs the bad peer until ctx ends.
 	Run func(ctx context.Context, to Target) error
 }
 
-// Result is what a Load was beside a Bad.
+// Result is the result of a Load beside a Bad.
 type Result struct {
 	Load, Bad string
 	// Alone and Beside are units of work a second, medians over the pairs; Ratio is the median of the
 	// pairs' ratios.
 	Alone, Beside, Ratio float64
-	// GrownBytes is what the heap has grown by, from behind the first window with the bad peer to
-	// behind the last one, and PeakBytes the most above what it was before all of them.
+	// GrownBytes is the growth of the heap from the end of the first window with the bad peer to
+	// the end of the last one. PeakBytes is the largest excess over the heap before all windows.
 	GrownBytes, PeakBytes int64
 	Err                   error // why honest work has failed
 }
@@ -93,7 +93,7 @@ func rate(l Load, window time.Duration) float64 {
 	return float64(l.Work()-work) / time.Since(begin).Seconds()
 }
 
-// heapBytes is what lives on the heap.
+// heapBytes returns the size of the live heap.
 func heapBytes() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -25,7 +25,7 @@ const (
 	patience = 10 * time.Second
 )
 
-// base is what Loads have in common.
+// base is the common part of all Loads.
 type base struct {
 	name   string
 	target Target

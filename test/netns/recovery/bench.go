@@ -17,7 +17,7 @@ import (
 	"gobtl/test/netns"
 )
 
-// Options says what to measure. Zero fields have good defaults.
+// Options selects the measurements. Zero fields have good defaults.
 type Options struct {
 	Cases   []string // of Cases
 	Systems []string // their IDs
@@ -35,7 +35,7 @@ type Options struct {
 	Congestion string
 	// Calm is how long a measurement waits at most for a machine that does nothing else.
 	Calm time.Duration
-	// Progress is told what comes next.
+	// Progress is called with the name of the next measurement.
 	Progress func(done, total int, what string)
 }
 
@@ -360,7 +360,8 @@ func (b *bench) send(sys System, at netns.Port, server int, role string, sizeByt
 	}}
 }
 
-// patient has gobtl take nobody for dead who gets no processor on a busy machine.
+// patient sets time-outs of gobtl so long that a peer without a processor on a busy machine does
+// not count as dead.
 func patient(sys System) []string {
 	if sys.Kind != "btl" {
 		return nil
@@ -371,5 +372,6 @@ func patient(sys System) []string {
 // rxdMessageBytes is the largest message of ofi_rxd without a rendezvous.
 const rxdMessageBytes = 16384
 
-// slack is what a measurement may take beyond its time; beyond it, ofi_rxd hangs.
+// slack is how much longer than its time a measurement may take. After that ofi_rxd counts as
+// hanging.
 const slack = 15 * time.Second

@@ -149,7 +149,7 @@ type party struct {
 	sp     Spec
 }
 
-// outcome is what the parties of a measurement report.
+// outcome has the reports of the parties of a measurement.
 type outcome struct {
 	servers, clients []*Report
 }

@@ -1,4 +1,4 @@
-// Package recovery measures what loss, bottlenecks and many senders cost on real sockets: gobtl
+// Package recovery measures the cost of loss, bottlenecks and many senders on real sockets: gobtl
 // with each of its profiles, the kernel's TCP, and libfabric's reliable datagrams over UDP
 // (ofi_rxd), side by side between network namespaces joined by veth cables.
 //
@@ -8,9 +8,10 @@
 //	pause    the receiver's process stands still for a while: resends, time to get going again
 //	clean    nothing is lost: what congestion control costs
 //
-// The hosts' programs are this program again: RoleMain is what they run, told what to do by a Spec.
-// Rounds are interleaved, so that what disturbs the machine disturbs all systems alike, and the
-// tables show medians. Everything needs root, iproute2, nftables, and iperf3 for TCP's goodput.
+// The programs on the hosts are further processes of this program. They run RoleMain, with a Spec
+// as the instruction. Rounds are interleaved, so that disturbances of the machine affect all
+// systems alike. The tables show medians. Everything needs root, iproute2, nftables, and iperf3 for
+// TCP's goodput.
 //
 //	role*.go    what runs on the hosts
 //	child.go    starting and asking them

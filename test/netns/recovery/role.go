@@ -45,7 +45,7 @@ type message struct {
 	*Report
 }
 
-// Report is what a process has measured. Times are of CLOCK_MONOTONIC, which all hosts share.
+// Report has the measurements of a process. Times are of CLOCK_MONOTONIC, which all hosts share.
 type Report struct {
 	Start, End int64 `json:",omitempty"` // the measured time
 	Messages   int   `json:",omitempty"`
@@ -181,7 +181,7 @@ func pin(cpu int) error {
 	return nil
 }
 
-// ledger keeps what a server gets.
+// ledger records the data that a server receives.
 type ledger struct {
 	got   []int64
 	ticks []Tick
@@ -211,7 +211,7 @@ func (l *ledger) tick(now int64) {
 	l.ticks = append(l.ticks, Tick{T: now, Bytes: slices.Clone(l.got)})
 }
 
-// between is what a tag got from one time to another, interpolated.
+// between returns the bytes received for a tag between two times, interpolated.
 func between(ticks []Tick, tag int, from, to int64) float64 {
 	return upTo(ticks, tag, to) - upTo(ticks, tag, from)
 }

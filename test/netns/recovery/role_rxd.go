@@ -84,7 +84,8 @@ func (h *rxdHost) poll(got func(b []byte) error) error {
 	if h.idle++; n > 0 {
 		h.idle = 0
 	} else if h.idle > rxdSpins {
-		// rxd has timers, which only polls run, so it cannot sleep; others may want the processor.
+		// The timers of rxd run only in polls, so it cannot sleep. It yields, because other
+		// processes may want the processor.
 		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 	for _, c := range out[:n] {

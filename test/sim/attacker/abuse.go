@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// link is what is known of a connection of which the tag at one side is known: enough to send
-// packets there that look like the peer's.
+// link is the knowledge about a connection with a known tag at one side. It is enough to send
+// packets to that side that look like the peer's.
 type link struct {
 	conn     uint64  // the target's tag
 	from, to int     // nodes
@@ -53,8 +53,9 @@ func (a *Attacker) give(what act, l *link, h frag.Header, n int) {
 	a.packet(what, from, to, h, n)
 }
 
-// ports draws the channels of a packet. In a reliable connection it mostly takes the one that it
-// belongs to, and tells no number, or the right one: who is out of step there is found out at once.
+// ports draws the channels of a packet. In a reliable connection it mostly takes the channel that
+// the packet belongs to, with no number or the right one, because a wrong number is detected at
+// once.
 func (a *Attacker) ports(l *link, h *frag.Header) (from, to sim.Port) {
 	from, to = sim.Port{Node: l.from}, sim.Port{Node: l.to}
 	if !l.counted || a.chance(64) {
@@ -78,7 +79,7 @@ func (a *Attacker) ports(l *link, h *frag.Header) (from, to sim.Port) {
 	return from, to
 }
 
-// abuse does one of the things that no peer does, or does what a peer does at the wrong time.
+// abuse sends a packet that no honest peer sends, or an honest packet at the wrong time.
 func (a *Attacker) abuse(l *link) {
 	switch a.rng.IntN(22) {
 	case 20, 21:
@@ -116,7 +117,7 @@ func (a *Attacker) abuse(l *link) {
 	}
 }
 
-// abuseAck acknowledges what was not sent, or the same again, or grants absurd credits.
+// abuseAck acknowledges unsent packets, acknowledges packets again, or grants absurd credits.
 func (a *Attacker) abuseAck(l *link) {
 	h := l.header(frag.KindAck, 0)
 	h.Tag = 0
@@ -211,7 +212,7 @@ func (a *Attacker) abuseWindow(l *link) {
 	a.give(actWindow, l, l.header(frag.KindFrag, n), a.rng.IntN(64))
 }
 
-// abuseMark ends the connection early, or fills places that nobody refused.
+// abuseMark ends the connection early, or fills places that were not refused.
 func (a *Attacker) abuseMark(l *link) {
 	h := l.header(frag.KindFrag, a.number(l))
 	switch a.rng.IntN(8) {

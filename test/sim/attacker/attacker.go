@@ -14,7 +14,7 @@ import (
 // Mode is the kind of attack.
 type Mode uint8
 
-// The modes; the package's comment tells what each knows.
+// The modes. The package comment describes the knowledge of each.
 const (
 	Blind Mode = iota
 	Replayer
@@ -47,7 +47,7 @@ func (m Mode) FeignsLife() bool { return m == Replayer || m == TagThief }
 // bounded, and full of the attacker's. Those of a tainted pair may fail under any mode.
 func (m Mode) StopsConnecting() bool { return false }
 
-// Config says who attacks whom.
+// Config selects the attacker and its targets.
 type Config struct {
 	Net  *sim.Network
 	Node *sim.Node // the attacker's own: nobody may open it
@@ -59,8 +59,8 @@ type Config struct {
 	Rate time.Duration
 	// Until is when the attack ends.
 	Until mono.Time
-	// Regions are what an Insider or TagThief was told of the targets' regions. It never writes inside
-	// them.
+	// Regions are the regions of the targets that are known to an Insider or TagThief. The attacker
+	// never writes inside them.
 	Regions []Region
 	// Reliable says that the network is reliable and ordered by itself, so that an Insider may say the
 	// same of its connections.
@@ -78,8 +78,8 @@ type Region struct {
 // be told from an honest one that was altered.
 const Filler = 0xA7
 
-// poison is each byte of what an attacker puts into messages that nobody may take over: one that is
-// delivered is not Forged.
+// poison is each byte in messages of an attacker that no node may accept. A delivered message of
+// these bytes does not count as Forged.
 const poison = 0x6B
 
 // Forged says whether a message delivered to a handler can be an attacker's.
@@ -180,7 +180,7 @@ func (a *Attacker) See(e *sim.Event) {
 // Sent is the number of packets sent.
 func (a *Attacker) Sent() uint64 { return a.sent }
 
-// ByKind is the number of packets sent by what they are meant to be.
+// ByKind is the number of sent packets by their intended kind.
 func (a *Attacker) ByKind() map[string]uint64 {
 	m := make(map[string]uint64)
 	for act, n := range a.done {
@@ -220,7 +220,7 @@ func (a *Attacker) Tainted(x, y int) bool {
 	return a.cfg.Mode == Insider && (x == int(a.own) || y == int(a.own))
 }
 
-// act names what a packet is meant to be.
+// act is the intended kind of a packet.
 type act uint8
 
 const (
@@ -300,7 +300,7 @@ func (a *Attacker) anyTarget() sim.Port {
 
 func (a *Attacker) target() *sim.Node { return a.cfg.Targets[a.rng.IntN(len(a.cfg.Targets))] }
 
-// anySource draws where a packet claims to come from: its own node or somebody else's.
+// anySource draws the claimed source of a packet: the attacker's own node or another node.
 func (a *Attacker) anySource() sim.Port {
 	if a.rng.IntN(4) == 0 {
 		return sim.Port{Node: int(a.own), Index: a.rng.IntN(2)}

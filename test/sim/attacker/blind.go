@@ -5,7 +5,7 @@ import (
 	"gobtl/frag"
 )
 
-// blind sends what somebody can send who knows nothing but addresses.
+// blind sends packets that require no knowledge except addresses.
 func (a *Attacker) blind() {
 	from, to := a.anySource(), a.anyTarget()
 	switch a.rng.IntN(8) {

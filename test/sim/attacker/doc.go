@@ -1,8 +1,9 @@
-// Package attacker is a node of the simulated network that runs no module and means harm. It sends
-// what somebody could send who reaches the same network: with made-up addresses, made-up and
-// overheard bytes, at any time. What it does is drawn from a seed, so that a run can be repeated.
+// Package attacker is a malicious node of the simulated network, without a module. It can send any
+// packet that a host on the same network could send, with forged addresses and with forged or
+// overheard bytes, at any time. Its actions are drawn from a seed, so that a run can be repeated.
 //
-// A Mode says what it knows and what it is after. The modes differ in what they may achieve:
+// A Mode defines the knowledge and the aim of the attacker. The modes differ in the harm that is
+// allowed:
 //
 //	mode        knows                          may achieve
 //	Blind       nothing                        nothing
@@ -12,8 +13,9 @@
 //	Insider     its own connections            harm to its own connections
 //	TagThief    the tags of one connection     any harm to the connections of two nodes
 //
-// Everything else is a fault of the modules: the traffic of the others stays whole, exactly once
-// and in bounded memory. Tainted tells for whose connections that is not claimed.
+// All other harm is a fault of the modules: the messages of all other nodes must be delivered
+// intact, exactly once and in bounded memory. Tainted reports the connections for which this is not
+// claimed.
 //
 // The owner of the network hands every event to See. An attacker changes nothing there; it acts
 // from events that it schedules with Network.At, and stops at Config.Until.

@@ -21,8 +21,8 @@ func (a *Attacker) flood() {
 	}
 }
 
-// helloOf sends a Hello of somebody who does not exist, or is somebody else: most of them well
-// formed, some of another version, some with a field that is not.
+// helloOf sends a Hello of a node that does not exist, or of another node. Most Hellos are well
+// formed, some have another version, and some have an invalid field.
 func (a *Attacker) helloOf(from, to sim.Port) {
 	a.fillHello()
 	if !a.chance(8) {
@@ -66,8 +66,8 @@ func (a *Attacker) helloV1(from, to sim.Port) {
 	a.send(actForeign, from, to, bytesV1)
 }
 
-// showCookies puts cookies into the Hello: made up, or overheard, in the name of those whom they
-// were for, at their addresses or at others.
+// showCookies puts forged or overheard cookies into the Hello. Overheard cookies are used in the
+// name of their owners, with the owners' addresses or other ones.
 func (a *Attacker) showCookies() {
 	for _, to := range []*[]byte{&a.hello.CommandCookie, &a.hello.DataCookie} {
 		*to = make([]byte, 20)
@@ -122,8 +122,8 @@ func (a *Attacker) fillHello() {
 	}
 }
 
-// namesOf draws whose addresses a Hello claims: its own, an honest node's, nobody's, no
-// addresses; or its own by one channel and an honest node's by the other.
+// namesOf draws the addresses that a Hello claims: the attacker's own, an honest node's, unused
+// ones, or none. They may also be its own on one channel and an honest node's on the other.
 func (a *Attacker) namesOf() (cmd, data []byte) {
 	port := sim.Port{Node: int(a.own)}
 	switch a.rng.IntN(8) {

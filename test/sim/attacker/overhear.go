@@ -15,7 +15,7 @@ var le = binary.LittleEndian
 // heardMax bounds the packets that a Replayer remembers.
 const heardMax = 256
 
-// heard is what a Replayer has overheard: old packets, and new ones.
+// heard has the packets that a Replayer has overheard, old and new ones.
 type heard struct {
 	packets []overheard
 	total   uint64
@@ -45,7 +45,7 @@ func (h *heard) add(rng *rand.Rand, e *sim.Event) {
 	p.data = append(p.data[:0], e.Data...)
 }
 
-// replay sends a packet again that somebody has sent at any time, mostly to where it went.
+// replay sends an overheard packet of any time again, mostly to its original destination.
 func (a *Attacker) replay() {
 	if len(a.heard.packets) == 0 {
 		return
@@ -69,7 +69,7 @@ func (a *Attacker) replay() {
 // tracksMax bounds what is remembered of packets whose tags are to be guessed.
 const tracksMax = 32
 
-// tracks is what an AckForger or a HelloFlood remembers of the latest packets.
+// tracks has the latest packets for an AckForger or a HelloFlood.
 type tracks struct {
 	latest       [tracksMax]track
 	count        int
@@ -80,7 +80,7 @@ type tracks struct {
 	baked        int
 }
 
-// overheardCookie is what a target has given to somebody who said Hello, and who that was.
+// overheardCookie is a cookie from a target, with the sender of the Hello for which it was made.
 type overheardCookie struct {
 	incarnation, tag uint64
 	target           int
@@ -88,7 +88,8 @@ type overheardCookie struct {
 	addr, value      []byte
 }
 
-// addCookie remembers the cookie in a Retry, if it is one. Whom it is for it knows by the Hello.
+// addCookie remembers the cookie of a packet that is a Retry. The Hello before it tells for which
+// node the cookie is.
 func (t *tracks) addCookie(e *sim.Event, payload []byte, tag uint64) {
 	var r frag.Retry
 	if frag.DecodeRetry(payload, &r) != nil {

@@ -5,10 +5,11 @@ import (
 	"gobtl/internal/seq"
 )
 
-// nobody is a tag that no honest module has a handler for.
+// nobody is a tag for which no honest module has a handler.
 const nobody = 150
 
-// nackRecord refuses records that nobody refuses: of packs, of other packets, of what was not sent.
+// nackRecord refuses records that an honest peer does not refuse: records of packs, other packets,
+// and records that were never sent.
 func (a *Attacker) nackRecord(l *link) {
 	h := l.header(frag.KindNack, l.peerNext-seq.Num(a.rng.IntN(16))+4)
 	h.Tag = frag.NackRecord
@@ -21,8 +22,8 @@ func (a *Attacker) nackRecord(l *link) {
 	})
 }
 
-// abusePack sends packs: sound ones, some too large for the channel, some with records that nobody
-// handles, and some that are no packets.
+// abusePack sends packs: valid ones, some too large for the channel, some with records without a
+// handler, and some invalid ones.
 func (a *Attacker) abusePack(l *link) {
 	h := l.header(frag.KindPack, a.number(l))
 	h.Tag = 0

@@ -1,5 +1,5 @@
-// Package cluster is a simulated network with a module on each node: the harness of what runs the
-// transport in virtual time, which adds what the applications do, and its judge.
+// Package cluster is a simulated network with a module on each node. It is the harness of programs
+// that run the transport in virtual time. They add the applications and a judge.
 //
 // All of it belongs to one goroutine.
 package cluster
@@ -96,10 +96,11 @@ func (c *Cluster) each(ask func(*btl.Module) error) error {
 	return nil
 }
 
-// CheckIdle says what is under way still, or kept although nothing is.
+// CheckIdle returns an error if something is still under way, or if resources are held although
+// nothing is.
 func (c *Cluster) CheckIdle() error { return c.each((*btl.Module).CheckIdle) }
 
-// Check says what is wrong in any module, or what misuse of the fabric was seen.
+// Check returns the first fault in a module, or the first misuse of the fabric.
 func (c *Cluster) Check() error {
 	return errors.Join(c.each((*btl.Module).Check), errors.Join(c.Violations()...))
 }
@@ -114,8 +115,8 @@ func (c *Cluster) Close() error {
 	return errors.Join(errs...)
 }
 
-// Judge hears of each pass of a module: how many completions it found, and its error. What it
-// returns is told to the network.
+// Judge is called after each pass of a module, with the number of completions and the error of the
+// pass. Its error is reported to the network.
 type Judge func(completions int, err error) (int, error)
 
 // Host is a node and the module that lives there, if one does.
@@ -146,7 +147,7 @@ func (h *Host) Domain(cfg btl.Config) (fabric.Domain, error) {
 	return h.Node.Open(dc)
 }
 
-// Start begins the passes of the module. Without a judge nobody looks at it between them.
+// Start begins the passes of the module. Without a judge no check runs between the passes.
 func (h *Host) Start(judge Judge) {
 	h.judge = judge
 	h.Run(h)
@@ -190,7 +191,7 @@ func (h *Host) Connect(to *Host, limit time.Duration) (*btl.Endpoint, error) {
 	return ep, nil
 }
 
-// Crash is the death of the process: nobody is told.
+// Crash simulates the death of the process. No peer is told.
 func (h *Host) Crash() {
 	h.Node.Crash()
 	h.Mod = nil

@@ -1,6 +1,6 @@
 // Package matrix measures how well the transport recovers and shares, on fabric/sim, in virtual
-// time: a matrix of paths (Cell) for each recovery profile, what a user gets on each of them
-// (Result), as text, CSV, JSON and maps in colour.
+// time. It has a matrix of paths (Cell) for each recovery profile, with the performance on each
+// path (Result), as text, CSV, JSON and colour maps.
 //
 //	cell.go     the axes of the matrix; a Cell is one point of it
 //	world.go    modules on a simulated network, and two small applications: a stream, a ping-pong

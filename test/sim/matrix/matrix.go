@@ -7,7 +7,7 @@ import (
 )
 
 // Run measures every cell with every profile, on so many goroutines. The results are ordered by
-// cell, then profile. tell is called after each; nil is nobody.
+// cell, then profile. tell is called after each measurement; it may be nil.
 func Run(cells []Cell, profiles []string, e Effort, workers int, tell func(done, of int),
 ) ([]Result, error) {
 	results := make([]Result, len(cells)*len(profiles))

@@ -11,7 +11,7 @@ import (
 	"gobtl/reliability"
 )
 
-// Result is what a profile gets on a cell.
+// Result is the performance of a profile on a cell.
 type Result struct {
 	Profile string `json:"profile"`
 	Cell

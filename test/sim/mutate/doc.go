@@ -1,6 +1,6 @@
-// Command mutate proves that the tests can fail. It puts one deliberate fault after the other into
-// the sources, and shows what notices each of them: the swarm, from a fixed first seed on, or else
-// a named test. A fault that nothing notices makes it fail.
+// Command mutate proves that the tests can fail. It puts deliberate faults into the sources, one
+// after the other, and shows which test detects each of them: the swarm, from a fixed first seed
+// on, or else a named test. It fails if a fault is not detected.
 //
 //	go run ./test/sim/mutate [--only NAME,...] [--list] [--rewrite]
 //

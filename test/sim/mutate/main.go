@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// options are what the command line says.
+// options are the options of the command line.
 type options struct {
 	Only       []string      `help:"Prove only these faults, by their names."`
 	List       bool          `help:"List the faults and do nothing."`

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// result is what became of a fault.
+// result is the outcome of a fault.
 type result struct {
 	mutation
 
@@ -68,13 +68,13 @@ func short(by string) string {
 
 const bySwarm = "swarm"
 
-// fault is a mutation and what it does to the sources.
+// fault is a mutation with its changes of the sources.
 type fault struct {
 	mutation
 	*edit
 }
 
-// try puts one fault into the sources, builds them, and looks who notices.
+// try puts one fault into the sources, builds them, and finds out which test detects the fault.
 func (w *worker) try(r *result, e *edit) (err error) {
 	if err := w.overlay(e); err != nil {
 		return err

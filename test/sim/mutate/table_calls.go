@@ -1,6 +1,6 @@
 package main
 
-// The faults in what stands on runner.Runner.
+// The faults in the layers above runner.Runner.
 var callMutations = []mutation{
 	{
 		name:  "queue-without-bound",

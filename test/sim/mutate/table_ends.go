@@ -1,6 +1,6 @@
 package main
 
-// The faults of how a connection ends, and of who may take how much.
+// The faults in the end of connections, and in the limits for peers.
 var endMutations = []mutation{
 	{
 		name:  "life-not-asked",

@@ -1,6 +1,6 @@
 package main
 
-// The faults of what is over the module: the matching of messages, and collective operations.
+// The faults in the layers above the module: the matching of messages, and collective operations.
 var matchingMutations = []mutation{
 	{
 		name:  "reduced-over-itself",

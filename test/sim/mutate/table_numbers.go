@@ -1,6 +1,6 @@
 package main
 
-// The faults in the numbers of packets, in what is answered to a Ping, and in credits in bytes.
+// The faults in the numbers of packets, in the answers to a Ping, and in byte credits.
 var numberMutations = []mutation{
 	{
 		name:  "copies-without-bound",

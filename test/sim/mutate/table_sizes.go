@@ -1,6 +1,6 @@
 package main
 
-// The faults of what has to do with the size of datagrams.
+// The faults in the handling of datagram sizes.
 var sizeMutations = []mutation{
 	{
 		name:  "pong-of-anything",

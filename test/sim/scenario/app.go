@@ -10,13 +10,13 @@ import (
 	"gobtl/frag"
 )
 
-// Bounds of what applications send.
+// Bounds of the messages of applications.
 const (
 	sizeMax  = 1 << 20
 	countMax = 2000
 )
 
-// msgState is what has become of a send.
+// msgState is the state of a send.
 type msgState uint8
 
 const (

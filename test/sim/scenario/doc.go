@@ -1,6 +1,6 @@
-// Package scenario runs small stories on a simulated network: modules of package btl, faults at
-// chosen packets, and what must come of it. A story is a text file; its trace is kept beside it and
-// compared, so that every change of behaviour on the wire is seen.
+// Package scenario runs small scripted stories on a simulated network: modules of package btl,
+// faults at chosen packets, and the required outcome. A story is a text file with a golden trace,
+// which is compared with each run. So every change of behaviour on the wire is detected.
 //
 // A file is a txtar archive. Its comment is a title, and a line that begins with "Rule:" and names
 // the rule that the story pins. Section "script" holds commands, one a line; section "trace" what

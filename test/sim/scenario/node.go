@@ -128,7 +128,7 @@ func (n *node) crash() {
 	n.forget("crashed")
 }
 
-// forget ends a life: nobody is told of its sends any more.
+// forget ends an incarnation: the ends of its sends are no longer reported.
 func (n *node) forget(how string) {
 	for _, s := range n.sides {
 		if s.end == "" {

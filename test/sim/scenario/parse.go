@@ -30,14 +30,14 @@ const (
 	linesMax = 2000
 )
 
-// parser knows what the lines so far have declared.
+// parser has the declarations of the lines parsed so far.
 type parser struct {
 	script *Script
 	kept   []string
 	w      *words
 }
 
-// verbs are the commands; a parse function returns what the line does.
+// verbs are the commands. A parse function returns the action of the line.
 var verbs map[string]func(*parser) func(*world) error
 
 func init() {

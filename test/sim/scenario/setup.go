@@ -10,7 +10,7 @@ import (
 	"gobtl/reliability"
 )
 
-// setup is what the network is made with.
+// setup is the configuration of the network.
 type setup struct {
 	net   sim.Config
 	fixed bool // a node was declared
@@ -44,7 +44,7 @@ func (p *parser) parseNetwork() func(*world) error {
 	return nil
 }
 
-// nodeConfig is what a node's module is opened with.
+// nodeConfig is the configuration of a node's module.
 type nodeConfig struct {
 	btl       btl.Config
 	first     uint32 // its first sequence numbers

@@ -93,7 +93,7 @@ func (w *world) now() time.Duration { return w.net.Now().Sub(0) }
 
 func (w *world) errorf(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
-// fail notes what a callback found wrong.
+// fail records a fault that a callback has found.
 func (w *world) fail(format string, args ...any) {
 	if w.err == nil {
 		w.err = fmt.Errorf(format, args...)

@@ -359,7 +359,7 @@ type lentMemory struct {
 	mem []byte
 }
 
-// onSent is what an application does when one of its sends has ended.
+// onSent is the reaction of an application to the end of one of its sends.
 func (l *life) onSent(m *message) {
 	w := l.w
 	if lent, ok := w.lent[m.number]; ok {
@@ -380,7 +380,7 @@ func (w *world) idle(l *life) bool {
 	return w.phase != phaseFaults || l.closing || l.closed || w.spent()
 }
 
-// respond is what an application does in a handler.
+// respond is the action of an application in a handler.
 func (l *life) respond(e *end, size int) {
 	w := l.w
 	if w.idle(l) {
@@ -411,7 +411,7 @@ func (l *life) respond(e *end, size int) {
 	}
 }
 
-// react is what an application does when it hears of an endpoint.
+// react is the reaction of an application to an event of an endpoint.
 func (l *life) react(e *end, ev btl.Event) {
 	w := l.w
 	if w.idle(l) {

@@ -11,8 +11,8 @@ import (
 // awayMax is the most that a node asks for by its Away.
 const awayMax = 3 * time.Second
 
-// drawAways draws for how long each node's process may be without progress by its own word, and
-// how much of that it grants to others.
+// drawAways draws how long each node's process announces to be without progress, and how much of
+// such a time it grants to others.
 func (p *Plan) drawAways() {
 	d := newDraw(p.Seed, 0xA3A1)
 	for i := range p.Nodes {
@@ -47,9 +47,9 @@ func (e *end) granted() time.Duration {
 	return min(peer.cfg.Away.Truncate(time.Millisecond), most)
 }
 
-// judgeDead judges ErrPeerDead: nothing of the connection may have arrived for PeerTimeout and what
-// the peer was granted beyond that, or nothing that acknowledges anything new. Nor may it come
-// late: no more than slack after the time-out of the oldest send that was never answered.
+// judgeDead judges ErrPeerDead. The error is right only if for PeerTimeout plus the time granted to
+// the peer no packet of the connection has arrived, or no new acknowledgement. It must not be late
+// either: at most slack after the time-out of the oldest unanswered send.
 func (e *end) judgeDead() string {
 	w := e.w
 	now := w.net.Now()

@@ -11,15 +11,15 @@
 //     time (Plan.DrainLimit), and every module be idle.
 //  3. The modules are closed in order. Nothing may be left.
 //
-// The judge (the files ledger.go, ends.go, puts.go) knows every message: what was sent by whom to
-// which life of which node, how the send ended and how often, and what was delivered where. After
+// The judge (the files ledger.go, ends.go, puts.go) records every message: its sender, the node and
+// the incarnation that it was sent to, how and how often the send ended, and each delivery. After
 // every pass of a module its Check must hold.
 //
 // Messages are delivered in any order, which is not judged.
 //
 // Two things are not claimed. The protocol leaves the integrity of datagrams to their carrier, so
-// between two nodes whose path alters datagrams unnoticed anything may be delivered or lost; and
-// who knows a connection's tag may harm that connection. Such pairs of nodes are tainted. What may
-// not happen even there: a panic, a broken invariant, a send that never ends, a leak, harm to
-// others.
+// between two nodes whose path silently corrupts datagrams anything may be delivered or lost. An
+// attacker that knows a connection's tag may harm that connection. Such pairs of nodes are tainted.
+// What may not happen even there: a panic, a broken invariant, a send that never ends, a leak, harm
+// to others.
 package swarm

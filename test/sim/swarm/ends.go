@@ -68,8 +68,8 @@ func (l *life) endOf(ep *btl.Endpoint) *end {
 // shown says whether the application knows of the endpoint, so that it must hear of its end.
 func (e *end) shown() bool { return e.ours || e.connected }
 
-// learn reads who the peer is, as soon as that is settled, and the own tag, which may change until
-// then.
+// learn reads the identity of the peer as soon as it is known, and the own tag, which may change
+// until then.
 func (e *end) learn() {
 	if e.known || !e.ep.Connected() && !e.connected {
 		return
@@ -244,8 +244,8 @@ func (e *end) judgeBye(bad func(string)) {
 	}
 }
 
-// unjustified says what is wrong with an error that ended the endpoint or one of its sends; "" if
-// it can be right.
+// unjustified returns the reason why an error that ended the endpoint or one of its sends is wrong,
+// or "" if the error can be right.
 func (e *end) unjustified(err error) string {
 	w := e.w
 	target := w.byInc[peerIncarnationOf(e.ep)]

@@ -178,7 +178,7 @@ func (l *life) judgeClosed() {
 	l.afterClose()
 }
 
-// afterClose judges what Close promises.
+// afterClose checks the guarantees of Close.
 func (l *life) afterClose() {
 	w := l.w
 	l.closed = true
@@ -233,7 +233,7 @@ func (l *life) notClosed() error {
 	return nil
 }
 
-// judgeEnd compares the regions with what puts may have done.
+// judgeEnd compares the regions with the possible effects of the puts.
 func (l *life) judgeEnd() {
 	for _, r := range l.regions {
 		r.judge()

@@ -7,7 +7,7 @@ import (
 	"gobtl/btl"
 )
 
-// Lie is a way to falsify what the judge hears. The zero value is the truth.
+// Lie is a way to falsify the reports to the judge. The zero value falsifies nothing.
 type Lie struct {
 	kind  lieKind
 	after int // how many chances to lie pass before the one that is taken

@@ -6,7 +6,7 @@ import (
 	"gobtl/frag"
 )
 
-// packs counts what becomes of packs on the wire.
+// packs counts the fates of packs on the wire.
 type packs struct {
 	count [numPackKinds]uint64
 	seen  map[packKey]int // of each that was sent, the length that it had last

@@ -61,7 +61,7 @@ type Incident struct {
 	path       sim.Path
 }
 
-// IncidentKind says what happens.
+// IncidentKind is the kind of an incident.
 type IncidentKind uint8
 
 // The incidents.

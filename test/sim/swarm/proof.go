@@ -7,9 +7,9 @@ import (
 	"gobtl/frag"
 )
 
-// proofs is the judge of who may be sent what: an address is trusted on a channel when something
-// came back from there that was told nowhere else. Before that no answer may be longer than what
-// came from it, and nothing but answers, and the Hellos of who connects, may go there.
+// proofs judges the validation of addresses. An address is validated on a channel when it has
+// returned a value that was sent only to it. Before that an answer must not be longer than the
+// packet from the address. Only answers, and the Hellos of a connecting node, may be sent to it.
 //
 //	Retry delivered at X    -- cookie -->   Hello delivered with that cookie, for X     X is proven
 //	Hello delivered at X    -- nonce  -->   HelloAck delivered with that nonce          X is proven
@@ -101,7 +101,8 @@ func (p *proofs) asked(way pathKey, value uint64) {
 	p.nonces[value] = append(p.nonces[value], nonce{pathKey: way})
 }
 
-// delivered notes what a packet proves to its receiver, and what its sender can prove with it.
+// delivered records the address that a packet validates for its receiver, and the proofs that the
+// sender of the packet can make with it.
 func (p *proofs) delivered(e *sim.Event, noSource bool) {
 	if len(e.Data) < 2 || e.Data[0] != frag.Magic {
 		return

@@ -200,7 +200,7 @@ func (r *region) judgePut(m *message, got []byte, at int, fail func(int, string)
 	}
 }
 
-// altered says whether packets to node i may have been altered on their way, and nobody noticed.
+// altered reports whether packets to node i may have been corrupted on their way without detection.
 func (w *world) altered(i int) bool {
 	for j := range w.hosts {
 		if w.taint[i][j] {

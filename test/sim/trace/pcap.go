@@ -27,7 +27,7 @@ type Pcap struct {
 const UDPPort = 47010
 
 // Interfaces are the names of the capture's interfaces: datagrams as they were posted, as they were
-// handed to a receiver, lost ones, and those that nobody posted (junk, replays, duplicates).
+// handed to a receiver, lost ones, and those that no node posted (junk, replays, duplicates).
 func Interfaces() []string { return []string{"sent", "delivered", "lost", "made"} }
 
 // Indices of Interfaces.

@@ -1,5 +1,6 @@
-// Command hostile measures honest work beside bad peers: see package layers. It prints one table,
-// and fails if an honest peer has ended, or got less than a share of what it gets alone.
+// Command hostile measures honest work beside bad peers: see package layers. It prints one table.
+// It fails if an honest peer has ended, or has less than a minimum share of its throughput without
+// the bad peer.
 package main
 
 import (

@@ -11,7 +11,7 @@ import (
 	"gobtl/test/netns/recovery"
 )
 
-// stand is what a lab needs of a test, for a program: a failure unwinds to onStand.
+// stand implements the test interface of a lab for a program. A failure unwinds to onStand.
 type stand struct {
 	ctx      context.Context
 	cleanups []func()

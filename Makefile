@@ -47,7 +47,7 @@ PACKAGES ?= ./...
 # What the race detector has nothing to find in: packages of one goroutine, and tests of processes
 # that are built without it. Of btl and stream it runs the tests of what goroutines may share.
 NOT_RACED := btl|btl/internal/.*|examples/.*|fabric/sim|frag|hotel|internal/.*|reliability|stream
-NOT_RACED := $(NOT_RACED)|pml|test/(cli|hostile(/.*)?|launch|netns(/.*)?|sim/.*|stranger|stream|vnic|wireshark)
+NOT_RACED := $(NOT_RACED)|pml|test/(cli|commands|readme|hostile(/.*)?|launch|netns(/.*)?|sim/.*|stranger|stream|vnic|wireshark)
 RACED_BTL := Regions|Registrations|Stats
 RACED_STREAM := Port|Held|Meeting|Example|RingEnds|StdIO
 

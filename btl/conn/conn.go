@@ -108,8 +108,9 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return q.end("write", c.n.r.Await(context.Background(), q.beginWrite))
 }
 
-// SetNoDelay(true) makes every Write send before it returns, also in a burst. False is the default;
-// unlike TCP's it never delays a Write by a timer: see Write. Buffered bytes are sent at once.
+// SetNoDelay with true makes every Write send before it returns, also in a burst. The default is
+// false. Unlike TCP's default it never delays a Write by a timer: see Write. Buffered bytes are sent
+// at once.
 func (c *Conn) SetNoDelay(noDelay bool) error {
 	return c.do("set", func() {
 		c.buffer.mu.Lock()

@@ -85,6 +85,8 @@ func (c *neighbourCmd) place() error {
 		err = ownSession()
 	case compare.Nice:
 		err = beNice()
+	case compare.Alone, compare.Quiet:
+		fallthrough
 	default:
 		err = fmt.Errorf("unknown neighbour %q", c.Kind)
 	}

@@ -32,6 +32,7 @@ func (b Beside) Description() string {
 		return "an endless loop with nice 19 of the same session on each CPU"
 	case Wakes:
 		return "a process that wakes nearly 1000 times a second on each CPU"
+	case Alone, Quiet:
 	}
 	return "nothing else"
 }

@@ -148,8 +148,9 @@ func busyReport(t *testing.T) {
 	t.Helper()
 	r := &Report{Rounds: 1, Versions: map[string]string{openMPI: "4.1"}, Beside: Sessions}
 	for system, median := range map[string]float64{gobtl: 5, gobtlEvent: 10, openMPI: 4} {
-		r.add(system, []bench.Result{{Schema: bench.Schema, Test: "latency", Size: 8, Ranks: 2,
-			Median: median}}, nil)
+		r.add(system, []bench.Result{{
+			Schema: bench.Schema, Test: "latency", Size: 8, Ranks: 2, Median: median,
+		}}, nil)
 	}
 	text := r.Text()
 	words := strings.Join(strings.Fields(text), " ")

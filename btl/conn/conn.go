@@ -109,8 +109,8 @@ func (c *Conn) Write(b []byte) (int, error) {
 }
 
 // SetNoDelay with true makes every Write send before it returns, also in a burst. The default is
-// false. Unlike TCP's default it never delays a Write by a timer: see Write. Buffered bytes are sent
-// at once.
+// false. Unlike TCP's default it never delays a Write by a timer: see Write. Buffered bytes are
+// sent at once.
 func (c *Conn) SetNoDelay(noDelay bool) error {
 	return c.do("set", func() {
 		c.buffer.mu.Lock()

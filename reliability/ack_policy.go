@@ -7,10 +7,10 @@ import (
 	"gobtl/internal/seq"
 )
 
-// In this file a Receiver decides when it acknowledges received packets.
+// This file holds the rules by which a Receiver decides when to acknowledge received packets.
 
-// accepted does the book-keeping of count accepted packets, the last of which is n; gap says that a
-// gap has opened or closed.
+// accepted updates the ACK state for count accepted packets, the last of which is n. The argument
+// gap says that a gap in the sequence numbers has opened or closed.
 func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, delay time.Duration,
 	rules *Rules,
 ) {
@@ -31,26 +31,27 @@ func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, de
 	r.ackDue(at)
 }
 
-// ackDue makes an ACK due at an instant, or earlier if one is pending. A request for an earlier ACK
-// ends the delay for a lone answer.
+// ackDue makes an ACK due at an instant, unless an earlier ACK is pending. An ACK that is due
+// earlier ends the delay for a lone answer.
 func (r *Receiver) ackDue(at mono.Time) {
 	if at < r.ackAt {
 		r.ackAt, r.ackLater = at, false
 	}
 }
 
-// Ripe says whether a pending ACK covers at least a quarter of the packets that make it due at
-// once, and more than one packet: the ACK of a lone request is to be piggybacked on the answer.
+// Ripe reports whether the pending ACK covers more than one packet, and at least a quarter of
+// Rules.AckEvery. The ACK of a lone request is not ripe, because the answer to the request can
+// carry the ACK.
 func (r *Receiver) Ripe(rules *Rules) bool {
 	return r.unacked > 1 && 4*int(r.unacked) >= rules.AckEvery
 }
 
-// Repeated counts a duplicate packet, and says whether an ACK is due for it now, as the peer seems
-// to have missed one. After many duplicates no ACK is due: the peer repeats the packet if it has
-// to.
+// Repeated counts a duplicate packet, and reports whether an ACK is due at once. The peer repeats a
+// packet if an ACK was lost. After many duplicates within answersEvery no ACK is due, because the
+// peer repeats the packet as long as no ACK has reached the peer.
 func (r *Receiver) Repeated(now mono.Time) (due bool) {
 	r.copies++
-	if r.ackAt <= now { // the one that leaves answers this copy, too
+	if r.ackAt <= now { // the pending ACK answers this duplicate, too
 		return true
 	}
 	if r.answers == 0 || now.Sub(r.answersAt) >= answersEvery {
@@ -64,16 +65,17 @@ func (r *Receiver) Repeated(now mono.Time) (due bool) {
 	return true
 }
 
-// AckDue is the time when an ACK must be sent as a packet of its own; mono.Never if none is
-// pending.
+// AckDue is the time at which an ACK must be sent as a packet of its own. AckDue is mono.Never if
+// no ACK is pending.
 func (r *Receiver) AckDue() mono.Time { return r.ackAt }
 
-// AskAck makes an ACK due after d, even though nothing arrived: to tell the peer of new credits.
+// AskAck makes an ACK due after d, even if no packet has arrived. Callers use AskAck to announce
+// new credits to the peer.
 func (r *Receiver) AskAck(now mono.Time, d time.Duration) { r.ackDue(now.Add(d)) }
 
-// AskAckOf makes an ACK due as soon as everything up to packet n has been accepted: the peer waits
-// for that ACK. An ACK that was sent already is not repeated, and packets beyond the window are not
-// awaited.
+// AskAckOf makes an ACK due as soon as all packets up to n have been accepted, because the peer
+// waits for that ACK. An ACK that was already sent is not repeated. A number n beyond the receive
+// window is ignored.
 func (r *Receiver) AskAckOf(now mono.Time, n seq.Num) {
 	switch d := n.Sub(r.next); {
 	case d >= 0 && uint32(d) < r.window:

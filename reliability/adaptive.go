@@ -8,66 +8,70 @@ import (
 	"gobtl/internal/seq"
 )
 
-// adaptive is the policy of the profile adaptive: its state for one Sender.
+// adaptive is the recovery policy of the profile adaptive. Each Sender has its own adaptive.
 //
-// Loss is found by time, as in RACK-TLP (RFC 8985): a packet is lost when one that was sent later,
-// on the same channel, has arrived, and the packet itself is out for longer than a round trip and
-// the reorder window. The reorder window grows with the reordering seen, and after spurious
-// retransmissions. Without an ACK for about two round trips the oldest packet is sent again once,
-// and then at growing intervals (a probe and the time-outs of RFC 9002 section 6.2, which share one
-// timer): its ACK shows which other packets are missing.
+// Loss is found by time, as in RACK-TLP (RFC 8985). A packet is declared lost if two conditions
+// hold. A packet sent later on the same channel has arrived, and the older packet is in flight for
+// longer than a round trip plus the reordering window. The reordering window grows with the
+// observed reordering, and after spurious retransmissions. If no ACK comes for about two round
+// trips, the sender retransmits the oldest packet once, as a probe. Further retransmissions of the
+// oldest packet follow at growing intervals, like the time-outs of RFC 9002 section 6.2. Probe and
+// time-outs share one timer. The ACK of a probe shows which other packets are missing.
 //
-// There is one timer for all packets in flight, and it is lazy: sending only records the time, and
-// a timer that expires too early is restarted.
+// One lazy timer serves all packets in flight. Sending a packet only records the time, and a timer
+// that expires too early is restarted.
 type adaptive struct {
 	shared *adaptiveShared
 
 	paths [channels]path // measured by the packets of each channel
 	cong  congestion
 	pacer pacer
-	// latestArrived is, for each channel, the latest sent of the packets that have arrived.
+	// latestArrived is, for each channel, the most recently sent packet that has arrived.
 	latestArrived [channels]arrival
-	// resentArrived is the latest retransmitted packet that has arrived on the data channel, unless
-	// a packet sent only once has arrived since: see onResentArrived.
+	// resentArrived is the latest retransmitted packet that has arrived on the data channel. An
+	// arrival of a packet that was sent only once clears resentArrived. See onResentArrived.
 	resentArrived arrival
 
-	timer        hotel.Room              // 0: it does not run
-	timerAt      mono.Time               // when it ends
-	lossAt       mono.Time               // when packets may be found lost without more news, or Never
-	restartedAt  mono.Time               // when the congestion window was restarted last; or longAgo
-	sweepAt      mono.Time               // from then on, what was sent before is lost; or Never
-	sentAt       [channels]mono.Time     // when something was sent last
-	progressAt   mono.Time               // of the latest progress or time-out; or longAgo
-	ackedAt      mono.Time               // when something was acknowledged last
-	wait         [channels]time.Duration // for an answer, before the oldest packet is sent again
-	waitMax      time.Duration           // most that wait may be
-	peerDelay    time.Duration           // how long the peer may hold an ACK back
-	ackLag       time.Duration           // by which that made the latest round longer
-	reorderSeen  time.Duration           // by how much packets have come late that were not lost
-	reorderShift uint8                   // doublings of the reorder window, after spurious copies
-	backoff      uint8                   // time-outs since anything was acknowledged
+	timer       hotel.Room // 0: the timer does not run
+	timerAt     mono.Time  // when the timer ends
+	lossAt      mono.Time  // when packets may be found lost without more news, or Never
+	restartedAt mono.Time  // when the congestion window was restarted last; or longAgo
+	// packets sent before sweepAt are lost from sweepAt on; or Never
+	sweepAt     mono.Time
+	sentAt      [channels]mono.Time     // when something was sent last
+	progressAt  mono.Time               // of the latest progress or time-out; or longAgo
+	ackedAt     mono.Time               // when something was acknowledged last
+	wait        [channels]time.Duration // for an ACK, before the oldest packet is sent again
+	waitMax     time.Duration           // the largest wait
+	peerDelay   time.Duration           // how long the peer may hold an ACK back
+	ackLag      time.Duration           // added to the latest round by peerDelay
+	reorderSeen time.Duration           // the largest delay of a packet that was not lost
+	// doublings of the reordering window, after spurious copies
+	reorderShift uint8
+	backoff      uint8 // time-outs since anything was acknowledged
 
-	selective        bool // the peer's ACKs are
+	selective        bool // the peer sends selective ACKs
 	fixed            bool // there is no congestion window
 	rouses           bool // what is in flight follows a pause: see posted
 	inOrder          bool // the ACK being processed covers several packets, and there is no gap
 	gaps             bool // a packet has arrived before an older one, or resentArrived is set
-	arrivedOutOfTurn bool // a packet has, since losses were looked for
+	arrivedOutOfTurn bool // a packet arrived before an older one, since losses were looked for
 
-	lost         int32 // packets that are taken for lost, and not sent again yet
-	lostWaiting  int32 // of these, those that are not on the resend list and not refused
-	resendBudget int32 // packets that may be sent again, times budgetUnits
+	lost         int32 // packets declared lost, and not retransmitted yet
+	lostWaiting  int32 // lost packets neither on the resend list nor refused
+	resendBudget int32 // packets that may be retransmitted, times budgetUnits
 	refused      refusals
 
-	copies                 uint32    // received before, as the peer counts them
-	spurious, spuriousSeen uint32    // packets sent again in vain; those known when this round began
-	quietRounds            uint8     // rounds since there was one
-	untested               uint8     // rounds since a packet was withheld
-	lastMeasured           Channel   // by which the packet went that was measured last
-	resentInRound          [2]int32  // in this round and the one before, but the spurious ones
-	roundEnd               seq.Num   // when this has arrived, a round trip is over
-	newest                 seq.Num   // latest number that has arrived
-	roundAt                mono.Time // when this one began
+	copies                 uint32  // duplicates received, as the peer counts them
+	spurious, spuriousSeen uint32  // spurious retransmissions; those known when the round began
+	quietRounds            uint8   // rounds since the latest spurious retransmission
+	untested               uint8   // rounds since a packet was withheld
+	lastMeasured           Channel // the channel of the packet measured last
+	// retransmissions in this round and the previous one, without the spurious ones
+	resentInRound [2]int32
+	roundEnd      seq.Num   // a round trip ends when this packet has arrived
+	newest        seq.Num   // latest number that has arrived
+	roundAt       mono.Time // when this round began
 }
 
 // arrival is a packet that has arrived.
@@ -79,14 +83,15 @@ type arrival struct {
 }
 
 const (
-	// unreadLeast is the time from which on unread packets mean more than a busy process: it was
-	// not scheduled, or is behind, which credits must bound. As in Swift, such host delay is kept
-	// apart from network delay.
+	// unreadLeast is the time for which a packet of a merely busy process may stay unread. A longer
+	// time means that the process was not scheduled, or that the process is overloaded. Credits
+	// bound an overloaded process. As in Swift, such host delay is kept apart from network delay.
 	unreadLeast = 500 * time.Microsecond
 
-	// The resend budget: an eighth of the delivered packets, plus, in each round trip, a few
-	// packets and a quarter of those in flight, all of which may be lost at once. Savings are
-	// bounded by the latter amount. On a path with heavier losses retransmissions do not help.
+	// The retransmission budget is an eighth of the delivered packets, plus an allowance for each
+	// round trip. The allowance is a few packets and a quarter of the packets in flight, because
+	// all packets in flight may be lost at once. The unused budget is bounded by the allowance of
+	// one round trip. On a path with heavier loss, more retransmissions do not help.
 	budgetUnits     = 8
 	budgetRound     = 8 * budgetUnits
 	budgetFirst     = 64 * budgetUnits
@@ -104,15 +109,15 @@ type adaptiveShared struct {
 	rules   *Rules
 	timers  *hotel.Hotel[*Sender] // a room for each Sender
 	counted Counts
-	spared  bool // the timers that are due wait already, until what has arrived is read
+	spared  bool // due timers already wait, until the received packets are read
 	stops   bool // a timer stops when there is nothing in flight
 }
 
 // adaptiveTickNs is the resolution of the timers, much finer than a round trip.
 const adaptiveTickNs = 1 << 13
 
-// onTheWay is the number of packets of the window that are not known to have arrived, not declared
-// lost, and not refused for lack of memory.
+// onTheWay is the number of packets of the send window that are not known to have arrived, not
+// declared lost, and not refused for lack of memory.
 func (a *adaptive) onTheWay(s *Sender) int32 { return s.next.Sub(s.oldest) - s.sacked - a.lost }
 
 // room is the number of packets, new or retransmitted, that the congestion window admits.
@@ -142,13 +147,13 @@ func (a *adaptive) path(s *Sender) PathState {
 	return state
 }
 
-// sendAgain puts a packet in flight on the resend list, if it is not there already.
+// sendAgain puts a packet in flight on the resend list, unless the packet is already on the list.
 func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	p := s.segment(t)
 	if p.state != Posted {
 		return
 	}
-	s.patient = false // which is not in flight alone, as it was
+	s.patient = false // the packet is not in flight alone any more
 	if p.lost {
 		a.stopWaiting(s, p)
 	} else {
@@ -159,8 +164,8 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	s.segs.again(t, cause)
 }
 
-// stopWaiting takes a segment off the count of those that wait for the resend budget, or for
-// memory.
+// stopWaiting removes a segment from the count of segments that wait for the retransmission budget,
+// or for memory at the peer.
 func (a *adaptive) stopWaiting(s *Sender, p *segment) {
 	p.lost = false
 	if p.refusedBytes != 0 {

@@ -7,11 +7,11 @@ import (
 	"gobtl/internal/seq"
 )
 
-// This file adjusts the window by delay, and finds the path's delay without a queue.
+// This file adjusts the congestion window by delay, and measures the path's delay without a queue.
 
-// sample takes a new round-trip sample, of packet n; least and most bound the network's part of it,
-// and next is the next number to be sent. (A peer that sleeps until a packet comes cannot tell how
-// long the packet has waited: then neither bound may hold.)
+// sample takes a new round-trip sample of packet n. The arguments least and most bound the
+// network's part of the round trip, and next is the next number to be sent. A peer that sleeps
+// until a packet comes cannot tell how long the packet has waited, and then neither bound may hold.
 func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n, next seq.Num,
 	rules *Rules,
 ) {
@@ -46,7 +46,8 @@ func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n
 	enough := aboveLeast + min(aboveJitter, int32(p.jitter/(delayNoise/4)))
 	switch {
 	case c.slow && c.above >= max(aboveMax, enough):
-		c.shrink(max(min(c.window, c.flight), c.window/2)) // before this round's doubling
+		// the window before this round's doubling
+		c.shrink(max(min(c.window, c.flight), c.window/2))
 		c.above, c.calm, c.ramp = 0, next, spreadTime
 		c.beginDip(p)
 		c.overshot = c.unhalved >= fitLeast
@@ -64,10 +65,11 @@ func (c *congestion) holds(p *path, over time.Duration) int32 {
 	return max(int32(int64(c.window)*int64(own)/int64(own+over)), windowLeast)
 }
 
-// dip shrinks the window for two rounds, one to drain the queue and one to measure, if the window
-// has met a limit since the last dip. A sender that took a queue for the path's own delay thus
-// learns the true one, and so do all others in that queue (like BBR's probes of the round trip).
-// The interval between dips grows while they bring no new minimum.
+// dip shrinks the window for two rounds if the window has met a limit since the last dip. The first
+// round drains the queue and the second round measures the round trip. A sender that took a queue
+// for the path's own delay thus learns the true delay, and all other senders in that queue learn
+// the true delay, too (like the round-trip probes of BBR). The interval between dips grows while
+// dips bring no new minimum.
 func (c *congestion) dip(p *path, took time.Duration) bool {
 	c.rounds = min(c.rounds, 254) + 1
 	switch {
@@ -94,10 +96,11 @@ func (c *congestion) dip(p *path, took time.Duration) bool {
 	return true
 }
 
-// drains says whether a round trip, at most most of it in the network, is clearly below those of
-// the latest rounds, all of which had a queue: another sender dips, or has stopped. If this sender
-// dips too, the queue empties and the path's own delay shows; a dip by one of many senders achieves
-// little.
+// drains reports whether a round trip shows that the queue empties, because another sender dips or
+// has stopped. The network's part of the round trip is at most most. The round trip must be clearly
+// below those of the latest rounds, all of which had a queue. If this sender now dips too, the
+// queue empties completely and the path's own delay shows. A dip by only one of many senders
+// achieves little.
 func (c *congestion) drains(most time.Duration, p *path) bool {
 	low := c.low[1]
 	if c.low[0] == 0 {
@@ -111,17 +114,18 @@ func (c *congestion) drains(most time.Duration, p *path) bool {
 		most < low-noise
 }
 
-// beginDip divides the window for some rounds, or, if credits are the bound, the number of packets
-// in flight.
+// beginDip divides the window for some rounds. If credits are the limit, beginDip divides the
+// number of packets in flight.
 func (c *congestion) beginDip(p *path) {
 	c.unhalved, c.dipBase, c.rounds, c.met, c.overshot = c.window, p.base, 0, false, false
 	c.window = max(min(c.window, c.flight)/dipDepth, windowLeast)
 }
 
-// fit estimates the path's capacity from the deliveries of the round, of duration took, in which
-// slow start has filled path and queue: by then the window is twice too large, and would overrun
-// the queue again after the dip. (Small windows are not changed: if many share a queue, each late
-// sender takes it for part of the path, and only an overrun corrects them all.)
+// fit estimates the path's capacity from the packets delivered in the round in which slow start has
+// filled path and queue. The argument took is the duration of that round. At that time the window
+// is twice too large, and would overrun the queue again after the dip. Small windows are not
+// changed. If many senders share a queue, each late sender takes the queue for part of the path,
+// and only an overrun corrects all senders.
 func (c *congestion) fit(p *path, took time.Duration) {
 	c.overshot = false
 	holds := int64(c.acked) * int64(p.base+p.jitter) / int64(max(took, 1))
@@ -134,7 +138,8 @@ func (c *congestion) blame(lost int32) {
 	c.blamed, c.excused, c.undo, c.undoSlow = lost, 0, c.window, c.slow
 }
 
-// excuse undoes a shrink of the window if its packets turn out to have been late, not lost.
+// excuse subtracts packets that were late instead of lost. If most of the losses for which the
+// window was shrunk were late packets, excuse restores the window.
 func (c *congestion) excuse(packets int32) {
 	c.lost = max(c.lost-packets, 0)
 	c.counted[1] = max(c.counted[1]-packets, 0)

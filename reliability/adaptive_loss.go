@@ -18,7 +18,7 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 			a.stopWaiting(s, p)
 		}
 	}
-	if p.resends == 0 && !a.gaps { // in order, for the first time
+	if p.resends == 0 && !a.gaps { // in order, sent once
 		s.segs.release(t, p)
 		return
 	}
@@ -27,16 +27,16 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	later := c.at > p.postedAt || c.at == p.postedAt && p.seq.Before(c.seq)
 	copied := p.resends > 0 && a.selective
 	switch {
-	case a.inOrder: // the first of several, none missing: this was not lost, the copy is not here yet
+	case a.inOrder: // the original arrived; its copy is still in transit
 	case p.resends > 0 && took < a.least(p.channel) && !a.paths[p.channel].stale(now):
 		// An earlier copy arrived.
 	case later:
-		if p.resends == 0 && c.rtt != 0 && a.selective { // it was not lost, only late
+		if p.resends == 0 && c.rtt != 0 && a.selective { // the packet was late, and was not lost
 			a.reorderSeen = max(a.reorderSeen, took-c.rtt)
 		}
 	default:
 		if path := &a.paths[p.channel]; !a.selective && path.srtt != 0 {
-			took = min(took, path.wait()) // it may have been there for long
+			took = min(took, path.wait()) // the packet may have arrived long ago
 		}
 		if copied {
 			a.onResentArrived(arrival{at: p.postedAt, seq: p.seq, rtt: took, seenAt: now})
@@ -51,10 +51,10 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	s.segs.release(t, p)
 }
 
-// onResentArrived notes that a retransmitted packet has arrived, in one of its copies. If the peer
-// was stopped, it may be an earlier copy, and the packets sent before the latest copy are still
-// unread there. Then packets that were sent only once follow, or came with this one: they are
-// better evidence, and replace this one.
+// onResentArrived notes that a copy of a retransmitted packet has arrived. If the peer was stopped,
+// the arrived copy may be an earlier one, and packets sent before the latest copy may still be
+// unread at the peer. Packets that were sent only once then follow, or came with this copy. Such
+// packets are better evidence, and replace the retransmitted packet as evidence.
 func (a *adaptive) onResentArrived(d arrival) {
 	if a.latestArrived[Data].seenAt == d.seenAt || a.resentArrived.at > d.at {
 		return
@@ -63,13 +63,14 @@ func (a *adaptive) onResentArrived(d arrival) {
 	a.arrivedOutOfTurn = true
 }
 
-// proves says whether packet p was sent on the same channel before the arrived one.
+// proves reports whether packet p was sent on the same channel before the arrived packet.
 func (d *arrival) proves(p *segment) bool {
 	return d.at > p.postedAt || d.at == p.postedAt && p.seq.Before(d.seq) && d.rtt != 0
 }
 
-// least is a lower bound for the answer time of a channel: the least measured round trip, of the
-// other channel if need be, or a guess.
+// least is a lower bound for the time from a packet to its ACK on a channel. The bound is the least
+// measured round trip of the channel or of the other channel. Without any measurement the bound is
+// a guess.
 func (a *adaptive) least(c Channel) time.Duration {
 	if base := a.paths[c].base; base != 0 {
 		return base
@@ -80,14 +81,14 @@ func (a *adaptive) least(c Channel) time.Duration {
 	return a.shared.rules.ResendTimeoutMin
 }
 
-// reorderWindow is the time by which a packet of a channel may arrive after a later sent one
-// without being declared lost.
+// reorderWindow is the reordering window of a channel. A packet may arrive later than a packet sent
+// after it by this time, before the packet is declared lost.
 func (a *adaptive) reorderWindow(c Channel) time.Duration {
 	p := &a.paths[c]
 	return min(max(p.base/4, a.reorderSeen+a.reorderSeen/4)<<a.reorderShift, p.wait())
 }
 
-// findLost marks the packets that are now lost, and queues them for retransmission.
+// findLost marks the packets that are now lost, and queues lost packets for retransmission.
 func (a *adaptive) findLost(s *Sender, now mono.Time) {
 	known := a.lostWaiting
 	a.markLost(s, now)
@@ -99,18 +100,18 @@ func (a *adaptive) findLost(s *Sender, now mono.Time) {
 	}
 }
 
-// markLost marks the packets that are now lost, and sets the time of the next check. Some time
-// after the first ACK that follows a restart, packets sent before the restart are lost too. A peer
-// that was stopped has then reported what it received; if the window has more gaps than fit a Sack,
-// the report covers only its beginning. The unreported rest would otherwise hold the window for
-// ever.
+// markLost marks the packets that are now lost, and sets the time of the next check. Packets sent
+// before a restart of the congestion window are declared lost some time after the first ACK that
+// follows the restart. By then a peer that was stopped has reported what it received. If the window
+// has more gaps than a selective ACK can hold, the report covers only the beginning of the window.
+// The unreported packets would hold the window for ever if they were not declared lost.
 func (a *adaptive) markLost(s *Sender, now mono.Time) {
 	a.arrivedOutOfTurn, a.lossAt = false, mono.Never
 	grace := [channels]time.Duration{a.reorderWindow(Command), a.reorderWindow(Data)}
 	across := max(a.paths[Command].wait()+grace[Command], a.paths[Data].wait()+grace[Data],
 		a.shared.rules.ProbeTimeoutMin)
 	last := max(a.latestArrived[Command].at, a.latestArrived[Data].at)
-	// Packets sent before that copy would have arrived by then.
+	// Packets sent before the arrived copy would have arrived by then.
 	proven := a.resentArrived.seenAt.Add(a.peerDelay + delayNoise)
 	for n := s.nextOpen(s.oldest); n != s.next; n = s.nextOpen(n + 1) {
 		p := s.segment(s.at(n))
@@ -132,7 +133,7 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 			at = proven
 		case p.postedAt >= max(last, a.resentArrived.at) && p.resends == 0 && a.newest.Before(n):
 			if at == mono.Never {
-				return // neither this one nor any behind it was sent before what has arrived
+				return // this packet and all later packets are too new to be lost
 			}
 		}
 		if at > now {
@@ -143,14 +144,15 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 		s.setAside(n)
 		a.lost++
 		a.lostWaiting++
-		if p.postedAt > a.restartedAt { // else the window that was too large is forgotten
+		if p.postedAt > a.restartedAt { // losses from before the restart do not shrink the window
 			a.lostOne(s, n)
 		}
 	}
 }
 
-// sendLost queues as many of the lost packets for retransmission as the budget and the congestion
-// window allow: retransmissions take as much room as other packets.
+// sendLost queues lost packets for retransmission, as many as the retransmission budget and the
+// congestion window allow. A retransmission takes as much of the congestion window as any other
+// packet.
 func (a *adaptive) sendLost(s *Sender) {
 	room := a.room(s)
 	for n := s.nextAside(s.oldest); n != s.next && a.lostWaiting > 0; n = s.nextAside(n + 1) {
@@ -158,7 +160,7 @@ func (a *adaptive) sendLost(s *Sender) {
 			return
 		}
 		t := s.at(n)
-		if p := s.segment(t); p.state == Posted && !p.refused() { // else it is on the resend list
+		if p := s.segment(t); p.state == Posted && !p.refused() { // otherwise on the resend list
 			a.sendAgain(s, t, p.cause)
 			room--
 		}

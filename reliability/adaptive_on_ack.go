@@ -8,13 +8,14 @@ import (
 	"gobtl/internal/seq"
 )
 
-// processAck processes an acknowledgement, with a selective part or without (nil).
+// processAck processes an acknowledgement. The argument sack is the selective part, or nil. The
+// freed segments are appended to done.
 func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	done []Token,
 ) []Token {
 	before := len(done)
-	// Some places may be reserved for small messages. Packets that pacing delays do not fill the
-	// window.
+	// A window with a few packets of room counts as full, because room may be reserved for small
+	// messages. Packets that pacing delays do not fill the window.
 	if a.onTheWay(s) >= a.cong.window-min(8, a.cong.window/16) || s.blocked && a.pacer.short(s.next) {
 		a.cong.limited = true
 	}
@@ -32,7 +33,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 			continue
 		}
 		if p := &segs.segs[t]; p.state == Posted && p.resends == 0 && !p.lost && !a.gaps {
-			p.state = Free // as in arrived, for nearly all: in order, for the first time
+			p.state = Free // the same as arrived, for nearly all packets
 			segs.posted--
 		} else {
 			a.arrived(s, now, t)
@@ -46,7 +47,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	}
 	for ; s.oldest != s.next && s.at(s.oldest) == noToken; s.oldest++ {
 		s.unmarkEarly(s.oldest)
-		s.sacked-- // a peer that contradicts itself
+		s.sacked-- // the peer contradicts itself
 	}
 	if n := int32(len(done) - before); n > 0 {
 		a.ackedAt, a.progressAt, a.backoff, a.rouses, s.patient = now, now, 0, false, false
@@ -88,8 +89,8 @@ func (a *adaptive) lookForLost(s *Sender, now mono.Time) {
 	}
 }
 
-// heardAgain, at the first ACK after a restart, sets the time from which on packets sent before the
-// restart are lost if still unacknowledged.
+// heardAgain is called at the first ACK after a restart of the congestion window. The method sets
+// the time at which packets sent before the restart and not yet acknowledged are declared lost.
 func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 	if a.sweepAt == mono.Never && a.restartedAt != longAgo {
 		a.sweepAt = now.Add(a.paths[a.lastMeasured].wait() + a.peerDelay)
@@ -98,11 +99,12 @@ func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 	}
 }
 
-// measure takes the round trip of the packet that arrived last, if this is its first
-// acknowledgement and there was only one copy of it (Karn's rule). A plain ACK does not name the
-// packet that arrived last, so it gives no sample when it covers a retransmitted packet: those
-// behind that one may have arrived long before. Nor does it for a lone answer, whose ACK may be
-// delayed: only a selective ACK reports the delay.
+// measure takes the round trip of the packet that arrived last, if the ACK is the first for this
+// packet and the packet was sent only once (Karn's rule). A plain ACK does not name the packet that
+// arrived last. A plain ACK that covers a retransmitted packet therefore gives no sample, because
+// packets after the retransmitted one may have arrived long before. A plain ACK of a lone answer
+// gives no sample either, because the ACK may be delayed and only a selective ACK reports the
+// delay.
 func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	n, delay := ack, time.Duration(0)
 	if sack != nil {
@@ -134,7 +136,7 @@ func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	a.cong.sample(now, least, rtt, path, n, s.next, a.shared.rules)
 }
 
-// resentUpTo says whether any packet up to ack was retransmitted.
+// resentUpTo reports whether any packet up to ack was retransmitted.
 func resentUpTo(s *Sender, ack seq.Num) bool {
 	for n := s.oldest; n != ack; n++ {
 		if t := s.at(n); t != noToken && (s.segment(t).resends > 0 || s.segment(t).state == Resend) {
@@ -170,8 +172,8 @@ func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64
 	return done
 }
 
-// onDuplicates counts spurious retransmissions, by the peer's count of duplicates. Duplicates made
-// by the network count too, while there were retransmissions.
+// onDuplicates computes the number of spurious retransmissions from the peer's count of duplicates.
+// Duplicates made by the network are counted too, if there were retransmissions at that time.
 func (a *adaptive) onDuplicates(copies uint32) {
 	d := int32(copies - a.copies)
 	if d <= 0 {
@@ -195,7 +197,9 @@ func (a *adaptive) endRound(s *Sender, took time.Duration) {
 	a.cong.calm = a.cong.calm.Max(s.oldest)
 	before := a.cong.window
 	a.cong.endRound(a.shared.rules, p, int32(s.window), took)
-	if a.cong.window < before { // what waits behind what was sent before says nothing against this one
+	// Packets sent before the window shrank waited in a queue of the larger window. The delay of
+	// such packets is no evidence against the smaller window.
+	if a.cong.window < before {
 		a.cong.calm, a.cong.above = s.next, 0
 	}
 	s.blocked = false
@@ -233,8 +237,8 @@ func (a *adaptive) onSack(s *Sender, now mono.Time, upTo seq.Num, sack *Sack,
 }
 
 // onPlainAck processes an ACK without a selective part. From a peer without selective ACKs, a
-// repeated ACK signals a gap, as in the usnic profile, but not about a packet sent less than a
-// round trip ago.
+// repeated ACK signals a gap, as in the usnic profile. A repeated ACK says nothing about a packet
+// sent less than a round trip ago.
 func (a *adaptive) onPlainAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool,
 	done []Token,
 ) ([]Token, AckVerdict) {

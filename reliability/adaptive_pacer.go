@@ -7,31 +7,32 @@ import (
 	"gobtl/internal/seq"
 )
 
-// pacer spreads the packets of a window over the round trip where bursts have been lost: a queue
-// much shorter than the path's capacity cannot absorb a whole window at once. It works in steps:
-// each ACK, and each expiry of the timer, releases as many packets as the path has carried since;
-// the timer releases the next ones if no ACK does.
+// pacer spreads the packets of a window over the round trip where bursts have been lost. A queue
+// much shorter than the path's capacity cannot absorb a whole window at once. The pacer works in
+// steps. Each ACK, and each expiry of the timer, releases as many packets as the path has carried
+// since the previous step. The timer releases the next packets if no ACK does.
 type pacer struct {
 	on    bool
-	began mono.Time     // what was sent so far occupies the path until then
-	every time.Duration // for each packet
-	next  seq.Num       // what was sent when that was counted
-	again int32         // packets sent again since
-	end   seq.Num       // first number that has to wait
-	mark  seq.Num       // the timer is needed from there on
-	due   mono.Time     // when that may go
+	began mono.Time     // the path is occupied until then by the packets sent so far
+	every time.Duration // the time that the path takes for each packet
+	next  seq.Num       // the next number to be sent, at the latest refill
+	again int32         // retransmissions since the latest refill
+	end   seq.Num       // first number that may not be sent yet
+	mark  seq.Num       // the timer is needed from this number on
+	due   mono.Time     // when the timer releases more packets
 }
 
 const (
-	paceBurst   = 16 // packets that may leave at once, whatever the pace
-	paceQuantum = 8  // packets that are worth a pass
-	paceShare   = 8  // of a window, that may leave at once
-	paceSpare   = 9  // packets that may not be used up: places are kept for small messages
+	paceBurst   = 16 // packets that may be sent at once, whatever the pace
+	paceQuantum = 8  // packets that are worth a call of the progress loop
+	paceShare   = 8  // divisor of the window that may be sent at once
+	paceSpare   = 9  // packets that may stay unused, reserved for small messages
 )
 
-// refill computes how many packets may leave now, from number next on: one for each elapsed
-// interval every, at most burst, and burst if nothing was in flight. It says whether the timer is
-// needed, at the instant due, to release more.
+// refill computes how many packets may be sent now, from number next on. One packet is released for
+// each elapsed interval every, up to burst packets. If nothing was in flight, burst packets are
+// released. The result says whether the timer is needed, at the instant due, to release more
+// packets.
 func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time.Duration) bool {
 	if !p.on || idle {
 		p.on, p.began = true, now.Add(-burst*every)
@@ -46,7 +47,7 @@ func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time
 	return have < burst
 }
 
-// room is the number of packets that may leave now, from number next on.
+// room is the number of packets that may be sent now, from number next on.
 func (p *pacer) room(next seq.Num) int32 {
 	if !p.on {
 		return WindowMax
@@ -54,7 +55,7 @@ func (p *pacer) room(next seq.Num) int32 {
 	return p.end.Sub(next)
 }
 
-// short says whether nearly all released packets have left.
+// short reports whether nearly all released packets have been sent.
 func (p *pacer) short(next seq.Num) bool {
 	return p.on && !next.Before(p.mark)
 }

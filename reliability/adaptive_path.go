@@ -10,18 +10,19 @@ import (
 // path is a sender's estimate of the round trip to its peer (RFC 6298, RFC 9002 section 5). Samples
 // exclude the ACK delay that the peer reports.
 type path struct {
-	srtt, rttvar time.Duration // smoothed round trip and its mean deviation; 0: no sample yet
-	base         time.Duration // the least one of the last one or two baseSpans
-	spanLeast    time.Duration // the least one of the present span
+	srtt, rttvar time.Duration // smoothed round trip, its mean deviation; 0: no sample yet
+	base         time.Duration // least round trip of the last one or two baseSpans
+	spanLeast    time.Duration // least round trip of the present span
 	spanBegan    mono.Time
-	jitter       time.Duration // by how much longer packets take than others sent beside them
-	latest       seq.Num       // the packet sent last of those measured, when, and its round trip
+	jitter       time.Duration // by how much longer packets take than packets sent at the same time
+	latest       seq.Num       // the latest sent of the measured packets
 	latestAt     mono.Time
 	latestRTT    time.Duration
-	sampledAt    mono.Time // when something was measured last
+	sampledAt    mono.Time // when a round trip was measured last
 }
 
-// baseSpan is the least time for which the minimal round trip is remembered: routes change.
+// baseSpan is the least time for which the minimal round trip is remembered. The time is limited
+// because routes change.
 const baseSpan = 10 * time.Second
 
 // sample takes a measured round trip.
@@ -41,25 +42,26 @@ func (p *path) sample(now mono.Time, rtt time.Duration) {
 	p.srtt += (rtt - p.srtt) / 8
 }
 
-// stale says whether the minimal round trip is outdated. While all packets are retransmissions
+// stale reports whether the minimal round trip is outdated. While all packets are retransmissions
 // there are no samples, and the path may have become shorter.
 func (p *path) stale(now mono.Time) bool {
 	return p.srtt != 0 && now.Sub(p.sampledAt) > staleWaits*p.wait()
 }
 
-// staleWaits is the age of a sample, in units of wait, from which on it is stale.
+// staleWaits is the age at which a sample becomes stale, in units of wait.
 const staleWaits = 16
 
-// wait is the time within which an answer is not late: the base of both kinds of time-outs.
+// wait is the time after which a missing ACK is late. Probe and time-outs are computed from wait.
 func (p *path) wait() time.Duration { return p.srtt + max(4*p.rttvar, p.srtt/2) }
 
-// probe is the time to wait before the first probe: not much longer than a usual answer takes, as a
-// probe costs only one packet.
+// probe is the time without an ACK before the first probe. The time is not much longer than an ACK
+// usually takes, because a probe costs only one packet.
 func (p *path) probe() time.Duration { return p.srtt + min(max(4*p.rttvar, p.srtt/2), p.srtt) }
 
-// vary takes the round trip of packet n, sent at sentAt. If later packets have overtaken it, its
-// extra delay is not from a queue that all share: the path's delay varies by packet. (That a packet
-// was not overtaken is evidence only among packets sent close together.)
+// vary takes the round trip of packet n, sent at sentAt. If later packets have overtaken packet n,
+// its extra delay does not come from a queue that all packets share. The path's delay then varies
+// from packet to packet. A packet that was not overtaken is evidence only if other packets were
+// sent shortly before.
 func (p *path) vary(n seq.Num, sentAt mono.Time, rtt time.Duration) {
 	if p.latestRTT != 0 && n.Before(p.latest) {
 		p.jitter += (max(rtt-p.latestRTT, 0) - p.jitter) / 16

@@ -31,8 +31,8 @@ func (shared *adaptiveShared) deadline() mono.Time { return shared.timers.Deadli
 
 func (shared *adaptiveShared) running() int { return shared.timers.Len() }
 
-// spare defers due timers by one pass if the module is behind: ACKs that would stop them may have
-// arrived unread. They are deferred only once.
+// spare defers due timers until the next progress call if the module is behind, because ACKs that
+// would stop the timers may have arrived unread. Timers are deferred only once.
 func (shared *adaptiveShared) spare(behind bool) bool {
 	shared.spared = behind && !shared.spared
 	return shared.spared
@@ -42,7 +42,7 @@ func (shared *adaptiveShared) stopIdle() { shared.stops = true }
 
 func (shared *adaptiveShared) counts() Counts { return shared.counted }
 
-// checkTimers has nothing to add to what each Sender checks of its own.
+// checkTimers has nothing to check, because check checks the timer of each Sender.
 func (shared *adaptiveShared) checkTimers() error { return nil }
 
 func (shared *adaptiveShared) expire(now mono.Time) *Sender {

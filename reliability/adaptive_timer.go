@@ -7,11 +7,12 @@ import (
 )
 
 // posted records the send time, and starts the timer. A timer that runs for earlier packets expires
-// early enough: a further packet only makes the time-out later.
+// early enough, because a further packet only makes the time-out later.
 //
-// After a pause a peer may sleep, and sleep again before it acknowledges: two wake-ups, which take
-// longer than any network. So the first probe after a pause waits as long as the later time-outs:
-// an earlier probe would nearly always be spurious.
+// After a pause, a peer may sleep until a packet arrives, and sleep again before the peer
+// acknowledges the packet. The two wake-ups take longer than any network. The first probe after a
+// pause therefore waits as long as the later time-outs, because an earlier probe would nearly
+// always be spurious.
 func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	a.sentAt[c] = now
 	if a.timer != 0 && a.progressAt != longAgo && !a.refused.some() && limit == a.waitMax &&
@@ -37,8 +38,9 @@ func (a *adaptive) reposted(s *Sender, now mono.Time, t Token, limit time.Durati
 	a.run(s, now)
 }
 
-// Leaves notes that a posted packet, not retransmitted, was waiting for the owner's next pass and
-// leaves only now: its round trip, and the wait for its ACK, begin now.
+// Leaves notes that a posted packet was waiting for the owner's next progress call and is sent only
+// now. The packet's round trip, and the wait for its ACK, start now. A retransmitted packet is not
+// changed.
 func (s *Sender) Leaves(now mono.Time, t Token) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a != nil && p.state == Posted && p.resends == 0 {
@@ -46,13 +48,13 @@ func (s *Sender) Leaves(now mono.Time, t Token) {
 	}
 }
 
-// hasten treats a lone answer, whose ACK was not urgent, as if it were sent now.
+// hasten treats a lone answer, whose ACK the peer may delay, as an ordinary packet sent now.
 func (a *adaptive) hasten(s *Sender, now mono.Time) {
 	a.sentAt[s.segment(s.at(s.oldest)).channel], a.progressAt = now, now
 	a.run(s, now)
 }
 
-// run starts the timer, if it does not run.
+// run starts the timer, if the timer is not running.
 func (a *adaptive) run(s *Sender, now mono.Time) {
 	if a.progressAt == longAgo {
 		a.progressAt = now
@@ -67,7 +69,8 @@ func (a *adaptive) run(s *Sender, now mono.Time) {
 }
 
 // due is the instant of the next time-out. The first time-out counts from the latest sent packet,
-// whose ACK will cover all, up to a bound; later time-outs count from the previous one.
+// because the ACK of that packet will cover all packets. The first time-out is bounded by a time
+// after the latest progress. Later time-outs count from the previous time-out.
 func (a *adaptive) due(s *Sender) mono.Time {
 	at := a.dueAfterProgress()
 	if s.oldest == s.next {
@@ -76,8 +79,9 @@ func (a *adaptive) due(s *Sender) mono.Time {
 	if a.restsRefused(s) {
 		return mono.Never
 	}
-	// A time-out retransmits the oldest packet, so it must not precede the answer to that packet's
-	// latest copy. (If the packet is queued for retransmission, that restarts the timer.)
+	// A time-out retransmits the oldest packet. The time-out must not come before the ACK of that
+	// packet's latest copy can arrive. If the oldest packet is queued for retransmission, its
+	// retransmission restarts the timer.
 	p := s.segment(s.at(s.oldest))
 	at = max(at, p.postedAt.Add(max(min(a.wait[p.channel], a.waitMax), 0)))
 	if s.patient {
@@ -100,8 +104,8 @@ func (a *adaptive) dueAfterProgress() mono.Time {
 	return min(at, last)
 }
 
-// setWait computes the wait for an answer. A channel without samples may be much slower than the
-// other one.
+// setWait computes how long to wait for an ACK on each channel. A channel without samples may be
+// much slower than the other channel.
 func (a *adaptive) setWait() {
 	rules := a.shared.rules
 	probeLeast := rules.ProbeTimeoutMin
@@ -123,7 +127,7 @@ func (a *adaptive) setWait() {
 		default:
 			wait = max(times*p.wait()+a.peerDelay, rules.ResendTimeoutMin)
 		}
-		// The maximum is shifted for the comparison, because the longer time might not fit.
+		// The maximum is shifted for the comparison, because the longer time might overflow.
 		if wait > rules.ResendTimeoutMax>>a.backoff {
 			wait = rules.ResendTimeoutMax
 		} else {
@@ -143,13 +147,14 @@ func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	}
 	room, err := a.shared.timers.Checkin(now, at.Sub(now), s)
 	if err != nil {
-		// As many rooms as peers, and one timer each.
+		// There are as many rooms as peers, and each peer has one timer.
 		panic("reliability: no room for a peer's timer: " + err.Error())
 	}
 	a.timer, a.timerAt = room, at
 }
 
-// timeout retransmits the oldest packet that is not queued for retransmission anyway.
+// timeout retransmits the oldest packet that the peer has not refused. A packet that is already
+// queued for retransmission stays queued.
 func (a *adaptive) timeout(s *Sender, now mono.Time) {
 	cause := CauseTimeout
 	a.progressAt = now
@@ -172,7 +177,7 @@ func (a *adaptive) timeout(s *Sender, now mono.Time) {
 	}
 }
 
-// pace computes how many packets may leave now.
+// pace computes how many packets may be sent now.
 func (a *adaptive) pace(s *Sender, now mono.Time) {
 	p := &a.pacer
 	c, path := &a.cong, &a.paths[a.lastMeasured]
@@ -182,7 +187,8 @@ func (a *adaptive) pace(s *Sender, now mono.Time) {
 		return
 	}
 	window := max(min(c.window, int32(s.window)), 1)
-	// The pace is a bit faster than a window per round trip: the window is to remain the bound.
+	// The pace is a bit faster than one window per round trip, so that the congestion window
+	// remains the limit.
 	every := (path.srtt + a.ackLag) * 4 / time.Duration(5*window)
 	if c.slow {
 		every = (path.srtt + a.ackLag) / time.Duration(2*window)

@@ -8,86 +8,90 @@ import (
 	"gobtl/internal/seq"
 )
 
-// congestion bounds the packets in flight to one peer. It costs a comparison per packet; its
+// congestion bounds the packets in flight to one peer. Each packet costs one comparison, and the
 // decisions are made once in a round trip.
 //
-// The first signal is delay. The window shrinks when consecutive round trips, several of them and
-// over half of a base round trip, exceed the target; it does not shrink again before packets sent
-// after that have arrived. Else it grows. That is the standing queue of Copa (Arun and
-// Balakrishnan, NSDI 2018), with the steps of Swift (Kumar et al., SIGCOMM 2020): all senders that
-// share a queue see it at once, shrink by the same share, to somewhat below the path's capacity,
-// and grow by the same step, so that their windows converge. They are paced then: the first packets
-// of a burst see no queue, which would favour bursty senders. Per-packet jitter (path.vary) is no
-// queue, and is added to the target.
+// The first signal is delay. The window shrinks if several consecutive round trips exceed the
+// target for more than half of a base round trip. The window shrinks again only after packets sent
+// since the previous decision have arrived. In other rounds the window grows. The rule is the
+// standing queue of Copa (Arun and Balakrishnan, NSDI 2018), with the steps of Swift (Kumar et al.,
+// SIGCOMM 2020). All senders that share a queue see the queue at once. The senders shrink by the
+// same share, to somewhat below the path's capacity, and grow by the same step. The windows of the
+// senders thus converge. After a decision the senders pace their packets, because the first packets
+// of a burst see no queue, which would favour bursty senders. Per-packet jitter (path.vary) is not
+// caused by a queue, and is added to the target.
 //
-// Now and then a window that has met the target is divided for a moment, so that a late sender,
-// which took a queue for the path's own delay, measures the true one (as with BBR's probes of the
-// round trip; Cardwell et al., ACM Queue 2016). A sender that sees a new minimal round trip
-// restarts its own interval of such probes: so the senders synchronise, and the queue empties.
+// Now and then a window that has met the target is divided for a moment. A late sender that took a
+// queue for the path's own delay then measures the true delay, as with the round-trip probes of BBR
+// (Cardwell et al., ACM Queue 2016). A sender that sees a new minimal round trip restarts its own
+// interval of such probes. The senders thereby synchronise their probes, and the queue empties.
 //
 // Loss is the second signal. While a queue is seen, loss shrinks the window too, but never below
-// the path's capacity: draining a queue costs nothing, so there random loss may be treated as
-// congestion. Without a queue, more loss than usual on this path first turns pacing on (see pacer);
-// if that does not help, the window shrinks by the lost packets and some more. The usual loss is
-// measured after each such step: if the window was too large, the loss is then lower.
+// the path's capacity. Draining a queue costs nothing, and therefore random loss may be treated as
+// congestion while there is a queue. Without a queue, more loss than usual on this path first turns
+// pacing on (see pacer). If pacing does not help, the window shrinks by the lost packets and some
+// more. The usual loss is measured after each such step. If the window was too large, the loss
+// after the step is lower.
 type congestion struct {
-	window   int32            // packets that may be in flight
-	unhalved int32            // the window before it was halved for a moment; 0: it is not
-	slow     bool             // slow start: the window doubles in each round
-	overshot bool             // unhalved is where slow start was when delay ended it
-	limited  bool             // the window, or the pace, was what bounded this round
-	compete  bool             // others fill the queue, whatever this side does: only loss counts
-	testing  bool             // what is counted will be the usual loss
-	spread   uint8            // rounds for which packets are paced still
-	above    int32            // round trips above the target, one after the other
-	aboveMin time.Duration    // the least of them, above base
-	aboveAt  mono.Time        // when the first of them was measured
-	calm     seq.Num          // what was sent before tells nothing of the window as it is
-	peak     int32            // the window that was too large last
-	rounds   uint8            // since the window was divided, or base was less
-	ramp     uint8            // rounds for which packets are paced still
-	easy     uint8            // since the window was shrunk
-	dipAfter uint8            // rounds until it is halved next, at least
-	vain     uint8            // times that it was halved lately, and nothing new was learnt
-	met      bool             // a limit, since then
-	dipBase  time.Duration    // base before the window was halved
-	low      [2]time.Duration // least round trip of these lowRounds, or 0, and of those before
-	lowFor   uint8            // of these, so many are over
-	skip     uint8            // rounds in which losses were caused by the window of before
-	pressed  uint16           // rounds above the target with next to no window; in competition, all
-	acked    int32            // packets delivered in this round
-	lost     int32            // packets found lost in this round
-	least    time.Duration    // round trip of this round
-	base     time.Duration    // the path's own, of the channel where it was measured
-	jitter   time.Duration    // and by how much longer packets take there without a queue
-	before   int32            // the window before the test
-	flight   int32            // packets on their way when the round began
-	share    int32            // what was lost before the test
-	usual    int32            // of shareUnits packets so many are lost as a rule
-	counted  [2]int32         // packets delivered, and lost, since that was judged last
-	queued   int32            // rounds with a queue, less those without, since then
-	blamed   int32            // packets lost for which the window was shrunk last
-	excused  int32            // of these, such that had only been late
-	undo     int32            // the window before
+	window   int32         // packets that may be in flight
+	unhalved int32         // the window before a dip; 0: no dip
+	slow     bool          // slow start: the window doubles in each round
+	overshot bool          // unhalved is the window at which delay ended slow start
+	limited  bool          // the window or the pace limited this round
+	compete  bool          // other senders fill the queue; only loss counts
+	testing  bool          // the losses counted now will be the usual loss
+	spread   uint8         // rounds for which packets are still paced
+	above    int32         // consecutive round trips above the target
+	aboveMin time.Duration // the least of these round trips, above base
+	aboveAt  mono.Time     // when the first of these round trips was measured
+	calm     seq.Num       // earlier packets are no evidence about the present window
+	peak     int32         // the latest window that was too large
+	rounds   uint8         // rounds since the latest dip, or since base fell
+	ramp     uint8         // rounds for which packets are still paced
+	easy     uint8         // rounds since the window was shrunk
+	dipAfter uint8         // least number of rounds until the next dip
+	vain     uint8         // latest consecutive dips without a new minimum
+	met      bool          // the window has met a limit since the latest dip
+	dipBase  time.Duration // base before the latest dip
+	// least round trip of the present lowRounds, or 0, and of the previous
+	low    [2]time.Duration
+	lowFor uint8 // elapsed rounds of the present lowRounds
+	skip   uint8 // rounds with losses caused by the previous window
+	// rounds above the target with a tiny window; in competition, all rounds
+	pressed  uint16
+	acked    int32         // packets delivered in this round
+	lost     int32         // packets found lost in this round
+	least    time.Duration // least round trip of this round
+	base     time.Duration // the path's own round trip, of the measured channel
+	jitter   time.Duration // extra delay of packets on that channel without a queue
+	before   int32         // the window before the test
+	flight   int32         // packets in flight when the round began
+	share    int32         // the share of lost packets before the test
+	usual    int32         // of shareUnits packets, the number that is usually lost
+	counted  [2]int32      // packets delivered and lost since the latest judge
+	queued   int32         // rounds with a queue minus rounds without, since the latest judge
+	blamed   int32         // losses for which the window was shrunk last
+	excused  int32         // of these losses, packets that were only late
+	undo     int32         // the window before the latest shrink
 	undoSlow bool
 }
 
 const (
-	// delayNoise is a delay that need not be a queue: batching, and the peer's scheduler, add as
-	// much.
+	// delayNoise is a delay that need not be a queue, because batching and the peer's scheduler add
+	// as much.
 	delayNoise = 250 * time.Microsecond
 
 	shareUnits  = 1 << 12
-	shareMost   = shareUnits / 16 // one that is congestion, however usual
-	shareSlow   = shareUnits / 8  // one that ends slow start
+	shareMost   = shareUnits / 16 // a share that is congestion, even if usual
+	shareSlow   = shareUnits / 8  // a share that ends slow start
 	aboveMax    = 8               // samples that end slow start
 	aboveLeast  = 3               // samples above the target that shrink the window
-	aboveJitter = 13              // as many more where delay varies
+	aboveJitter = 13              // additional samples where delay varies
 	usualLittle = shareUnits / 256
 	judgeLeast  = 64
 	judgeRounds = 32
 	judgeAfter  = 512 // packets
-	testRounds  = 24  // of the test what loss is usual, at least, where no delay tells
+	testRounds  = 24  // least rounds of a test where delay shows no queue
 	judgeLost   = 4   // packets lost beyond twice the usual
 	floodLeast  = 16  // packets lost in a round of slow start, beyond an eighth
 	skipRounds  = 2
@@ -102,7 +106,7 @@ const (
 	lowRounds   = 32
 	fitLeast    = 64                   // packets
 	spreadTime  = 255                  // rounds
-	rampLeast   = 4 * time.Microsecond // between packets, for which pacing is worth a timer
+	rampLeast   = 4 * time.Microsecond // between packets, from which pacing is worth a timer
 	stepPer     = 2 * time.Millisecond
 	stepDouble  = 8 // rounds
 )
@@ -116,7 +120,8 @@ func target(base, jitter time.Duration, rules *Rules) time.Duration {
 	return max(rules.TargetDelay, base+base/4+delayNoise+jitter)
 }
 
-// grow counts packets delivered; in slow start they open the window at once.
+// grow counts delivered packets. In slow start, each delivered packet also opens the window by one
+// packet, up to most.
 func (c *congestion) grow(packets int32, most uint32) {
 	c.acked += packets
 	if c.slow && c.limited && !c.flooded() {
@@ -124,17 +129,18 @@ func (c *congestion) grow(packets int32, most uint32) {
 	}
 }
 
-// flooded says whether slow start has lost so many packets that the window must be too large.
+// flooded reports whether slow start has lost so many packets that the window must be too large.
 func (c *congestion) flooded() bool { return c.skip == 0 && c.lost > floodLeast+c.acked/8 }
 
-// leaveSlow ends slow start when many of the packets in flight at the begin of the round, of
-// duration took, are lost or missing: the window becomes the path's capacity.
+// leaveSlow ends slow start if many of the packets in flight at the beginning of the round are lost
+// or missing. The argument took is the duration of the round. The window becomes the path's
+// capacity.
 func (c *congestion) leaveSlow(took time.Duration) bool {
 	if !c.slow || !c.flooded() && (c.flight < 2*floodLeast || c.acked+c.lost > c.flight*3/4) {
 		return false
 	}
 	if took > 4*max(c.least, c.base) {
-		c.least = took // it has stood still meanwhile
+		c.least = took // the path has stood still during the round
 	}
 	// The delivered packets have filled the queue, too.
 	holds := int64(c.acked) * int64(c.base) / int64(max(c.least, c.base, 1))
@@ -145,7 +151,7 @@ func (c *congestion) leaveSlow(took time.Duration) bool {
 	return true
 }
 
-// endRound makes the decision of a round, which has taken the time took.
+// endRound makes the decision at the end of a round with the duration took.
 func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Duration) {
 	if c.skip > 0 {
 		c.skip--
@@ -159,7 +165,7 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 	}
 	if c.least > c.base+c.jitter+delayNoise {
 		c.queued++
-		c.met = c.met || !c.limited // others have filled the queue up to what bounds this side
+		c.met = c.met || !c.limited // other senders have filled the queue
 	} else if c.least != 0 {
 		c.queued--
 	}
@@ -195,21 +201,23 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 	c.acked, c.lost, c.least, c.limited = 0, 0, 0, false
 }
 
-// hasten advances the next dip when the window has just shrunk for unusual loss: many may share the
-// queue. An overrun by slow start is no evidence of that, and repeated dips without a new minimum
-// are not hastened: in a short queue they cost a tenth of the line rate.
+// hasten advances the next dip after the window was shrunk for unusual loss, because many senders
+// may share the queue. An overrun by slow start is no evidence of many senders. After repeated dips
+// without a new minimum the next dip is not advanced, because in a short queue dips cost a tenth of
+// the line rate.
 func (c *congestion) hasten(slow bool) {
 	if c.easy == 0 && !slow && c.share >= shareMost && c.vain < vainMost {
 		c.dipAfter = dipLeast
 	}
 }
 
-// step is the growth of the window in a round. It depends on the path's length, and on the square
-// root of the window, so that small windows catch up. After a while the step increases, as the path
-// may have much more capacity; below an earlier window size it is larger. On a path too short to
-// show a queue by its delay, the step is smaller around the window that last lost too many packets.
-// It is also smaller where the queue is too short to show by delay: where much was lost, though
-// usually next to nothing is.
+// step is the growth of the window in a round, in packets. The step depends on the path's length
+// and on the square root of the window, which lets small windows catch up. Some rounds after the
+// latest shrink the step increases, because the path may have much more capacity. Below an earlier
+// window size the step is larger. On a path too short to show a queue by its delay, the step is
+// smaller around the window that last lost too many packets. The step is also smaller where many
+// packets were lost though usually next to none are lost, because the queue is then too short to
+// show by delay.
 func (c *congestion) step() int32 {
 	most := 1 + int32(min(c.base/stepPer, 64))
 	most = max(most, 1<<(bits.Len32(uint32(c.window))/2)) // its square root
@@ -229,19 +237,20 @@ func (c *congestion) step() int32 {
 	}
 	step := max(min(below, max(most, c.window/8)), most/4)
 	if step <= 1 && c.spread%2 == 1 {
-		return 0 // of a small window one packet is much
+		return 0 // for a small window one packet is much
 	}
 	return max(step, 1)
 }
 
-// unusual says whether this round's loss is clearly above the usual loss.
+// unusual reports whether this round's loss is clearly above the usual loss.
 func (c *congestion) unusual() bool {
 	return int64(c.lost-judgeLost)*shareUnits > 2*int64(c.usual)*int64(c.acked+c.lost)
 }
 
-// press detects a competing sender that fills the queue and reacts only to loss (as TCP does): the
-// delay stays far above the target though this side has next to nothing in flight. Then this side
-// reacts only to loss too, for a while, and as long as the queue does not empty.
+// press detects a competing sender that fills the queue and reacts only to loss, as TCP does. The
+// sign of such a sender is a delay far above the target while this sender has next to nothing in
+// flight. This sender then reacts only to loss, too, for competeTime rounds or until the queue
+// empties.
 func (c *congestion) press(goal time.Duration) {
 	switch {
 	case c.compete:
@@ -266,27 +275,28 @@ func (c *congestion) drain(least int32) {
 func (c *congestion) shrink(window int32) {
 	last := c.peak
 	if c.peak = c.window; c.peak < last {
-		c.peak -= c.peak / 8 // others have come
+		c.peak -= c.peak / 8 // other senders have come
 	}
 	c.window, c.slow, c.easy = min(window, c.window), false, 0
 }
 
-// judge shrinks a window whose loss is above the usual, and checks whether the loss falls. If so
-// the window was too large, and is shrunk further while that helps; if not, that loss is the
-// path's, and the window is restored.
+// judge shrinks a window whose loss is above the usual, and checks whether the loss falls. If the
+// loss falls, the window was too large, and judge shrinks the window further while that helps. If
+// the loss does not fall, the path itself loses these packets, and judge restores the window.
 func (c *congestion) judge() bool {
 	total := c.counted[0] + c.counted[1]
 	expected := int32(int64(total) * int64(c.usual) / shareUnits)
 	many := c.counted[1] > 2*expected+judgeLost
 	if c.testing {
-		// Such a loss never counts as usual.
+		// A loss above shareMost never counts as usual.
 		many = int64(c.counted[1]) > int64(total)*shareMost/shareUnits+2*judgeLost
 	}
-	// For a small window that many packets would take too many rounds.
+	// For a small window, judgeAfter packets would take too many rounds.
 	enough := min(judgeAfter, max(judgeLeast, judgeRounds*c.window))
 	if c.testing && c.base < delayNoise {
-		// All windows of relevant size are tested for the same number of rounds: a window under
-		// test does not grow, so a sender with a shorter test would take room from the others.
+		// All windows of relevant size are tested for the same number of rounds. A window under
+		// test does not grow, and a sender with a shorter test would therefore take capacity from
+		// other senders.
 		enough = max(enough, testRounds*c.window)
 	}
 	if total < enough && !many || total == 0 {
@@ -301,8 +311,8 @@ func (c *congestion) judge() bool {
 	}
 	switch {
 	case many && first && !c.testing && share < shareSlow:
-		return true // that may be enough
-	case c.testing && queued && !many: // that is not the path's loss
+		return true // pacing alone may be enough
+	case c.testing && queued && !many: // a queue caused the loss, not the path
 		c.testing = false
 		return false
 	case c.testing && lost+judgeLost > before-before/4 && share < shareMost:
@@ -311,7 +321,8 @@ func (c *congestion) judge() bool {
 		return true
 	case c.testing && many:
 	case c.testing && c.base >= delayNoise && lost > 2*expected+judgeLost && lost < before*5/8:
-		// The loss is clearly lower than before: the window was too large, and may be so still.
+		// The loss is clearly lower than before. The window was too large, and may still be too
+		// large.
 	case c.testing:
 		c.testing, c.usual = false, min(share, shareMost)
 		return false
@@ -327,8 +338,9 @@ func (c *congestion) judge() bool {
 	return true
 }
 
-// held is the path's capacity in this round, as far as delay shows it, but only somewhat less than
-// the window: a smaller one would leave the path empty while the loss is measured.
+// held is the path's capacity in this round, as far as delay shows the capacity. The result is at
+// most seven ninths of the window. A window far below the capacity would leave the path empty while
+// the loss is measured.
 func (c *congestion) held() int32 {
 	if c.base < delayNoise || c.least <= c.base {
 		return 0
@@ -337,9 +349,9 @@ func (c *congestion) held() int32 {
 	return min(int32(int64(underWay)*int64(c.base)/int64(c.least)), c.window*7/9)
 }
 
-// restart resets the window after a silence of several time-outs: the knowledge of the path is
-// outdated. Losses found next are of packets sent before the restart, most of which are no longer
-// in flight.
+// restart resets the window after several time-outs without an ACK, because the knowledge of the
+// path is outdated. Losses found next are of packets sent before the restart, and most of those
+// packets are no longer in flight.
 func (c *congestion) restart(rules *Rules) {
 	c.window, c.unhalved, c.slow = min(c.window, int32(rules.InitialWindow)), 0, true
 	c.skip, c.flight, c.above, c.counted, c.testing = skipRounds, 0, 0, [2]int32{}, false

@@ -2,18 +2,19 @@ package reliability
 
 import "gobtl/internal/seq"
 
-// A peer grants credits in packets and in bytes; both bound the packets that are not known to have
-// arrived. The packet that reaches the byte bound is still sent, whatever its size: so a bound
-// below a packet's size stops no sender, and a packet's size need not be known before it is built.
+// A peer grants credits in packets and in bytes. Both limits bound the packets that are not known
+// to have arrived. The packet that reaches the byte limit is still sent, whatever the size of the
+// packet. A byte limit below the size of one packet therefore stops no sender, and a sender need
+// not know the size of a packet before the packet is built.
 
-// NoBytesBound is the byte credit that means no bound.
+// NoBytesBound is the byte credit of a peer that sets no limit in bytes.
 const NoBytesBound = unlimited
 
-// Carry adds the size of a packet in flight, or the change of its size, to the bytes in flight. For
-// packets that OnAck or OnSack have freed sizeBytes is negative.
+// Carry adds the size of a packet in flight, or the change of that size, to the bytes in flight.
+// The argument sizeBytes is negative for packets that OnAck or OnSack have freed.
 func (s *Sender) Carry(sizeBytes int) { s.bytes += sizeBytes }
 
-// InFlightBytes is the sum of what Carry was told of the packets in flight.
+// InFlightBytes is the sum of the sizes that Carry was given for the packets in flight.
 func (s *Sender) InFlightBytes() int {
 	if a := s.policy.adaptive; a != nil {
 		return s.bytes + a.refused.bytes
@@ -21,10 +22,11 @@ func (s *Sender) InFlightBytes() int {
 	return s.bytes
 }
 
-// BoundBytes sets the byte credit of an ACK that is neither bogus nor old, after OnAck and Carry;
-// less than one byte counts as one. It has an effect only if no other ACK has given a higher limit,
-// whose grant then still holds. A packet with a reserved number, not admitted yet, may be sent in
-// any case.
+// BoundBytes sets the byte credit that an ACK carries. The caller calls BoundBytes after OnAck and
+// Carry, and only for an ACK that is neither bogus nor old. A credit of less than one byte counts
+// as one byte. BoundBytes has no effect if another ACK has granted a higher packet limit, because
+// the byte credit of that other ACK still holds. A packet with a reserved number that is not
+// admitted yet may be sent in any case. The argument promised says that there is such a packet.
 func (s *Sender) BoundBytes(ack seq.Num, credit uint16, grantedBytes int, promised bool) {
 	if grantedBytes == s.bytesMax || ack.Add(1+max(1, uint32(credit))).Before(s.limit) {
 		return

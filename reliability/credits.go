@@ -7,68 +7,72 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Credits shares a module's receive capacity (posted receives, socket buffer) among its peers, so
-// that all of them together cannot overrun it. A default socket buffer holds 92 full-size
-// datagrams, a window 4096: without credits one sender overruns it at once.
+// Credits shares a module's receive capacity (posted receives, socket buffer) among its peers. The
+// credits of all peers together do not exceed the capacity. A default socket buffer holds 92
+// full-size datagrams and a window has 4096 packets, and without credits one sender would overrun
+// the buffer at once.
 //
-// Each peer is granted the credits that it has earned by use, at most an equal share among active
-// peers, and at most the free ones. It gets more while no other peer lacks part of its share, as
-// long as an eighth of the pool stays free: of many peers that start at once, the first must not
-// take the others' share. A peer that has earned nothing yet is granted at most a quarter of the
-// free credits, with many peers less, so that idle peers leave credits to active and future ones.
-// If a share shrinks (another peer joined), no credits are taken back: the peer's limit stands
-// still until it has used up the difference. A peer that finds the pool empty is granted single
-// packets, so that it never waits for ever.
+// The grant of a peer is bounded by the credits that the peer has earned by use, by an equal share
+// among active peers, and by the free credits. A peer gets more than its share if no other peer
+// lacks part of its own share and an eighth of the pool stays free. This eighth protects the shares
+// of peers that start later. A peer that has earned nothing yet is granted at most a quarter of the
+// free credits, and less if there are many peers. Idle peers thereby leave credits to active and
+// future peers. If a share shrinks because another peer joined, no credits are taken back. The
+// peer's limit stays fixed until the peer has used up the difference. A peer that finds the pool
+// empty is granted single packets, and therefore never waits for ever.
 //
-// Credits lapse: after a while without a raised limit the pool counts next to none for the peer,
-// which, if alive, has given the rest up itself by then (Sender.Rest). So idle, slow and dead peers
-// keep no credits from others, without any message. A peer that becomes active again keeps its
-// earned share.
+// Credits lapse some time after the latest increase of the limit. From then on the pool counts only
+// a few credits for the peer. A peer that is alive has given up the other credits by that time
+// (Sender.Rest). Idle, slow and dead peers thereby return their credits without any message. A peer
+// that becomes active again keeps its earned share.
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
 //
-// Packets on a long path do not occupy the buffer yet: see stretch.go; small packets need little
-// room: see small.go. So the pool is counted in places, of which a packet takes one or less.
+// The pool is counted in places. A place is the room of one full packet in the receive buffer. A
+// packet takes less than a place if the packet is small (small.go), or if the path is long and most
+// of the granted packets are in transit (stretch.go).
 type Credits struct {
 	capacity      int
 	granted       int // places
 	peers         int
 	lapsed        int // peers whose credits have lapsed
-	lapsedGranted int // and the places that are booked for them
-	short         int // peers that were granted less than they need, and than their share
+	lapsedGranted int // places that are booked for the lapsed peers
+	short         int // peers granted less than they need, and less than their share
 	stretch
 	small
 
 	now         mono.Time
-	first, last *Receiver // whose credits have not lapsed, the one that was raised longest ago first
+	first, last *Receiver // peers whose credits have not lapsed, the longest unraised first
 }
 
 const (
-	// creditLease is how long, after its limit was last raised, a sender with nothing in flight may
-	// use more than its resting credits: it covers the pauses of an active sender, and is as long
-	// as others can wait.
+	// creditLease bounds how long a sender with nothing in flight may use more than its resting
+	// credits. The lease starts when the limit was last raised. The lease covers the pauses of an
+	// active sender, and is as long as other peers can wait.
 	creditLease = 10 * time.Millisecond
 	// creditLapse is the time after which credits lapse at the receiver. By then the ACK that
-	// raised them, and the packets sent with them, have arrived, unless the path is long and holds
-	// much more than any socket buffer.
+	// granted the credits and the packets sent with those credits have arrived. The exception is a
+	// long path that holds many more packets than any socket buffer.
 	creditLapse = 2 * creditLease
-	// creditPeriod is the time in which a peer must use a quarter of its earned credits, or half of
-	// them are taken away. A full window over the longest paths takes little longer.
+	// creditPeriod is the time in which a peer must use a quarter of its earned credits. Half of
+	// the earned credits are taken away if the peer uses less. A full window over the longest paths
+	// takes little longer.
 	creditPeriod = 200 * time.Millisecond
 	// spareShare is the divisor for the part of the pool that is never granted beyond equal shares.
 	spareShare = 8
-	// lapsedShare is the divisor for the part of the pool that all lapsed peers hold together,
-	// beyond one packet each.
+	// lapsedShare is the divisor for the part of the pool that all lapsed peers hold together. One
+	// packet of each lapsed peer is not counted in that part.
 	lapsedShare = 32
 )
 
 // NewCredits returns a pool of capacity packets (at least 1).
 func NewCredits(capacity int) *Credits { return &Credits{capacity: max(1, capacity)} }
 
-// At sets the pool's time, as the pool reads no clock. If the time stands still no credits lapse.
+// At sets the pool's current time, because the pool reads no clock. If the time stands still, no
+// credits lapse.
 func (c *Credits) At(now mono.Time) { c.now = now }
 
-// Join and Leave count the peers that share the pool.
+// Join adds a peer to those that share the pool.
 func (c *Credits) Join() { c.peers++ }
 
 // Leave undoes a Join.
@@ -77,7 +81,8 @@ func (c *Credits) Leave() { c.peers-- }
 // Peers is the number of peers that share the pool.
 func (c *Credits) Peers() int { return c.peers }
 
-// Check reports the first broken invariant: the bound on what is granted, and the list.
+// Check reports the first broken invariant of the pool. The invariants are the bound on the granted
+// credits, and the order of the list.
 func (c *Credits) Check() error {
 	if c.peers < 0 || c.granted < 0 || c.granted > c.capacity+c.peers {
 		return fmt.Errorf("reliability: %d credits of %d granted to %d peers", c.granted, c.capacity,
@@ -105,8 +110,8 @@ func (c *Credits) Check() error {
 // Capacity is the number of packets given to NewCredits.
 func (c *Credits) Capacity() int { return c.capacity }
 
-// Granted is the number of places granted to all peers together. It exceeds Capacity only by the
-// single packets of peers that found the pool empty.
+// Granted is the number of places granted to all peers together. Granted exceeds Capacity only by
+// the single packets of peers that found the pool empty.
 func (c *Credits) Granted() int { return c.granted }
 
 // Share is the equal share of an active peer, in places.
@@ -114,13 +119,14 @@ func (c *Credits) Share() int {
 	return max(1, (c.capacity-c.lapsedGranted)/max(1, c.peers-c.lapsed))
 }
 
-// renew replaces a peer's grant, of which held credits are unused, by a new one of at most want
-// packets: its earned or initial credits. The pool must count exactly the credits that the peer is
-// told, or it would leak.
+// renew replaces a peer's grant by a new grant of at most want packets, and returns the new grant.
+// The argument held is the number of unused credits of the old grant. The argument want is the
+// peer's earned or initial credits. The pool must count exactly the credits that the peer is told,
+// because any difference would be lost to the pool for ever.
 func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	before := r.booked
 	c.lapse()
-	needs := r.lapsed || 2*held <= r.charged // it comes back, or has used what it had
+	needs := r.lapsed || 2*held <= r.charged // the peer was idle, or has used half of its credits
 	c.unbook(r)
 	r.lapsed = false
 	share, free := c.Share(), c.capacity-c.granted
@@ -136,7 +142,7 @@ func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	wants := max(min(most, free, places), 1)
 	grant := min(max(min(c.packets(r, wants), want), held, 1), 1<<16-1)
 	booked := c.places(r, grant)
-	if grant == held { // which may take more now than when it was booked
+	if grant == held { // the held credits may take more places now than when they were booked
 		booked = min(booked, max(int(before), wants))
 	}
 	r.short = needs && booked < min(share, places)
@@ -145,7 +151,7 @@ func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	return grant
 }
 
-// book records a peer's grant, and the places that it takes.
+// book records a peer's grant, and the places that the grant takes.
 func (c *Credits) book(r *Receiver, grant uint32, places int) {
 	r.charged, r.booked = grant, uint32(places)
 	c.granted += places
@@ -177,7 +183,7 @@ func (c *Credits) unbook(r *Receiver) {
 	r.charged, r.booked, r.short = 0, 0, false
 }
 
-// raised puts a peer whose limit has been raised at the end of the list.
+// raised puts a peer whose limit has just been raised at the end of the list.
 func (c *Credits) raised(r *Receiver) {
 	if c.last != r {
 		c.unlist(r)
@@ -209,7 +215,7 @@ func (c *Credits) unlist(r *Receiver) {
 	r.listed, r.earlier, r.later = false, nil, nil
 }
 
-// lapse takes back the credits of peers whose limits were last raised too long ago.
+// lapse takes back the credits of peers whose limits were last raised creditLapse ago or earlier.
 func (c *Credits) lapse() {
 	for r := c.first; r != nil && c.now.Sub(r.raisedAt) >= creditLapse; r = c.first {
 		c.unlist(r)
@@ -223,9 +229,10 @@ func (c *Credits) lapse() {
 	}
 }
 
-// restingCredits is the number of n credits that an idle peer keeps: the initial ones or, if n is
-// less (as there are many peers), half of them. (A sender with one of two credits would wait for an
-// ACK that is due after two packets.)
+// restingCredits is the number of credits that an idle peer keeps of n credits. An idle peer keeps
+// its initial credits. If n is less than the initial credits, because there are many peers, an idle
+// peer keeps half of n, but at least two. A sender with one of two credits would wait for an ACK
+// that is due after two packets.
 func restingCredits(n uint32) uint32 {
 	if n >= earnedFirst {
 		return earnedFirst

@@ -1,12 +1,13 @@
-// Package reliability keeps track of the datagrams of one module: which are in flight, which have
-// arrived, which to acknowledge and which to retransmit. It handles only sequence numbers and
-// Tokens: no bytes, no socket, no clock, no goroutine. Instants are arguments, deadlines are
-// results.
+// Package reliability keeps track of the datagrams of one module. The package knows which datagrams
+// are in flight, which have arrived, which to acknowledge and which to retransmit. The package
+// handles sequence numbers and Tokens; the caller keeps the bytes and the sockets. The package
+// reads no clock and starts no goroutine. The caller passes the current time as an argument, and
+// gets deadlines as results.
 //
 //	Sender     one per peer: the send window [oldest, next), its credit limit, cumulative ACKs
 //	Receiver   one per peer: the receive window, duplicates, when to acknowledge, credits granted
 //	Recovery   one per module: the timers of its profile; it contains
-//	Segments   every send segment, the resend list
+//	Segments   every send segment, the retransmission list
 //	Credits    one per module: how many packets all peers together may have on their way to us
 //	Rules      the numbers of a recovery profile
 //
@@ -19,14 +20,14 @@
 //	 +-- Sender.OnAck, OnSack, Abort -----+                                         |
 //	 +-- Sender.OnAck, OnSack, Abort -----------------------------------------------+
 //
-// A segment that is lent to the caller is Free, too.
+// A segment that is lent to the caller is also Free.
 //
 // # Profiles
 //
-// A policy (policy.go), of which there are two, decides which packets are retransmitted, and when.
-// Window, credits and the resend list are the same for both. A Sender gets its policy from
-// Recovery.Join; one that has none, over a fabric that loses nothing, only counts its packets
-// (counted.go).
+// A policy (policy.go) decides which packets are retransmitted, and when. There are two policies.
+// Window, credits and the retransmission list are the same for both policies. A Sender gets its
+// policy from Recovery.Join. A Sender without a policy only counts its packets (counted.go), for a
+// fabric that loses nothing.
 //
 //	               usnic, lossless (usnic.go)          adaptive (adaptive*.go)
 //	hotel          a room for each posted segment      a room for each Sender
@@ -34,22 +35,22 @@
 //	found lost by  the first duplicate ACK             time and selective ACKs
 //	in flight      window and credits                  a congestion window and a pace, too
 //
-// The profile `usnic` keeps the rules of Open MPI's usnic BTL (opal/mca/btl/usnic, btl_usnic_ack.c
-// and btl_usnic_recv.h) with its documented times. It deviates where usnic is known to fail:
-// numbers have 32 bits, repeated time-outs back off, an ACK that only answers a duplicate starts no
-// retransmission, and the receiver grants credits.
+// The profile usnic keeps the rules and the documented times of Open MPI's usnic BTL
+// (opal/mca/btl/usnic, btl_usnic_ack.c and btl_usnic_recv.h). Four rules differ where usnic is
+// known to fail. Sequence numbers have 32 bits, repeated time-outs back off, and the receiver
+// grants credits. An ACK that only answers a duplicate packet starts no retransmission.
 //
 // # Files
 //
-// Each file uses only those above it in this list, except policy.go, which sender.go calls, and
-// where a profile is registered.
+// Each file uses only the files above it in this list, with two exceptions. The file sender.go
+// calls policy.go, and a profile is registered in a later file.
 //
 //	rules.go             the numbers of a profile
 //	credits.go           what all peers together may send
 //	stretch.go           more of it for those on long paths
 //	ack_policy.go        when a Receiver acknowledges
 //	receiver.go          the way in: what has arrived
-//	segments.go          states, resend list
+//	segments.go          states, retransmission list
 //	sender.go            the window; what a peer's ACKs and credits do to it
 //	counted.go           a Sender and a Receiver that only count
 //	usnic.go             the profiles usnic and lossless
@@ -57,7 +58,7 @@
 //	adaptive_window.go   the congestion window
 //	adaptive_pacer.go    the pace
 //	adaptive.go          what is kept for a Sender
-//	adaptive_timer.go    its timer: when the lack of an answer is a time-out
+//	adaptive_timer.go    its timer: when the lack of an ACK is a time-out
 //	adaptive_loss.go     what an arrival says of the packets before it
 //	adaptive_on_ack.go   what an ACK that has come does to it
 //	lone.go              an answer whose ACK may wait for the next request
@@ -65,5 +66,6 @@
 //	policy.go            what a profile has to answer for a Sender
 //	recovery.go          what it has to answer for a module; joining
 //
-// Nothing here is safe for concurrent use: one goroutine owns a module and everything in it.
+// Nothing in this package is safe for concurrent use. One goroutine owns a module and everything in
+// the module.
 package reliability

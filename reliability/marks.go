@@ -6,12 +6,12 @@ import (
 	"gobtl/internal/seq"
 )
 
-// marks are bitmaps of the packets in flight, indexed like their Sender's ring: a search in a large
-// window skips 64 packets at a time. Packets that arrive in order do not touch the bitmaps, which
-// are allocated when the first mark is set.
+// marks are bitmaps of the packets in flight, indexed like their Sender's ring. The bitmaps let a
+// search in a large window skip 64 packets at a time. Packets that arrive in order do not touch the
+// bitmaps, which are allocated when the first mark is set.
 type marks struct {
-	early []uint64 // has arrived before an older one: noToken stands in the ring
-	aside []uint64 // adaptive: is taken for lost, or on the resend list
+	early []uint64 // arrived before an older packet; the ring holds noToken
+	aside []uint64 // adaptive: declared lost, or on the resend list
 }
 
 // sized returns empty marks for a ring of places entries, a power of two.
@@ -65,8 +65,8 @@ func (s *Sender) marked(n seq.Num) (early, aside bool) {
 	return s.marks.early[word]&bit != 0, s.marks.aside[word]&bit != 0
 }
 
-// nextOpen returns the first number from n on that is neither known to have arrived nor set aside;
-// s.next if there is none.
+// nextOpen returns the first number from n on that is neither known to have arrived nor set aside.
+// If there is no such number, nextOpen returns s.next.
 func (s *Sender) nextOpen(n seq.Num) seq.Num {
 	if len(s.marks.early) == 0 {
 		return n
@@ -78,14 +78,15 @@ func (s *Sender) nextOpen(n seq.Num) seq.Num {
 			if n = n.Add(k); n.Before(s.next) {
 				return n
 			}
-			break // no number has that place
+			break // the bit has no number
 		}
 		n = n.Add(left)
 	}
 	return s.next
 }
 
-// nextAside returns the first number from n on that is set aside; s.next if there is none.
+// nextAside returns the first number from n on that is set aside, or s.next if there is no such
+// number.
 func (s *Sender) nextAside(n seq.Num) seq.Num {
 	if len(s.marks.early) == 0 {
 		return s.next
@@ -100,16 +101,17 @@ func (s *Sender) nextAside(n seq.Num) seq.Num {
 	return s.next
 }
 
-// from is the position of the marks from n on: the word, the number of lower bits in it that belong
-// to earlier numbers, and the number of marks from n on that it holds.
+// from returns the position of the mark of number n. The results are the word, the number of lower
+// bits in the word that belong to earlier numbers, and the number of marks in the word from n on.
 func (s *Sender) from(n seq.Num) (word, shift, left uint32) {
 	i := uint32(n) & uint32(len(s.ring)-1)
 	shift = i & 63
 	return i >> 6, shift, min(64-shift, uint32(len(s.ring))-i)
 }
 
-// earlyFrom returns the early marks (arrived before an older packet) of the 64 numbers from n on as
-// a word. It is 0 for a smaller ring, which is fast to search bit by bit.
+// earlyFrom returns the early marks of the 64 numbers from n on as a word. An early mark means that
+// the packet arrived before an older one. For a ring of fewer than 64 entries the word is 0,
+// because a small ring is fast to search bit by bit.
 func (s *Sender) earlyFrom(n seq.Num) uint64 {
 	if len(s.ring) < 64 || len(s.marks.early) == 0 {
 		return 0

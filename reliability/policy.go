@@ -7,12 +7,12 @@ import (
 	"gobtl/internal/seq"
 )
 
-// policy is the seam between the window of a Sender and the recovery profiles: it decides when a
-// packet in flight is sent again, and how many may be in flight by other bounds than window and
-// credits. One of the two pointers is set, or none if the Sender only counts. It is not an
-// interface, so that a packet costs no indirect call, and arguments of an ACK may stay on the
-// stack. The methods are all events that a profile handles, for each ACK, batch of packets, or
-// timer; a Sender distinguishes profiles nowhere else.
+// policy connects the window of a Sender with the recovery profiles. The policy decides when a
+// packet in flight is retransmitted, and how many packets may be in flight beyond the limits of
+// window and credits. One of the two pointers is set, or none if the Sender only counts. The type
+// policy is a struct instead of an interface, which avoids indirect calls for each packet and keeps
+// the arguments of an ACK on the stack. The methods are all events that a profile handles, for each
+// ACK, batch of packets, or timer. A Sender distinguishes profiles nowhere else.
 type policy struct {
 	usnic    *usnic // one for all Senders of a module
 	adaptive *adaptive
@@ -20,7 +20,7 @@ type policy struct {
 
 func (p *policy) some() bool { return p.usnic != nil || p.adaptive != nil }
 
-// allows is the number of packets that may leave now, or unlimited.
+// allows is the number of packets that may be sent now, or unlimited.
 func (p *policy) allows(s *Sender) int32 {
 	if p.adaptive != nil {
 		return p.adaptive.allows(s)
@@ -28,8 +28,8 @@ func (p *policy) allows(s *Sender) int32 {
 	return unlimited
 }
 
-// posted: count packets, from number n on, were sent together on a channel. The time-out for an
-// answer is at most limit.
+// posted notes that count packets, from number n on, were sent together on a channel. The time-out
+// for their ACK is at most limit.
 func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channel,
 	limit time.Duration,
 ) {
@@ -40,11 +40,11 @@ func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channe
 	p.usnic.posted(s, now, n, count, limit)
 }
 
-// hasten: the timer of a lone answer restarts as for a packet sent now. Only one profile has lone
-// answers.
+// hasten restarts the timer of a lone answer as for a packet sent now. Only the profile adaptive
+// has lone answers.
 func (p *policy) hasten(s *Sender, now mono.Time) { p.adaptive.hasten(s, now) }
 
-// reposted: a segment of the resend list was sent again, on the data channel.
+// reposted notes that a segment of the resend list was retransmitted on the data channel.
 func (p *policy) reposted(s *Sender, now mono.Time, t Token, limit time.Duration) {
 	if p.adaptive != nil {
 		p.adaptive.reposted(s, now, t, limit)
@@ -53,14 +53,15 @@ func (p *policy) reposted(s *Sender, now mono.Time, t Token, limit time.Duration
 	p.usnic.checkin(now, t, limit)
 }
 
-// onAck processes an ACK, which is plausible and not old: it frees the arrived packets, appends
-// them to done, queues packets thereby found lost for retransmission, and updates the send limit.
-// The Sender knows the new credits already. Sack is the selective part, or nil.
+// onAck processes an ACK that is plausible and not old. The method frees the arrived packets,
+// appends the freed segments to done, and queues packets that the ACK shows to be lost for
+// retransmission. The caller has already processed the new credits. The argument sack is the
+// selective part, or nil.
 func (p *policy) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {
 	switch {
-	case p.adaptive == nil: // what a selective one says beside counts for nothing
+	case p.adaptive == nil: // usnic ignores the selective part
 		return p.usnic.onAck(s, now, upTo, quiet, done)
 	case sack != nil:
 		return p.adaptive.onSack(s, now, upTo, sack, done)
@@ -68,7 +69,7 @@ func (p *policy) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool, sack 
 	return p.adaptive.onPlainAck(s, now, upTo, quiet, done)
 }
 
-// sendAgain queues a packet in flight for retransmission after the peer has refused it.
+// sendAgain queues a packet in flight for retransmission after the peer has refused the packet.
 func (p *policy) sendAgain(s *Sender, t Token, cause Cause) {
 	switch {
 	case p.adaptive != nil:
@@ -78,7 +79,7 @@ func (p *policy) sendAgain(s *Sender, t Token, cause Cause) {
 	}
 }
 
-// abandon stops the timers of all packets in flight: the peer is gone.
+// abandon stops the timers of all packets in flight, because the peer is gone.
 func (p *policy) abandon(s *Sender) {
 	switch {
 	case p.adaptive != nil:

@@ -15,15 +15,15 @@ type Verdict uint8
 // Verdicts of Receiver.Check.
 const (
 	Accept    Verdict = iota // in the window and new
-	Duplicate                // in the window, and here before
+	Duplicate                // in the window, and received before
 	Below                    // received in order earlier
 	Above                    // beyond the window
 )
 
-// Receiver is the receive side of one peer. The zero value must be given to Init.
+// Receiver is the receive side of one peer. A zero Receiver must be initialised by Init before use.
 type Receiver struct {
-	// outOfOrder is a ring: bit n modulo its length says that packet n arrived before its turn.
-	// The ring is allocated at the first gap, and grows with wider gaps.
+	// outOfOrder is a ring of bits. Bit n modulo the number of bits says that packet n arrived out
+	// of order. The ring is allocated at the first gap, and grows with wider gaps.
 	outOfOrder []uint64
 
 	next     seq.Num // next to arrive in order
@@ -32,34 +32,35 @@ type Receiver struct {
 	window   uint32
 	held     uint32 // bits set in outOfOrder
 	charged  uint32 // credits that the peer has
-	booked   uint32 // places in Credits for them
+	booked   uint32 // places booked in Credits for these credits
 	earned   uint32 // credits that the peer has earned by use
-	used     uint32 // credits used since earned last grew
+	used     uint32 // credits used since earned was last doubled
 	unacked  uint32 // packets accepted since the last ACK
 	ackAt    mono.Time
 	lastAt   mono.Time     // when the latest packet was accepted
-	unread   time.Duration // how long it may have waited before
-	last     seq.Num       // its number
-	copies   uint32        // packets that had come before, modulo 2^32
-	answers  uint32        // of these since answersAt for which an ACK was due at once
-	ackNews  bool          // the pending ACK reports a packet that is no duplicate
-	ackLater bool          // the pending ACK is held back, for its packet is a lone answer
-	patient  bool          // the pending ACK is of a lone answer alone, for which the peer waits
-	departed bool          // takes no part in the sharing of credits any more
-	lapsed   bool          // limit is not what is booked: see Credits
-	short    bool          // was granted less than it needs, and than its share
-	wants    bool          // less than it has earned
+	unread   time.Duration // how long the latest packet may have waited unread
+	last     seq.Num       // number of the latest packet
+	copies   uint32        // duplicate packets received, modulo 2^32
+	answers  uint32        // duplicates since answersAt for which an ACK was due at once
+	ackNews  bool          // the pending ACK reports a new packet
+	ackLater bool          // the pending ACK is delayed, because its packet is a lone answer
+	patient  bool          // the pending ACK is of a lone answer alone, and the peer waits longer
+	departed bool          // the peer is gone and shares no credits
+	lapsed   bool          // the credits have lapsed: see Credits
+	short    bool          // granted less than the peer needs, and less than its share
+	wants    bool          // granted less than the peer has earned
 	asked    bool          // the peer waits for the ACK of everything up to askedFor
 	listed   bool          // in the pool's list, between earlier and later
-	// Selective: the peer supports selective acknowledgements, so a gap is reported at once.
+	// Selective says that the peer supports selective acknowledgements. A gap is then reported at
+	// once.
 	Selective bool
 	askedFor  seq.Num
-	// usedLately is the credits used since usedAt: the earned credits of a peer that uses few are
-	// reduced.
+	// usedLately is the number of credits used since usedAt. A peer that uses few credits loses
+	// earned credits.
 	usedLately uint32
 	usedAt     mono.Time
-	path       time.Duration // round trip to the peer, 0 if it is not known
-	raisedAt   mono.Time     // when the limit was raised, for which it is listed
+	path       time.Duration // round trip to the peer; 0: not known
+	raisedAt   mono.Time     // when the limit was last raised
 	answersAt  mono.Time
 	earlier    *Receiver
 	later      *Receiver
@@ -68,7 +69,7 @@ type Receiver struct {
 	turns      turns
 }
 
-// Init sets the peer's first sequence number and the window in packets (a power of two).
+// Init sets the peer's first sequence number, and the window in packets (a power of two).
 func (r *Receiver) Init(first seq.Num, window int) {
 	*r = Receiver{
 		next: first, limit: first, told: first, last: first - 1, window: uint32(window),
@@ -76,8 +77,8 @@ func (r *Receiver) Init(first seq.Num, window int) {
 	}
 }
 
-// Check classifies a packet's number. It changes no state: the caller accepts the packet only if
-// all higher layers could take it.
+// Check classifies a packet's number, and changes no state. The caller accepts the packet only if
+// all higher layers could take the packet.
 func (r *Receiver) Check(n seq.Num) Verdict {
 	d := n.Sub(r.next)
 	switch {
@@ -91,7 +92,8 @@ func (r *Receiver) Check(n seq.Num) Verdict {
 	return Accept
 }
 
-// bit says whether packet n of the window arrived before its turn. There must be such packets.
+// bit reports whether packet n of the window arrived out of order. At least one packet must be held
+// in the ring.
 func (r *Receiver) bit(n seq.Num) bool {
 	if uint32(n-r.next) >= r.ringBits() {
 		return false
@@ -103,11 +105,12 @@ func (r *Receiver) bit(n seq.Num) bool {
 // ringBits is the number of packets, from next on, that outOfOrder covers.
 func (r *Receiver) ringBits() uint32 { return 64 * uint32(len(r.outOfOrder)) }
 
-// Accept records a packet that Check found acceptable and the caller has accepted: from now on ACKs
-// may cover it. An ACK is due after the rules' delay; at once when AckEvery packets (or half as
-// many: see Pace; or a quarter of the credits, but at least two packets) wait for one, or when the
-// peer has used up its credits. For a peer with selective ACKs one is also due at once when a gap
-// opens or closes: the peer has packets to retransmit, or learns about the path.
+// Accept records a packet that Check found acceptable and the caller has accepted. From now on ACKs
+// may cover the packet. An ACK becomes due after the delay AckDelay. An ACK is due at once when
+// AckEvery packets wait for an ACK (or half of AckEvery: see Pace), when a quarter of the credits
+// but at least two packets wait, or when the peer has used all credits. For a peer with selective
+// ACKs, an ACK is also due at once when a gap opens or closes, because the peer has packets to
+// retransmit or learns about the path.
 func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	r.accept(now, n, rules.AckDelay, rules)
 }
@@ -128,8 +131,8 @@ func (r *Receiver) accept(now mono.Time, n seq.Num, delay time.Duration, rules *
 	r.accepted(now, n, 1, gap, delay, rules)
 }
 
-// AcceptRun is Accept for count consecutive packets from n on, where n is the next in order and no
-// packet is held beyond a gap.
+// AcceptRun is Accept for count consecutive packets from n on. Packet n must be the next in order,
+// and no packet may be held beyond a gap.
 func (r *Receiver) AcceptRun(now mono.Time, n seq.Num, count uint32, rules *Rules) {
 	r.next = n.Add(count)
 	r.accepted(now, r.next-1, count, false, rules.AckDelay, rules)
@@ -145,8 +148,8 @@ func (r *Receiver) hold(n seq.Num) {
 	r.held++
 }
 
-// widen makes the ring large enough for the packet at a distance from the next one: the size of a
-// usual window, or more if needed.
+// widen makes the ring large enough for a packet at the given distance from the next packet in
+// order. The new ring covers a usual window, or more if needed.
 func (r *Receiver) widen(distance uint32) {
 	ringBits := max(64, min(r.window, WindowDefault))
 	for ringBits <= distance {
@@ -173,25 +176,26 @@ func (r *Receiver) advance() {
 }
 
 const (
-	// answersMax bounds the immediate ACKs to duplicates within answersEvery: an attacker can
-	// replay a packet, and an ACK may be longer than it (amplification).
+	// answersMax bounds the immediate ACKs to duplicates within answersEvery. An attacker can
+	// replay a packet, and an ACK may be longer than the replayed packet (amplification).
 	answersMax   = 32
 	answersEvery = 10 * time.Millisecond
 )
 
-// Latest returns the number of the packet accepted last (if none, one below the peer's first), its
-// age, the time for which it may have waited unread, and the count of duplicates modulo 2^32.
+// Latest describes the packet accepted last. The results are the packet's number, its age, the time
+// for which the packet may have waited unread, and the count of duplicates modulo 2^32. Before any
+// packet was accepted, the number is one below the peer's first number.
 func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago, unread time.Duration, copies uint32) {
 	return r.last, now.Sub(r.lastAt), r.unread, r.copies
 }
 
-// Unread sets the time for which the packet accepted last may have waited unread: since the caller
-// last found its receive queue empty.
+// Unread sets the time for which the packet accepted last may have waited unread. The time starts
+// when the caller last found its receive queue empty.
 func (r *Receiver) Unread(d time.Duration) { r.unread = d }
 
-// OutOfOrder writes a bitmap of the packets held beyond the first gap: bit i of words[w] is number
-// Next()+1+64w+i. It returns the number of words written, the last of which is not zero. Packets
-// beyond len(words) are left out.
+// OutOfOrder writes a bitmap of the packets held beyond the first gap. Bit i of words[w] stands for
+// number Next()+1+64w+i. The result is the number of words written, the last of which is not zero.
+// Packets that do not fit words are left out.
 func (r *Receiver) OutOfOrder(words []uint64) int {
 	left := r.held
 	for w := range words {
@@ -208,9 +212,9 @@ func (r *Receiver) OutOfOrder(words []uint64) int {
 	return n
 }
 
-// outOfOrderWord returns the 64 bits of the ring from that of number n on.
+// outOfOrderWord returns the 64 bits of the ring from the bit of number n on.
 func (r *Receiver) outOfOrderWord(n seq.Num) (word uint64) {
-	// The bit behind the last of the ring is that of r.next, which is not set.
+	// The last bit of the ring is followed by the bit of r.next, which is not set.
 	at, words := uint32(n)&(r.ringBits()-1), uint32(len(r.outOfOrder))
 	word = r.outOfOrder[at/64] >> (at % 64)
 	if at%64 != 0 {
@@ -228,8 +232,8 @@ func (r *Receiver) Next() seq.Num { return r.next }
 // Held is the number of packets received beyond a gap.
 func (r *Receiver) Held() int { return int(r.held) }
 
-// TakeAck returns the ACK to send now, which is then no longer due. dup says that it answers only
-// duplicates.
+// TakeAck returns the ACK to send now, which is then no longer due. The result dup says that the
+// ACK answers only duplicates.
 func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	dup = !r.ackNews
 	r.ackNews, r.unacked, r.ackAt = false, 0, mono.Never
@@ -237,13 +241,14 @@ func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	return r.next - 1, r.Grant(c), dup
 }
 
-// earnedFirst is the initial credits of a peer: enough for a burst of small messages, and few
-// enough for many idle peers.
+// earnedFirst is the number of initial credits of a peer. The number is large enough for a burst of
+// small messages, and small enough for many idle peers.
 const earnedFirst = 32
 
-// Grant renews the peer's credits and returns how many it has beyond the packets received in order.
-// They double whenever the peer has used a quarter of its grant, so that many low-volume peers hold
-// few, and are halved when it uses less than that for a while.
+// Grant renews the peer's credits, and returns how many credits the peer has beyond the packets
+// received in order. Earned credits double whenever the peer has used a quarter of them. Earned
+// credits are halved when the peer uses less than a quarter in creditPeriod. Many low-volume peers
+// thus hold few credits.
 func (r *Receiver) Grant(c *Credits) uint16 {
 	if r.departed {
 		return uint16(min(max(r.told.Sub(r.next), 0), 1<<16-1))
@@ -262,8 +267,8 @@ func (r *Receiver) Grant(c *Credits) uint16 {
 	return uint16(min(r.ahead()+grant, 1<<16-1))
 }
 
-// holds is the number of packets that the peer may still send: if credits have lapsed, only those
-// that the pool still counts.
+// holds is the number of packets that the peer may still send. If credits have lapsed, only the
+// credits that the pool still counts are included.
 func (r *Receiver) holds() uint32 {
 	held := uint32(max(r.limit.Sub(r.next)-int32(r.ahead()), 0))
 	if r.lapsed {
@@ -272,11 +277,11 @@ func (r *Receiver) holds() uint32 {
 	return held
 }
 
-// earn counts credits that the peer has used, and adjusts its earned ones.
+// earn counts credits that the peer has used, and adjusts the peer's earned credits.
 func (r *Receiver) earn(now mono.Time, used uint32) {
 	r.usedLately += used
 	if now.Sub(r.usedAt) >= creditPeriod {
-		// A peer that was idle meanwhile keeps its earned credits.
+		// A peer that was idle keeps its earned credits.
 		if idle := r.lapsed || now.Sub(r.raisedAt) >= creditLapse; !idle && r.usedLately < r.earned/4 {
 			r.earned = max(r.earned/2, earnedFirst)
 		}
@@ -287,10 +292,10 @@ func (r *Receiver) earn(now mono.Time, used uint32) {
 	}
 }
 
-// ahead is the number of packets beyond a gap that take no credit: they were accepted, or refused
-// for now, and the peer knows it, so that a missing packet does not stop the peer before its
-// retransmission can arrive. A peer without selective ACKs must recognise a gap by an unchanged
-// limit.
+// ahead is the number of packets beyond a gap that take no credit. Such a packet was accepted or
+// refused, and the peer knows this. A missing packet therefore does not stop the peer before the
+// retransmission can arrive. For a peer without selective ACKs the number is 0, because such a peer
+// recognises a gap by an unchanged limit.
 func (r *Receiver) ahead() uint32 {
 	if r.Selective {
 		return r.held + r.refused.count
@@ -298,18 +303,17 @@ func (r *Receiver) ahead() uint32 {
 	return 0
 }
 
-// Leave returns the credits when the peer is gone. The peer is granted no more.
+// Leave returns the credits of a peer that is gone. The peer is granted no more credits.
 func (r *Receiver) Leave(c *Credits) {
 	c.unlist(r)
 	c.unbook(r)
 	r.departed, r.lapsed = true, false
 }
 
-// Charged is the number of the peer's credits, and Booked the number of places of the pool that
-// they take.
+// Charged is the number of the peer's credits.
 func (r *Receiver) Charged() int { return int(r.charged) }
 
-// Booked is explained at Charged.
+// Booked is the number of places of the pool that the peer's credits take.
 func (r *Receiver) Booked() int { return int(r.booked) }
 
 // CheckState reports the first broken invariant.

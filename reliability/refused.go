@@ -9,38 +9,40 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A receiver may temporarily have no memory for a packet, and says so. The refused packet is
-// neither lost nor in transit: it does not count in the congestion window, nor in the credits, as
-// it was read. So packets that need no memory can still be sent. The refused packet is
-// retransmitted later, when there may be memory:
+// A receiver may temporarily have no memory for a packet, and then refuses the packet. The refused
+// packet is neither lost nor in transit. A refused packet does not count in the congestion window,
+// nor in the credits, because the receiver has read the packet. Packets that need no memory can
+// therefore still be sent. The sender retransmits the refused packet later, when the receiver may
+// have memory:
 //
 //	on its way --no memory--> refused --the oldest, by a timer--> asked --taken--> the others, too
 //	                             ^--------------no memory------------'
 
 // refusals is a Sender's state of refused packets.
 type refusals struct {
-	count  int32         // packets in flight that were refused and are not sent again yet
-	bytes  int           // of these
-	asking bool          // one was sent again, and is not acknowledged
-	asked  seq.Num       // that one
-	at     mono.Time     // when the oldest is sent again; Never: there was none
-	wait   time.Duration // until the next one is
+	count  int32         // packets refused and not retransmitted yet
+	bytes  int           // bytes of the refused packets
+	asking bool          // a refused packet was retransmitted, and is not acknowledged
+	asked  seq.Num       // the number of that packet
+	at     mono.Time     // when the oldest refused packet is retransmitted; Never: none
+	wait   time.Duration // the next interval between retries
 }
 
-// askShare is the divisor of the first time-out that gives the longest interval of retries of
-// refused packets.
+// askShare is the divisor of the first time-out that gives the longest interval between
+// retransmissions of refused packets.
 const askShare = 4
 
-// NoMemory notes that the peer has no memory for a segment in flight, a packet of sizeBytes: it is
-// retransmitted later, the first time after limit at the latest. (In the profiles without a
-// congestion window its own timer does that, and this changes nothing.)
+// NoMemory notes that the peer has no memory for segment t in flight, a packet of sizeBytes. The
+// segment is retransmitted later, and the first retransmission follows after limit at the latest.
+// In a profile without a congestion window NoMemory changes nothing, because the segment's own
+// timer retransmits the segment.
 func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Duration) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a == nil || p.state != Posted || p.refusedBytes != 0 {
 		return
 	}
 	r := &a.refused
-	s.patient = false // what it waits for is no ACK
+	s.patient = false // an ACK is not what the packet waits for
 	if p.lost {
 		a.lostWaiting--
 	} else {
@@ -53,22 +55,22 @@ func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Dura
 	r.bytes += int(p.refusedBytes)
 	switch {
 	case r.asking && (r.asked == p.seq || !a.selective && p.seq.Before(r.asked)):
-		r.asking = false // what comes behind this one is acknowledged after it
+		r.asking = false // packets sent after the refused one are acknowledged later
 	case r.count == 0 && !r.asking:
 		r.wait = min(max(a.paths[p.channel].wait(), a.shared.rules.ResendTimeoutMin), limit)
 		r.at = now.Add(r.wait)
 	}
 	r.count++
 	if a.restsRefused(s) {
-		a.progressAt = longAgo // nothing is waited for
+		a.progressAt = longAgo // no ACK is awaited
 	}
 	a.lossAt = a.lossAt.Min(r.at)
 	a.wake(s, now, a.lossAt)
 	s.updateSendLimit()
 }
 
-// NeedsMemory says whether a packet in flight was refused for lack of memory: then other packets
-// that need memory should wait.
+// NeedsMemory reports whether a packet in flight was refused for lack of memory at the peer. Other
+// packets that need memory should then wait.
 func (s *Sender) NeedsMemory() bool {
 	a := s.policy.adaptive
 	return a != nil && a.refused.some()
@@ -76,8 +78,8 @@ func (s *Sender) NeedsMemory() bool {
 
 func (r *refusals) some() bool { return r.count > 0 || r.asking }
 
-// restsRefused says whether all packets in flight were refused for lack of memory, so that no
-// answer is due.
+// restsRefused reports whether all packets in flight were refused for lack of memory, which means
+// that no ACK is due.
 func (a *adaptive) restsRefused(s *Sender) bool {
 	return a.refused.some() && a.lostWaiting == 0 && a.onTheWay(s) == 0
 }
@@ -103,8 +105,8 @@ func (a *adaptive) ask(s *Sender, now mono.Time) {
 	}
 }
 
-// answered queues all refused packets for retransmission, like lost ones, once the peer has
-// accepted the retried one.
+// answered queues all refused packets for retransmission, like lost packets, after the peer has
+// accepted the retransmitted one.
 func (a *adaptive) answered(s *Sender) {
 	r := &a.refused
 	if _, waits := s.Token(r.asked); waits {
@@ -127,11 +129,11 @@ func (a *adaptive) forgive(s *Sender, p *segment) {
 	a.refused.count--
 }
 
-// refused says whether a segment in flight waits until the peer has memory.
+// refused reports whether a segment in flight waits until the peer has memory.
 func (p *segment) refused() bool { return p.refusedBytes != 0 && p.state == Posted }
 
-// checkRefused reports the first broken invariant of the refused packets, of which count were
-// found.
+// checkRefused reports the first broken invariant of the refused packets. The argument count is the
+// number of refused packets that the caller has found.
 func (a *adaptive) checkRefused(count int32) error {
 	r := &a.refused
 	if count != r.count || count > 0 && (a.timer == 0 || a.timerAt > r.at.Add(time.Microsecond)) {
@@ -142,15 +144,15 @@ func (a *adaptive) checkRefused(count int32) error {
 }
 
 // refusedPackets is a bitmap of the packets in a Receiver's window that were read but not accepted
-// for lack of memory, indexed by number modulo the window (at least 64). It is allocated at the
-// first refusal.
+// for lack of memory. The bit of a packet is its number modulo the window, which is at least 64
+// packets here. The bitmap is allocated at the first refusal.
 type refusedPackets struct {
 	words []uint64
 	count uint32
 }
 
-// Refused records a packet that Check found acceptable but that cannot be accepted now. The packet
-// no longer takes a credit: its retransmission needs none.
+// Refused records a packet that Check found acceptable but the caller cannot accept now. The packet
+// then takes no credit, and the retransmission of the packet needs no credit.
 func (r *Receiver) Refused(n seq.Num) {
 	if !r.Selective {
 		return // see ahead
@@ -165,7 +167,7 @@ func (r *Receiver) Refused(n seq.Num) {
 	}
 }
 
-// taken removes count accepted packets, the last of which is n, from the bitmap.
+// taken removes count accepted packets from the bitmap, the last of which is n.
 func (f *refusedPackets) taken(n seq.Num, count uint32) {
 	for i := range count {
 		if w, bit := f.place(n - seq.Num(i)); f.words[w]&bit != 0 {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// WindowMax is the largest send window in packets, and WindowDefault the one of all profiles:
-// usnic's WINDOW_SIZE.
+// WindowMax is the largest send window in packets. WindowDefault is the window of all profiles, and
+// is the constant WINDOW_SIZE of usnic.
 const (
 	WindowMax     = 1 << 16
 	WindowDefault = 4096
@@ -19,56 +19,60 @@ const windowLeast = 2
 // ackDelayMax is the longest ACK delay that the protocol lets a peer announce.
 const ackDelayMax = time.Second
 
-// ErrProfile: no recovery profile of that name.
+// ErrProfile means that no recovery profile has the given name.
 var ErrProfile = errors.New("reliability: unknown recovery profile")
 
-// ErrRules: a number of Rules is out of its range.
+// ErrRules means that a number of Rules is out of its range.
 var ErrRules = errors.New("reliability: rule out of range")
 
-// Rules are the parameters of a recovery profile. Zero fields take the profile's value.
+// Rules are the parameters of a recovery profile. WithDefaults replaces zero fields by the
+// profile's values.
 type Rules struct {
-	// WindowPackets bounds the packets in flight to one peer: a power of two, 1 to WindowMax. The
-	// cost of a window depends on its used part.
+	// WindowPackets bounds the packets in flight to one peer. WindowPackets is a power of two from
+	// 1 to WindowMax. The memory for a window depends on the part of the window that is used.
 	WindowPackets int
-	// ResendTimeout is how long a posted segment waits for its ACK before it is sent again, and
-	// ResendTimeoutMax the bound of its doubling with every further time-out.
+	// ResendTimeout is how long a posted segment waits for its ACK before it is retransmitted. Each
+	// further time-out doubles the wait, up to ResendTimeoutMax.
 	ResendTimeout, ResendTimeoutMax time.Duration
-	// DupAckHold is how long a segment that was already sent again is left alone by duplicate ACKs,
-	// so that ACKs sent before the copy arrived do not cause a third transmission.
+	// DupAckHold is how long duplicate ACKs have no effect on a segment that was already
+	// retransmitted. A duplicate ACK that was sent before the copy arrived then causes no further
+	// transmission.
 	DupAckHold time.Duration
-	// ResendsPerPass bounds the segments sent again in one pass of the progress loop, so that a burst
-	// of time-outs cannot keep the module from receiving (usnic's max_resends_per_iteration).
+	// ResendsPerPass bounds the segments retransmitted in one call of the progress loop
+	// (max_resends_per_iteration of usnic). The bound keeps the module receiving during a burst of
+	// time-outs.
 	ResendsPerPass int
-	// AckDelay is how long an ACK may wait for a packet to be piggybacked on.
+	// AckDelay is how long an ACK may wait for a packet that can carry the ACK.
 	AckDelay time.Duration
-	// AckEvery is the number of packets after which an ACK is sent at once. A quarter of that
-	// suffices when nothing more is there to receive, and half for a sender that waits for each ACK
-	// (Receiver.Pace).
+	// AckEvery is the number of packets after which an ACK is sent at once. A quarter of AckEvery
+	// suffices if the receive queue is empty. Half of AckEvery suffices for a sender that waits for
+	// each ACK (Receiver.Pace).
 	AckEvery int
 
-	// Adaptive says that loss is found by time and selective ACKs, that time-outs follow the measured
-	// round trip (ResendTimeout is their first guess), and that the fields below are in force.
-	// DupAckHold is then not used.
+	// Adaptive selects loss detection by time and selective ACKs, and time-outs that follow the
+	// measured round trip. ResendTimeout is then the time-out before the first measurement, and
+	// DupAckHold is not used. The fields below apply only with Adaptive.
 	Adaptive bool
-	// ProbeTimeoutMin is the least wait for an answer before the oldest packet is retransmitted
-	// once. ResendTimeoutMin is the least wait before further retransmissions, and for the first
-	// packets after a pause.
+	// ProbeTimeoutMin is the least time without an ACK before the oldest packet is retransmitted
+	// once, as a probe. ResendTimeoutMin is the least time before further retransmissions, and
+	// before the probe for the first packets after a pause.
 	ProbeTimeoutMin, ResendTimeoutMin time.Duration
-	// Congestion selects the congestion control: CongestionDelay, or CongestionFixed for none, on
-	// networks that do not need it.
+	// Congestion selects the congestion control. CongestionFixed means that there is none, for
+	// networks that need none.
 	Congestion string
-	// InitialWindow is the congestion window to begin with, in packets, at least 2.
+	// InitialWindow is the initial congestion window in packets, at least 2.
 	InitialWindow int
-	// TargetDelay is the round trip up to which queueing on the path is accepted; on a long path
-	// the target is somewhat above the path's own delay.
+	// TargetDelay is the round trip up to which queueing on the path is accepted. On a long path
+	// the accepted round trip is somewhat above the path's own delay.
 	TargetDelay time.Duration
-	// WithholdEvery is the average number of packets per withheld one, of which there is at most
-	// one in a hundred round trips: a peer that acknowledges a withheld packet is lying. 16 to
-	// 1<<20.
+	// WithholdEvery is the average number of packets per withheld packet, from 16 to 1<<20. A
+	// withheld packet is a sequence number that is deliberately not sent, at most once in a hundred
+	// round trips. A peer that acknowledges a withheld packet is lying.
 	WithholdEvery int
 }
 
-// Values of Rules.Congestion.
+// The values of Rules.Congestion are a window controlled by delay and loss, and no congestion
+// window.
 const (
 	CongestionDelay = "delay"
 	CongestionFixed = "fixed"
@@ -87,9 +91,9 @@ func Usnic() Rules {
 	}
 }
 
-// Lossless returns the rules for a network that delivers everything, in order, by itself. Their
-// timers do not expire in practice: they remain for packets that the peer refused for lack of
-// memory. ACKs only complete sends and open the window, so there are few.
+// Lossless returns the rules for a network that itself delivers every packet, in order. In practice
+// the timers expire only for packets that the peer refused for lack of memory. ACKs only complete
+// sends and open the window, and are therefore sent rarely.
 func Lossless() Rules {
 	r := Usnic()
 	r.ResendTimeout, r.ResendTimeoutMax = 2*time.Second, 4*time.Second
@@ -98,12 +102,12 @@ func Lossless() Rules {
 	return r
 }
 
-// Adaptive returns the rules of the adaptive profile: usnic's window and ACKs, with a recovery that
-// follows the path.
+// Adaptive returns the rules of the adaptive profile. The window and the ACK rules are those of
+// usnic, but loss recovery follows the measured path.
 //
-// ProbeTimeoutMin and ResendTimeoutMin are far above the round trip of a fast network, because they
-// wait for a process: scheduling takes longer than a network. The former is shorter, as an
-// occasional spurious packet costs next to nothing.
+// ProbeTimeoutMin and ResendTimeoutMin are far above the round trip of a fast network, because the
+// scheduling of the peer's process takes longer than the network. ProbeTimeoutMin is the shorter
+// time, because an occasional spurious probe costs next to nothing.
 func Adaptive() Rules {
 	r := Usnic()
 	r.Adaptive = true
@@ -114,10 +118,10 @@ func Adaptive() Rules {
 	return r
 }
 
-// Profiles lists the names that Profile knows.
+// Profiles lists the names that Profile accepts.
 func Profiles() []string { return []string{"usnic", "adaptive", "lossless"} }
 
-// Profile returns the rules of a profile by its name.
+// Profile returns the rules of the profile with the given name. The error wraps ErrProfile.
 func Profile(name string) (Rules, error) {
 	switch name {
 	case "usnic":
@@ -130,7 +134,7 @@ func Profile(name string) (Rules, error) {
 	return Rules{}, fmt.Errorf("%w: %q (known: %v)", ErrProfile, name, Profiles())
 }
 
-// WithDefaults returns r with its zero fields taken from d.
+// WithDefaults returns r with each zero field replaced by the field of d.
 func (r Rules) WithDefaults(d Rules) Rules {
 	r.WindowPackets = or(r.WindowPackets, d.WindowPackets)
 	r.ResendTimeout = or(r.ResendTimeout, d.ResendTimeout)
@@ -157,7 +161,7 @@ func or[T comparable](v, d T) T {
 	return d
 }
 
-// Validate reports the first number out of range.
+// Validate reports the first number that is out of its range. The error wraps ErrRules.
 func (r Rules) Validate() error {
 	window := r.WindowPackets
 	switch {
@@ -203,6 +207,6 @@ const (
 	withholdMost  = 1 << 20
 )
 
-// LoneAckDelay is the longest delay of the ACK of a lone answer: a peer that sends at least 25
-// requests a second sends no such ACK as a packet of its own.
+// LoneAckDelay is the longest delay of the ACK of a lone answer (see lone.go). A peer that sends at
+// least 25 requests a second piggybacks every such ACK on a request.
 const LoneAckDelay = 40 * time.Millisecond

@@ -8,18 +8,18 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Token names a send segment: a number below the count given to NewRecovery. The caller keeps the
-// segment's bytes under the same number.
+// Token names a send segment. A Token is a number below the count given to NewRecovery. The caller
+// keeps the segment's bytes under the same number.
 type Token uint32
 
-// State is the state of a send segment; see the package's diagram.
+// State is the state of a send segment. The package comment has a diagram of the states.
 type State uint8
 
 // The four states.
 const (
-	Free   State = iota // nothing of it is in flight
-	Queued              // on its endpoint's to-send list
-	Posted              // sent, its timer runs, or its Sender's
+	Free   State = iota // nothing of the segment is in flight
+	Queued              // on the to-send list of its endpoint
+	Posted              // sent; the segment's or the Sender's timer runs
 	Resend              // on the module's resend list
 )
 
@@ -32,23 +32,24 @@ type Cause uint8
 
 // The causes.
 const (
-	CauseTimeout Cause = iota // its timer ended
+	CauseTimeout Cause = iota // the segment's timer ended
 	CauseDupAck               // a duplicate ACK
-	CauseRefused              // the peer refused it; something else is sent under its number
+	CauseRefused              // the peer refused the segment; another packet has its number
 	// Of the adaptive profile:
-	CauseLost  // a packet sent later has arrived; in both: the peer was not ready to take it
-	CauseProbe // the first time-out since something was acknowledged
-	// CauseMemory: the peer had no memory for it, and may have some now.
+	CauseLost  // a later packet has arrived; or the peer was not ready for it
+	CauseProbe // the first time-out since the latest ACK
+	// CauseMemory means that the peer had no memory for the segment, and may have some now.
 	CauseMemory
 )
 
-// SegmentsMax is the largest number of send segments of a module: each may need a room.
+// SegmentsMax is the largest number of send segments of a module. The hotel sets this limit,
+// because each segment may need a room.
 const SegmentsMax = hotel.MaxRooms
 
 const none = ^uint32(0)
 
-// Channel is the channel that carried a packet. Packets of different channels overtake each other,
-// so only packets of one channel are evidence of each other's loss.
+// Channel is the channel that carried a packet. Packets of different channels overtake each other.
+// Only packets of the same channel are therefore evidence that an older packet is lost.
 type Channel uint8
 
 // The channels.
@@ -66,17 +67,18 @@ type segment struct {
 	next     uint32
 	state    State
 	resends  uint8
-	cause    Cause // why it is on the resend list
-	// Of the adaptive profile:
-	channel Channel // that the latest copy took
-	lost    bool    // taken for lost; posted while it waits for the resend budget, or for memory
+	cause    Cause // why the segment is on the resend list
+	// The following fields are for the adaptive profile.
+	channel Channel // the channel of the latest copy
+	lost    bool    // declared lost; posted while waiting for the resend budget or for memory
 	lone    bool    // sent as a lone answer: see lone.go
-	// refusedBytes is the size of a packet that waits until the peer has memory, else 0.
+	// refusedBytes is the size of a packet that waits until the peer has memory, and 0 for other
+	// packets.
 	refusedBytes uint16
 }
 
-// Segments is the state of all send segments of a module, and the list of those to be sent again,
-// oldest first.
+// Segments is the state of all send segments of a module, and the list of the segments to be
+// retransmitted, oldest first.
 type Segments struct {
 	segs   []segment
 	posted int
@@ -85,12 +87,12 @@ type Segments struct {
 	count  int
 }
 
-// Counts are the counters of the profile adaptive, beside those of retransmissions.
+// Counts are the counters of the profile adaptive. Retransmissions are counted elsewhere.
 type Counts struct {
 	// Spurious is the number of spurious retransmissions, as reported by peers with selective ACKs.
-	// (Duplicates made by the network meanwhile count too.)
+	// Duplicates that the network makes during retransmissions are also counted.
 	Spurious uint64
-	// Throttled is the number of packets found lost that had to wait for the resend budget.
+	// Throttled is the number of packets found lost that had to wait for the retransmission budget.
 	Throttled uint64
 }
 
@@ -104,22 +106,23 @@ func newSegments(count int) (Segments, error) {
 // State returns a segment's state.
 func (s *Segments) State(t Token) State { return s.segs[t].state }
 
-// Owner returns the number of the Sender that admitted the segment, and its sequence number; both
-// are meaningful while the segment is posted or to be resent.
+// Owner returns the number of the Sender that admitted the segment, and the segment's sequence
+// number. Both results are valid only while the segment is Posted or Resend.
 func (s *Segments) Owner(t Token) (sender uint32, n seq.Num) {
 	return s.segs[t].owner, s.segs[t].seq
 }
 
-// Resends returns how often the segment has been sent again.
+// Resends returns how often the segment has been retransmitted.
 func (s *Segments) Resends(t Token) int { return int(s.segs[t].resends) }
 
-// PostedAt returns when the latest copy of a segment was sent, also of one that is free since.
+// PostedAt returns when the latest copy of a segment was sent. The result stays valid after the
+// segment was freed.
 func (s *Segments) PostedAt(t Token) mono.Time { return s.segs[t].postedAt }
 
-// Queue puts a free segment on its endpoint's to-send list (which the caller keeps).
+// Queue marks a free segment as queued. The caller puts the segment on its endpoint's to-send list.
 func (s *Segments) Queue(t Token) { s.move(t, Free, Queued) }
 
-// Unqueue takes a queued segment back, unsent.
+// Unqueue marks a queued segment as free, without sending the segment.
 func (s *Segments) Unqueue(t Token) { s.move(t, Queued, Free) }
 
 func (s *Segments) move(t Token, from, to State) {
@@ -142,7 +145,8 @@ func (s *Segments) post(now mono.Time, t Token, owner uint32, n seq.Num, c Chann
 	s.posted++
 }
 
-// repost records the retransmission, on the data channel, of a segment that PopResend returned.
+// repost records the retransmission of a segment on the data channel. PopResend must have returned
+// the segment.
 func (s *Segments) repost(now mono.Time, t Token) {
 	p := &s.segs[t]
 	if p.state != Resend || p.next != uint32(t) {
@@ -175,7 +179,7 @@ func (s *Segments) enlist(t Token, cause Cause) {
 func (s *Segments) delist(t Token) {
 	g := &s.segs[t]
 	if g.next == uint32(t) {
-		return // popped already: it points at itself
+		return // popped already
 	}
 	if g.prev == none {
 		s.head = g.next
@@ -190,14 +194,14 @@ func (s *Segments) delist(t Token) {
 	s.count--
 }
 
-// InFlight is the number of segments posted or to be sent again.
+// InFlight is the number of segments that are Posted or Resend.
 func (s *Segments) InFlight() int { return s.posted + s.count }
 
 // ResendsWaiting is the length of the resend list.
 func (s *Segments) ResendsWaiting() int { return s.count }
 
-// PopResend takes the oldest segment off the resend list. The caller sends it again and calls
-// Sender.Repost, or Defer if it cannot be sent now.
+// PopResend takes the oldest segment off the resend list. The caller retransmits the segment and
+// calls Sender.Repost, or calls Defer if the segment cannot be sent now.
 func (s *Segments) PopResend() (t Token, cause Cause, ok bool) {
 	if s.head == none {
 		return 0, 0, false
@@ -205,7 +209,8 @@ func (s *Segments) PopResend() (t Token, cause Cause, ok bool) {
 	t = Token(s.head)
 	g := &s.segs[t]
 	s.delist(t)
-	g.next = uint32(t) // points at itself: in the caller's hands, release must not unlink it again
+	// A popped segment points at itself, which tells release not to unlink the segment again.
+	g.next = uint32(t)
 	return t, g.cause, true
 }
 
@@ -218,7 +223,7 @@ func (s *Segments) Defer(t Token) {
 	s.enlist(t, g.cause)
 }
 
-// release frees a segment that is in flight, wherever it is. The caller stops its timer.
+// release frees a segment that is Posted or Resend. The caller stops the segment's timer.
 func (s *Segments) release(t Token, p *segment) {
 	switch p.state {
 	case Posted:

@@ -15,22 +15,24 @@ type AckVerdict uint8
 
 // Verdicts of Sender.OnAck.
 const (
-	AckNew       AckVerdict = iota // acknowledged something new
-	AckDuplicate                   // the same as before while packets are in flight: a gap at the peer
-	AckIdle                        // the same as before, nothing to conclude: idle, or new credits
-	AckOld                         // overtaken by a later one
-	AckBogus                       // of packets never sent: ignored
-	AckLie                         // of a packet that was withheld: see Sender.Withhold
+	AckNew AckVerdict = iota // acknowledged new packets
+	// repeats the previous ACK while packets are in flight: a gap at the peer
+	AckDuplicate
+	AckIdle  // repeats the previous ACK without signalling a gap
+	AckOld   // an older ACK, overtaken by a later one
+	AckBogus // acknowledges packets never sent: ignored
+	AckLie   // acknowledges a withheld packet: see Sender.Withhold
 )
 
-// Sender is the send side of one peer: the window of packets in flight and its limit. The zero
-// value must be given to Init. Usnic's code calls the ends of the window n_a (acknowledged) and n_t
-// (to transmit), and the next number that a Receiver expects n_r; here they are oldest and next.
+// Sender is the send side of one peer, with the window of packets in flight and its limit. A zero
+// Sender must be initialised by Init before use. The fields oldest and next are called n_a
+// (acknowledged) and n_t (to transmit) in the code of usnic. The next number that a Receiver
+// expects is called n_r there.
 type Sender struct {
 	segs      *Segments
 	policy    policy
 	ring      []Token // the segment of each number in flight; a power of two, grown on demand
-	marks     marks   // of the same numbers; empty, or as long as the ring
+	marks     marks   // marks of the same numbers; empty, or as long as the ring
 	oldest    seq.Num // oldest unacknowledged; next if there is none
 	next      seq.Num // next to send
 	limit     seq.Num // first number beyond the credits
@@ -38,53 +40,55 @@ type Sender struct {
 	window    uint32
 	number    uint32
 	sacked    int32 // packets of the window that have arrived before an older one
-	bytes     int   // of the packets in flight, as the caller tells
-	bytesMax  int   // no packet is sent while they are as many: see BoundBytes
+	bytes     int   // bytes in flight, as reported by the caller
+	bytesMax  int   // limit of bytes in flight: see BoundBytes
 	raisedAt  mono.Time
-	rested    bool // half of the credits are let go since raisedAt, or none was raised yet
-	// blocked: a packet had to wait for the window to open; the policy resets it.
+	rested    bool // half of the credits were given up since raisedAt, or none was raised yet
+	// blocked says that a packet had to wait for the window to open. The policy resets blocked.
 	blocked   bool
-	patient   bool    // what is in flight is a lone answer, whose ACK may be held back: see lone.go
+	patient   bool    // a lone answer is in flight, whose ACK may be delayed: see lone.go
 	withholds bool    // withheld is a packet that has a number and was not sent yet
-	withheld  seq.Num // of the window
+	withheld  seq.Num // number of the withheld packet
 }
 
-// unlimited is the number of packets that means no bound.
+// unlimited is the number of packets or bytes that means no limit.
 const unlimited = math.MaxInt32
 
-// Sack is what a selective acknowledgement adds to the cumulative one.
+// Sack is the selective part of an acknowledgement. The cumulative part is a separate argument.
 type Sack struct {
 	Words  []uint64      // bit i of word w: packet ack+2+64w+i has arrived
 	Last   seq.Num       // the packet that arrived last
-	Delay  time.Duration // how long ago
-	Unread time.Duration // for how long it, and the ACK, may have waited for processes to look
-	Copies uint32        // packets that had arrived before, modulo 2^32
+	Delay  time.Duration // how long ago that packet arrived
+	Unread time.Duration // how long that packet and the ACK may have waited for processes
+	Copies uint32        // duplicates that the peer has received, modulo 2^32
 }
 
-// sackAhead is how far from the ack the first bit of a selective acknowledgement is.
+// sackAhead is the distance from the cumulative ACK to the number of the first bit of a selective
+// acknowledgement.
 const sackAhead = 2
 
 // PathState is what a sender knows of the path to its peer. The usnic and lossless profiles measure
-// nothing: only the packet fields are set for them.
+// nothing, and set only the fields in packets.
 type PathState struct {
-	// RoundTrip is the smoothed round trip, Deviation its smoothed mean deviation, and Least the
-	// least one of the last ten to twenty seconds, all of the channel measured last, and without
-	// the peer's ACK delay. 0: no sample yet.
+	// RoundTrip is the smoothed round trip, and Deviation is the smoothed mean deviation. Least is
+	// the least round trip of the last ten to twenty seconds. All three times are of the channel
+	// measured last, and exclude the peer's ACK delay. Zero means that there is no sample yet.
 	RoundTrip, Deviation, Least time.Duration
-	// WindowPackets is the congestion window in packets, or, without one, the peer's window, or
-	// else its credits. InFlightPackets is the number of packets in transit, without those known to
-	// have arrived and those declared lost.
+	// WindowPackets is the congestion window in packets. Without a congestion window, WindowPackets
+	// is the peer's send window, or the credits if there is no send window. InFlightPackets is the
+	// number of packets in transit, without packets known to have arrived and packets declared
+	// lost.
 	WindowPackets, InFlightPackets int
 	// SlowStart says that the congestion window still doubles in each round trip.
 	SlowStart bool
 }
 
-// noToken marks, in the ring, a packet that arrived before an older one.
+// noToken marks a packet in the ring that arrived before an older packet.
 const noToken = ^Token(0)
 
-// Init sets the first sequence number, the window in packets (a power of two up to WindowMax) and
-// the sender's number for Segments.Owner. The sender has no credits yet, and no loss recovery
-// before Recovery.Join.
+// Init sets the first sequence number, the window in packets (a power of two up to WindowMax), and
+// the sender's number for Segments.Owner. After Init the sender has no credits, and before
+// Recovery.Join no loss recovery.
 func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	*s = Sender{
 		oldest: first, next: first, limit: first, sendLimit: first, window: uint32(window),
@@ -92,14 +96,15 @@ func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	}
 }
 
-// Grant sets the credits of a new connection: packets that the peer is ready for. Limits never
-// retreat.
+// Grant sets the credits of a new connection, in packets that the peer is ready for. A limit never
+// decreases.
 func (s *Sender) Grant(credit uint16) {
 	s.limit = s.limit.Max(s.oldest.Add(uint32(credit)))
 	s.updateSendLimit()
 }
 
-// raise sets a limit announced by the peer, and says whether it is higher than all before.
+// raise sets a limit announced by the peer, and reports whether the limit is higher than all
+// earlier limits.
 func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	if !s.limit.Before(limit) {
 		return false
@@ -108,16 +113,16 @@ func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	return true
 }
 
-// Rest gives up lapsed credits. A sender with nothing in flight (or only a lone answer), whose
-// limit was not raised for a while, keeps only restingCredits, as the peer may have granted the
-// rest to others. Call Rest before sending.
+// Rest gives up lapsed credits, and must be called before sending. The credits lapse if nothing or
+// only a lone answer is in flight and the limit was not raised for creditLease. The sender then
+// keeps only restingCredits, because the peer may have granted the other credits to other senders.
 func (s *Sender) Rest(now mono.Time) {
 	if (s.oldest == s.next || s.patient) && now.Sub(s.raisedAt) >= creditLease {
 		s.rest() // seldom: Rest is small enough to be inlined
 	}
 }
 
-// rest is the slow path of Rest: nothing is in flight, and the limit was not raised for a while.
+// rest is the slow path of Rest, for credits that have lapsed.
 func (s *Sender) rest() {
 	keep := s.limit.Sub(s.next)
 	if keep <= 0 {
@@ -131,8 +136,8 @@ func (s *Sender) rest() {
 }
 
 // updateSendLimit computes the number of packets that may be sent until the next event. An open
-// window stays open for one packet, which may have a number reserved (only the congestion window
-// can shrink).
+// window stays open for one packet, because a packet may have a number reserved. Only the
+// congestion window can shrink.
 func (s *Sender) updateSendLimit() {
 	room := min(max(s.limit.Sub(s.next), 0), int32(s.window)-s.next.Sub(s.oldest))
 	if s.policy.some() {
@@ -145,11 +150,11 @@ func (s *Sender) updateSendLimit() {
 	s.sendLimit = s.next.Add(uint32(room))
 }
 
-// Open says whether the windows and the credits allow another packet.
+// Open reports whether the windows and the credits allow another packet.
 func (s *Sender) Open() bool { return s.next.Before(s.sendLimit) && s.bytes < s.bytesMax }
 
-// Room is the number of packets that may be admitted now, provided that their sizes (Carry) leave
-// room for them.
+// Room is the number of packets that may be admitted now. The caller must check that the sizes of
+// these packets (Carry) leave room for all.
 func (s *Sender) Room() int {
 	if s.bytes >= s.bytesMax {
 		return 0
@@ -157,7 +162,7 @@ func (s *Sender) Room() int {
 	return int(max(s.sendLimit.Sub(s.next), 0))
 }
 
-// RoomOf is Room for packets of that many bytes.
+// RoomOf is Room for packets of packetBytes bytes each.
 func (s *Sender) RoomOf(packetBytes int) int {
 	room := s.Room()
 	if s.bytesMax == unlimited || room == 0 {
@@ -166,28 +171,30 @@ func (s *Sender) RoomOf(packetBytes int) int {
 	return min(room, (s.bytesMax-s.bytes+packetBytes-1)/packetBytes)
 }
 
-// NoteBlocked notes that a packet has to wait for the window to open, so that the window bounds the
-// sender. A congestion window that is not full, as packets are paced, grows only after that.
+// NoteBlocked notes that a packet has to wait for the window to open, which means that the window
+// limits the sender. If pacing delays packets and the congestion window is not full, the window
+// grows only after NoteBlocked.
 func (s *Sender) NoteBlocked() { s.blocked = true }
 
-// InFlight is the number of packets not acknowledged.
+// InFlight is the number of unacknowledged packets.
 func (s *Sender) InFlight() int { return int(s.next-s.oldest) - int(s.sacked) }
 
 // segment returns the state of one of the module's segments.
 func (s *Sender) segment(t Token) *segment { return &s.segs.segs[t] }
 
-// at returns the segment of a number of the window, or noToken.
+// at returns the segment of a number of the window. The result is noToken for a packet that arrived
+// before an older packet.
 func (s *Sender) at(n seq.Num) Token { return s.ring[uint32(n)&uint32(len(s.ring)-1)] }
 
 // Size is the window in packets.
 func (s *Sender) Size() int { return int(s.window) }
 
-// Window returns the oldest number that is not acknowledged and the next to send; they are equal if
-// nothing is in flight.
+// Window returns the oldest unacknowledged number and the next number to send. The two numbers are
+// equal if nothing is in flight.
 func (s *Sender) Window() (oldest, next seq.Num) { return s.oldest, s.next }
 
-// Admit gives a segment the next sequence number. The window must be Open. The caller says with
-// Post that it was sent.
+// Admit gives a segment the next sequence number. The window must be Open. The caller reports with
+// Post that the segment was sent.
 func (s *Sender) Admit(t Token) seq.Num {
 	if !s.Open() {
 		panic("reliability: packet admitted to a closed window")
@@ -201,8 +208,8 @@ func (s *Sender) Admit(t Token) seq.Num {
 	return n
 }
 
-// AdmitRun is Admit for several segments, for which the window must have Room. It returns the
-// number of the first one.
+// AdmitRun is Admit for several segments, and returns the number of the first segment. The window
+// must have Room for all segments.
 func (s *Sender) AdmitRun(run []Token) seq.Num {
 	if len(run) > s.Room() {
 		panic("reliability: packets admitted to a closed window")
@@ -218,7 +225,8 @@ func (s *Sender) AdmitRun(run []Token) seq.Num {
 	return first
 }
 
-// grow doubles the ring: an idle peer costs a few words, a busy one what it needs.
+// grow doubles the ring. An idle peer thus costs a few words of memory, and a busy peer costs as
+// much as it needs.
 func (s *Sender) grow() {
 	bigger := Sender{ring: make([]Token, max(8, 2*len(s.ring)))}
 	for n := s.oldest; n != s.next; n++ {
@@ -234,13 +242,13 @@ func (s *Sender) grow() {
 	s.ring, s.marks = bigger.ring, bigger.marks
 }
 
-// Number returns what Init was given.
+// Number returns the sender's number, which Init was given.
 func (s *Sender) Number() uint32 { return s.number }
 
-// Hasten ends the longer wait for the ACK of a lone answer: from now on its timer is that of a
-// packet sent now. It is called when any other packet is sent: the peer's ACK of that packet covers
-// both, and the packet may have satisfied the peer's request, so that no retransmitted request
-// would reveal a lost answer.
+// Hasten ends the longer wait for the ACK of a lone answer. From now on the timer of the lone
+// answer is that of a packet sent now. Hasten is called when another packet is sent, because the
+// peer's ACK of that packet covers the lone answer, too. The other packet may satisfy the peer's
+// request, and then no retransmitted request would reveal a lost answer.
 func (s *Sender) Hasten(now mono.Time) {
 	if s.patient {
 		s.patient = false
@@ -248,8 +256,9 @@ func (s *Sender) Hasten(now mono.Time) {
 	}
 }
 
-// Post notes that a segment, free or queued, was sent as number n on a channel. The time-out for
-// its answer is at most limit, even if the rules allow more (negative limits count as zero).
+// Post notes that a free or queued segment was sent as number n on a channel. The time-out for the
+// ACK of the segment is at most limit, even if the rules allow more. A negative limit counts as
+// zero.
 func (s *Sender) Post(now mono.Time, t Token, n seq.Num, c Channel, limit time.Duration) {
 	s.Hasten(now)
 	s.segs.post(now, t, s.number, n, c)
@@ -266,7 +275,7 @@ func (s *Sender) PostRun(now mono.Time, run []Token, n seq.Num, c Channel, limit
 }
 
 // Repost notes the retransmission, on the data channel, of a segment that PopResend returned. The
-// time-out for its answer is at most limit.
+// time-out for the ACK of the segment is at most limit.
 func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 	if s.withholds && s.segment(t).seq == s.withheld {
 		s.withholds = false
@@ -276,9 +285,10 @@ func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 	s.updateSendLimit()
 }
 
-// OnAck processes a cumulative ACK: upTo is the last number that the peer has received in order,
-// credit how many more it is ready for, dup whether the ACK only answers a duplicate packet. The
-// freed segments are appended to done; they have no timer, and are off the resend list. Others may
+// OnAck processes a cumulative ACK. The argument upTo is the last number that the peer has received
+// in order. The argument credit is the number of further packets that the peer is ready for. The
+// argument dup says that the ACK only answers a duplicate packet. The freed segments are appended
+// to done. The freed segments have no timer, and are not on the resend list. Other segments may
 // have moved to the resend list.
 func (s *Sender) OnAck(now mono.Time, upTo seq.Num, credit uint16, dup bool,
 	done []Token,
@@ -305,15 +315,16 @@ func (s *Sender) OnSack(now mono.Time, upTo seq.Num, credit uint16, sack *Sack,
 	return s.onAck(now, upTo, credit, true, sack, done)
 }
 
-// onAck processes an ACK, which may be outdated. quiet says that it does not signal a gap, even if
-// it repeats the previous one.
+// onAck processes an ACK, which may be outdated. The argument quiet says that the ACK does not
+// signal a gap, even if the ACK repeats the previous one.
 func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {
-	if upTo.Sub(s.oldest)+1 < 0 { // of a plausible ACK, this does not overflow
+	if upTo.Sub(s.oldest)+1 < 0 { // no overflow with a plausible ACK
 		return done, AckOld
 	}
-	// Without any credit no packet could ask the peer for more: one packet may always be sent.
+	// One packet may always be sent, because a sender without any credit could not ask the peer for
+	// more.
 	limit := upTo.Add(1 + max(1, uint32(credit)))
 	quiet = s.raise(now, limit) || quiet
 	if !s.policy.some() {
@@ -323,7 +334,7 @@ func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, s
 	return s.policy.onAck(s, now, upTo, quiet, sack, done)
 }
 
-// sackOK says whether a selective acknowledgement covers only sent packets.
+// sackOK reports whether a selective acknowledgement covers only packets that were sent.
 func (s *Sender) sackOK(ack seq.Num, sack *Sack) bool {
 	if !sack.Last.Before(s.next) {
 		return false
@@ -336,15 +347,15 @@ func (s *Sender) sackOK(ack seq.Num, sack *Sack) bool {
 	return ack.Before(s.oldest-1) || top.Before(s.next)
 }
 
-// Refuse queues a packet in flight for retransmission because the peer has refused it.
+// Refuse queues a packet in flight for retransmission, because the peer has refused the packet.
 func (s *Sender) Refuse(t Token) {
 	s.policy.sendAgain(s, t, CauseRefused)
 	s.updateSendLimit()
 }
 
-// Unheard queues all packets in flight for immediate retransmission: the peer dropped them while it
-// did not know that it was connected. The path has not lost them, so the window is unchanged. A
-// counting Sender has no retransmissions.
+// Unheard queues all packets in flight for immediate retransmission, because the peer dropped the
+// packets before the peer knew of the connection. The path has not lost these packets, and
+// therefore the congestion window stays unchanged. A counting Sender has no retransmissions.
 func (s *Sender) Unheard() {
 	if !s.policy.some() {
 		return
@@ -357,11 +368,11 @@ func (s *Sender) Unheard() {
 	s.updateSendLimit()
 }
 
-// Plausible says whether an ACK can belong to this connection: it covers only sent packets, however
-// old.
+// Plausible reports whether an ACK can belong to this connection. A plausible ACK covers only sent
+// packets, and may be old.
 func (s *Sender) Plausible(ack seq.Num) bool { return ack.Before(s.next) }
 
-// Token returns the segment of a number in flight; false if the number is not in flight.
+// Token returns the segment of a number in flight, or false if the number is not in flight.
 func (s *Sender) Token(n seq.Num) (Token, bool) {
 	if n.Before(s.oldest) || !n.Before(s.next) {
 		return 0, false
@@ -370,7 +381,8 @@ func (s *Sender) Token(n seq.Num) (Token, bool) {
 	return t, t != noToken
 }
 
-// Abort frees all segments in flight, and appends them to done, for a peer that is gone.
+// Abort frees all segments in flight, and appends the freed segments to done. Abort is for a peer
+// that is gone.
 func (s *Sender) Abort(done []Token) []Token {
 	s.policy.abandon(s)
 	for ; s.oldest != s.next; s.oldest++ {
@@ -401,8 +413,9 @@ func (s *Sender) windowState() PathState {
 	return PathState{WindowPackets: window, InFlightPackets: s.InFlight()}
 }
 
-// Check reports the first broken invariant of the window: its bounds, and that every number in it
-// is one segment that is posted or to be resent under that very number, or has arrived.
+// Check reports the first broken invariant of the window. The window must be within its bounds.
+// Each number in the window must belong to one segment that is Posted or Resend under that number,
+// or the packet must have arrived.
 func (s *Sender) Check() error {
 	if n := s.next.Sub(s.oldest); n < 0 || uint32(n) > s.window {
 		return fmt.Errorf("reliability: window [%d, %d) of at most %d", s.oldest, s.next, s.window)
@@ -410,7 +423,7 @@ func (s *Sender) Check() error {
 	for n := s.oldest; n != s.next; n++ {
 		t, ok := s.Token(n)
 		if !ok {
-			continue // has arrived: CheckRecovery counts them
+			continue // the packet has arrived: CheckRecovery counts such packets
 		}
 		owner, got := s.segs.Owner(t)
 		if owner != s.number || got != n || s.segs.State(t) != Posted && s.segs.State(t) != Resend {

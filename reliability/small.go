@@ -1,35 +1,37 @@
 package reliability
 
 // small gives a peer with small packets more credits than the receive buffer holds full packets. A
-// waiting datagram takes a constant plus about its length, so that many small ones fit in the room
-// of a full one of 64 KiB. Half of the room of a peer's places is granted in packets, as if they
-// had no length, and half in bytes, as if they had no fixed cost; one place is for the packet that
-// reaches the byte bound, and may be full:
+// waiting datagram takes a constant plus about its length in the buffer. Many small datagrams
+// therefore fit in the room of a full datagram of 64 KiB. A place is the room of one full packet.
+// Half of the room of a peer's places is granted in packets, as if packets had no length. The other
+// half is granted in bytes, as if packets had no fixed cost. One place is reserved for the packet
+// that reaches the byte limit, because this packet may be full:
 //
 //	places   |  one  |            the others             |
 //	packets      1      perPlace each, whatever they are
 //	bytes      any one  bytesPerPlace each
 //
-// So the buffer holds all granted packets, whatever their sizes. A peer with large packets is
-// granted one packet per place, without a byte bound, which is safe as well. The choice depends on
-// the mean size of the peer's recent packets.
+// The buffer thus holds all granted packets, whatever their sizes. A peer with large packets is
+// granted one packet per place, without a byte limit, which is safe as well. The mean size of the
+// peer's recent packets decides between the two kinds of grant.
 type small struct {
-	perPlace      int // packets; 0: the fabric does not say what datagrams take
+	perPlace      int // packets; 0: the fabric does not report the cost of datagrams
 	bytesPerPlace int
 }
 
 // load is a Receiver's statistics of its peer's packets.
 type load struct {
 	bytes   int    // since the latest Grant
-	mean    int    // bytes of a packet, lately; 0: not known
+	mean    int    // mean bytes of a recent packet; 0: not known
 	granted int    // bytes, by the latest Grant
 	packets uint32 // that came since the latest Grant
-	small   bool   // so few that the peer is granted more packets, and a bound in bytes
-	bounded bool   // has such a bound, or had it when packets were granted that it still has
+	small   bool   // the mean is so small that more packets and a byte limit are granted
+	bounded bool   // the peer has a byte limit, or unused credits from a grant with a limit
 }
 
-// Small lets peers with small packets have more credits than there are places: perPlace packets and
-// bytesPerPlace bytes instead of a full one. It does nothing if that is not at least two packets.
+// Small lets peers with small packets have more credits than there are places. A place then counts
+// as perPlace packets and bytesPerPlace bytes instead of one full packet. Small does nothing if
+// perPlace is less than two.
 func (c *Credits) Small(perPlace, bytesPerPlace int) {
 	if perPlace >= 2 && bytesPerPlace > 0 {
 		c.small = small{perPlace, bytesPerPlace}
@@ -42,8 +44,8 @@ func (r *Receiver) Weigh(packets uint32, sizeBytes int) {
 	r.load.bytes += sizeBytes
 }
 
-// GrantedBytes is the byte bound that belongs to the latest result of Grant or TakeAck, or
-// NoBytesBound.
+// GrantedBytes is the byte limit that belongs to the latest result of Grant or TakeAck.
+// GrantedBytes is NoBytesBound if there is no byte limit.
 func (r *Receiver) GrantedBytes() int { return r.load.granted }
 
 // weigh decides whether a peer's packets count as small.
@@ -63,7 +65,8 @@ func (c *Credits) weigh(l *load) {
 	}
 }
 
-// boundBytes is the bound in bytes for a peer that has so many packets and its places.
+// boundBytes is the limit in bytes for a peer with that many granted packets, computed from the
+// peer's booked places.
 func (c *Credits) boundBytes(r *Receiver, packets uint32) int {
 	full := c.fullPackets(r, int(r.booked))
 	l := &r.load
@@ -74,7 +77,8 @@ func (c *Credits) boundBytes(r *Receiver, packets uint32) int {
 	return max((int(full)-1)*c.bytesPerPlace, 1)
 }
 
-// spread converts a number of the peer's packets to the number of full packets with equal room.
+// spread converts a number of the peer's packets to the number of full packets that take equal
+// room.
 func (c *Credits) spread(r *Receiver, packets uint32) uint32 {
 	if !r.load.small || packets == 0 {
 		return packets

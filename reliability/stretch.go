@@ -6,55 +6,57 @@ import (
 	"gobtl/internal/mono"
 )
 
-// stretch grants more packets on a long path than the receive buffer has places, as most of them
-// are in transit. A credit comes back as a packet one round trip after its grant at the earliest,
-// and credits granted in sequence come back in sequence. So if the buffer is read at least once in
-// each interval drain, only the fraction drain / round trip of a peer's granted packets can wait in
-// it. That many places are booked for them, as if each packet took a part of one. Where the round
-// trip is no longer than drain, or is not known, it takes a whole one, as without all this.
+// stretch grants more packets on a long path than the receive buffer has places, because most of
+// the packets are in transit. A credit comes back as a packet one round trip after its grant at the
+// earliest, and credits granted in sequence come back in sequence. If the buffer is read at least
+// once in each interval drain, only the fraction drain / round trip of a peer's granted packets can
+// wait in the buffer. The pool books that fraction as places for the peer. If the round trip is
+// unknown or not longer than drain, a packet is booked as a whole place.
 //
 //	places = packets x drain / round trip
 //
-// In other words: all peers together are granted no more than the buffer holds in each time
-// drain, whatever their round trips are. This is not guaranteed: a sender may use saved credits at
-// once, and the reader may not be scheduled for a while. Then datagrams find the buffer full, and
-// the fabric counts them. At each such overrun drain is doubled, so that the credits of peers with
-// longer round trips shrink as they are used; after a while without overruns drain is halved.
-// Dropped packets are retransmitted like other lost ones. With a fabric that does not count
-// overruns, stretch is off.
+// In other words, all peers together are granted no more packets than the buffer holds in each time
+// drain, whatever their round trips are. The buffer may still overrun, because a sender may use
+// saved credits at once, and the reader may not be scheduled for a while. The fabric counts
+// datagrams that find the buffer full. Each overrun doubles drain, and the credits of peers with
+// longer round trips shrink as the credits are used. After a while without overruns drain is
+// halved. Dropped packets are retransmitted like other lost packets. With a fabric that does not
+// count overruns, stretch is off.
 type stretch struct {
-	drain     time.Duration // 0: the fabric does not say when it is overrun
-	stretched int           // peers that are granted more packets than places are booked for them
-	changedAt mono.Time     // when drain was
+	drain     time.Duration // 0: the fabric does not count overruns
+	stretched int           // peers that are granted more packets than places are booked
+	changedAt mono.Time     // when drain was changed
 }
 
 const (
 	// drainLeast is the least assumed time that arrived packets stay in the buffer of a reading
-	// process: a scheduling delay of a busy machine.
+	// process, and is a scheduling delay of a busy machine.
 	drainLeast = time.Millisecond
 	// drainMost is longer than any round trip for which extra packets are granted.
 	drainMost = time.Second
-	// drainEvery is the interval in which drain is doubled at most once, as earlier credits may
-	// still be used.
+	// drainEvery is the least interval between two doublings of drain, because the peer may still
+	// use credits from before a doubling.
 	drainEvery = 100 * time.Millisecond
 	// drainCalm is the time without an overrun after which drain is halved.
 	drainCalm = 10 * time.Second
-	// packetsPerPlace bounds what is granted for each place, however long the path is or seems.
+	// packetsPerPlace bounds the packets granted for each place, whatever the measured round trip
+	// is.
 	packetsPerPlace = 512
 )
 
 // Stretch lets peers on long paths have more credits than there are places. The caller must call
-// Overrun when datagrams were lost for lack of room.
+// Overrun when datagrams were lost because the receive buffer was full.
 func (c *Credits) Stretch() { c.drain = drainLeast }
 
-// Stretches says whether Stretch was called, and Stretched whether a peer has more credits than
-// places now: then the caller must check for overruns.
+// Stretches reports whether Stretch was called.
 func (c *Credits) Stretches() bool { return c.drain > 0 }
 
-// Stretched is explained at Stretches.
+// Stretched reports whether some peer has more credits than places now. The caller must then check
+// for overruns.
 func (c *Credits) Stretched() bool { return c.stretched > 0 }
 
-// Overrun tells that datagrams found the buffer full, or that none did lately.
+// Overrun reports to the pool whether datagrams found the receive buffer full since the previous
+// call.
 func (c *Credits) Overrun(now mono.Time, lost bool) {
 	since := now.Sub(c.changedAt)
 	switch {
@@ -66,18 +68,18 @@ func (c *Credits) Overrun(now mono.Time, lost bool) {
 	}
 }
 
-// Drain is the interval in which the buffer is assumed to be read at least once; 0: no credits
-// beyond the buffer are granted.
+// Drain is the interval in which the buffer is assumed to be read at least once. If Drain is 0, no
+// credits beyond the buffer are granted.
 func (c *Credits) Drain() time.Duration { return c.drain }
 
-// RoundTrip sets the least round trip of the path to the peer; 0 if it is not known.
+// RoundTrip sets the least round trip of the path to the peer, or 0 if the round trip is unknown.
 func (r *Receiver) RoundTrip(d time.Duration) { r.path = d }
 
-// Wants says whether the peer was granted less than it has earned.
+// Wants reports whether the peer was granted less than it has earned.
 func (r *Receiver) Wants() bool { return r.wants }
 
-// longer says whether a peer's packets take less than a place each, and returns its round trip for
-// that.
+// longer reports whether a packet of the peer takes less than a place, and returns the peer's round
+// trip.
 func (c *Credits) longer(r *Receiver) (path time.Duration, yes bool) {
 	return min(r.path, packetsPerPlace*c.drain), r.path > c.drain && c.drain > 0
 }

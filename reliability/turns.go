@@ -1,33 +1,35 @@
 package reliability
 
 // A sender with slightly more than AckEvery packets in flight works in alternation with its
-// receiver: the receiver acknowledges all packets at once, and is idle while the sender makes the
-// next ones. An ACK after half of the packets lets both work at the same time.
+// receiver. The receiver acknowledges all packets at once, and is idle while the sender makes the
+// next packets. An ACK after half of the packets lets sender and receiver work at the same time.
 //
 //	takes turns   sender    |84>........|84>........     receiver   ......|84 A|.......|84 A|
 //	does not      sender    |44>|40>|44>|40>|44>|40>     receiver   ...|44 A|40 A|44 A|40 A|
 //
-// A sender with more packets in flight needs no extra ACKs, each of which costs it time. The
-// receiver recognises alternation by this: each ACK covers all packets between two lulls, AckEvery
-// or more, and no packet comes until the ACK has left. With a steady flow there is no lull between
-// two ACKs, or more than one.
+// A sender with more packets in flight needs no extra ACKs, each of which costs the sender time. A
+// lull is a moment when the receiver finds nothing more to receive. The receiver recognises
+// alternation if each ACK covers all packets between two lulls, AckEvery or more, and no packet
+// comes until the ACK has left. With a steady flow there is no lull between two ACKs, or more than
+// one lull.
 
-// turns is a receiver's evidence of such alternation.
+// turns is a receiver's evidence that a sender and the receiver work in alternation.
 type turns struct {
-	lulls  uint32 // as of the latest ACK
+	lulls  uint32 // the count of lulls at the latest ACK
 	waited uint8  // ACKs in a row for which the sender seems to have waited
-	sooner uint8  // ACKs to come that leave after half of the packets
+	sooner uint8  // ACKs to come that are sent after half of the packets
 }
 
 const (
-	// waitedMin is the number of consecutive ACKs for which a sender must wait before it gets early
-	// ACKs; soonerAcks is the number of early ACKs before the next check.
+	// waitedMin is the number of consecutive ACKs for which a sender must wait before the receiver
+	// sends early ACKs. soonerAcks is the number of early ACKs before the next check.
 	waitedMin  = 6
 	soonerAcks = 128
 )
 
-// Pace is called before TakeAck; lulls is how often the receiver has found nothing to receive after
-// it had received something, modulo 2^32. It finds out whether the sender waits for ACKs.
+// Pace finds out whether the sender waits for ACKs, and must be called before TakeAck. The argument
+// lulls counts, modulo 2^32, how often the receive queue was empty after the receiver had received
+// something.
 func (r *Receiver) Pace(lulls uint32, rules *Rules) {
 	t := &r.turns
 	switch {
@@ -43,8 +45,8 @@ func (r *Receiver) Pace(lulls uint32, rules *Rules) {
 	t.lulls = lulls
 }
 
-// ackEvery is the number of packets after which an ACK is sent at once. The ACK of a lone packet
-// waits in any case, to be piggybacked.
+// ackEvery is the number of packets after which an ACK is sent at once. The ACK of a single packet
+// waits in any case, because another packet may carry the ACK.
 func (t *turns) ackEvery(rules *Rules) int {
 	if t.sooner > 0 {
 		return max(rules.AckEvery/2, min(rules.AckEvery, 2))

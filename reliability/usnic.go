@@ -9,15 +9,15 @@ import (
 	"gobtl/internal/seq"
 )
 
-// usnic is the policy of the profiles usnic and lossless, for all Senders of a module: it has no
-// state per Sender. Every posted segment has a room in the hotel for its time-out, 100 ms in the
-// profile usnic; when the stay is over the segment is retransmitted. The first duplicate ACK
-// retransmits the oldest segment at once. Only window and credits bound a sender.
+// usnic is the policy of the profiles usnic and lossless, for all Senders of a module. The policy
+// has no state per Sender. Every posted segment has a room in the hotel for its time-out, which is
+// 100 ms in the profile usnic. When the time-out is over, the segment is retransmitted. The first
+// duplicate ACK retransmits the oldest segment at once. Only window and credits bound a sender.
 type usnic struct {
 	segs  *Segments
 	rules *Rules
 	rooms *hotel.Hotel[Token] // one for each segment
-	room  []hotel.Room        // by Token; of the posted ones
+	room  []hotel.Room        // by Token, for posted segments
 }
 
 func newUsnic(segs *Segments, rules *Rules) (*usnic, error) {
@@ -37,14 +37,16 @@ func (u *usnic) posted(s *Sender, now mono.Time, n seq.Num, count int, limit tim
 func (u *usnic) checkin(now mono.Time, t Token, limit time.Duration) {
 	room, err := u.rooms.Checkin(now, max(0, min(u.stay(&u.segs.segs[t]), limit)), t)
 	if err != nil {
-		// One room per segment and one segment per room: full means that a room was leaked.
+		// There is one room per segment and one segment per room. A full hotel means that a room
+		// was leaked.
 		panic("reliability: no room for a segment: " + err.Error())
 	}
 	u.room[t] = room
 }
 
-// stay is the back-off: the time-out doubles with every resend until it reaches its maximum. The
-// maximum is halved for the comparison, because the doubled time-out might not fit.
+// stay is the time-out of a segment. The time-out doubles with every retransmission of the segment,
+// up to the maximum. The maximum is shifted for the comparison, because the doubled time-out might
+// overflow.
 func (u *usnic) stay(p *segment) time.Duration {
 	if u.rules.ResendTimeout > u.rules.ResendTimeoutMax>>p.resends {
 		return u.rules.ResendTimeoutMax
@@ -52,14 +54,14 @@ func (u *usnic) stay(p *segment) time.Duration {
 	return u.rules.ResendTimeout << p.resends
 }
 
-// onAck: the first duplicate ACK sends the oldest segment again at once.
+// onAck retransmits the oldest segment at once on the first duplicate ACK.
 func (u *usnic) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool,
 	done []Token,
 ) ([]Token, AckVerdict) {
 	news := s.oldest != upTo+1
 	for ; s.oldest != upTo+1; s.oldest++ {
 		t := s.at(s.oldest)
-		if p := &u.segs.segs[t]; p.state == Posted { // as in release, for nearly all
+		if p := &u.segs.segs[t]; p.state == Posted { // the same as release, for nearly all segments
 			u.rooms.Checkout(u.room[t])
 			p.state = Free
 			u.segs.posted--
@@ -88,7 +90,7 @@ func (u *usnic) fastRetransmit(now mono.Time, t Token) {
 
 // sendAgain queues a posted segment for retransmission before its time-out.
 func (u *usnic) sendAgain(t Token, cause Cause) {
-	if u.segs.segs[t].state == Posted { // else it waits there already
+	if u.segs.segs[t].state == Posted { // otherwise the segment is on the resend list already
 		u.rooms.Checkout(u.room[t])
 		u.segs.again(t, cause)
 	}
@@ -110,7 +112,8 @@ func (u *usnic) abandon(s *Sender) {
 	}
 }
 
-// expire moves all segments with an expired timer to the resend list. That opens no window.
+// expire moves all segments with an expired timer to the resend list. No window opens, and
+// therefore the result is nil.
 func (u *usnic) expire(now mono.Time) *Sender {
 	for {
 		t, _, ok := u.rooms.Evict(now)
@@ -121,7 +124,7 @@ func (u *usnic) expire(now mono.Time) *Sender {
 	}
 }
 
-// stopIdle has nothing to do: each segment's timer stops with it.
+// stopIdle has nothing to do, because a segment's timer stops when the segment is freed.
 func (u *usnic) stopIdle() {}
 
 func (u *usnic) deadline() mono.Time { return u.rooms.Deadline() }

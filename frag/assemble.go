@@ -6,25 +6,28 @@ import (
 	"math/bits"
 )
 
-// Errors of Add, AddLanded and BeginLanded beside ErrKind and ErrBounds, returned unwrapped.
+// The methods Add, AddLanded and BeginLanded return these errors unwrapped, and also ErrKind and
+// ErrBounds.
 var (
-	// ErrMismatch: size, tag or grid differ from those of the fragment's earlier chunks.
+	// ErrMismatch means that the size, tag or grid of a chunk differs from those of earlier chunks
+	// of the same fragment.
 	ErrMismatch = errors.New("frag: chunk contradicts its fragment")
-	// ErrOverlap: the fragment already has this chunk.
+	// ErrOverlap means that the fragment already has this chunk.
 	ErrOverlap = errors.New("frag: chunk received before")
-	// ErrTooLarge: a fragment larger than PoolConfig.FragBytesMax.
+	// ErrTooLarge means that a fragment is larger than PoolConfig.FragBytesMax.
 	ErrTooLarge = errors.New("frag: fragment exceeds the limit")
-	// ErrSlot: too many unfinished fragments; another one holds the place of this one.
+	// ErrSlot means that there are too many unfinished fragments. Another fragment holds the table
+	// slot of this fragment.
 	ErrSlot = errors.New("frag: too many unfinished fragments")
-	// ErrNotBegun: what has landed does not stand in the memory of its fragment.
+	// ErrNotBegun means that a landed chunk is not in the memory of its fragment.
 	ErrNotBegun = errors.New("frag: landed chunk is not in its fragment's memory")
-	// ErrBudget: PoolConfig.BytesMax or PeerBytesMax is reached. The same packet may be taken
-	// later.
+	// ErrBudget means that PoolConfig.BytesMax or PeerBytesMax is reached. The same packet may be
+	// accepted later.
 	ErrBudget = errors.New("frag: reassembly memory exhausted")
 )
 
-// ActiveMax is the largest number of fragments that one Assembler has under way: half of the
-// largest window of the model, for a fragment in chunks takes at least two packets.
+// ActiveMax is the largest number of unfinished fragments of one Assembler. ActiveMax is half of
+// the largest window of the model, because a fragment in chunks takes at least two packets.
 const ActiveMax = 2048
 
 const (
@@ -34,20 +37,21 @@ const (
 	tablesKept        = 64 // idle tables of each size that a pool keeps
 )
 
-// Assembler puts the chunks of one peer together. While it has no unfinished fragment it is only
-// these few words; else a table of 8 to ActiveMax slots, slot = fragID modulo the table's length.
-// The zero value must be given to Init first.
+// Assembler reassembles the fragments of one peer from chunks. An Assembler without an unfinished
+// fragment takes only a few words of memory. With unfinished fragments an Assembler also has a
+// table of 8 to ActiveMax slots. The slot of a fragment is its id modulo the table's length. A zero
+// Assembler must be initialised by Init before use.
 type Assembler struct {
 	pool        *Pool
 	slots       []*Message
-	starter     *Message // the fragment that has the memory of its first packet alone
+	starter     *Message // the fragment whose memory holds its first packet only
 	activeBytes int64
-	emptyBytes  int64 // of these, such that nothing has come for
+	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
 	active      int
 }
 
-// Init makes the assembler ready for a peer. Unfinished fragments of an earlier use must have been
-// dropped.
+// Init makes the assembler ready for a peer. The caller must have dropped the unfinished fragments
+// of an earlier use.
 func (a *Assembler) Init(pool *Pool) { *a = Assembler{pool: pool} }
 
 // Active returns the number of unfinished fragments.
@@ -56,22 +60,24 @@ func (a *Assembler) Active() int { return a.active }
 // ActiveBytes returns the capacity of the buffers of the unfinished fragments.
 func (a *Assembler) ActiveBytes() int64 { return a.activeBytes }
 
-// ArrivedBytes returns how much of that memory has been filled.
+// ArrivedBytes returns how many of the ActiveBytes have been filled.
 func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
 
-// Add takes the chunk with header h, as decoded and not a put, and its payload, which it copies.
-// When that makes its fragment whole, the message is returned and is the caller's until its
-// Release. inOrder says that the packet is the next one of the peer's sequence, with nothing
-// missing before it.
+// Add copies the payload of the chunk with header h to its fragment. Decode must have accepted the
+// header, and the chunk must not belong to a put. If the chunk completes the fragment, Add returns
+// the message, and the caller owns the message until Release. The argument inOrder says that the
+// packet is the next packet of the peer's sequence, without a gap before the packet.
 //
-// An error means that the packet was refused: nothing has changed, and the caller must not count it
-// as received. ErrBudget and ErrSlot are temporary; with any other the peer breaks the protocol.
+// An error means that the chunk was refused and the Assembler is unchanged. The caller must not
+// count the packet as received. ErrBudget and ErrSlot are temporary. With any other error the peer
+// breaks the protocol.
 //
-// The last FragBytesMax bytes of either budget go only to a fragment whose first packet arrives in
-// order. Without this reserve, fragments that were started behind a gap could take all the memory,
-// the packet in the gap would be refused for want of it, and the sender's window, which cannot move
-// past that packet, would keep the others from ever being finished. With it, and a sender that ends
-// one fragment before it starts the next, the packet in the gap always gets memory in the end.
+// The last FragBytesMax bytes of BytesMax and of PeerBytesMax are a reserve. Only a fragment whose
+// first packet arrives in order may use the reserve. Without the reserve, fragments that were
+// started beyond a gap could take all the memory, and the packet in the gap would be refused. The
+// sender's window cannot move past that packet, and no fragment would ever be finished. With the
+// reserve, the packet in the gap gets memory in the end, if the sender ends each fragment before
+// the next one starts.
 func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
 	m, chunk, _, err := a.place(h, len(payload), inOrder, nil)
 	if err != nil {
@@ -82,7 +88,7 @@ func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, erro
 
 // add copies a chunk to its place in its fragment.
 func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*Message, error) {
-	if err := m.mark(h, chunk, 1); err != nil { // never of one that has just begun
+	if err := m.mark(h, chunk, 1); err != nil { // never for a fragment that has just begun
 		return nil, err
 	}
 	copy(m.mem[h.OffsetBytes:], payload)
@@ -94,8 +100,9 @@ func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*M
 	return nil, nil
 }
 
-// place finds or begins the fragment of a chunk of n bytes, and gives it memory up to its end. The
-// memory of leaving, if that is one, will be free before the chunk is added.
+// place finds or begins the fragment of a chunk of n bytes, and gives the fragment memory up to the
+// end of the chunk. The argument leaving is a fragment whose memory will be free before the chunk
+// is added, or nil.
 func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	m *Message, chunk uint32, begun bool, err error,
 ) {
@@ -123,9 +130,10 @@ func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	return m, chunk, begun, nil
 }
 
-// AddLanded is Add for a chunk whose payload, of payloadBytes, stands in its place already, and for
-// so many that follow it (Followers): they were written to what Landing returned, and nothing else
-// since. ErrNotBegun: the fragment is not, or no longer, under way.
+// AddLanded is Add for a chunk of payloadBytes that the fabric has already written to its place,
+// and for the number follow of chunks after that chunk (Followers). The fabric must have written
+// the chunks to memory that Landing returned, and nothing else may have been written there since.
+// ErrNotBegun means that the fragment is not, or no longer, in progress.
 func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, error) {
 	chunk, err := locateRun(h, payloadBytes, follow)
 	if err != nil {
@@ -147,9 +155,10 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, er
 	return nil, nil
 }
 
-// BeginLanded is AddLanded for the first chunks of a fragment that begins with them: they were
-// written to mem, which Anticipate returned, and nothing else since. ErrNotBegun: that is not where
-// the fragment would be put together. inOrder and the other errors are those of Add.
+// BeginLanded is AddLanded for a fragment that begins with landed chunks. The fabric must have
+// written the chunks to mem, which Anticipate returned, and nothing else may have been written
+// there since. ErrNotBegun means that the fragment would be reassembled in other memory. The
+// argument inOrder and the other errors are those of Add.
 func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder bool,
 	mem []byte,
 ) (*Message, error) {
@@ -176,9 +185,9 @@ func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder boo
 	return m, nil
 }
 
-// Anticipate is Landing for a fragment that has not begun: memory of the idle buffer that the next
-// one of sizeBytes, with that grid, will get, nil if there is none. It may be written until a
-// fragment, of any peer, begins or a message is released.
+// Anticipate is Landing for a fragment that has not begun. The result is memory of the idle buffer
+// that the next fragment with the given size and grid will get, or nil if there is no such buffer.
+// The memory may be written until a fragment of any peer begins, or until a message is released.
 func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	maxBytes int,
 ) []byte {
@@ -193,8 +202,8 @@ func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	return m.mem[:n:n]
 }
 
-// whole is how many bytes from the chunk at offset on are to land: at most maxBytes, then of whole
-// chunks.
+// whole returns how many bytes of whole chunks fit maxBytes, from the chunk at offset on. If the
+// rest of the fragment fits, the result is the rest.
 func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 	rest, limit := uint64(sizeBytes-offset), uint64(max(maxBytes, 0))
 	if rest <= limit {
@@ -208,14 +217,15 @@ func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 	return max(end, uint64(offset)) - uint64(offset)
 }
 
-// Landing returns memory of an unfinished fragment for what comes next: the places of whole chunks
-// from offset on, up to the first one that was received already, and of at most maxBytes. It is nil
-// if there is no such fragment, or no room: offset is no chunk's or past the end, that chunk was
-// received, maxBytes is too small for it.
+// Landing returns memory of an unfinished fragment for the next chunks. The memory holds whole
+// chunks from offset on, up to the first chunk that was already received, and at most maxBytes. The
+// result is nil in four cases. There is no such fragment, offset is not the beginning of a chunk in
+// the fragment, that chunk was received, or maxBytes or the fragment's memory is too small for the
+// chunk.
 //
-// The memory may be written until one of its chunks is added, or the fragment is dropped, forgotten
-// or whole. What is written there never shows: a fragment is whole only when each of its chunks was
-// added, so one that landed wrongly is written over by Add.
+// The memory may be written until one of its chunks is added, or until the fragment is dropped,
+// forgotten or complete. A wrongly landed chunk never becomes visible, because a fragment is
+// complete only after each of its chunks was added, and Add overwrites the chunk.
 func (a *Assembler) Landing(fragID, offset uint32, maxBytes int) []byte {
 	m := a.find(fragID)
 	if m == nil || offset >= m.sizeBytes || int64(offset) >= m.roomBytes() {
@@ -239,7 +249,7 @@ func (a *Assembler) Landing(fragID, offset uint32, maxBytes int) []byte {
 	return m.mem[offset:end:end]
 }
 
-// locate checks whether a chunk with n bytes lies on its grid, and returns its index.
+// locate checks whether a chunk with n bytes lies on its grid, and returns the index of the chunk.
 func locate(h *Header, n int) (chunk uint32, err error) {
 	if h.Kind != KindChunk || h.Flags&FlagPut != 0 {
 		return 0, ErrKind
@@ -251,7 +261,7 @@ func locate(h *Header, n int) (chunk uint32, err error) {
 	return chunk, nil
 }
 
-// locateRun is locate for a chunk with so many behind it that are as long.
+// locateRun is locate for a chunk that is followed by the number follow of chunks of equal length.
 func locateRun(h *Header, n, follow int) (chunk uint32, err error) {
 	chunk, err = locate(h, n)
 	if err == nil && (int64(h.OffsetBytes)+int64(n)*int64(1+follow) > int64(h.SizeBytes) ||
@@ -261,17 +271,18 @@ func locateRun(h *Header, n, follow int) (chunk uint32, err error) {
 	return chunk, err
 }
 
-// contradicts says whether a chunk says something else of its fragment than those before it.
+// contradicts reports whether a chunk's size, tag or grid differs from earlier chunks of the same
+// fragment.
 func (m *Message) contradicts(h *Header) bool {
 	return m.sizeBytes != h.SizeBytes || m.Tag != h.Tag || m.grid != gridOf(h)
 }
 
-// mark notes that chunks from one on have come.
+// mark notes that count chunks from the given chunk on have arrived.
 func (m *Message) mark(h *Header, chunk, count uint32) error {
 	if m.contradicts(h) {
 		return ErrMismatch
 	}
-	if word, bit := &m.have[chunk>>6], uint64(1)<<(chunk&63); count == 1 { // as it often is
+	if word, bit := &m.have[chunk>>6], uint64(1)<<(chunk&63); count == 1 { // the most frequent case
 		if *word&bit != 0 {
 			return ErrOverlap
 		}
@@ -286,14 +297,15 @@ func (m *Message) mark(h *Header, chunk, count uint32) error {
 	for count > 0 {
 		shift := chunk & 63
 		n := min(count, 64-shift)
-		m.have[chunk>>6] |= (1<<n - 1) << shift // of all 64, the shift leaves 0, and 0-1 all of them
+		// for 64 chunks the shift gives 0, and 0-1 has all bits
+		m.have[chunk>>6] |= (1<<n - 1) << shift
 		chunk += n
 		count -= n
 	}
 	return nil
 }
 
-// gap returns how many of limit chunks from the given one on follow each other and have not come.
+// gap returns how many consecutive chunks from the given chunk on have not arrived, at most limit.
 func (m *Message) gap(chunk, limit uint32) uint32 {
 	word := chunk >> 6
 	n := uint32(bits.TrailingZeros64(m.have[word] >> (chunk & 63)))
@@ -310,7 +322,7 @@ func (m *Message) gap(chunk, limit uint32) uint32 {
 	return min(n, limit)
 }
 
-// complete takes a fragment that has all its chunks out of the table.
+// complete removes a fragment that has all its chunks from the table.
 func (a *Assembler) complete(m *Message) {
 	a.remove(m)
 	m.state = messageWhole
@@ -332,7 +344,7 @@ func (a *Assembler) find(fragID uint32) *Message {
 	return m
 }
 
-// enter puts a fragment into the table, which is to have 2^slotBits slots.
+// enter puts a fragment into the table. The table gets at least 2^slotBits slots.
 func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	if len(a.slots) < 1<<slotBits {
 		a.grow(slotBits)
@@ -343,10 +355,10 @@ func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	a.addEmpty(m.emptyBytes())
 }
 
-// slotBits returns the logarithm of the smallest table, not below the present one, in which the
-// new id has a slot of its own; more than tableSlotsMaxBits if there is none. Only the fragment
-// that holds the slot now can be in the way in a larger table: others differ from the new id in
-// the lower bits already.
+// slotBits returns the logarithm of the smallest table in which the new fragment has a free slot.
+// The result is at least the logarithm of the present table, and exceeds tableSlotsMaxBits if there
+// is no such table. In a larger table only the fragment in the present slot can collide with the
+// new fragment, because all other ids differ from the new id in the lower bits already.
 func (a *Assembler) slotBits(fragID uint32) int {
 	if len(a.slots) == 0 {
 		return tableSlotsMinBits
@@ -374,7 +386,7 @@ func (a *Assembler) grow(slotBits int) {
 	}
 }
 
-// remove takes a fragment out of the table, and gives an empty table back.
+// remove removes a fragment from the table, and returns an empty table to the pool.
 func (a *Assembler) remove(m *Message) {
 	a.slots[int(m.fragID)&(len(a.slots)-1)] = nil
 	if a.starter == m {
@@ -389,8 +401,8 @@ func (a *Assembler) remove(m *Message) {
 	}
 }
 
-// Drop forgets all unfinished fragments: the peer is gone. Messages already returned by Add stay
-// valid until their Release. The assembler may be used again.
+// Drop forgets all unfinished fragments, because the peer is gone. Messages that Add has already
+// returned stay valid until Release. The assembler may be used again.
 func (a *Assembler) Drop() {
 	for i := 0; a.active > 0; i++ {
 		if m := a.slots[i]; m != nil {
@@ -400,7 +412,8 @@ func (a *Assembler) Drop() {
 	}
 }
 
-// Forget drops one unfinished fragment, if there is one of that id: its sender has given it up.
+// Forget drops the unfinished fragment with the given id, if there is one, because the sender has
+// cancelled the fragment.
 func (a *Assembler) Forget(fragID uint32) {
 	if m := a.find(fragID); m != nil {
 		a.remove(m)
@@ -420,7 +433,7 @@ func (p *Pool) getTable(slotBits int) []*Message {
 	return make([]*Message, 1<<slotBits)
 }
 
-// putTable takes back a table, all of whose slots are nil.
+// putTable returns a table to the pool. All slots of the table must be nil.
 func (p *Pool) putTable(t []*Message) {
 	kept := &p.tables[bits.TrailingZeros(uint(len(t)))-tableSlotsMinBits]
 	if len(*kept) < tablesKept {
@@ -428,7 +441,7 @@ func (p *Pool) putTable(t []*Message) {
 	}
 }
 
-// Check reports the first broken invariant. It is for tests and simulators.
+// Check reports the first broken invariant. Check is for tests and simulators.
 func (a *Assembler) Check() error {
 	if a.active == 0 && len(a.slots) == 0 && a.activeBytes == 0 && a.emptyBytes == 0 {
 		return nil

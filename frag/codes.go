@@ -2,62 +2,68 @@ package frag
 
 import "fmt"
 
-// This file has all the codes with which one side tells the other that it refuses something, or
-// that the connection is over, and why. docs/protocol.md, section 8, has them in a table.
+// This file defines all codes with which a module tells a peer why a packet is refused or why a
+// connection ends. A table in docs/protocol.md, section 8, lists the codes.
 
-// Reasons of a Nack, carried as its tag: one packet is refused.
+// A Nack carries the reason for which one packet is refused as its tag.
 const (
-	// NackAccess: a put to no region, out of its bounds, or without the right to write.
+	// NackAccess means that a put has no region, exceeds the region's bounds, or lacks the right to
+	// write.
 	NackAccess = 1
-	// NackNoHandler: the receiver has no handler for the packet's tag.
+	// NackNoHandler means that the receiver has no handler for the packet's tag.
 	NackNoHandler = 2
-	// NackRecord: a Pack holds a record for whose tag the receiver has no handler. The Nack's payload
-	// is one byte, that tag. Nothing of the Pack was delivered.
+	// NackRecord means that a Pack (a packet of several small fragments) has a fragment for whose
+	// tag the receiver has no handler. The payload of the Nack is that tag, one byte. No fragment
+	// of the Pack was delivered.
 	NackRecord = 3
-	// NackMemory: the receiver has no memory to put the fragment together for now. In a reliable
-	// connection the fragment, which ends with the refused packet, is to be sent again as a whole.
+	// NackMemory means that the receiver has no memory to reassemble the fragment at present. In a
+	// reliable connection the sender must send the whole fragment again. The refused packet ends
+	// the fragment.
 	NackMemory = 4
-	// NackBounds: of an operation: the region is there, and the bytes are not in it, or not aligned.
-	// Only where both sides have FeatureOps, elsewhere it is NackAccess.
+	// NackBounds means that the bytes of an operation are outside of the region, or not aligned.
+	// Without FeatureOps at both ends, the reason is NackAccess.
 	NackBounds = 5
-	// NackRight: likewise, for want of a right.
+	// NackRight means that the region lacks the right that an operation needs. Without FeatureOps
+	// at both ends, the reason is NackAccess.
 	NackRight = 6
 )
 
-// Reasons of a Reject, carried as its tag: a Hello is refused. A receiver treats an unnamed reason
-// as RejectFull.
+// A Reject carries the reason for which a Hello is refused as its tag. A receiver treats an unknown
+// reason as RejectFull.
 const (
-	RejectVersion = 1 // no protocol version in common; the payload tells which are spoken
+	RejectVersion = 1 // no common protocol version; the payload has the known ones
 	RejectFull    = 2 // the receiver takes no more peers
-	RejectStale   = 3 // the incarnation asked for is gone
-	RejectOwner   = 4 // the receiver's owner does not want this peer; the payload has its code
-	RejectLater   = 5 // the receiver's owner does not want it now: it may go on asking
-	RejectFeature = 6 // it requires a feature, or has a critical extension, that is not known
-	RejectCrowded = 7 // too many peers of this address
-	RejectAddress = 8 // an address of its is of no use
+	RejectStale   = 3 // the requested incarnation is gone
+	RejectOwner   = 4 // the receiver's owner refuses this peer; the payload has a code
+	RejectLater   = 5 // the owner refuses the peer for now: the peer may ask again
+	RejectFeature = 6 // a required feature or a critical extension is unknown
+	RejectCrowded = 7 // too many peers at this address
+	RejectAddress = 8 // an address in the Hello is unusable
 
 	rejectLast = RejectAddress
 )
 
-// Codes of a Bye: why the connection ends. ByeClosed, and those from ByeOwner on, end it in order,
-// when everything before the Bye has arrived. The others end it at once: their sender has forgotten
-// it. A receiver treats an unnamed one of these codes as ByeAborted.
+// A Bye carries a code that tells why the connection ends. After ByeClosed and the codes from
+// ByeOwner on, the connection ends when all packets before the Bye have arrived. After any other
+// code the connection ends at once, because the sender of the Bye has forgotten the connection. A
+// receiver treats an unknown code below ByeOwner as ByeAborted.
 const (
-	ByeClosed  = 0 // the sender has closed it; such a Bye has no payload
-	ByeAborted = 1 // the sender's owner has given it up
-	ByeShed    = 2 // the sender needs the place, or the memory, for others
-	ByeNarrow  = 3 // the path carries no datagrams of the least size
-	ByeBroken  = 4 // the receiver of the Bye, or the carrier, has broken the protocol
-	ByeDead    = 5 // the receiver of the Bye has not acknowledged anything for too long
-	// ByeOwner is added to the code of the sender's owner, 0 to ByeOwnerMax.
+	ByeClosed  = 0 // the sender has closed the connection; no payload
+	ByeAborted = 1 // the sender's owner has aborted the connection
+	ByeShed    = 2 // the sender needs the memory for other peers
+	ByeNarrow  = 3 // the path carries no datagrams of the minimum size
+	ByeBroken  = 4 // the receiver of the Bye, or the fabric, has broken the protocol
+	ByeDead    = 5 // the receiver of the Bye has acknowledged nothing for too long
+	// ByeOwner is added to the code of the sender's owner, which is 0 to ByeOwnerMax.
 	ByeOwner    = 0x8000
 	ByeOwnerMax = 0x7FFF
 )
 
-// ByeCodeBytes is the payload of a Bye with a code.
+// ByeCodeBytes is the length of the payload of a Bye with a code.
 const ByeCodeBytes = 2
 
-// ByeCode reads the payload of a Bye as Decode returned it: 0 or ByeCodeBytes.
+// ByeCode reads the payload of a Bye as Decode returned the payload. The length of the payload must
+// be 0 or ByeCodeBytes.
 func ByeCode(payload []byte) uint16 {
 	if len(payload) < ByeCodeBytes {
 		return ByeClosed
@@ -65,7 +71,8 @@ func ByeCode(payload []byte) uint16 {
 	return le.Uint16(payload)
 }
 
-// PutByeCode writes the payload of a Bye, and returns its length: ByeClosed has none.
+// PutByeCode writes the payload of a Bye, and returns the length of the payload. The length is 0
+// for ByeClosed.
 func PutByeCode(b []byte, code uint16) int {
 	if code == ByeClosed {
 		return 0
@@ -74,7 +81,8 @@ func PutByeCode(b []byte, code uint16) int {
 	return ByeCodeBytes
 }
 
-// ByeEndsAtOnce says whether a Bye with that code waits for nothing that was sent before it.
+// ByeEndsAtOnce reports whether a Bye with the given code ends the connection without waiting for
+// packets sent before the Bye.
 func ByeEndsAtOnce(code uint16) bool { return code != ByeClosed && code < ByeOwner }
 
 var byeWords = [...]string{
@@ -82,7 +90,7 @@ var byeWords = [...]string{
 	ByeNarrow: "the path is too narrow", ByeBroken: "protocol broken", ByeDead: "no acknowledgement",
 }
 
-// ByeWord says what the code of a Bye means, in a few words.
+// ByeWord describes the code of a Bye in a few words.
 func ByeWord(code uint16) string {
 	switch {
 	case code >= ByeOwner:

@@ -1,8 +1,9 @@
-// Package frag is the wire format of the transport: the codec of packet headers, hellos and module
-// names, the cutting of fragments into packets, and their reassembly. docs/protocol.md describes
-// the protocol byte by byte, for other implementations.
+// Package frag is the wire format of the transport. The package has the codec of packet headers,
+// hellos and module names, cuts fragments into packets, and reassembles fragments. The file
+// docs/protocol.md describes the protocol byte by byte, for other implementations.
 //
-// Every packet is one datagram: a header, then the payload, little-endian without padding.
+// Every packet is one datagram. A datagram is a header and a payload, little-endian without
+// padding.
 //
 //	 0  magic u8, version and kind u8, flags u8, tag u8
 //	 4  conn u64
@@ -15,24 +16,26 @@
 //	extra of FlagOp:    operation u32, code u8, notice u8, zero u16
 //	payload of a Pack:  records: tag u8, flags u8, lengthBytes u16, then so many bytes
 //
-// Decoding is total (any bytes give a packet or an error, never a panic) and canonical (one packet
-// has one encoding): what is reserved must be zero, and lengths must match exactly.
+// Decoding is total, because any bytes give a packet or an error and never a panic. Decoding is
+// also canonical, because each packet has only one encoding. Reserved fields must be zero, and
+// lengths must match exactly.
 //
-// A fragment that is larger than a packet is cut into chunks on a grid: all of the same length but
-// the first and the last. At the receiver the chunks of one peer go to its Assembler, which draws
-// buffers from the Pool that all peers of a module share:
+// A fragment that is larger than a packet is cut into chunks of equal length on a grid. Only the
+// first chunk and the last chunk may have other lengths. At the receiver each peer has an Assembler
+// for its chunks. The Assembler takes buffers from the Pool that all peers of a module share:
 //
 //	                Add, new id              Add, last one missing         Message.Release
 //	(Pool, idle) --------------> assembling ---------------------> message ---------------> (Pool)
 //	                                 |                                                         ^
 //	                                 +------------------- Assembler.Drop ----------------------+
 //
-// A chunk is copied to its place (Add), or has been put there by the fabric (Landing, AddLanded). A
-// bitmap with one bit per chunk refuses overlaps; it grows with the memory. So a complete message
-// was written whole, and what a recycled buffer held before can never reach a reader. Every size
-// that a peer can choose has a bound: that of a fragment, of one peer's unfinished fragments, of
-// all of them, of their number.
+// The Assembler copies a chunk to its place (Add), or the fabric has already written the chunk
+// there (Landing, AddLanded). A bitmap with one bit per chunk detects overlaps. The bitmap grows
+// with the fragment's memory. Every byte of a complete message was therefore written, and a reader
+// never sees the old content of a recycled buffer. Every size that a peer can choose is bounded.
+// The bounds are on the size of a fragment, the unfinished fragments of one peer, the unfinished
+// fragments of all peers, and the number of fragments.
 //
 // Functions are safe for use from any goroutine. A Pool, its Assemblers and its Messages belong
-// together to one goroutine at a time: that of the module.
+// together to one goroutine at a time, which is the goroutine of the module.
 package frag

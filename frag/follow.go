@@ -1,20 +1,20 @@
 package frag
 
-// Followers are the headers of the chunks behind one chunk of a fragment that are of its size, in
-// packets with consecutive numbers and without an ACK: each differs from the one before by its two
-// numbers and its offset only. So most headers of a stream are written, and recognized, as a few
-// words, and neither encoded nor decoded.
+// Followers are the headers of the chunks that follow one chunk of a fragment and have the same
+// size. The packets must have consecutive numbers and no ACK. Each such header differs from the
+// previous header only in its two numbers and its offset. Most headers of a large fragment are
+// therefore written and recognized as a few words, instead of being encoded and decoded.
 type Followers struct {
-	words [HeaderBytesMax / 8]uint64 // the next header as Encode writes it
-	step  uint64                     // payload bytes of each
-	left  uint32                     // how many the fragment has
+	words [HeaderBytesMax / 8]uint64 // the next header, as encoded by Encode
+	step  uint64                     // payload bytes of each packet
+	left  uint32                     // headers left in the fragment
 	put   bool
 	op    bool
 }
 
-// Words of a header that differ from one to the next: the packet number is the upper half of the
-// first of them, the sequence number the lower half of the second, whose upper half is zero, the
-// offset of a chunk the lower half of the third, that of a put the whole of the last.
+// These words of a header differ from one header to the next. The packet number is the upper half
+// of wordNumber. The sequence number is the lower half of wordSeq, whose upper half is zero. The
+// offset of a chunk is the lower half of wordOffset. The offset of a put is all of wordPut.
 const (
 	wordNumber = 1
 	wordSeq    = 2
@@ -24,8 +24,8 @@ const (
 	oneNumber  = 1 << 32
 )
 
-// After makes f the headers that follow h, which is a chunk's and complete. There
-// are none if the others are not of its size.
+// After sets f to the headers that follow h, which must be a complete header of a chunk. If the
+// next chunks have another size, f is empty.
 func (f *Followers) After(h *Header) {
 	var b [HeaderBytesMax]byte
 	next := *h
@@ -45,13 +45,14 @@ func (f *Followers) After(h *Header) {
 		f.left = 0
 	}
 	if rest := uint64(h.SizeBytes - h.OffsetBytes); f.put && h.PutOffset+rest < rest {
-		f.left = 0 // some of them would be beyond what an offset can be
+		f.left = 0 // the end of the fragment would overflow the put's offset
 	}
 }
 
-// Write writes the next header to b, which has room for it. The fragment must have that chunk.
+// Write writes the next header to b, which must have room for the header. The fragment must have a
+// chunk for the header.
 func (f *Followers) Write(b []byte) {
-	c := (*[ChunkHeaderBytes]byte)(b) // without a loop, which would cost more than what it does
+	c := (*[ChunkHeaderBytes]byte)(b) // a loop would cost more than the copies
 	le.PutUint64(c[0:], f.words[0])
 	le.PutUint64(c[8:], f.words[1])
 	le.PutUint64(c[16:], f.words[2])
@@ -70,8 +71,8 @@ func (f *Followers) Write(b []byte) {
 	f.advance()
 }
 
-// Match says whether head is the next header: then it passes on to the one behind it. What matches
-// is a header that Decode would accept.
+// Match reports whether head is the next header. If so, f advances to the header after that. A
+// matching header is one that Decode would accept.
 func (f *Followers) Match(head []byte) bool {
 	if len(head) != f.bytes() || f.left == 0 {
 		return false
@@ -92,14 +93,14 @@ func (f *Followers) Match(head []byte) bool {
 	return true
 }
 
-// matchPut is Match for what only the header of a put has.
+// matchPut is Match for the fields that only the header of a put has.
 func (f *Followers) matchPut(head []byte) bool {
 	e := (*[putExtraBytes]byte)(head[ChunkHeaderBytes:])
 	return le.Uint64(e[0:]) == f.words[wordPut-1] && le.Uint64(e[8:]) == f.words[wordPut] &&
 		(!f.op || le.Uint64(head[ChunkPutHeaderBytes:]) == f.words[wordOp])
 }
 
-// bytes is the length of the headers.
+// bytes is the length of each header.
 func (f *Followers) bytes() int {
 	switch {
 	case f.op:
@@ -111,8 +112,8 @@ func (f *Followers) bytes() int {
 }
 
 func (f *Followers) advance() {
-	f.words[wordNumber] += oneNumber // wraps as numbers do
+	f.words[wordNumber] += oneNumber // the number wraps at 32 bits
 	f.words[wordSeq] = uint64(uint32(f.words[wordSeq]) + 1)
-	f.words[wordOffset] += f.step // within the fragment, so within its half
+	f.words[wordOffset] += f.step // the offset stays within the fragment, and within 32 bits
 	f.left--
 }

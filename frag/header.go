@@ -9,31 +9,32 @@ import (
 // le is the byte order of every field on the wire.
 var le = binary.LittleEndian
 
-// Magic is the first byte of every packet. Version is the protocol version that this package
-// speaks: the high nibble of the second byte, 1 to VersionLimit.
+// Magic is the first byte of every packet. Version is the protocol version of this package, in the
+// high nibble of the second byte. Versions go from 1 to VersionLimit.
 const (
 	Magic        = 0xB7
 	Version      = 2
 	VersionLimit = 15
 )
 
-// Kind is the type of a packet, the low nibble of its second byte.
+// Kind is the type of a packet, in the low nibble of the second byte.
 type Kind uint8
 
-// The kinds of packets. Frag, Chunk and Pack occupy a sequence number, the others do not.
+// Packets of the kinds Frag, Chunk and Pack occupy a sequence number. Packets of the other kinds do
+// not.
 const (
 	KindFrag     Kind = 1  // a whole fragment, or a transport mark (TagBye, TagVoid)
-	KindChunk    Kind = 2  // a part of a fragment that is larger than a packet
+	KindChunk    Kind = 2  // a part of a fragment larger than a packet
 	KindAck      Kind = 3  // an acknowledgement alone
 	KindHello    Kind = 4  // asks for a connection, proves a path, keeps an idle connection alive
 	KindHelloAck Kind = 5  // answers one Hello on the same channel
-	KindNack     Kind = 6  // one packet was refused for good; Tag tells why
-	KindReject   Kind = 7  // a Hello was refused; Tag tells why
-	KindPack     Kind = 8  // several fragments or pieces of them, each of them a record (PutRecord)
+	KindNack     Kind = 6  // one packet was refused for good; Tag has the reason
+	KindReject   Kind = 7  // a Hello was refused; Tag has the reason
+	KindPack     Kind = 8  // several fragments or pieces of fragments (PutRecord)
 	KindPart     Kind = 9  // a slice of a packet that is too large for the path (PutPart)
-	KindPing     Kind = 10 // asks whether a packet of its size gets through
+	KindPing     Kind = 10 // asks whether a packet of that size gets through
 	KindPong     Kind = 11 // answers a Ping
-	KindRetry    Kind = 12 // answers a Hello whose sender has proven nothing, with a cookie
+	KindRetry    Kind = 12 // a cookie, in answer to a Hello from an unproven address
 )
 
 var kindNames = [16]string{
@@ -47,7 +48,7 @@ const kindsKnown = 1<<KindFrag | 1<<KindChunk | 1<<KindAck | 1<<KindHello | 1<<K
 	1<<KindNack | 1<<KindReject | 1<<KindPack | 1<<KindPart | 1<<KindPing | 1<<KindPong |
 	1<<KindRetry
 
-// String returns the kind's name in lower case, "unknown" for an undefined kind.
+// String returns the kind's name in lower case, or "unknown" for an undefined kind.
 func (k Kind) String() string {
 	if k < 16 && kindNames[k] != "" {
 		return kindNames[k]
@@ -55,7 +56,7 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// HasSeq says whether packets of this kind occupy a sequence number.
+// HasSeq reports whether packets of this kind occupy a sequence number.
 func (k Kind) HasSeq() bool { return k == KindFrag || k == KindChunk || k == KindPack }
 
 // Flags is the third byte of a packet. Undefined bits are reserved and must be zero.
@@ -63,96 +64,101 @@ type Flags uint8
 
 // The flags.
 const (
-	// FlagAck: Header.Ack and Header.Credit are valid. A packet without it carries zeros there.
+	// FlagAck says that Header.Ack, Credit and CreditBytes are valid. In a packet without FlagAck
+	// these fields are zero.
 	FlagAck Flags = 1 << 0
-	// FlagPut: the payload goes to a registered region of the receiver (Header.Handle, PutOffset)
-	// instead of a handler. Only Frag and Chunk may carry it.
+	// FlagPut says that the payload goes to a registered memory region of the receiver
+	// (Header.Handle, PutOffset) instead of a handler. Only a Frag and a Chunk may carry FlagPut.
 	FlagPut Flags = 1 << 1
-	// FlagDup: the acknowledgement answers nothing but packets that had been received before; it
-	// does not report a gap. Only together with FlagAck.
+	// FlagDup says that the acknowledgement only answers duplicate packets, and does not report a
+	// gap. FlagDup requires FlagAck.
 	FlagDup Flags = 1 << 2
-	// FlagSack: the payload of an Ack is a Sack. Only an Ack may carry it, and only where both sides
-	// have announced FeatureSack.
+	// FlagSack says that the payload of an Ack is a Sack. Only an Ack may carry FlagSack, and only
+	// if both ends have announced FeatureSack.
 	FlagSack Flags = 1 << 3
-	// FlagOp: the packet belongs to an operation (Header.Op) that is asked for and answered. Only Frag
-	// and Chunk may carry it, and only where both sides have announced FeatureOps.
+	// FlagOp says that the packet belongs to an operation (Header.Op) with a request and an answer.
+	// Only a Frag and a Chunk may carry FlagOp, and only if both ends have announced FeatureOps.
 	FlagOp Flags = 1 << 4
-	// FlagAsk: the sender waits for the acknowledgement of everything up to Seq, one of its own
-	// numbers, which shall not be delayed. Only an Ack may carry it, and only where both sides have
-	// announced FeatureAsk.
+	// FlagAsk says that the sender waits for the acknowledgement of all its packets up to Seq. The
+	// receiver should not delay that acknowledgement. Only an Ack may carry FlagAsk, and only if
+	// both ends have announced FeatureAsk.
 	FlagAsk Flags = 1 << 5
-	// FlagLater: the acknowledgement of this packet may come later than others, for its sender waits
-	// longer. Only a Frag with FlagAck that is no mark may carry it, and only where both sides have
-	// announced FeatureLater.
+	// FlagLater says that the acknowledgement of this packet may come later than usual, because the
+	// sender of the packet waits longer. Only a Frag with FlagAck that is neither TagBye nor
+	// TagVoid may carry FlagLater, and only if both ends have announced FeatureLater.
 	FlagLater Flags = 1 << 7
 )
 
-// Tags of Frags, Chunks and records. A tag names the handler at the receiver; tags above TagUserMax
-// are the transport's, and those among them without a name here are reserved. A put carries tag 0,
-// a Pack too.
+// A tag of a Frag, Chunk or record names the handler at the receiver. Tags above TagUserMax belong
+// to the transport, and those without a name here are reserved. A put and a Pack carry tag 0.
 const (
-	TagUserMax = 0xEF // the last tag that a caller may use
-	TagVoid    = 0xFE // empty Frag in the place of a packet that was refused with a Nack
-	TagBye     = 0xFF // Frag that ends the connection; its payload is nothing, or a Bye code
+	TagUserMax = 0xEF // the largest tag that a caller may use
+	TagVoid    = 0xFE // an empty Frag that replaces a packet refused with a Nack
+	TagBye     = 0xFF // a Frag that ends the connection; its payload is empty or a Bye code
 )
 
 // Sizes of packets and of headers, in bytes.
 const (
-	FragHeaderBytes     = 32 // the common header, and the whole of it without extras
+	FragHeaderBytes     = 32 // the common header, without extras
 	PutHeaderBytes      = 48 // Frag with FlagPut
 	ChunkHeaderBytes    = 48
 	ChunkPutHeaderBytes = 64
 	AckBytes            = 32 // a whole Ack without a Sack
-	NackBytes           = 32 // a whole Nack, but for reason NackRecord
+	NackBytes           = 32 // a whole Nack of a reason other than NackRecord
 	NackRecordBytes     = 33 // a whole Nack of reason NackRecord
 	HeaderBytesMax      = ChunkPutHeaderBytes + opExtraBytes
 	PayloadBytesMax     = 1<<16 - 1
-	OverheadBytesMax    = 64 // what protection may add at the end of a datagram
+	OverheadBytesMax    = 64 // the largest protection overhead at the end of a datagram
 
 	chunkExtraBytes = ChunkHeaderBytes - FragHeaderBytes
 	putExtraBytes   = PutHeaderBytes - FragHeaderBytes
 	opExtraBytes    = 8
 )
 
-// ChunkBytesMin is the smallest Header.ChunkBytes: a bit is kept of every chunk of a fragment.
+// ChunkBytesMin is the smallest Header.ChunkBytes. The limit bounds the bitmap of a fragment, which
+// has a bit for each chunk.
 const ChunkBytesMin = 128
 
-// CreditBytesUnit is what a Header.CreditBytes of 1 stands for, in bytes; CreditBytesAll sets no
-// bound.
+// CreditBytesUnit is the unit of Header.CreditBytes, in bytes. CreditBytesAll means that there is
+// no limit in bytes.
 const (
 	CreditBytesUnit = 4 << 10
 	CreditBytesAll  = 1<<16 - 1
 )
 
-// Header is a decoded packet header. Which fields count depends on Kind and Flags; Decode sets the
-// others to zero and Encode ignores them.
+// Header is a decoded packet header. Kind and Flags decide which other fields are valid. Decode
+// sets the other fields to zero, and Encode ignores the other fields.
 type Header struct {
-	Conn      uint64 // the receiver's connection tag; 0 only in a Hello whose sender has none yet
+	Conn      uint64 // the receiver's connection tag; 0 only in a Hello before the tag is known
 	Handle    uint64 // FlagPut: the target region
-	PutOffset uint64 // FlagPut: where in the region this packet's payload goes, in bytes
-	// Seq is the packet's sequence number (Frag, Chunk, Pack), the sender's first one (Hello,
-	// HelloAck), the refused one (Nack) or the one that is asked for (Ack with FlagAsk); else zero.
+	PutOffset uint64 // FlagPut: offset of the payload in the region, in bytes
+	// Seq is a sequence number that depends on the kind. For Frag, Chunk and Pack, Seq is the
+	// packet's own number. For Hello and HelloAck, Seq is the sender's first number. For a Nack,
+	// Seq is the refused number. For an Ack with FlagAsk, Seq is the number whose acknowledgement
+	// is requested. In other packets Seq is zero.
 	Seq seq.Num
-	// Ack (FlagAck) is the last sequence number that the sender has received in order.
+	// Ack (with FlagAck) is the last sequence number that the sender has received in order.
 	Ack seq.Num
-	// Number is the low half of the packet's number among all that its sender has sent on this channel
-	// of this connection: no two have the same. 0 without Conn.
+	// Number is the low half of the packet number. The sender numbers all its packets on this
+	// channel of this connection, and no two packets have the same number. Number is 0 without
+	// Conn.
 	Number      uint32
-	FragID      uint32 // Chunk: which fragment of this sender, ascending from one to the next
+	FragID      uint32 // Chunk: id of the fragment, ascending per sender
 	SizeBytes   uint32 // Chunk: size of the whole fragment
-	OffsetBytes uint32 // Chunk: where in the fragment the payload goes
-	Op          uint32 // FlagOp: number of the operation, as who asks for it has numbered it
+	OffsetBytes uint32 // Chunk: offset of the payload in the fragment
+	Op          uint32 // FlagOp: number of the operation, chosen by the requester
 	PayloadLen  uint16 // payload bytes after the header
-	Credit      uint16 // FlagAck: how many packets after Ack the sender has room for
-	// CreditBytes (FlagAck) is how many bytes of packets after Ack it has room for, in units of
-	// CreditBytesUnit; CreditBytesAll for any number.
+	Credit      uint16 // FlagAck: packets after Ack that the sender has room for
+	// CreditBytes (with FlagAck) is the number of bytes of packets after Ack that the sender has
+	// room for. The unit is CreditBytesUnit. CreditBytesAll means no limit.
 	CreditBytes uint16
-	// FirstBytes and ChunkBytes (Chunk, no put) are the grid of the fragment: the size of its first
-	// chunk, and of the others but the last one, which is the rest.
+	// FirstBytes and ChunkBytes (for a Chunk without FlagPut) are the grid of the fragment.
+	// FirstBytes is the size of the first chunk. ChunkBytes is the size of the other chunks, of
+	// which the last may be shorter.
 	FirstBytes uint16
 	ChunkBytes uint16
-	OpCode     OpCode // FlagOp: what the packet is of the operation
-	OpBytes    uint8  // OpPlaced: bytes of the notice, at the end of the payload
+	OpCode     OpCode // FlagOp: the role of the packet in the operation
+	OpBytes    uint8  // OpPlaced: length of the notice at the end of the payload
 	Kind       Kind
 	Flags      Flags
 	Tag        uint8 // handler tag, transport tag or reason
@@ -173,9 +179,10 @@ func HeaderBytes(kind Kind, flags Flags) int {
 	return n
 }
 
-// Encode writes the header at the start of b and returns its length, HeaderBytes(h.Kind, h.Flags).
-// The caller has put, or will put, h.PayloadLen bytes of payload behind it. Encode does not check
-// what Decode would refuse; it panics if b is shorter than the header.
+// Encode writes the header at the start of b, and returns the header's length, which is
+// HeaderBytes(h.Kind, h.Flags). The caller writes h.PayloadLen bytes of payload after the header.
+// Encode does not check the values that Decode would refuse. Encode panics if b is shorter than the
+// header.
 func (h *Header) Encode(b []byte) int {
 	c := (*[FragHeaderBytes]byte)(b)
 	le.PutUint32(c[0:], Magic|(Version<<4|uint32(h.Kind))<<8|uint32(h.Flags)<<16|uint32(h.Tag)<<24)
@@ -212,22 +219,24 @@ func (h *Header) Encode(b []byte) int {
 	return n
 }
 
-// extrasOf is the upper quarter of the last word of a common header: the length of the extras in
-// words of four bytes, and a byte that is zero.
+// extrasOf is the upper quarter of the last word of a common header. The lower byte is the length
+// of the extras in words of four bytes, and the upper byte is zero.
 func extrasOf(headerBytes int) uint64 { return uint64(headerBytes-FragHeaderBytes) / 4 }
 
-// Decode reads the packet pkt, a whole datagram, into *h and returns its payload, which aliases
-// pkt. It is total and strict: any bytes give a packet that Encode would write in just the same
-// way, or one of the package's decoding errors, after which the content of *h has no meaning. It
-// never allocates. The body of a Hello or HelloAck is left to DecodeHello, that of a Reject to
-// DecodeReject, that of a Retry to DecodeRetry, that of a Pack to NextRecord, that of an Ack to
-// DecodeSack, that of a Bye to ByeCode.
+// Decode reads the whole datagram pkt into *h and returns its payload, which aliases pkt. Decode
+// accepts only packets that Encode would write in the same way, and returns one of the package's
+// decoding errors for all other bytes. After an error the content of *h is undefined. Decode never
+// allocates.
+//
+// Other functions decode the bodies. The functions are DecodeHello for a Hello or HelloAck,
+// DecodeReject for a Reject, DecodeRetry for a Retry, NextRecord for a Pack, DecodeSack for an Ack,
+// and ByeCode for a Bye.
 func Decode(pkt []byte, h *Header) (payload []byte, err error) {
 	return DecodeOver(pkt, 0, h)
 }
 
-// DecodeOver is Decode for a packet of a connection whose datagrams end with overheadBytes of
-// somebody else's, at most OverheadBytesMax: the payload ends before them.
+// DecodeOver is Decode for a datagram that ends with overheadBytes of another protocol layer, at
+// most OverheadBytesMax. The payload ends before these bytes.
 func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err error) {
 	pkt = pkt[:max(0, len(pkt)-overheadBytes)]
 	n, err := decodeHeader(pkt, len(pkt), h)
@@ -243,11 +252,11 @@ func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err e
 	return payload, nil
 }
 
-// DecodeSplit is Decode for a datagram of sizeBytes of which only head is at hand, its first bytes:
-// the header at least. It returns the header's length; the payload is whatever follows. ErrKind:
-// the packet is of a kind whose payload must be looked at (Pack, Hello, HelloAck, Reject, Nack of a
-// record, Ack with a Sack, Bye with a code), and has to be put together and given to Decode, or of
-// none.
+// DecodeSplit is Decode for a datagram of sizeBytes of which only the first bytes are in head. The
+// argument head must contain the whole header. The result is the header's length, and the rest of
+// the datagram is the payload. The error ErrKind means an undefined kind, or a packet whose payload
+// Decode must check (Pack, Hello, HelloAck, Reject, Nack of a record, Ack with a Sack, Bye with a
+// code). The caller must then copy the whole datagram to one buffer, and call Decode.
 func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	n, err := decodeHeader(head, sizeBytes, h)
 	if err != nil {
@@ -259,14 +268,14 @@ func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err er
 	return n, nil
 }
 
-// hasBody says whether the payload is more than bytes for somebody else.
+// hasBody reports whether the payload has a structure that this package decodes.
 func (h *Header) hasBody() bool {
 	const plain = 1<<KindFrag | 1<<KindChunk | 1<<KindAck | 1<<KindNack
 	return plain>>h.Kind&1 == 0 || h.Kind == KindNack && nackPayload(h.Tag) != 0 ||
 		h.Flags&FlagSack != 0 || h.Tag == TagBye && h.PayloadLen != 0
 }
 
-// nackPayload is the length of a Nack's payload, by its reason.
+// nackPayload is the length of a Nack's payload, by the reason of the Nack.
 func nackPayload(reason uint8) uint16 {
 	if reason == NackRecord {
 		return NackRecordBytes - NackBytes
@@ -275,7 +284,7 @@ func nackPayload(reason uint8) uint16 {
 }
 
 // decodeHeader reads and checks the header of a datagram of sizeBytes that begins with pkt, and
-// returns its length.
+// returns the header's length.
 func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	if len(pkt) < FragHeaderBytes {
 		return 0, ErrShort
@@ -299,7 +308,8 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 	if len(pkt) < n {
 		return 0, ErrShort
 	}
-	// Field by field: a composite literal would be built aside and copied.
+	// The fields are set one by one, because a composite literal would be built elsewhere and
+	// copied.
 	h.Kind, h.Flags, h.Tag = kind, flags, c[3]
 	h.Conn, h.Number = le.Uint64(c[4:]), le.Uint32(c[12:])
 	h.Seq, h.Ack = seq.Num(le.Uint32(c[16:])), seq.Num(le.Uint32(c[20:]))
@@ -312,7 +322,7 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 	if flags&FlagOp != 0 && !h.decodeOp(pkt[n-opExtraBytes:n]) {
 		return 0, ErrReserved
 	}
-	if kind == KindChunk { // in place: most packets of a stream are chunks
+	if kind == KindChunk { // not in a function: most packets are chunks
 		e := (*[chunkExtraBytes]byte)(pkt[FragHeaderBytes:])
 		h.FragID, h.SizeBytes, h.OffsetBytes = le.Uint32(e[0:]), le.Uint32(e[4:]), le.Uint32(e[8:])
 		h.FirstBytes, h.ChunkBytes = le.Uint16(e[12:]), le.Uint16(e[14:])
@@ -355,8 +365,8 @@ var allowedFlags = [16]Flags{
 	KindPack:  FlagAck | FlagDup,
 }
 
-// inFragment says whether a chunk lies in its fragment: on the fragment's grid, or, of a put, which
-// has none, anywhere.
+// inFragment reports whether a chunk lies on the grid of its fragment. The chunk of a put has no
+// grid, and must lie within the fragment.
 func (h *Header) inFragment() bool {
 	if h.Flags&FlagPut != 0 {
 		// The sum of a 32-bit and a 16-bit number cannot overflow 64 bits.
@@ -371,7 +381,7 @@ func (h *Header) inFragment() bool {
 	return err == nil
 }
 
-// decodePut reads and checks the extra of a put in its header.
+// decodePut reads and checks the fields of a put in a header.
 func decodePut(head []byte, h *Header) error {
 	if h.Tag != 0 && h.Flags&FlagOp == 0 {
 		return ErrTag
@@ -389,8 +399,8 @@ func decodePut(head []byte, h *Header) error {
 	return nil
 }
 
-// checkMark checks the header of a packet with one of the transport's tags, which only a Frag may
-// have.
+// checkMark checks the header of a packet with one of the transport's tags. Only a Frag may have
+// such a tag.
 func checkMark(h *Header) error {
 	switch {
 	case h.Kind != KindFrag || h.Flags&(FlagOp|FlagLater) != 0 || h.Tag != TagBye && h.Tag != TagVoid:
@@ -451,11 +461,11 @@ func checkAside(h *Header) error {
 	return nil
 }
 
-// checkBody checks what Decode itself looks at in payloads.
+// checkBody checks those payloads that Decode checks.
 func checkBody(p []byte, h *Header) error {
 	switch h.Kind {
 	case KindFrag:
-		if ByeCode(p) == ByeClosed { // which is told by saying nothing
+		if ByeCode(p) == ByeClosed { // ByeClosed has no payload
 			return ErrReserved
 		}
 	case KindPack:

@@ -1,16 +1,18 @@
 package frag
 
-// Sizes in the body of a Hello, in bytes. docs/protocol.md, section 7, has the layout.
+// The sizes in the body of a Hello are in bytes. The file docs/protocol.md, section 7, has the
+// layout.
 const (
 	HelloBytesMin = FragHeaderBytes + helloFixedBytes // a Hello without extensions, header included
-	// HelloBytesMax bounds what Encode writes: every extension that is known, at its largest.
+	// HelloBytesMax is the longest packet that Encode writes, with every known extension at its
+	// largest size.
 	HelloBytesMax = HelloBytesMin + 2*(extHeadBytes+AddrBytesMax) +
 		2*(extHeadBytes+CookieBytesMax) + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes +
 		extHeadBytes + PaddingBytesMax
 	AddrBytesMax    = 64        // longest endpoint name
 	CookieBytesMax  = 32        // longest cookie
 	LabelBytesMax   = 32        // longest label
-	PaddingBytesMax = 255       // most padding: all that an extension can have
+	PaddingBytesMax = 255       // longest padding, which is the longest extension
 	MTUBytesMin     = 256       // smallest MTU of either channel
 	WindowMax       = 1 << 16   // largest window, in packets
 	AckDelayUsMax   = 1_000_000 // longest ACK delay that a peer may announce
@@ -18,11 +20,11 @@ const (
 	helloFixedBytes = 72
 	extHeadBytes    = 2 // type and length of an extension
 	awayBytes       = 4
-	extCritical     = 0x80 // who does not know the extension must refuse the Hello
+	extCritical     = 0x80 // a receiver that does not know the extension must refuse the Hello
 )
 
-// Types of extensions, in the order in which they stand in a Hello. 16 to 31 are kept for the keys
-// of protected connections.
+// The types of extensions are listed in the order in which extensions stand in a Hello. Types 16 to
+// 31 are reserved for the keys of protected connections.
 const (
 	extCommandName   = 1
 	extDataName      = 2
@@ -33,16 +35,16 @@ const (
 	extPadding       = 7
 )
 
-// Features of a Hello: optional abilities that are in use if both sides announce them.
+// Features of a Hello are optional abilities, which are in use if both ends announce them.
 const (
-	// FeatureReliable: the sender's network loses, repeats and reorders nothing by itself.
+	// FeatureReliable says that the sender's network loses, duplicates and reorders no packets.
 	FeatureReliable uint64 = 1 << 1
 )
 
-// Probe tells over which channel a Hello travels.
+// Probe is the channel over which a Hello is sent.
 type Probe uint8
 
-// The probes. ProvenAll is the mask of both in Hello.Proven.
+// ProvenAll is the mask of both probes in Hello.Proven.
 const (
 	ProbeCommand Probe = 0
 	ProbeData    Probe = 1
@@ -54,50 +56,52 @@ const (
 // Bit returns the probe's bit in Hello.Proven.
 func (p Probe) Bit() uint8 { return 1 << (p & (ProbeCount - 1)) }
 
-// Hello is the body of a Hello or HelloAck: all that a module tells a peer about itself.
+// Hello is the body of a Hello or HelloAck, which has all that a module tells a peer about itself.
 type Hello struct {
-	Incarnation uint64 // random number of this life of the sender's module, not 0
-	Tag         uint64 // what the receiver must put in Header.Conn towards the sender, not 0
-	// Expected is the incarnation that the sender wants to reach, from the receiver's Name; 0 takes
-	// any.
+	Incarnation uint64 // random number of this run of the sender's module, not 0
+	Tag         uint64 // value for Header.Conn in packets to the sender, not 0
+	// Expected is the incarnation that the sender wants to reach, as in the receiver's Name. The
+	// value 0 accepts any incarnation.
 	Expected uint64
-	// Nonce is a random number of the sender for each channel; a HelloAck and a Retry give back that
-	// of the Hello which they answer. Knowledge of the nonce proves that a peer receives on that
-	// channel.
+	// Nonce is a random number that the sender chooses for each channel. A HelloAck and a Retry
+	// return the nonce of the Hello that they answer. Knowledge of the nonce proves that a peer
+	// receives on that channel.
 	Nonce    uint64
-	Features uint64 // optional abilities; both sides use those that both announce
-	Required uint64 // those of Features without which the sender does not want the connection
-	// CommandName and DataName are the sender's endpoints, opaque, at most AddrBytesMax each; none if
-	// empty. In a Hello with cookies they are the addresses that the cookies are for.
+	Features uint64 // optional abilities; the common ones of both ends are used
+	Required uint64 // Features that the sender requires
+	// CommandName and DataName are the sender's endpoint names, opaque, and at most AddrBytesMax
+	// long. An empty name is not sent. In a Hello with cookies the names are the addresses for
+	// which the cookies were issued.
 	CommandName []byte
 	DataName    []byte
-	// CommandCookie and DataCookie are what the receiver's Retries gave, at most CookieBytesMax each;
-	// none if empty.
+	// CommandCookie and DataCookie are the cookies of the receiver's Retries, at most
+	// CookieBytesMax long. An empty cookie is not sent.
 	CommandCookie []byte
 	DataCookie    []byte
-	Label         []byte // what the sender's owner calls it, at most LabelBytesMax; none if empty
-	AwayMs        uint32 // how long the sender may say nothing because it computes, in milliseconds
+	Label         []byte // label that the sender's owner chose; none if empty
+	AwayMs        uint32 // how long the sender may be silent while it computes, in ms
 	WindowPkts    uint32 // the sender's receive window, 1 to WindowMax
 	FragBytesMax  uint32 // largest fragment that the sender reassembles, not 0
-	AckDelayUs    uint32 // how long the sender may hold back an ACK, 0 to AckDelayUsMax
+	AckDelayUs    uint32 // how long the sender may delay an ACK, 0 to AckDelayUsMax
 	MTUBytes      uint16 // largest datagram on the data channel, at least MTUBytesMin
 	CommandBytes  uint16 // largest datagram on the command channel, at least MTUBytesMin
-	Credit        uint16 // packets that the sender has room for, from the receiver's first one on
+	Credit        uint16 // packets that the sender has room for, from the receiver's first on
 	VersionMin    uint8  // the protocol versions that the sender speaks
 	VersionMax    uint8
 	Probe         Probe
-	Proven        uint8 // mask of Probe.Bit: channels that the sender knows to work, both ways
-	Overhead      uint8 // bytes at the end of each datagram, for protection, up to OverheadBytesMax
-	Padding       uint8 // zeros that only make it longer; see Pad
+	Proven        uint8 // mask of Probe.Bit: channels that are proven in both directions
+	Overhead      uint8 // protection bytes at the end of each datagram, up to OverheadBytesMax
+	Padding       uint8 // number of zeros that lengthen the Hello; see Pad
 
-	// What DecodeHello found and does not know: how many extensions, and the type of the first one
-	// that must be known (without its critical bit), 0 for none. Encode does not look at them.
+	// Others and Critical describe the extensions that DecodeHello does not know. Others is the
+	// number of such extensions. Critical is the type of the first unknown extension that is
+	// critical, without its critical bit, or 0 for none. Encode ignores Others and Critical.
 	Others   uint8
 	Critical uint8
 }
 
-// valid says whether every value is in its range. The version of the packet is Version, so that the
-// sender's range must hold it.
+// valid reports whether every value is in its range. The sender's range of versions must include
+// Version, because the packet has that version.
 func (m *Hello) valid() bool {
 	return m.Incarnation != 0 && m.Tag != 0 && m.Required&^m.Features == 0 &&
 		m.WindowPkts >= 1 && m.WindowPkts <= WindowMax && m.FragBytesMax != 0 &&
@@ -108,13 +112,13 @@ func (m *Hello) valid() bool {
 		m.Probe < ProbeCount && m.Proven <= ProvenAll && m.Overhead <= OverheadBytesMax
 }
 
-// extension is one of those that are known: its type, the longest value, and where it is kept.
+// extension is the type, the largest length and the destination of a known extension.
 type extension struct {
 	kind, most int
 	value      *[]byte
 }
 
-// extensions are those that are known and consist of bytes, in the order of the wire.
+// extensions are the known extensions that consist of bytes, in the order of the wire.
 func (m *Hello) extensions() [5]extension {
 	return [...]extension{
 		{extCommandName, AddrBytesMax, &m.CommandName},
@@ -125,9 +129,10 @@ func (m *Hello) extensions() [5]extension {
 	}
 }
 
-// Pad sets Padding so that no HelloAck from an end with addresses of the same lengths is longer:
-// one has no cookies, but perhaps a label and a time away. So by a channel that nobody has proven
-// not more goes back than came.
+// Pad sets Padding to make the Hello at least as long as its HelloAck, if the addresses of the
+// answering end have the same lengths. A HelloAck has no cookies, but may have a label and a time
+// of absence. An end therefore never sends more bytes to an unproven address than it has received
+// from there.
 func (m *Hello) Pad() {
 	const answerBytes = HelloBytesMin + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes
 	m.Padding = 0
@@ -159,10 +164,10 @@ func (m *Hello) Bytes() int {
 	return n
 }
 
-// Encode writes a whole packet at the start of b and returns its length, m.Bytes(): the header h,
-// whose Kind (Hello or HelloAck), Conn, Seq and Number count and whose other fields Encode sets;
-// and the body m. It panics if b is too short, and if a value in m is out of its range: all of
-// them come from the caller's own configuration, or from what was decoded.
+// Encode writes a whole packet at the start of b, and returns the packet's length, m.Bytes(). The
+// caller sets Kind (Hello or HelloAck), Conn, Seq and Number of the header h, and Encode sets the
+// other fields of h. Encode panics if b is too short or a value in m is out of its range. All
+// values come from the caller's own configuration, or were decoded before.
 func (m *Hello) Encode(b []byte, h *Header) int {
 	sizeBytes := m.Bytes()
 	if !m.valid() {
@@ -209,17 +214,18 @@ func (m *Hello) Encode(b []byte, h *Header) int {
 	return sizeBytes
 }
 
-// bare leaves nothing in a header but what packets without extras and acknowledgement have.
+// bare clears all fields of a header that a packet without extras and acknowledgement does not
+// have.
 func (h *Header) bare(payloadLen uint16) {
 	*h = Header{
 		Kind: h.Kind, Conn: h.Conn, Seq: h.Seq, Number: h.Number, PayloadLen: payloadLen,
 	}
 }
 
-// DecodeHello reads the payload of a Hello or HelloAck as Decode returned it. What is of variable
-// length in *m aliases payload: copy what must outlive the packet. The error is ErrShort, ErrHello
-// for a value out of its range or an extension that is malformed, or ErrReserved; after it the
-// content of *m has no meaning. It never allocates.
+// DecodeHello reads the payload of a Hello or HelloAck as Decode returned the payload. The slices
+// in *m alias payload, and a caller must copy what must outlive the packet. The error is ErrShort,
+// ErrReserved, or ErrHello for a value out of its range or a malformed extension. After an error
+// the content of *m is undefined. DecodeHello never allocates.
 func DecodeHello(payload []byte, m *Hello) error {
 	if len(payload) < helloFixedBytes {
 		return ErrShort
@@ -253,8 +259,8 @@ func DecodeHello(payload []byte, m *Hello) error {
 	return m.decodeExtensions(payload[helloFixedBytes:])
 }
 
-// decodeExtensions reads extensions: in the order of their types, each once, none of those that are
-// known empty.
+// decodeExtensions reads extensions. Extensions must stand in the order of their types, each type
+// at most once, and known extensions must not be empty.
 func (m *Hello) decodeExtensions(p []byte) error {
 	for last := -1; len(p) > 0; {
 		if len(p) < extHeadBytes || len(p) < extHeadBytes+int(p[1]) {
@@ -281,7 +287,7 @@ func (m *Hello) decodeExtensions(p []byte) error {
 	return nil
 }
 
-// extend takes over the value of an extension that is known, unless it is malformed.
+// extend stores the value of a known extension, and reports whether the value is well-formed.
 func (m *Hello) extend(kind int, value []byte) bool {
 	switch kind {
 	case extAway:
@@ -299,7 +305,8 @@ func (m *Hello) extend(kind int, value []byte) bool {
 	return len(value) > 0 && len(value) <= e.most
 }
 
-// away reads the value of that extension, 0 if it is malformed.
+// away reads the value of the extension extAway, in milliseconds. The result is 0 if the value is
+// malformed.
 func away(value []byte) uint32 {
 	if len(value) != awayBytes {
 		return 0

@@ -1,26 +1,27 @@
 package frag
 
-// Sizes, in bytes, of the answers to a Hello from an unproven sender.
+// These sizes, in bytes, are those of the answers to a Hello from an unproven sender.
 const (
 	RejectBytes   = FragHeaderBytes + rejectBodyBytes // a whole Reject
-	RejectBytesV1 = 26                                // one of version 1
+	RejectBytesV1 = 26                                // a whole Reject of version 1
 	RetryBytesMax = FragHeaderBytes + retryHeadBytes + AddrBytesMax + CookieBytesMax
 
 	rejectBodyBytes = 12
 	retryHeadBytes  = 12
 )
 
-// Retry is the body of a packet of that kind: the answer to a Hello that does not show that its
-// sender receives at its address. Its receiver repeats the Hello with the Retry's cookie.
+// Retry is the body of a packet of the kind Retry. A Retry answers a Hello that does not prove that
+// its sender receives at its address. The receiver of the Retry repeats the Hello with the cookie
+// of the Retry.
 type Retry struct {
-	Nonce  uint64 // of the Hello
-	Probe  Probe  // the channel
-	Addr   []byte // the Hello's sender as it is seen there, at most AddrBytesMax
-	Cookie []byte // what to show the next time, 1 to CookieBytesMax bytes
+	Nonce  uint64 // nonce of the Hello
+	Probe  Probe  // channel of the Hello
+	Addr   []byte // source address of the Hello as seen by the answering end
+	Cookie []byte // cookie for the next Hello, 1 to CookieBytesMax bytes
 }
 
-// Encode writes a whole Retry at the start of b and returns its length; tag is that of the Hello.
-// It panics if a field is too long.
+// Encode writes a whole Retry at the start of b, and returns the packet's length. The argument tag
+// is the tag of the Hello. Encode panics if a field is too long.
 func (r *Retry) Encode(b []byte, tag uint64) int {
 	if len(r.Addr) > AddrBytesMax || len(r.Cookie) < 1 || len(r.Cookie) > CookieBytesMax ||
 		r.Probe >= ProbeCount {
@@ -36,8 +37,8 @@ func (r *Retry) Encode(b []byte, tag uint64) int {
 	return FragHeaderBytes + n
 }
 
-// DecodeRetry reads the payload of a Retry as Decode returned it. Its slices alias payload. The
-// error is ErrShort, ErrHello for a value out of its range, ErrLength or ErrReserved.
+// DecodeRetry reads the payload of a Retry as Decode returned the payload. The slices in *r alias
+// payload. The error is ErrShort, ErrLength, ErrReserved, or ErrHello for a value out of its range.
 func DecodeRetry(payload []byte, r *Retry) error {
 	if len(payload) < retryHeadBytes {
 		return ErrShort
@@ -66,7 +67,8 @@ func RetryBytes(addrBytes, cookieBytes int) int {
 	return FragHeaderBytes + retryHeadBytes + addrBytes + cookieBytes
 }
 
-// Where a Hello of version 1 has what a refusal needs, and what is the same in every later one.
+// A refusal of a Hello needs these fields. The first four positions are those of version 1, and the
+// others are the same in every later version.
 const (
 	v1HelloBytes  = 208
 	v1TagAt       = 32
@@ -77,9 +79,10 @@ const (
 	laterExtendAt = FragHeaderBytes + helloFixedBytes
 )
 
-// ForeignHello looks at a packet that Decode refused with ErrVersion. If it is a Hello of another
-// protocol version, ok is true, and f is what the answer, EncodeReject, needs. It reads only what
-// never changes: the layout of version 1, and what is the same in all later ones.
+// ForeignHello examines a packet that Decode refused with ErrVersion. If the packet is a Hello of
+// another protocol version, ok is true, and f has the fields that EncodeReject needs. ForeignHello
+// reads only fields that never change, which are the layout of version 1 and the common fields of
+// all later versions.
 func ForeignHello(pkt []byte) (f Foreign, ok bool) {
 	if len(pkt) < 2 || pkt[0] != Magic || Kind(pkt[1]&0x0F) != KindHello {
 		return Foreign{}, false
@@ -110,28 +113,29 @@ func ForeignHello(pkt []byte) (f Foreign, ok bool) {
 	return f, true
 }
 
-// Foreign is what can be read of a Hello of another version.
+// Foreign has the known fields of a Hello of another version.
 type Foreign struct {
-	Tag         uint64 // its sender's connection tag
+	Tag         uint64 // the connection tag of the Hello's sender
 	Nonce       uint64 // 0 in version 1, which has none
-	CommandName []byte // its sender's command channel, aliasing the packet; empty if it tells none
+	CommandName []byte // the sender's command endpoint, aliasing the packet; may be empty
 	Version     uint8
 }
 
 // Reject is a refusal of a Hello.
 type Reject struct {
 	Reason     uint8  // one of the Reject constants
-	VersionMin uint8  // the versions that its sender speaks
+	VersionMin uint8  // the versions that the sender of the Reject speaks
 	VersionMax uint8  //
-	Code       uint16 // what the sender's owner says (RejectOwner, RejectLater), else 0
-	Nonce      uint64 // of the Hello: who does not know it has not seen that
+	Code       uint16 // code of the sender's owner (RejectOwner, RejectLater), else 0
+	Nonce      uint64 // nonce of the Hello, which proves that the sender has seen it
 }
 
-// EncodeReject writes a Reject at the start of b and returns its length, which is less than that
-// of any Hello of the version. tag is the Hello's sender tag, version the version of the Hello
-// (Version, or what ForeignHello returned): a peer reads the packet as one of its own version.
+// EncodeReject writes a Reject at the start of b, and returns the packet's length, which is less
+// than the length of any Hello of the version. The argument tag is the Hello's sender tag. The
+// argument version is the version of the Hello (Version, or the version that ForeignHello
+// returned), because the peer reads the packet as one of the peer's own version.
 func EncodeReject(b []byte, tag uint64, version uint8, r Reject) int {
-	if version == 1 { // 24 bytes of header, and the versions
+	if version == 1 { // a header of 24 bytes, and the versions
 		b = b[:RejectBytesV1]
 		clear(b)
 		b[0], b[1], b[3] = Magic, 1<<4|byte(KindReject), r.Reason
@@ -150,7 +154,7 @@ func EncodeReject(b []byte, tag uint64, version uint8, r Reject) int {
 	return RejectBytes
 }
 
-// DecodeReject reads a Reject as Decode returned its header and payload.
+// DecodeReject reads a Reject from the header and payload that Decode returned.
 func DecodeReject(h *Header, payload []byte) Reject {
 	return Reject{
 		Reason: h.Tag, VersionMin: payload[0], VersionMax: payload[1], Code: le.Uint16(payload[2:]),
@@ -158,8 +162,7 @@ func DecodeReject(h *Header, payload []byte) Reject {
 	}
 }
 
-// checkAnswer checks the header of a Reject or a Retry, of which tag, numbers and length are left
-// to check.
+// checkAnswer checks the tag, the numbers and the length in the header of a Reject or a Retry.
 func checkAnswer(h *Header) error {
 	if h.Seq != 0 || h.Number != 0 {
 		return ErrReserved
@@ -173,7 +176,7 @@ func checkAnswer(h *Header) error {
 		}
 		return nil
 	}
-	if h.Tag < RejectVersion { // others than are known are taken, too: they end a handshake
+	if h.Tag < RejectVersion { // unknown reasons are accepted, because they end a handshake
 		return ErrTag
 	}
 	if h.PayloadLen != rejectBodyBytes {
@@ -198,5 +201,5 @@ func checkAnswerBody(p []byte, h *Header) error {
 	return nil
 }
 
-// versionRange says whether lo to hi is a range of protocol versions.
+// versionRange reports whether lo to hi is a range of protocol versions.
 func versionRange(lo, hi uint8) bool { return lo >= 1 && lo <= hi && hi <= VersionLimit }

@@ -2,12 +2,13 @@ package frag
 
 import "gobtl/internal/seq"
 
-// SetNumber writes another packet number into the encoded packet b in place: that of the datagram
-// in which it is sent again.
+// SetNumber replaces the packet number in the encoded packet b. A retransmission has a new packet
+// number.
 func SetNumber(b []byte, number uint32) { le.PutUint32(b[12:16], number) }
 
-// SetAck writes an acknowledgement into the encoded packet b in place: what a retransmission does,
-// so that it does not repeat an old one. dup sets FlagDup. Only for packets that may carry FlagAck.
+// SetAck replaces the acknowledgement in the encoded packet b, to prevent a retransmission from
+// repeating an old acknowledgement. The argument dup sets FlagDup. The kind of the packet must
+// allow FlagAck.
 func SetAck(b []byte, ack seq.Num, credit, creditBytes uint16, dup bool) {
 	c := (*[FragHeaderBytes]byte)(b)
 	c[2] = c[2]&^byte(FlagDup|FlagLater) | byte(FlagAck)
@@ -19,7 +20,7 @@ func SetAck(b []byte, ack seq.Num, credit, creditBytes uint16, dup bool) {
 	le.PutUint16(c[28:], creditBytes)
 }
 
-// ClearAck removes the acknowledgement from the encoded packet b in place.
+// ClearAck removes the acknowledgement from the encoded packet b.
 func ClearAck(b []byte) {
 	c := (*[FragHeaderBytes]byte)(b)
 	c[2] &^= byte(FlagAck | FlagDup | FlagLater)
@@ -27,11 +28,11 @@ func ClearAck(b []byte) {
 	le.PutUint32(c[26:], 0)
 }
 
-// CarriesAck says whether an encoded packet has the Ack flag.
+// CarriesAck reports whether an encoded packet has FlagAck.
 func CarriesAck(b []byte) bool { return Flags(b[2])&FlagAck != 0 }
 
 // PutFrag writes the header of a Frag without flags at the start of b, as Encode does, and returns
-// its length: that of every small message over a fabric that is reliable by itself.
+// the header's length. Every small message over a reliable fabric has such a header.
 func PutFrag(b []byte, conn uint64, number uint32, tag uint8, payloadLen int) int {
 	c := (*[FragHeaderBytes]byte)(b)
 	le.PutUint32(c[0:], Magic|(Version<<4|uint32(KindFrag))<<8|uint32(tag)<<24)
@@ -48,7 +49,8 @@ func SeqOf(b []byte) seq.Num { return seq.Num(le.Uint32(b[16:20])) }
 // NumberOf reads the packet number of the encoded packet b, which has at least FragHeaderBytes.
 func NumberOf(b []byte) uint32 { return le.Uint32(b[12:16]) }
 
-// ConnOf reads the connection tag of what may be a packet; 0 if it is too short to have one.
+// ConnOf reads the connection tag of a datagram that may be a packet. The result is 0 if the
+// datagram is too short.
 func ConnOf(b []byte) uint64 {
 	if len(b) < FragHeaderBytes {
 		return 0

@@ -11,11 +11,11 @@ const (
 	nameHeaderBytes = 16
 )
 
-// Name is what a module gives to its peers out of band (a launcher's key-value store, a file, a
-// command line) so that they can connect to it.
+// Name is the address that a module gives to its peers out of band, which enables the peers to
+// connect. A launcher's key-value store, a file, or a command line can carry a Name.
 type Name struct {
-	Provider     string // "ofi/udp": 1 to ProviderBytesMax printable ASCII characters
-	Incarnation  uint64 // random number of this life of the module, not 0
+	Provider     string // such as "ofi/udp", 1 to ProviderBytesMax printable ASCII
+	Incarnation  uint64 // random number of this run of the module, not 0
 	MTUBytes     uint16 // largest datagram on the data channel, at least MTUBytesMin
 	CommandBytes uint16 // largest datagram on the command channel, at least MTUBytesMin
 	Command      []byte // endpoint names, opaque, 1 to AddrBytesMax bytes each
@@ -38,8 +38,8 @@ func (n *Name) Validate() error {
 	return nil
 }
 
-// Append appends the encoding of n, at most NameBytesMax bytes, to b and returns the extended
-// slice; with ErrName, b as it was, if n is not valid.
+// Append appends the encoding of n to b, and returns the extended slice. The encoding has at most
+// NameBytesMax bytes. If n is not valid, Append returns b unchanged and ErrName.
 func (n *Name) Append(b []byte) ([]byte, error) {
 	if err := n.Validate(); err != nil {
 		return b, err
@@ -53,8 +53,8 @@ func (n *Name) Append(b []byte) ([]byte, error) {
 	return append(b, n.Data...), nil
 }
 
-// ParseName reads what Append wrote, all of b and nothing more. The result shares no memory with b.
-// Anything else is ErrName.
+// ParseName reads the encoding that Append wrote, which must be all of b. The result shares no
+// memory with b. The error is ErrName.
 func ParseName(b []byte) (Name, error) {
 	if len(b) < nameHeaderBytes || b[0] != nameVersion {
 		return Name{}, ErrName

@@ -1,41 +1,47 @@
 package frag
 
-// FeatureOps is the feature of a sender that takes operations, packets with FlagOp.
+// FeatureOps says that the sender accepts operations, which are packets with FlagOp.
 const FeatureOps uint64 = 1 << 2
 
-// OpCode says what a packet with FlagOp is of an operation.
+// OpCode is the role of a packet with FlagOp in an operation.
 type OpCode uint8
 
-// The codes. Part and Placed are puts, the others Frags without FlagPut.
+// Packets with the codes OpPart and OpPlaced are puts. Packets with the other codes are Frags
+// without FlagPut.
 const (
-	// OpPart: a packet of a put that has a notice, which waits for its bytes.
+	// OpPart is a packet of a put with a notice. A notice is a message to a handler at the
+	// receiver, delivered after all bytes of the put have arrived.
 	OpPart OpCode = 1
-	// OpNotice is that notice: its tag, the bytes that it waits for (u32), and what it says.
+	// OpNotice is the notice of a put. The packet has the notice's tag, the number of bytes to wait
+	// for (u32), and the content of the notice.
 	OpNotice OpCode = 2
-	// OpPlaced is a Frag that is the whole of a put and its notice: the last OpBytes of its payload
-	// are what the notice says.
+	// OpPlaced is a Frag with a whole put and the put's notice. The last OpBytes of the payload are
+	// the content of the notice.
 	OpPlaced OpCode = 3
-	// OpGet asks for bytes of a region: GetBytes, see Get.
+	// OpGet requests bytes of a memory region. The payload is a Get of GetBytes.
 	OpGet OpCode = 4
-	// OpAtomic asks to change a number in a region: AtomicBytes, see Atomic.
+	// OpAtomic requests the change of a number in a memory region. The payload is an Atomic of
+	// AtomicBytes.
 	OpAtomic OpCode = 5
-	// OpResult answers an OpAtomic that wants to know the old value, 8 bytes.
+	// OpResult answers an OpAtomic with Fetch. The payload is the old value, 8 bytes.
 	OpResult OpCode = 6
-	// OpFailed answers an OpGet that cannot be answered any more: a reason of a Nack, 1 byte.
+	// OpFailed reports that an OpGet can no longer be answered. The payload is a reason of a Nack,
+	// 1 byte.
 	OpFailed OpCode = 7
 )
 
-// Sizes of what operations carry, in bytes.
+// The sizes of the payloads of operations are in bytes.
 const (
-	NoticeBytesMax  = 64 // what a notice says
-	NoticeHeadBytes = 4  // of an OpNotice, before that
+	NoticeBytesMax  = 64 // longest content of a notice
+	NoticeHeadBytes = 4  // the header of an OpNotice, before the content
 	GetBytes        = 32
 	AtomicBytes     = 40
 	ResultBytes     = 8
 	FailedBytes     = 1
 )
 
-// opPayload is how long the payload of each code is, and whether it has a tag.
+// opPayload has, for each code, the payload's shortest and longest length, whether the packet is a
+// put, and whether the packet has a tag.
 var opPayload = [...]struct {
 	least, most uint16
 	put, tag    bool
@@ -49,8 +55,8 @@ var opPayload = [...]struct {
 	OpFailed: {FailedBytes, FailedBytes, false, false},
 }
 
-// decodeOp reads the extra of an operation; false if there is no such code, or what is reserved is
-// not zero.
+// decodeOp reads the fields of an operation. The result is false if the code is unknown, or a
+// reserved field is not zero.
 func (h *Header) decodeOp(e []byte) bool {
 	op := le.Uint64(e)
 	h.Op, h.OpCode, h.OpBytes = uint32(op), OpCode(op>>32), uint8(op>>40)
@@ -58,12 +64,12 @@ func (h *Header) decodeOp(e []byte) bool {
 		(h.OpBytes == 0 || h.OpCode == OpPlaced && h.OpBytes <= NoticeBytesMax)
 }
 
-// opExtra is the extra of an operation as a word.
+// opExtra is the encoding of the fields of an operation.
 func (h *Header) opExtra() uint64 {
 	return uint64(h.Op) | uint64(h.OpCode)<<32 | uint64(h.OpBytes)<<40
 }
 
-// checkOp checks what the header of an operation says besides.
+// checkOp checks the flags, the tag and the length in the header of an operation.
 func checkOp(h *Header) error {
 	rule := &opPayload[h.OpCode]
 	switch {
@@ -77,14 +83,15 @@ func checkOp(h *Header) error {
 	return nil
 }
 
-// Get is what an OpGet asks for: SizeBytes from Offset of the region Handle, to be put into the
-// requester's region Answer, from its beginning on.
+// Get is the request of an OpGet. The request is for SizeBytes from Offset of the memory region
+// Handle. The answering end puts the bytes into the requester's region Answer, from its beginning
+// on.
 type Get struct {
 	Handle, Offset, Answer uint64
 	SizeBytes              uint32
 }
 
-// Marshal writes g into b, GetBytes.
+// Marshal writes g into b, which must have GetBytes.
 func (g *Get) Marshal(b []byte) {
 	p := (*[GetBytes]byte)(b)
 	le.PutUint64(p[0:], g.Handle)
@@ -93,7 +100,7 @@ func (g *Get) Marshal(b []byte) {
 	le.PutUint64(p[24:], uint64(g.SizeBytes))
 }
 
-// DecodeGet reads the payload of an OpGet; false if what is reserved in it is not zero.
+// DecodeGet reads the payload of an OpGet. The result is false if a reserved field is not zero.
 func DecodeGet(b []byte, g *Get) bool {
 	p := (*[GetBytes]byte)(b)
 	*g = Get{
@@ -103,10 +110,10 @@ func DecodeGet(b []byte, g *Get) bool {
 	return le.Uint32(p[28:]) == 0
 }
 
-// Action is what an atomic operation does to a number.
+// Action is the change that an atomic operation makes to a number.
 type Action uint8
 
-// The actions; Compare counts for ActionCompareSwap alone.
+// The field Compare of Atomic is used only by ActionCompareSwap.
 const (
 	ActionAdd         Action = 1
 	ActionSwap        Action = 2
@@ -114,21 +121,21 @@ const (
 	ActionAnd         Action = 4
 	ActionOr          Action = 5
 	ActionXor         Action = 6
-	ActionMin         Action = 7 // of numbers without a sign
+	ActionMin         Action = 7 // of unsigned numbers
 	ActionMax         Action = 8
 	ActionRead        Action = 9
 )
 
-// Atomic is what an OpAtomic asks for.
+// Atomic is the request of an OpAtomic.
 type Atomic struct {
 	Handle, Offset   uint64
 	Operand, Compare uint64
 	Action           Action
-	WidthBytes       uint8 // 4 or 8; Offset is a multiple of it
-	Fetch            bool  // whether the old value is wanted
+	WidthBytes       uint8 // 4 or 8; Offset is a multiple of WidthBytes
+	Fetch            bool  // whether the requester wants the old value
 }
 
-// Marshal writes a into b, AtomicBytes.
+// Marshal writes a into b, which must have AtomicBytes.
 func (a *Atomic) Marshal(b []byte) {
 	p := (*[AtomicBytes]byte)(b)
 	le.PutUint64(p[0:], a.Handle)
@@ -142,7 +149,8 @@ func (a *Atomic) Marshal(b []byte) {
 	le.PutUint64(p[32:], last)
 }
 
-// DecodeAtomic reads the payload of an OpAtomic; false if it asks for what there is not.
+// DecodeAtomic reads the payload of an OpAtomic. The result is false if the operation does not
+// exist.
 func DecodeAtomic(b []byte, a *Atomic) bool {
 	p := (*[AtomicBytes]byte)(b)
 	last := le.Uint64(p[32:])
@@ -154,7 +162,8 @@ func DecodeAtomic(b []byte, a *Atomic) bool {
 	return last>>17 == 0 && a.Valid()
 }
 
-// Valid says whether there is such an operation: its action, its width, and numbers that fit it.
+// Valid reports whether the action exists, the width is 4 or 8 bytes, and the numbers fit the
+// width.
 func (a *Atomic) Valid() bool {
 	switch {
 	case a.Action < ActionAdd || a.Action > ActionRead,
@@ -167,7 +176,7 @@ func (a *Atomic) Valid() bool {
 	return a.WidthBytes == 8
 }
 
-// Apply returns what a makes of an old value.
+// Apply returns the new value that the operation gives for an old value.
 func (a *Atomic) Apply(old uint64) uint64 {
 	v := old
 	switch a.Action {
@@ -197,8 +206,9 @@ func (a *Atomic) Apply(old uint64) uint64 {
 	return v
 }
 
-// PutNotice writes the payload of an OpNotice into b: the bytes that it waits for, and what it
-// says. It returns the payload's length.
+// PutNotice writes the payload of an OpNotice into b, and returns the payload's length. The
+// argument waitsBytes is the number of bytes that the notice waits for, and says is the content of
+// the notice.
 func PutNotice(b []byte, waitsBytes uint32, says []byte) int {
 	le.PutUint32(b, waitsBytes)
 	return NoticeHeadBytes + copy(b[NoticeHeadBytes:], says)

@@ -1,32 +1,33 @@
 package frag
 
-// RecordHeaderBytes is what a fragment takes in a pack beside its payload. A record is
+// RecordHeaderBytes is the header of a record. A pack is a packet of several fragments, each of
+// which is a record of the pack:
 //
 //	tag u8, flags u8, lengthBytes u16, then so many bytes: the payload
 //
-// and the records of a pack follow each other without padding up to the end of its payload. With
-// the flag Piece the payload of a record is not a whole fragment but a chunk of one: the extra of a
-// Chunk, PieceExtraBytes, stands before it and counts in lengthBytes. Only the first and the last
-// record of a pack may be pieces; if both are, the first ends its fragment and the last begins
-// another one:
+// The records of a pack follow each other without padding up to the end of the pack's payload. A
+// record with the flag Piece holds a chunk of a fragment instead of a whole fragment. The extra of
+// a Chunk, of PieceExtraBytes, then stands before the payload and counts in lengthBytes. Only the
+// first and the last record of a pack may be pieces. If the first and the last record are pieces,
+// the first record ends its fragment and the last record begins another fragment:
 //
 //	| end of A | B whole | C whole | beginning of D |
 const RecordHeaderBytes = 4
 
-// PieceExtraBytes is what a piece takes beside that.
+// PieceExtraBytes is what a piece takes in addition to RecordHeaderBytes.
 const PieceExtraBytes = chunkExtraBytes
 
-// recordTags, recordPiece and recordReserved tell what the first two bytes of a record
-// hold when they are read as one number.
+// recordTags, recordPiece and recordReserved are masks for the first two bytes of a record, read as
+// one number.
 const (
 	recordTags     = 0x00FF
 	recordPiece    = 0x0100
 	recordReserved = 0xFE00
 )
 
-// PutRecord writes a record, a whole fragment, at the start of b and returns its length,
-// RecordHeaderBytes + len(payload). It does not check what Decode would refuse; it panics if b is
-// too short.
+// PutRecord writes a record with a whole fragment at the start of b, and returns the record's
+// length, which is RecordHeaderBytes + len(payload). PutRecord does not check the values that
+// Decode would refuse. PutRecord panics if b is too short.
 func PutRecord(b []byte, tag uint8, payload []byte) int {
 	n := RecordHeaderBytes + len(payload)
 	le.PutUint32(b, uint32(tag)|uint32(len(payload))<<16)
@@ -34,15 +35,15 @@ func PutRecord(b []byte, tag uint8, payload []byte) int {
 	return n
 }
 
-// Piece is what a piece says of its place: the fields of a Chunk's extra, see Header.
+// Piece is the place of a piece in its fragment. The fields are those of a Chunk in Header.
 type Piece struct {
 	FragID, SizeBytes, OffsetBytes uint32
 	FirstBytes, ChunkBytes         uint16
 }
 
-// PutPiece writes a piece at the start of b and returns its length, RecordHeaderBytes +
-// PieceExtraBytes + len(payload). It does not check what Decode would refuse; it panics if b is too
-// short.
+// PutPiece writes a piece at the start of b, and returns the piece's length, which is
+// RecordHeaderBytes + PieceExtraBytes + len(payload). PutPiece does not check the values that
+// Decode would refuse. PutPiece panics if b is too short.
 func PutPiece(b []byte, tag uint8, p Piece, payload []byte) int {
 	n := RecordHeaderBytes + PieceExtraBytes + len(payload)
 	le.PutUint32(b, uint32(tag)|recordPiece|uint32(PieceExtraBytes+len(payload))<<16)
@@ -55,8 +56,8 @@ func PutPiece(b []byte, tag uint8, p Piece, payload []byte) int {
 	return n
 }
 
-// readPiece reads the piece with which the rest p of a pack begins, and says how long its payload
-// is.
+// readPiece reads the piece at the start of p, and returns the length of the piece's payload. The
+// argument p is the unread rest of a pack.
 func readPiece(p []byte) (piece Piece, payloadBytes int) {
 	e := (*[PieceExtraBytes]byte)(p[RecordHeaderBytes:])
 	return Piece{
@@ -65,19 +66,19 @@ func readPiece(p []byte) (piece Piece, payloadBytes int) {
 	}, int(le.Uint16(p[2:])) - PieceExtraBytes
 }
 
-// NextRecord splits the first record off the payload of a pack that Decode has accepted, or off
-// the rest of one, which must not be empty. What it returns aliases the payload. The data of a
-// piece is for DecodePiece.
+// NextRecord splits the first record off the payload of a pack that Decode has accepted, or off the
+// rest of such a payload. The argument must not be empty. The results alias the payload. If the
+// record is a piece, DecodePiece decodes data.
 func NextRecord(payload []byte) (tag uint8, data, rest []byte) {
 	n := RecordHeaderBytes + int(le.Uint16(payload[2:]))
 	return payload[0], payload[RecordHeaderBytes:n:n], payload[n:]
 }
 
-// IsPiece says whether the first record of what is left of a pack is a piece.
+// IsPiece reports whether the first record in the rest of a pack is a piece.
 func IsPiece(payload []byte) bool { return payload[1]&(recordPiece>>8) != 0 }
 
-// DecodePiece makes h the header that the piece with the given tag and data would have as a Chunk,
-// but for what belongs to the packet, and returns its payload, which aliases data.
+// DecodePiece sets h to the header that the piece would have as a Chunk, and returns the piece's
+// payload, which aliases data. The fields of h that belong to the whole packet are unchanged.
 func DecodePiece(tag uint8, data []byte, h *Header) (payload []byte) {
 	payload = data[PieceExtraBytes:]
 	e := (*[PieceExtraBytes]byte)(data)
@@ -87,14 +88,14 @@ func DecodePiece(tag uint8, data []byte, h *Header) (payload []byte) {
 	return payload
 }
 
-// checkRecords checks that p consists of records, of one at least. Most packs are of whole
-// fragments only, of which nothing but the length and the tag can be wrong.
+// checkRecords checks that p consists of one or more records. Most packs have only whole fragments,
+// whose records can be wrong only in length and tag.
 func checkRecords(p []byte) error {
 	at := 0
 	for at+RecordHeaderBytes <= len(p) {
 		head := le.Uint32(p[at : at+RecordHeaderBytes])
 		next := at + RecordHeaderBytes + int(head>>16)
-		// Above the tag are the bits that say what else than a whole fragment it is.
+		// The bits above the tag say whether the record is a piece.
 		if uint16(head) > TagUserMax || next > len(p) {
 			break
 		}
@@ -105,7 +106,7 @@ func checkRecords(p []byte) error {
 	return checkRecordsFrom(p, p[at:])
 }
 
-// checkRecordsFrom checks the rest p of a pack, whose first record need not be a whole fragment.
+// checkRecordsFrom checks the rest p of a pack, whose records may be pieces.
 func checkRecordsFrom(whole, p []byte) error {
 	for {
 		if len(p) < RecordHeaderBytes {
@@ -133,7 +134,7 @@ func checkRecordsFrom(whole, p []byte) error {
 	}
 }
 
-// checkPiece checks the piece of n bytes at the start of p, the rest of a whole payload.
+// checkPiece checks the piece of n bytes at the start of p, which is the rest of the payload whole.
 func checkPiece(whole, p []byte, n int) error {
 	if n <= RecordHeaderBytes+PieceExtraBytes {
 		return ErrLength
@@ -156,7 +157,7 @@ func checkPiece(whole, p []byte, n int) error {
 	return nil
 }
 
-// inFragment says whether a piece with so many bytes lies on its fragment's grid.
+// inFragment reports whether a piece with payloadBytes lies on its fragment's grid.
 func (p *Piece) inFragment(payloadBytes int) bool {
 	g := grid{uint32(p.FirstBytes), uint32(p.ChunkBytes)}
 	if g.chunk < ChunkBytesMin {

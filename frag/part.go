@@ -8,34 +8,34 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A packet that the path does not carry any more is sent again as Parts: each has a slice of the
-// datagram as it was, header and all, and its sequence number. The receiver puts them together and
-// takes the whole as if it had come in one piece.
+// A packet that has become too large for the path is sent again as Parts. Each Part has a slice of
+// the original datagram, including its header, and the sequence number of the packet. The receiver
+// reassembles the datagram, and handles the datagram as if it had come as one packet.
 //
 //	payload of a Part: offsetBytes u32, totalBytes u32, then bytes offset.. of the datagram
 //
-// The slices of different copies of a datagram may be mixed: they differ in nothing but what the
-// first 32 bytes say of the sender (number, ack, credits), and those are of one block.
+// Slices of different copies of a datagram may be mixed. The copies differ only in the sender's
+// number, ack and credits, which are in the first 32 bytes and therefore in one block.
 
 // Sizes of Parts, in bytes.
 const (
-	PartHeaderBytes = FragHeaderBytes + partHeadBytes // before the slice
-	PartGrain       = 64                              // offsets are multiples of it
-	PartTotalMax    = 1 << 16                         // of the datagram, less one
+	PartHeaderBytes = FragHeaderBytes + partHeadBytes // header and head, before the slice
+	PartGrain       = 64                              // offsets are multiples of PartGrain
+	PartTotalMax    = 1 << 16                         // largest datagram in Parts, plus one byte
 
 	partHeadBytes = 8
 	partBlocks    = PartTotalMax / PartGrain
 )
 
-// PartRoom is the largest slice of a datagram, but for its last one, that a Part of at most
-// sizeBytes has room for; 0 if there is none.
+// PartRoom is the largest slice that fits a Part of at most sizeBytes, for every slice of a
+// datagram except the last. The result is 0 if no slice fits.
 func PartRoom(sizeBytes int) int {
 	return max(0, (sizeBytes-PartHeaderBytes)/PartGrain*PartGrain)
 }
 
-// PutPart writes header and head of a Part at the start of b and returns their length,
-// PartHeaderBytes. Of h Conn, Number and Seq count, and PutPart sets the others. sliceBytes of the
-// datagram are to follow.
+// PutPart writes the header and the head of a Part at the start of b, and returns their length,
+// PartHeaderBytes. The caller sets Conn, Number and Seq of h, and PutPart sets the other fields.
+// The caller writes sliceBytes of the datagram after the head.
 func PutPart(b []byte, h *Header, offsetBytes, totalBytes, sliceBytes int) int {
 	*h = Header{
 		Kind: KindPart, Conn: h.Conn, Number: h.Number, Seq: h.Seq,
@@ -47,13 +47,14 @@ func PutPart(b []byte, h *Header, offsetBytes, totalBytes, sliceBytes int) int {
 	return n + partHeadBytes
 }
 
-// ReadPart reads the payload of a Part as Decode returned it: which bytes of how large a datagram.
+// ReadPart reads the payload of a Part as Decode returned the payload. The results are the slice,
+// its offset in the datagram, and the datagram's length.
 func ReadPart(payload []byte) (offsetBytes, totalBytes int, slice []byte) {
 	return int(le.Uint32(payload)), int(le.Uint32(payload[4:])), payload[partHeadBytes:]
 }
 
-// checkPart checks the payload of a Part: a slice of whole blocks, or the last one, that is not all
-// of the datagram.
+// checkPart checks the payload of a Part. The slice must have whole blocks or end the datagram, and
+// must not be the whole datagram.
 func checkPart(p []byte) error {
 	offset, total := uint64(le.Uint32(p)), uint64(le.Uint32(p[4:]))
 	n := uint64(len(p) - partHeadBytes)
@@ -64,60 +65,62 @@ func checkPart(p []byte) error {
 	return nil
 }
 
-// ErrParts: there is no room to put another datagram together. The same Part may be taken later.
+// ErrParts means that there is no memory to reassemble another datagram from Parts. The same Part
+// may be accepted later.
 var ErrParts = errors.New("frag: no memory for another datagram in Parts")
 
-// partsMax bounds the datagrams that one peer has under way in Parts.
+// partsMax bounds the incomplete datagrams in Parts of one peer.
 const partsMax = 32
 
-// PartPool bounds what all peers of a module have under way in Parts.
+// PartPool bounds the memory of the incomplete datagrams in Parts of all peers of a module.
 type PartPool struct {
 	bytesMax, bytes int
 }
 
-// NewPartPool returns a pool of at most so many bytes. A peer has beyond that what belongs to the
-// packet which is next in order: else others could hold it up for ever.
+// NewPartPool returns a pool of at most bytesMax bytes. The Parts of the packet that is next in
+// order may exceed the pool, because other packets could otherwise delay that packet for ever.
 func NewPartPool(bytesMax int) *PartPool { return &PartPool{bytesMax: bytesMax} }
 
-// Bytes is what is kept.
+// Bytes is the number of bytes that the pool holds now.
 func (p *PartPool) Bytes() int { return p.bytes }
 
-// Parts puts the datagrams of one peer together. It keeps nothing but what has arrived. The zero
-// value must be given a pool with Init.
+// Parts reassembles the datagrams of one peer, and holds only bytes that have arrived. A zero Parts
+// must be initialised by Init before use.
 type Parts struct {
 	pool *PartPool
 	list []*partial // unordered
 }
 
-// partial is a datagram that is not whole.
+// partial is an incomplete datagram.
 type partial struct {
 	seq    seq.Num
 	total  int
-	blocks int // that have come
+	blocks int // blocks that have arrived
 	bytes  int
 	have   [partBlocks / 64]uint64
 	pieces []piece
 }
 
-// piece is bytes of a datagram, from an offset on.
+// piece is a run of bytes of a datagram, from an offset on.
 type piece struct {
 	offset int
 	data   []byte
 }
 
-// Init makes the zero value ready.
+// Init prepares a zero Parts for use with a pool.
 func (a *Parts) Init(pool *PartPool) { a.pool = pool }
 
-// Active is the number of datagrams under way.
+// Active is the number of incomplete datagrams.
 func (a *Parts) Active() int { return len(a.list) }
 
-// Add takes the Part with header h and its payload, as Decode returned them, and copies what of it
-// is new. When that makes its datagram whole, it is appended to dst and returned. inOrder says that
-// the packet is the next one of the peer's sequence. ErrParts: the Part was not taken.
+// Add copies the new bytes of a Part with header h and payload, as Decode returned them. If the
+// Part completes its datagram, Add appends the datagram to dst, and returns the result. The
+// argument inOrder says that the packet is the next packet of the peer's sequence. The error
+// ErrParts means that the Part was not accepted.
 func (a *Parts) Add(h *Header, payload []byte, inOrder bool, dst []byte) ([]byte, error) {
 	offset, total, slice := ReadPart(payload)
 	p := a.find(h.Seq)
-	if p != nil && p.total != total { // the packet was replaced
+	if p != nil && p.total != total { // the packet was replaced by another
 		a.remove(p)
 		p = nil
 	}
@@ -141,7 +144,7 @@ func (a *Parts) Add(h *Header, payload []byte, inOrder bool, dst []byte) ([]byte
 	return dst, nil
 }
 
-// add copies the blocks that are new.
+// add copies the blocks that have not arrived before.
 func (p *partial) add(pool *PartPool, offset int, slice []byte) {
 	first, last := offset/PartGrain, (offset+len(slice)+PartGrain-1)/PartGrain
 	for b := first; b < last; {
@@ -162,7 +165,7 @@ func (p *partial) add(pool *PartPool, offset int, slice []byte) {
 	}
 }
 
-// find returns the datagram of a number, or nil.
+// find returns the incomplete datagram with sequence number n, or nil.
 func (a *Parts) find(n seq.Num) *partial {
 	for _, p := range a.list {
 		if p.seq == n {
@@ -172,13 +175,14 @@ func (a *Parts) find(n seq.Num) *partial {
 	return nil
 }
 
-// place makes a place for another datagram, if need be that of the last one in the sequence: the
-// first ones must get on, for all others wait for them.
+// place makes room for another datagram. If there is none, place discards the datagram with the
+// highest sequence number, because all other packets wait for the packets with the lowest numbers.
 func (a *Parts) place(n seq.Num) bool {
 	return len(a.list) < partsMax || a.evict(n)
 }
 
-// room makes room for more bytes of a datagram, likewise.
+// room makes room for sizeBytes of the datagram n. If there is none, room discards datagrams with
+// higher sequence numbers.
 func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	for a.pool.bytes+sizeBytes > a.pool.bytesMax {
 		if !a.evict(n) {
@@ -188,7 +192,8 @@ func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	return true
 }
 
-// evict throws the last datagram in the sequence away; false if none is behind number n.
+// evict discards the datagram with the highest sequence number above n. The result is false if
+// there is no such datagram.
 func (a *Parts) evict(n seq.Num) bool {
 	var last *partial
 	for _, p := range a.list {
@@ -203,7 +208,8 @@ func (a *Parts) evict(n seq.Num) bool {
 	return true
 }
 
-// Sweep throws away what keep does not want: datagrams that have come otherwise.
+// Sweep discards each datagram for which keep is false. Such a datagram has arrived as a whole
+// packet.
 func (a *Parts) Sweep(keep func(seq.Num) bool) {
 	for i := len(a.list) - 1; i >= 0; i-- {
 		if p := a.list[i]; !keep(p.seq) {
@@ -212,7 +218,7 @@ func (a *Parts) Sweep(keep func(seq.Num) bool) {
 	}
 }
 
-// Drop throws everything away: the peer is gone. More may come.
+// Drop discards all datagrams, because the peer is gone. Parts may be used again.
 func (a *Parts) Drop() { a.Sweep(func(seq.Num) bool { return false }) }
 
 func (a *Parts) remove(p *partial) {
@@ -230,8 +236,8 @@ func (a *Parts) remove(p *partial) {
 	}
 }
 
-// Check reports the first broken invariant, and returns the bytes kept. It is for tests and
-// simulators.
+// Check reports the first broken invariant, and returns the number of bytes held. Check is for
+// tests and simulators.
 func (a *Parts) Check() (sizeBytes int, err error) {
 	if len(a.list) > partsMax {
 		return 0, fmt.Errorf("frag: %d datagrams in Parts", len(a.list))

@@ -1,7 +1,7 @@
 package frag
 
-// Ping and Pong: whether a datagram of some size gets through, and whether anybody is there. A Ping
-// is as large as what it asks for, a Pong is never larger than its Ping.
+// A Ping asks whether a datagram of some size gets through, and whether the peer answers. A Ping
+// has the size that it tests. A Pong is never larger than its Ping.
 //
 //	payload of a Ping: nonce u64, then zeros
 //	payload of a Pong: nonce u64, that of the Ping
@@ -14,10 +14,10 @@ const (
 	nonceBytes = 8
 )
 
-// EncodePing writes a whole packet of sizeBytes at the start of b, and returns that: the header h,
-// whose Kind (Ping or Pong), Conn and Number count and whose other fields EncodePing sets; the
-// nonce; and zeros. It panics if sizeBytes is less than PingBytesMin, more than a packet may have,
-// or more than len(b).
+// EncodePing writes a whole packet of sizeBytes at the start of b, and returns sizeBytes. The
+// caller sets Kind (Ping or Pong), Conn and Number of the header h, and EncodePing sets the other
+// fields. The payload is the nonce and zeros. EncodePing panics if sizeBytes is less than
+// PingBytesMin, more than the longest packet, or more than len(b).
 func EncodePing(b []byte, h *Header, nonce uint64, sizeBytes int) int {
 	if sizeBytes < PingBytesMin || sizeBytes > FragHeaderBytes+PayloadBytesMax {
 		panic("frag: invalid Ping")
@@ -33,15 +33,16 @@ func EncodePing(b []byte, h *Header, nonce uint64, sizeBytes int) int {
 	return sizeBytes
 }
 
-// NonceOf reads the nonce of a Ping or Pong, from its payload as Decode returned it.
+// NonceOf reads the nonce of a Ping or Pong from the payload that Decode returned.
 func NonceOf(payload []byte) uint64 { return le.Uint64(payload) }
 
-// pingLength says whether a Ping or a Pong can have a payload of that many bytes.
+// pingLength reports whether a Ping or a Pong can have a payload of n bytes.
 func pingLength(kind Kind, n int) bool {
 	return n == nonceBytes || kind == KindPing && n > nonceBytes
 }
 
-// allZero says whether every byte of b is zero. Words first: a large Ping has kilobytes of padding.
+// allZero reports whether every byte of b is zero. The function compares words first, because a
+// large Ping has kilobytes of padding.
 func allZero(b []byte) bool {
 	for len(b) >= 8 {
 		if le.Uint64(b) != 0 {

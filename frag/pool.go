@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// ErrConfig: a PoolConfig whose limits contradict each other.
+// ErrConfig means that the limits of a PoolConfig contradict each other.
 var ErrConfig = errors.New("frag: invalid configuration")
 
 // Defaults of PoolConfig, in bytes.
@@ -17,34 +17,36 @@ const (
 	DefaultGrowBytes    = 1 << 20
 )
 
-// PoolConfig bounds the memory that reassembly may take. Zero fields mean the default.
+// PoolConfig bounds the memory for reassembly. A zero field means the default.
 type PoolConfig struct {
-	// FragBytesMax is the largest fragment that is reassembled; what the module announces in its
-	// Hello. Default DefaultFragBytesMax, or BytesMax where that is less.
+	// FragBytesMax is the largest fragment that is reassembled. The module announces FragBytesMax
+	// in its Hello. The default is DefaultFragBytesMax, or BytesMax if BytesMax is less.
 	FragBytesMax uint32
 	// BytesMax bounds the buffers of all unfinished fragments, unreleased messages and idle buffers
-	// together; beyond it, each Assembler may have one packet of a fragment that waits for memory
-	// (Assembler.Reserve). At least FragBytesMax. Default DefaultPoolBytesMax, or FragBytesMax where
-	// that is more.
+	// together. In addition to BytesMax, each Assembler may hold one packet of a fragment that
+	// waits for memory (Assembler.Reserve). BytesMax is at least FragBytesMax. The default is
+	// DefaultPoolBytesMax, or FragBytesMax if FragBytesMax is more.
 	BytesMax int64
-	// PeerBytesMax bounds the buffers of the unfinished fragments of one Assembler, so that a peer
-	// that leaves its fragments unfinished cannot stop all others. FragBytesMax to BytesMax.
-	// Default half way between the two.
+	// PeerBytesMax bounds the buffers of the unfinished fragments of one Assembler. A peer that
+	// leaves its fragments unfinished therefore cannot stop the other peers. PeerBytesMax is
+	// between FragBytesMax and BytesMax, and the default is half way between the two.
 	//
-	// FragBytesMax of either limit is a reserve for fragments that arrive in order (Assembler.Add).
-	// With a limit that is not well above it, each loss or reordering costs more packets.
+	// In BytesMax and in PeerBytesMax, the last FragBytesMax bytes are a reserve for fragments that
+	// arrive in order (Assembler.Add). If a limit is not well above FragBytesMax, each loss or
+	// reordering makes the receiver refuse more packets.
 	PeerBytesMax int64
-	// GrowBytes is the memory with which a fragment begins for which no idle buffer is there. A larger
-	// one gets more when it has arrived, four times as much each time: so what a peer announces costs
-	// no more than this. Default DefaultGrowBytes.
+	// GrowBytes is the initial memory of a fragment for which there is no idle buffer. A larger
+	// fragment gets four times as much memory each time its memory is full. A peer that only
+	// announces a large fragment therefore costs no more than GrowBytes. The default is
+	// DefaultGrowBytes.
 	GrowBytes int64
-	// KeepBytes bounds the idle buffers that are kept for reuse; the rest goes to the garbage
-	// collector. A stream of fragments larger than this allocates one buffer for each. Default
-	// DefaultKeepBytes; negative keeps none.
+	// KeepBytes bounds the idle buffers that are kept for reuse. Other buffers are left to the
+	// garbage collector. Fragments larger than KeepBytes allocate one buffer each. The default is
+	// DefaultKeepBytes, and a negative value keeps no buffers.
 	KeepBytes int64
 }
 
-// withDefaults returns c with its zero fields filled in.
+// withDefaults returns c with each zero field replaced by the default.
 func (c PoolConfig) withDefaults() PoolConfig {
 	switch {
 	case c.BytesMax == 0 && c.FragBytesMax == 0:
@@ -66,8 +68,8 @@ func (c PoolConfig) withDefaults() PoolConfig {
 	return c
 }
 
-// Validate returns an error that wraps ErrConfig if the limits, with defaults filled in, contradict
-// each other.
+// Validate returns an error that wraps ErrConfig if the limits contradict each other. Zero fields
+// count as their defaults.
 func (c PoolConfig) Validate() error {
 	c = c.withDefaults()
 	if c.FragBytesMax == 0 || c.BytesMax < int64(c.FragBytesMax) {
@@ -81,8 +83,8 @@ func (c PoolConfig) Validate() error {
 	return nil
 }
 
-// Buffers come in classes of capacities: four to a power of two, so that less than a quarter of
-// a buffer (a fifth of its capacity) is slack, and the smallest is 1 KiB.
+// Buffers have classes of capacities, four to a power of two. The unused part of a buffer is
+// therefore less than a fifth of the buffer's capacity. The smallest capacity is 1 KiB.
 const (
 	classBytesMinBits = 10
 	classesPerDouble  = 4
@@ -94,7 +96,8 @@ func classOf(sizeBytes uint32) int {
 	if sizeBytes <= 1<<classBytesMinBits {
 		return 0
 	}
-	// With last = size-1 in [2^k, 2^(k+1)), its two bits after the leading one choose the quarter.
+	// The value last = size-1 is in [2^k, 2^(k+1)). The two bits after its leading bit choose the
+	// quarter.
 	last := sizeBytes - 1
 	k := bits.Len32(last) - 1
 	quarter := int(last>>(k-2)) - classesPerDouble
@@ -107,9 +110,10 @@ func classBytes(class int) int64 {
 	return int64(classesPerDouble+class%classesPerDouble) << (k - 2)
 }
 
-// Message is a fragment that is being reassembled, or is whole and on its way to its handler.
+// Message is a fragment that is being reassembled, or that is complete and on its way to its
+// handler.
 type Message struct {
-	// Bytes is the message, valid until Release. Its capacity ends with it.
+	// Bytes is the message, valid until Release. The capacity of Bytes is its length.
 	Bytes []byte
 	// Tag is the handler's tag.
 	Tag uint8
@@ -120,13 +124,13 @@ type Message struct {
 	sizeBytes uint32
 	grid      grid
 	missing   uint32 // chunks not yet received
-	// arrivedBytes are those that were put into the buffer.
+	// arrivedBytes is the number of bytes that were written to the buffer.
 	arrivedBytes int64
-	grownBytes   int64    // were there when Stalled has found that the fragment had gone on,
-	grownAt      int64    // at this instant; 0: it was not looked at
-	have         []uint64 // bit i: chunk i was received; for chunks that have memory
+	grownBytes   int64    // arrivedBytes when Stalled last saw progress
+	grownAt      int64    // the time of that progress; 0: Stalled has not looked yet
+	have         []uint64 // bit i: chunk i was received; for chunks with memory
 	mem          []byte
-	starter      bool // mem holds the first packet alone, and counts in no budget
+	starter      bool // mem holds only the first packet, and counts in no budget
 	pool         *Pool
 	nextIdle     *Message
 }
@@ -140,7 +144,7 @@ const (
 	messageKept
 )
 
-// capBytes is what the message's buffer counts in the budgets.
+// capBytes is the part of the message's buffer that counts in the budgets.
 func (m *Message) capBytes() int64 {
 	if m.starter {
 		return 0
@@ -148,11 +152,12 @@ func (m *Message) capBytes() int64 {
 	return int64(len(m.mem))
 }
 
-// roomBytes is how much of the message has memory.
+// roomBytes is the number of bytes of the message that have memory.
 func (m *Message) roomBytes() int64 { return int64(len(m.mem)) }
 
-// Release gives the message's buffer back to the pool; Bytes must not be touched afterwards. Any
-// number of messages may be out at a time, and they may be released in any order, each once.
+// Release returns the message's buffer to the pool. Bytes must not be used afterwards. Any number
+// of messages may be unreleased, and messages may be released in any order. Each message must be
+// released only once.
 func (m *Message) Release() {
 	if m.state != messageWhole {
 		panic("frag: message released twice")
@@ -163,8 +168,9 @@ func (m *Message) Release() {
 // CapBytes is the capacity of the message's buffer.
 func (m *Message) CapBytes() int64 { return m.capBytes() }
 
-// Keep takes a whole message out of its pool's budget until Return, which replaces Release: the
-// caller must count CapBytes itself. So a kept message takes no memory from unfinished ones.
+// Keep removes a complete message from its pool's budget until Return, which replaces Release. The
+// caller must count CapBytes in a budget of the caller. A kept message thus takes no memory from
+// unfinished fragments.
 func (m *Message) Keep() {
 	if m.state != messageWhole {
 		panic("frag: message kept that is not whole")
@@ -173,7 +179,7 @@ func (m *Message) Keep() {
 	m.pool.activeBytes -= m.capBytes()
 }
 
-// Return gives the buffer of a kept message back to the pool; Bytes must not be touched afterwards.
+// Return returns the buffer of a kept message to the pool. Bytes must not be used afterwards.
 func (m *Message) Return() {
 	if m.state != messageKept {
 		panic("frag: message returned that is not kept")
@@ -186,12 +192,12 @@ func (m *Message) Return() {
 type Pool struct {
 	cfg         PoolConfig
 	activeBytes int64 // buffers of unfinished fragments and of unreleased messages
-	emptyBytes  int64 // of these, such that nothing has come for
-	// favourite is the one fragment that may grow into the reserve, nil if none does.
+	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
+	// favourite is the only fragment that may grow into the reserve, or nil if there is none.
 	favourite *Message
 	idleBytes int64
 	idle      [classCount]*Message
-	// tables keeps the slot tables of assemblers that have become idle, by size.
+	// tables keeps the slot tables of idle assemblers, by size.
 	tables [tableClasses][][]*Message
 }
 
@@ -203,7 +209,7 @@ func NewPool(cfg PoolConfig) (*Pool, error) {
 	return &Pool{cfg: cfg.withDefaults()}, nil
 }
 
-// FragBytesMax returns the largest fragment that the pool's assemblers take.
+// FragBytesMax returns the largest fragment that the pool's assemblers accept.
 func (p *Pool) FragBytesMax() uint32 { return p.cfg.FragBytesMax }
 
 // ActiveBytes returns the capacity of the buffers of unfinished fragments and unreleased messages.
@@ -212,14 +218,14 @@ func (p *Pool) ActiveBytes() int64 { return p.activeBytes }
 // IdleBytes returns the capacity of the buffers that are kept for reuse.
 func (p *Pool) IdleBytes() int64 { return p.idleBytes }
 
-// capacity returns the size of a class's buffers. The largest class in use is cut down to
-// FragBytesMax, so that a fragment that is allowed always fits an empty pool.
+// capacity returns the size of a class's buffers. The capacity is at most FragBytesMax, which makes
+// sure that every permitted fragment fits an empty pool.
 func (p *Pool) capacity(class int) int64 {
 	return min(classBytes(class), int64(p.cfg.FragBytesMax))
 }
 
-// get returns a buffer of a class for the fragment of a chunk, none of which was received; nil if
-// more than limitBytes would then be active.
+// get returns a buffer of a class for the fragment of a chunk of which nothing was received. The
+// result is nil if more than limitBytes would then be active.
 func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	capBytes := p.capacity(class)
 	if p.activeBytes+capBytes > limitBytes {
@@ -239,8 +245,8 @@ func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	return m
 }
 
-// expect makes a message that has memory a fragment of which nothing has come. Its chunks are as
-// many as the header says; bits are kept of those that have memory (cover).
+// expect prepares a message that has memory for a fragment of which nothing has arrived. The header
+// h gives the number of chunks. The bitmap covers only chunks that have memory (cover).
 func (m *Message) expect(h *Header) {
 	m.Tag, m.fragID, m.grid, m.sizeBytes = h.Tag, h.FragID, gridOf(h), h.SizeBytes
 	m.state, m.missing = messageAssembling, m.grid.chunks(h.SizeBytes)
@@ -249,14 +255,14 @@ func (m *Message) expect(h *Header) {
 	m.cover()
 }
 
-// wordsOfRoom is how many words of bits the chunks take that have memory.
+// wordsOfRoom is the number of bitmap words for the chunks that have memory.
 func (m *Message) wordsOfRoom() int {
 	end := min(int64(m.sizeBytes), m.roomBytes())
 	return int(m.grid.index(uint32(end-1))>>6) + 1
 }
 
-// cover makes a bit for each chunk that has memory. So the bits are a thousandth of what counts in
-// the budgets, or is the caller's (one of ChunkBytesMin bytes), whatever is announced.
+// cover extends the bitmap to each chunk that has memory. The bitmap takes about a thousandth of
+// the memory of chunks of ChunkBytesMin bytes, whatever size a peer announces.
 func (m *Message) cover() {
 	words := m.wordsOfRoom()
 	if cap(m.have) < words {
@@ -267,8 +273,8 @@ func (m *Message) cover() {
 	clear(m.have[had:])
 }
 
-// beginClass is the class of the buffer with which a fragment of sizeBytes begins: its own if an
-// idle one is there, or if that is a small one.
+// beginClass is the class of the initial buffer of a fragment of sizeBytes. The class is that of
+// sizeBytes if the fragment is small or an idle buffer of that class is there.
 func (p *Pool) beginClass(sizeBytes uint32) int {
 	class := classOf(sizeBytes)
 	if p.idle[class] != nil {
@@ -277,11 +283,12 @@ func (p *Pool) beginClass(sizeBytes uint32) int {
 	return min(class, classOf(uint32(min(p.cfg.GrowBytes, int64(p.cfg.FragBytesMax)))))
 }
 
-// growFactor is how many times larger a buffer gets when it is full.
+// growFactor is the factor by which a full buffer grows.
 const growFactor = 4
 
-// grow gives a fragment memory up to the byte end, which has arrived: it has not, if more than
-// limitBytes would then be active, nor if end is far beyond what has arrived.
+// grow gives a fragment memory up to the byte end, and reports whether the fragment now has this
+// memory. The result is false if more than limitBytes would then be active, or if end is far beyond
+// the bytes that have arrived.
 func (p *Pool) grow(m *Message, end uint32, limitBytes int64) bool {
 	if int64(end) > growFactor*max(m.arrivedBytes, p.cfg.GrowBytes)+growAhead {
 		return false
@@ -295,7 +302,7 @@ func (p *Pool) grow(m *Message, end uint32, limitBytes int64) bool {
 	return true
 }
 
-// enlarge gives a fragment a buffer of a class instead of the one that it has.
+// enlarge replaces the buffer of a fragment by a larger buffer of the given class.
 func (p *Pool) enlarge(m *Message, class int) {
 	more := p.capacity(class) - m.capBytes()
 	p.evict(p.cfg.BytesMax - p.activeBytes - more)
@@ -306,11 +313,11 @@ func (p *Pool) enlarge(m *Message, class int) {
 	p.activeBytes += more
 }
 
-// growAhead is how far beyond what has arrived a chunk may be: a sender sends them in their order,
-// and what is missing before it is on its way. A chunk that is refused comes again.
+// growAhead is how far a chunk may be beyond the bytes that have arrived. A sender sends chunks in
+// order, and earlier missing chunks are in transit. A refused chunk is retransmitted.
 const growAhead = 16 << 20
 
-// put takes a buffer back.
+// put returns a buffer to the pool.
 func (p *Pool) put(m *Message) {
 	if p.favourite == m {
 		p.favourite = nil
@@ -327,10 +334,11 @@ func (p *Pool) put(m *Message) {
 	m.nextIdle = p.idle[m.class]
 	p.idle[m.class] = m
 	p.idleBytes += m.capBytes()
-	p.evict(p.cfg.BytesMax - p.activeBytes) // nothing, if no fragment began ahead of its memory
+	// has an effect only if a fragment began before its memory was free
+	p.evict(p.cfg.BytesMax - p.activeBytes)
 }
 
-// evict lets go of idle buffers, large ones first, until at most roomBytes are kept.
+// evict releases idle buffers, large ones first, until at most roomBytes are kept.
 func (p *Pool) evict(roomBytes int64) {
 	for class := classCount - 1; class >= 0 && p.idleBytes > roomBytes; class-- {
 		for p.idle[class] != nil && p.idleBytes > roomBytes {
@@ -342,7 +350,7 @@ func (p *Pool) evict(roomBytes int64) {
 	}
 }
 
-// Check reports the first bound that does not hold. It is for tests and simulators.
+// Check reports the first broken bound. Check is for tests and simulators.
 func (p *Pool) Check() error {
 	if p.activeBytes < 0 || p.idleBytes < 0 || p.activeBytes+p.idleBytes > p.cfg.BytesMax ||
 		p.idleBytes > max(p.cfg.KeepBytes, 0) {
@@ -352,7 +360,8 @@ func (p *Pool) Check() error {
 	return nil
 }
 
-// CheckIdle is Check, and walks the idle buffers too: a slow look, for a pool at rest.
+// CheckIdle is Check, and also walks the idle buffers. CheckIdle is slow, and meant for an idle
+// pool.
 func (p *Pool) CheckIdle() error {
 	idle := int64(0)
 	for class, m := range p.idle {

@@ -1,22 +1,26 @@
 package frag
 
-// Reservation is a place for a chunk that is going to be added.
+// Reservation is the reserved place of a chunk that is going to be added.
 type Reservation struct {
-	// Begun: the chunk is the first one of its fragment.
+	// Begun says that the chunk is the first chunk of its fragment.
 	Begun bool
-	whole *Message // the fragment, if the chunk will make it whole
+	whole *Message // the fragment, if the chunk will complete it
 	m     *Message // the fragment
 	chunk uint32
 }
 
-// Reserve does what can fail in an Add: after it, AddReserved of the same chunk succeeds, if no
-// other one was added meanwhile. It is for packets with two pieces, of which both are to be taken
-// or none: first is the reservation of the other one, nil for the first of them. If that will make
-// its fragment whole, the message is to be released before this chunk is added: until then the
-// memory of both fragments is in use, which may be more than the budgets say, or else a sender
-// whose next fragment begins where that one ends could never get on.
+// Reserve does the part of Add that can fail. After Reserve, AddReserved of the same chunk
+// succeeds, if no other chunk was added in between. Reserve is for a packet with two pieces, which
+// must be accepted together or not at all. The argument first is the reservation of the first
+// piece, or nil when the first piece is reserved.
 //
-// The errors are those of Add. A fragment that was begun for nothing is to be given up by Forget.
+// If the first piece will complete its fragment, that message must be released before the second
+// piece is added. Until the release, the memory of both fragments is in use and may exceed the
+// budgets. Without this exception, a sender whose next fragment begins in the packet that ends the
+// previous one could never make progress.
+//
+// The errors are those of Add. If a fragment was begun and the packet is not accepted, the caller
+// must call Forget.
 func (a *Assembler) Reserve(h *Header, payloadBytes int, inOrder bool, first *Reservation) (
 	r Reservation, err error,
 ) {
@@ -40,8 +44,8 @@ func (a *Assembler) Reserve(h *Header, payloadBytes int, inOrder bool, first *Re
 	return r, err
 }
 
-// AddReserved is Add for a chunk that has its place. ErrNotBegun: its fragment is no longer under
-// way.
+// AddReserved is Add for a chunk with a reservation. ErrNotBegun means that the fragment is no
+// longer in progress.
 func (a *Assembler) AddReserved(h *Header, r *Reservation, payload []byte) (*Message, error) {
 	if r.m == nil || a.find(h.FragID) != r.m {
 		return nil, ErrNotBegun

@@ -1,18 +1,20 @@
 package frag
 
-// This file decides how much memory a fragment gets, and when. There is no hold and wait: a
-// fragment that has begun finishes with the memory that it has, or grows into a reserve that only
-// one fragment uses at a time.
+// This file decides how much memory a fragment gets, and when. A fragment never holds memory while
+// it waits for more. A fragment that has begun finishes with its memory, or grows into a reserve
+// that only one fragment uses at a time.
 
-// emptyPart is the part that one peer may have without having filled it, of the memory beyond the
-// reserve that others have not left empty: so any number of those who do leave something.
+// emptyPart bounds the memory that one peer may hold without filling it. The bound is one
+// emptyPart-th of the memory outside of the reserve that other peers have not left empty. Some
+// memory thus remains for any number of such peers.
 const emptyPart = 16
 
-// beginLeast is what a fragment of a peer that has its share begins with, at least: the word of
-// bits that it needs anyway (Message.cover) is a thousandth of that.
+// beginLeast is the least initial memory of a fragment of a peer that has used up its share of
+// empty memory. The bitmap word that the fragment needs (Message.cover) is a thousandth of
+// beginLeast.
 const beginLeast = 8 << 10
 
-// emptyBytes is how much of a fragment's memory nothing has come for.
+// emptyBytes is the number of bytes of a fragment's memory that no chunk has filled.
 func (m *Message) emptyBytes() int64 {
 	if m.starter {
 		return 0
@@ -20,23 +22,23 @@ func (m *Message) emptyBytes() int64 {
 	return m.capBytes() - m.arrivedBytes
 }
 
-// fill notes that bytes of a fragment have come.
+// fill notes that bytes of a fragment have arrived.
 func (a *Assembler) fill(m *Message, bytes int64) {
 	before := m.emptyBytes()
 	m.arrivedBytes += bytes
 	a.addEmpty(m.emptyBytes() - before)
 }
 
-// addEmpty books memory of the peer's that nothing has come for.
+// addEmpty adds to the peer's memory that no chunk has filled.
 func (a *Assembler) addEmpty(bytes int64) {
 	a.emptyBytes += bytes
 	a.pool.emptyBytes += bytes
 }
 
-// hoards says whether the peer has more memory that it has not filled than it needs: a packet for
-// each of many fragments would take all there is. From then on each gets what its packets fill, and
-// some more. The same holds for every peer once others have left half of the memory empty, as many
-// small shares add up to all of it.
+// hoards reports whether the peer has more unfilled memory than the peer needs. A peer could
+// otherwise take all memory with one packet for each of many fragments. A hoarding peer gets only
+// the memory that its packets fill, and some more. All peers are treated as hoarding if other peers
+// have left half of the memory empty, because many small shares add up to all memory.
 func (a *Assembler) hoards() bool {
 	p := a.pool
 	others := p.emptyBytes - a.emptyBytes
@@ -44,7 +46,7 @@ func (a *Assembler) hoards() bool {
 	return others > share*emptyPart || a.emptyBytes > max(share, p.cfg.GrowBytes)
 }
 
-// beginClass is the class of the buffer with which a fragment begins, with a chunk of n bytes.
+// beginClass is the class of the initial buffer of a fragment whose first chunk has n bytes.
 func (a *Assembler) beginClass(sizeBytes uint32, n int) int {
 	class := a.pool.beginClass(sizeBytes)
 	if a.hoards() {
@@ -53,8 +55,8 @@ func (a *Assembler) beginClass(sizeBytes uint32, n int) int {
 	return class
 }
 
-// begin makes a place for a new fragment, of which n bytes have come, as if what is leaving had
-// left.
+// begin begins a new fragment whose first chunk has n bytes. The memory of the fragment leaving
+// counts as free.
 func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Message, error) {
 	p := a.pool
 	if h.SizeBytes > p.cfg.FragBytesMax {
@@ -78,8 +80,9 @@ func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Me
 	return m, nil
 }
 
-// reserveBytes is what of both budgets is not for a fragment of sizeBytes that is to begin with a
-// buffer of a class, as if what is leaving had left.
+// reserveBytes is the part of both budgets that a new fragment of sizeBytes may not use, if the
+// fragment begins with a buffer of the given class. The memory of the fragment leaving counts as
+// free.
 func (a *Assembler) reserveBytes(
 	sizeBytes uint32, class int, inOrder bool, leaving *Message,
 ) int64 {
@@ -88,7 +91,7 @@ func (a *Assembler) reserveBytes(
 	if inOrder {
 		reserveBytes = 0
 	}
-	// Others that grow would keep it from growing.
+	// Other growing fragments would keep this one from growing.
 	if class < classOf(sizeBytes) && p.favourite != nil && p.favourite != leaving {
 		reserveBytes = int64(p.cfg.FragBytesMax)
 	}
@@ -98,8 +101,8 @@ func (a *Assembler) reserveBytes(
 	return reserveBytes
 }
 
-// favour makes a fragment that has begun the one that grows into the reserve, if it has begun there
-// and is to grow.
+// favour makes a fragment that has just begun the only one that may grow into the reserve. The
+// condition is that the fragment has begun in the reserve and has to grow.
 func (p *Pool) favour(m *Message) {
 	inReserve := p.activeBytes > p.cfg.BytesMax-int64(p.cfg.FragBytesMax)
 	if inReserve && int(m.class) < classOf(m.sizeBytes) {
@@ -108,8 +111,9 @@ func (p *Pool) favour(m *Message) {
 }
 
 // growTo gives a fragment memory up to the byte end, where a chunk of n bytes ends. The last
-// FragBytesMax bytes of either budget are for one fragment alone, which once began to grow into
-// them in order: whatever else is under way, it can come to its end, and then another one.
+// FragBytesMax bytes of each budget are a reserve for one fragment alone, which began to grow into
+// the reserve while in order. This fragment can be completed whatever other fragments are in
+// progress, and after that another fragment can be completed.
 func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 	if a.hoards() && int64(end) > growFactor*(m.arrivedBytes+int64(n)) {
 		return false
@@ -131,10 +135,11 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 	return grown
 }
 
-// beginStarter begins a fragment for which there is no memory in the packet in which another one
-// ends, with room for that packet's bytes alone, beside all budgets. Were the packet refused, the
-// fragment that ends in it would hold its memory while the sender waits for the other's; two such
-// senders would wait for each other. So a peer has one packet more at most.
+// beginStarter begins a fragment without memory in the budgets, in the packet that ends another
+// fragment. The fragment gets room for only that packet's bytes, outside of all budgets. If the
+// packet were refused, the ending fragment would hold its memory while the sender waits for the
+// memory of the new fragment, and two such senders would wait for each other. Each peer can have
+// only one such packet.
 func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 	if a.starter != nil || h.OffsetBytes != 0 {
 		return nil, ErrBudget
@@ -146,8 +151,8 @@ func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 	return m, nil
 }
 
-// settle gives a fragment that has room for its first packet alone a buffer of the pool up to the
-// byte end, if one that begins would get it.
+// settle gives a fragment that has room for only its first packet a buffer of the pool up to the
+// byte end. The conditions are the same as for a new fragment.
 func (a *Assembler) settle(m *Message, end uint32, n int, inOrder bool) bool {
 	p := a.pool
 	class := max(a.beginClass(m.sizeBytes, n), classOf(end))

@@ -6,57 +6,59 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Optional abilities, bits of Hello.Features: one is in use where both sides announce it.
+// Optional abilities are bits of Hello.Features. An ability is in use if both ends announce the
+// ability.
 const (
-	// FeatureSack: an Ack that goes alone carries a Sack.
+	// FeatureSack says that an Ack packet carries a Sack.
 	FeatureSack = 1 << 0
-	// FeatureAsk: an Ack may ask for one (FlagAsk). It counts for nothing in a reliable connection.
+	// FeatureAsk says that an Ack may ask for an acknowledgement (FlagAsk). FeatureAsk has no
+	// effect in a reliable connection.
 	FeatureAsk = 1 << 4
-	// FeatureLater: the acknowledgement of a lone answer may be held back (FlagLater). It counts only
-	// together with the two above.
+	// FeatureLater says that the acknowledgement of a lone answer may be delayed (FlagLater).
+	// FeatureLater has an effect only together with FeatureSack and FeatureAsk.
 	FeatureLater = 1 << 5
 )
 
 // Sizes of the body of an Ack with FlagSack.
 const (
 	SackHeadBytes  = 24  // a Sack without ranges
-	SackRangesMax  = 256 // ranges of a Sack, at most
+	SackRangesMax  = 256 // largest number of ranges in a Sack
 	SackRangeBytes = 4
-	SackAhead      = 2 // the number that SackRange.Start counts from is that far from the ack
+	SackAhead      = 2 // distance from the ack to the number with SackRange.Start 0
 
-	// SackBytesMax is the largest Sack.
+	// SackBytesMax is the largest Sack in bytes.
 	SackBytesMax = SackHeadBytes + SackRangeBytes*SackRangesMax
 )
 
-// SackRange is packets that follow each other and have arrived: those of number
-// Header.Ack+SackAhead+Start, and of so many behind it as More says.
+// SackRange is a run of consecutive packets that have arrived. The first packet has the number
+// Header.Ack+SackAhead+Start, and More packets follow.
 type SackRange struct{ Start, More uint16 }
 
-// end is the number behind the range.
+// end is the Start of the first packet after the range.
 func (r SackRange) end() uint32 { return uint32(r.Start) + uint32(r.More) + 1 }
 
-// Sack is the body of an Ack with FlagSack: what has arrived behind the first gap, and what the
-// peer needs to measure the round trip.
+// Sack is the body of an Ack with FlagSack. A Sack reports the packets that have arrived beyond the
+// first gap, and what the peer needs to measure the round trip.
 type Sack struct {
-	// Ranges are those of the packets that have been taken over behind the first gap, in ascending
-	// order, with at least one number between them. (Number Header.Ack+1 is missing, or Ack would be
-	// higher.)
+	// Ranges are the packets that have been accepted beyond the first gap, in ascending order. At
+	// least one number lies between two ranges. Number Header.Ack+1 is always missing.
 	Ranges [SackRangesMax]SackRange
-	// Count is how many of Ranges there are.
+	// Count is the number of valid elements of Ranges.
 	Count int
-	// Last is the number of the packet that was taken over last, and DelayUs how long ago that was.
-	// Before that it had waited unread for at most UnreadUs: so long ago the receiver last found
-	// nothing left to read. Both are 65535 if it was longer.
+	// Last is the number of the packet that was accepted last. DelayUs is the time since then, in
+	// microseconds. UnreadUs bounds the time that the packet had waited unread, which starts when
+	// the receiver last found its receive queue empty. Each time is at most 65535.
 	Last              seq.Num
 	DelayUs, UnreadUs uint16
-	// Copies counts, modulo 2^32, the packets received that had been taken over before.
+	// Copies counts, modulo 2^32, the received packets that had been accepted before.
 	Copies uint32
-	// LastNumber is the packet number (Header.Number) of the copy of packet Last that was taken over,
-	// and LastData says that it came by the data channel. Both are zero before the first packet.
+	// LastNumber is the packet number (Header.Number) of the accepted copy of packet Last. LastData
+	// says that this copy came on the data channel. The two fields are zero before the first
+	// packet.
 	LastNumber uint32
 	LastData   bool
-	// Marks counts, modulo 2^32, the packets that the network has marked with congestion experienced;
-	// 0 where the fabric does not tell.
+	// Marks counts, modulo 2^32, the packets that the network has marked with Congestion
+	// Experienced. Marks is 0 if the fabric does not report such marks.
 	Marks uint32
 }
 
@@ -85,7 +87,7 @@ func (s *Sack) Encode(b []byte) int {
 }
 
 // DecodeSack reads the payload of an Ack with FlagSack, which Decode has checked. Ranges beyond
-// Count keep what they had.
+// Count are unchanged.
 func DecodeSack(p []byte, s *Sack) {
 	s.DelayUs, s.UnreadUs = le.Uint16(p[0:]), le.Uint16(p[2:])
 	s.Copies, s.Last = le.Uint32(p[4:]), seq.Num(le.Uint32(p[8:]))
@@ -103,13 +105,13 @@ func sackRange(p []byte, i int) SackRange {
 	return SackRange{uint16(w), uint16(w >> 16)}
 }
 
-// sackLength says whether a Sack can have that many bytes.
+// sackLength reports whether a Sack can have n bytes.
 func sackLength(n int) bool {
 	return n >= SackHeadBytes && n <= SackBytesMax && (n-SackHeadBytes)%SackRangeBytes == 0
 }
 
-// checkSack checks what sackLength does not: the ranges ascend and do not touch, and end where
-// numbers do that a window can hold.
+// checkSack checks the parts of a Sack that sackLength does not check. Ranges must ascend without
+// touching, and must not exceed the largest window.
 func checkSack(p []byte) error {
 	if le.Uint32(p[20:]) > 1 {
 		return ErrReserved
@@ -125,9 +127,9 @@ func checkSack(p []byte) error {
 	return nil
 }
 
-// Words writes the ranges as bits: bit i of words[w] is set if number Header.Ack+SackAhead+64w+i
-// has arrived. It returns how many words it wrote, of which the last is not zero; words must be as
-// many as WindowMax bits have.
+// Words writes the ranges as bits. Bit i of words[w] is set if number Header.Ack+SackAhead+64w+i
+// has arrived. The result is the number of words written, the last of which is not zero. The
+// argument words must have room for WindowMax bits.
 func (s *Sack) Words(words []uint64) int {
 	if s.Count == 0 {
 		return 0
@@ -145,7 +147,7 @@ func (s *Sack) Words(words []uint64) int {
 	return n
 }
 
-// SetWords makes the ranges those of bits as Words writes them, at most so many ranges.
+// SetWords sets the ranges from bits, in the format that Words writes. At most most ranges are set.
 func (s *Sack) SetWords(words []uint64, most int) {
 	s.Count = 0
 	at, limit := uint32(0), uint32(64*len(words))

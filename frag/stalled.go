@@ -1,12 +1,13 @@
 package frag
 
-// growsBy is the part of its memory by which a fragment must grow to have gone on: a packet now and
-// then is no progress.
+// growsBy is the divisor of a fragment's memory that gives the least growth which counts as
+// progress. A single packet now and then is too little.
 const growsBy = 64
 
-// Stalled is called from time to time, with the instant, and with one before it. It returns the
-// memory of the fragments that have not gone on since then, as far as was looked. A fragment that
-// is seen for the first time has gone on. Instants are above 0, of any unit.
+// Stalled returns the memory of the fragments that have made no progress since the instant since.
+// The caller calls Stalled from time to time, with the current instant and an earlier one. A
+// fragment that Stalled sees for the first time counts as having made progress. Instants are above
+// 0, in any unit.
 func (a *Assembler) Stalled(now, since int64) (bytes int64) {
 	for _, m := range a.slots {
 		switch {
@@ -20,15 +21,16 @@ func (a *Assembler) Stalled(now, since int64) (bytes int64) {
 	return bytes
 }
 
-// HasReserve says whether the peer has the one fragment that may grow into the reserve. Nothing but
-// the peer holds that fragment up.
+// HasReserve reports whether the peer has the only fragment that may grow into the reserve. Only
+// the peer itself can delay that fragment.
 func (a *Assembler) HasReserve() bool {
 	f := a.pool.favourite
 	return f != nil && a.find(f.fragID) == f
 }
 
-// Short says whether some fragment that the pool takes may find no memory for what others hold.
-// Until then a peer is refused for its own share, or its own places.
+// Short reports whether a permitted fragment may find no memory because of the memory of other
+// fragments. If Short is false, the pool refuses a fragment only because of the peer's own share or
+// the peer's own table slots.
 func (p *Pool) Short() bool {
 	return p.activeBytes > p.cfg.BytesMax-2*int64(p.cfg.FragBytesMax)
 }

@@ -12,7 +12,7 @@ var opCodeWords = [...]string{
 	OpFailed: "failed",
 }
 
-// String returns what the packet is of an operation.
+// String returns the name of the code.
 func (o OpCode) String() string { return word(opCodeWords[:], int(o), "OpCode") }
 
 var actionWords = [...]string{
@@ -27,7 +27,7 @@ var actionWords = [...]string{
 	ActionRead:        "read",
 }
 
-// String returns what is done to the number.
+// String returns the name of the action.
 func (a Action) String() string { return word(actionWords[:], int(a), "Action") }
 
 var probeWords = [...]string{
@@ -35,10 +35,10 @@ var probeWords = [...]string{
 	ProbeData:    "data",
 }
 
-// String returns the channel.
+// String returns the name of the channel.
 func (p Probe) String() string { return word(probeWords[:], int(p), "Probe") }
 
-// word is the word of a value, or its type and number if it has none.
+// word is the name of a value, or the type and the number of a value without a name.
 func word(words []string, value int, of string) string {
 	if value >= 0 && value < len(words) && words[value] != "" {
 		return words[value]

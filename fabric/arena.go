@@ -5,8 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Arena is a Domain's packet buffers: equal slots of one block of memory outside the Go heap. It is
-// a small value; copy it and call Bytes without passing through the Domain's interface.
+// Arena is the packet buffers of a Domain, which are equal slots of one block of memory outside the
+// Go heap. An Arena is a small value to copy. Calling Bytes of a copy avoids a call through the
+// Domain's interface.
 type Arena struct {
 	mem      []byte
 	stride   int
@@ -16,14 +17,15 @@ type Arena struct {
 	lease    *lease
 }
 
-// lease counts the references to an arena's memory: the Domain's, and one for each Hold.
+// lease counts the references to an arena's memory. The Domain has one reference, and each Hold
+// adds one.
 type lease struct {
 	holders atomic.Int32
-	free    func() error // set before the Domain is no holder any more
+	free    func() error // set before the Domain releases its reference
 }
 
-// NewArena is for providers: count slots of stride bytes in mem; in each, headroom bytes belong to
-// the provider (its packet prefix) and size bytes to the caller.
+// NewArena makes an Arena of count slots of stride bytes in mem, for providers. In each slot,
+// headroom bytes belong to the provider (its packet prefix) and size bytes belong to the caller.
 func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
 	if count <= 0 || headroom < 0 || size <= 0 || stride < headroom+size || len(mem) < count*stride {
 		return Arena{}, fmt.Errorf(
@@ -37,19 +39,20 @@ func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
 	return a, nil
 }
 
-// Retire is for providers whose memory is mapped: when a Domain closes, free is called to unmap the
-// memory: at once or, if there are Holds, at the last Drop, on any goroutine. In the latter case
-// its error is lost.
+// Retire releases the Domain's reference to the memory, for providers that map their memory. When
+// the last reference is released, free is called to unmap the memory. If there are Holds, the last
+// Drop calls free on any goroutine, and the error of free is lost.
 func (a *Arena) Retire(free func() error) error {
 	a.lease.free = free
 	return a.lease.drop()
 }
 
-// Hold keeps the memory after its Domain closes, until Drop is called as often: slices from Bytes
-// stay valid. Only the goroutine that uses the Domain may call Hold, before the Domain closes.
+// Hold keeps the memory after its Domain closes, until Drop is called as often as Hold. Slices from
+// Bytes stay valid until then. Only the goroutine that uses the Domain may call Hold, before the
+// Domain closes.
 func (a *Arena) Hold() { a.lease.holders.Add(1) }
 
-// Drop ends a Hold. Any goroutine may call it.
+// Drop ends a Hold. Any goroutine may call Drop.
 func (a *Arena) Drop() { _ = a.lease.drop() }
 
 func (l *lease) drop() error {
@@ -65,14 +68,14 @@ func (a *Arena) Bytes(b Buf) []byte {
 	return a.mem[lo : lo+a.size : lo+a.size]
 }
 
-// Len is the number of buffers: valid Bufs are 0 to Len()-1.
+// Len is the number of buffers. Valid Bufs are 0 to Len()-1.
 func (a *Arena) Len() int { return a.count }
 
 // Size is the number of bytes that Bytes returns.
 func (a *Arena) Size() int { return a.size }
 
-// Shrink returns an arena that shows only the first n buffers: for a wrapping provider that keeps
-// the other buffers for itself.
+// Shrink returns an arena that shows only the first n buffers. A wrapping provider keeps the other
+// buffers for itself.
 func (a Arena) Shrink(n int) Arena {
 	if n < a.count {
 		a.count = n

@@ -5,20 +5,21 @@ import (
 	"strings"
 )
 
-// The providers of hardware, by the name that follows a family's slash. Providers that can run over
-// any kernel socket, beside their own hardware (psm, psm3), are not listed: their name does not
-// tell which of the two is in use.
+// These names of hardware providers follow the slash after a family's name. The providers psm and
+// psm3 are left out, because they can also run over any kernel socket, and their name does not tell
+// whether hardware is in use.
 var hardware = []string{"cxi", "efa", "opx", "psm2", "verbs", "usnic", "gni", "bgq"}
 
-// softwareDevices begin the names of verbs devices without hardware: the kernel's emulations of
-// RDMA over Converged Ethernet and iWARP, which are slower than the sockets that they use.
+// Verbs devices whose names begin with softwareDevices have no hardware. They are the kernel's
+// emulations of RDMA over Converged Ethernet and of iWARP, which are slower than the sockets that
+// the emulations use.
 var softwareDevices = []string{"rxe", "siw"}
 
-// Choose picks the provider that a program should use when its user names none, and says why, in a
-// sentence for people. RDMA hardware comes first, then the kernel's UDP, then libfabric's UDP. It
-// returns the index in infos, which are as GetInfo lists them; -1 if none of them is a network.
-// Providers for tests and for one host alone are never picked; but the reason tells where peers on
-// this host could use shared memory.
+// Choose picks the provider that a program should use when its user names none. RDMA hardware comes
+// first, then the kernel's UDP, then libfabric's UDP. Choose returns the index in infos, or -1 if
+// no provider reaches a network. The infos must be in the order of GetInfo. The reason is a
+// sentence for people. Providers for tests or for a single host are never picked, but the reason
+// mentions shared memory if that provider is available.
 func Choose(infos []Info) (chosen int, reason string) {
 	chosen, reason = chooseNetwork(infos)
 	if slices.ContainsFunc(infos, func(info Info) bool { return info.Provider == sharedMemory }) {
@@ -28,7 +29,7 @@ func Choose(infos []Info) (chosen int, reason string) {
 	return chosen, reason
 }
 
-// sharedMemory is the provider for one host.
+// sharedMemory is the name of the provider for a single host.
 const sharedMemory = "shm"
 
 func chooseNetwork(infos []Info) (chosen int, reason string) {
@@ -48,8 +49,8 @@ func chooseNetwork(infos []Info) (chosen int, reason string) {
 	return -1, "no provider here reaches a network"
 }
 
-// isHardware says whether a provider has hardware of its own, rather than use the kernel's network.
-// Reliable endpoints do not count: they must be asked for by name.
+// isHardware reports whether a provider uses hardware of its own instead of the kernel's network.
+// Reliable endpoints do not count, because a user must ask for them by name.
 func isHardware(info Info) bool {
 	_, name, ok := strings.Cut(info.Provider, "/")
 	if !ok || info.Reliable || !slices.Contains(hardware, name) {

@@ -1,5 +1,5 @@
-// Package fabric is the vocabulary in which the transport speaks to its network: unconnected
-// datagram endpoints, in libfabric's words, with calls that each carry a batch.
+// Package fabric is the interface between the transport and its network. The endpoints are
+// unconnected datagram endpoints, the terms are those of libfabric, and each call carries a batch.
 //
 //	Info      what a provider offers: name, domain, MTU, queue depths (fi_info)
 //	Domain    an open device: its arena of packet buffers, its address vector (fi_domain, fi_av)
@@ -7,13 +7,13 @@
 //	Arena     the packet buffers, outside the Go heap, registered once; a Buf is an index into it
 //	Region    memory of the caller, registered so that a send can gather from it
 //
-// Values that cross the interface are plain numbers without Go pointers: they go to C as they are,
-// the garbage collector never scans them, and nothing allocates per packet.
+// Values that cross the interface are plain numbers without Go pointers. Such values are passed to
+// C unchanged, the garbage collector never scans them, and nothing is allocated per packet.
 //
-// A provider registers itself under a name (Register) from its package's init, as a database driver
-// does; a program names the providers it wants by importing their packages. GetInfo asks all of
-// them, and Choose picks one for a user who named none.
+// A provider registers itself under a name (Register) from its package's init, like a database
+// driver. A program selects providers by importing their packages. GetInfo asks all registered
+// providers, and Choose picks one for a user who named none.
 //
-// One goroutine at a time may use a Domain and its Endpoints; only Waiter.Wake may be called from
+// One goroutine at a time may use a Domain and its Endpoints. Only Waiter.Wake may be called from
 // any goroutine.
 package fabric

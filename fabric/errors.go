@@ -6,38 +6,38 @@ import (
 	"syscall"
 )
 
-// Errors of the vocabulary; providers wrap them, callers test with errors.Is.
+// Providers wrap these errors, and callers test for them with errors.Is.
 var (
-	// ErrAgain: a queue is full now. Poll and try again.
+	// ErrAgain means that a queue is full now. The caller should poll, and then try again.
 	ErrAgain = errors.New("fabric: queue full, try again")
-	// ErrClosed: the Domain or Endpoint was closed.
+	// ErrClosed means that the Domain or Endpoint was closed.
 	ErrClosed = errors.New("fabric: closed")
-	// ErrNotSupported: the provider cannot do this at all.
+	// ErrNotSupported means that the provider does not implement the operation.
 	ErrNotSupported = errors.New("fabric: not supported by this provider")
-	// ErrNoProvider: no registered provider matches the hints.
+	// ErrNoProvider means that no registered provider matches the hints.
 	ErrNoProvider = errors.New("fabric: no such provider")
-	// ErrUnavailable: the provider is known but cannot run here (library left out of the build, no
-	// device); the wrapping error says what is missing.
+	// ErrUnavailable means that the provider is known but cannot run here, for example without a
+	// library or a device. The wrapping error says what is missing.
 	ErrUnavailable = errors.New("fabric: provider not available here")
-	// ErrBadName: bytes that are no endpoint name of this provider.
+	// ErrBadName means that the bytes are not an endpoint name of this provider.
 	ErrBadName = errors.New("fabric: malformed endpoint name")
-	// ErrBadConfig: a size or depth out of range.
+	// ErrBadConfig means that a size or depth is out of its range.
 	ErrBadConfig = errors.New("fabric: invalid configuration")
 )
 
 // Error is the failure of one provider operation.
 type Error struct {
-	Provider string // "ofi/udp"
-	Op       string // the failing call, "fi_endpoint"
+	Provider string // such as "ofi/udp"
+	Op       string // the failing call, such as "fi_endpoint"
 	Errno    int    // positive errno, or a provider-specific number above 255
-	Text     string // the provider's own words for it
+	Text     string // the provider's own text for the error
 }
 
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s: %s (errno %d)", e.Provider, e.Op, e.Text, e.Errno)
 }
 
-// Is makes errors.Is(err, syscall.EADDRINUSE) and the like work.
+// Is makes errors.Is work with system errors such as syscall.EADDRINUSE.
 func (e *Error) Is(target error) bool {
 	errno, ok := target.(syscall.Errno)
 	return ok && e.Errno > 0 && e.Errno < 256 && int(errno) == e.Errno

@@ -1,12 +1,13 @@
 package fabric
 
-// Grouper is implemented by a Domain whose network has multicast groups. Groups are named as the
-// network's users name them: with the kernel's UDP "239.1.2.3:5000" or "[ff08::1234]:5000".
+// Grouper is implemented by a Domain whose network has multicast groups. The names of groups are
+// those of the network, such as "239.1.2.3:5000" or "[ff08::1234]:5000" with the kernel's UDP.
 type Grouper interface {
-	// InsertGroup makes a group usable in Send.To; Remove undoes it. Errors: ErrBadName.
+	// InsertGroup makes a group usable in Send.To, and Remove undoes InsertGroup. The error of a
+	// malformed group wraps ErrBadName.
 	InsertGroup(group string) (Addr, error)
-	// OpenGroup opens an endpoint that receives datagrams to the group, as do other members on this
-	// host and elsewhere. It sends like any other endpoint; its Name is no address that a peer can
-	// use.
+	// OpenGroup opens an endpoint that receives datagrams to the group. Other members on this host
+	// and elsewhere also receive these datagrams. The endpoint sends like any other endpoint. Peers
+	// cannot use the Name of the endpoint as an address.
 	OpenGroup(group string, cfg EndpointConfig) (Endpoint, error)
 }

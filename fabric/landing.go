@@ -2,21 +2,21 @@ package fabric
 
 import "gobtl/internal/bulk"
 
-// Landing is for providers that copy datagrams themselves: the state behind Lander.Land. The zero
-// value puts everything into its buffer.
+// Landing is the state of Lander.Land, for providers that copy datagrams themselves. The zero
+// Landing puts every datagram into its buffer.
 type Landing struct {
 	mem       []byte
 	headBytes int
 	off       int // where the next datagram goes
 }
 
-// NewLanding returns the landing that Land was called with.
+// NewLanding returns the landing for the arguments of Land.
 func NewLanding(mem []byte, headBytes int) Landing {
 	return Landing{mem: mem, headBytes: max(headBytes, 0)}
 }
 
-// Copy puts the datagram pkt where it belongs: into buf, cut off if it is longer, or split between
-// buf and the landing. It sets Len, Landed and LandedOff of c.
+// Copy writes the datagram pkt to buf, or splits pkt between buf and the landing. A datagram that
+// is longer than buf is cut off. Copy sets Len, Landed and LandedOff of c.
 func (l *Landing) Copy(c *Completion, buf, pkt []byte) {
 	c.Len, c.Landed, c.LandedOff = uint32(len(pkt)), 0, 0
 	n := len(pkt) - l.headBytes

@@ -10,15 +10,15 @@ import (
 
 // Provider opens Domains of one family of networks.
 type Provider interface {
-	// Family is the part of the provider names before the first slash or semicolon: "ofi" of
-	// "ofi/udp", "udp" of "udp" and of its variant "udp;nogso".
+	// Family is the part of the provider names before the first slash or semicolon. Examples are
+	// "ofi" in "ofi/udp", and "udp" in "udp" and in its variant "udp;nogso".
 	Family() string
-	// GetInfo lists what the hints select, best first; an empty Hints.Provider selects the whole
-	// family. No match is an empty list without error; a provider that cannot work here returns an
-	// error that wraps ErrUnavailable and says why, and one that cannot read the Node an error that
-	// wraps ErrNoProvider.
+	// GetInfo lists the Infos that the hints select, best first. An empty Hints.Provider selects
+	// the whole family. Without a match the list is empty and the error is nil. If the provider
+	// cannot work here, the error wraps ErrUnavailable and gives the reason. If the provider cannot
+	// read the Node, the error wraps ErrNoProvider.
 	GetInfo(h Hints) ([]Info, error)
-	// Open opens what an Info of this provider describes.
+	// Open opens the Domain that an Info of this provider describes.
 	Open(info Info, cfg DomainConfig) (Domain, error)
 }
 
@@ -27,8 +27,8 @@ var registry struct {
 	providers []Provider
 }
 
-// Register makes a provider known. Providers call it from init; a second one of the same family
-// replaces the first.
+// Register makes a provider known. Providers call Register from init. A second provider of the same
+// family replaces the first.
 func Register(p Provider) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -66,8 +66,8 @@ func FamilyOf(name string) string {
 }
 
 // GetInfo asks every registered provider that the hints allow, as fi_getinfo does. If nothing
-// matches, the error wraps ErrNoProvider or, when a provider said why it cannot run here,
-// ErrUnavailable.
+// matches, the error wraps ErrNoProvider, or ErrUnavailable if a provider reported why it cannot
+// run here.
 func GetInfo(h Hints) ([]Info, error) {
 	var infos []Info
 	var reasons []error
@@ -94,7 +94,7 @@ func GetInfo(h Hints) ([]Info, error) {
 	return nil, nothingFor(h)
 }
 
-// nothingFor is the error for hints without a match: it says which values are valid.
+// nothingFor is the error for hints without a match, and says which values are valid.
 func nothingFor(h Hints) error {
 	families := Families()
 	family := FamilyOf(h.Provider)

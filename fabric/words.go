@@ -7,7 +7,7 @@ var opWords = [...]string{
 	OpRecv: "receive",
 }
 
-// String returns what has completed.
+// String returns the name of the operation.
 func (o Op) String() string {
 	if int(o) < len(opWords) && opWords[o] != "" {
 		return opWords[o]

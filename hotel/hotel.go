@@ -8,11 +8,11 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Errors of the package; test with errors.Is.
+// Callers test for these errors with errors.Is.
 var (
-	// ErrFull: every room is taken.
+	// ErrFull means that every room is taken.
 	ErrFull = errors.New("hotel: full")
-	// ErrConfig: a field of Config is out of range.
+	// ErrConfig means that a field of Config is out of range.
 	ErrConfig = errors.New("hotel: invalid configuration")
 )
 
@@ -27,24 +27,26 @@ const (
 	MaxRooms      = 1 << 24
 )
 
-// Room is the number of a room during one stay: the generation in the upper 32 bits, the index in
-// the lower. Generations start at 1, so the zero Room is never valid. A room's generation wraps
-// after 2^32-1 stays in it; a number kept that long could meet another guest.
+// Room is the number of a room during one stay. The upper 32 bits are the generation of the stay,
+// and the lower 32 bits are the room's index. Generations start at 1, and therefore the zero Room
+// is never valid. A room's generation wraps after 2^32-1 stays in the room, and an older number
+// could then match another guest.
 type Room uint64
 
 func makeRoom(generation, index uint32) Room {
 	return Room(generation)<<32 | Room(index)
 }
 
-// Config sizes a Hotel. Zero in TickNs and Slots means the default; Rooms has none.
+// Config sizes a Hotel. Zero in TickNs and Slots means the default. Rooms has no default.
 type Config struct {
 	// Rooms is the number of guests that the hotel holds at once, 1 to MaxRooms.
 	Rooms int
-	// TickNs is the resolution in nanoseconds: a power of two from MinTickNs to MaxTickNs. A guest
+	// TickNs is the resolution in nanoseconds, a power of two from MinTickNs to MaxTickNs. A guest
 	// is evicted at most one tick late.
 	TickNs int64
-	// Slots is the number of ticks in one revolution of the wheel: a power of two from MinSlots to
-	// MaxSlots. Choose TickNs x Slots above the usual stay: a longer one costs a second move.
+	// Slots is the number of ticks in one revolution of the wheel, a power of two from MinSlots to
+	// MaxSlots. Choose TickNs x Slots above the usual stay, because a longer stay costs a second
+	// move.
 	Slots int
 }
 
@@ -58,7 +60,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate says what is wrong with the configuration; the error wraps ErrConfig.
+// Validate reports the first field that is out of its range. The error wraps ErrConfig.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	switch {
@@ -74,7 +76,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Hotel holds guests of type T until they check out or their stay is over. Make it with New.
+// Hotel holds guests of type T until each guest checks out or the guest's stay is over. New makes a
+// Hotel.
 type Hotel[T any] struct {
 	wheel  wheel
 	guests []T // by index of the room
@@ -89,10 +92,11 @@ func New[T any](cfg Config) (*Hotel[T], error) {
 	return &Hotel[T]{wheel: newWheel(cfg), guests: make([]T, cfg.Rooms)}, nil
 }
 
-// Checkin gives the guest a room for the stay that begins now. When it is over, rounded up to the
-// next tick, Evict returns the guest: never early, at most one tick late. A negative stay counts as
-// zero; a stay that would end after mono.Never has no end. An instant before the latest seen counts
-// as the latest. The only error is ErrFull.
+// Checkin gives the guest a room for a stay that begins now. When the stay is over, Evict returns
+// the guest. A stay is rounded up to the next tick, and the guest is never evicted early and at
+// most one tick late. A negative stay counts as zero. A stay that would end after mono.Never has no
+// end. If now is before the latest instant that the hotel has seen, the latest instant counts. The
+// only error is ErrFull.
 func (h *Hotel[T]) Checkin(now mono.Time, stay time.Duration, guest T) (Room, error) {
 	index := h.wheel.free
 	if index == none {
@@ -102,8 +106,8 @@ func (h *Hotel[T]) Checkin(now mono.Time, stay time.Duration, guest T) (Room, er
 	return makeRoom(h.wheel.take(now, stay), index), nil
 }
 
-// Checkout ends the guest's stay and returns it. It is false, and changes nothing, when the number
-// is not that of a stay in progress: zero, made up, checked out before, or evicted.
+// Checkout ends the guest's stay and returns the guest. If number does not belong to a stay in
+// progress, Checkout returns false and changes nothing.
 func (h *Hotel[T]) Checkout(number Room) (guest T, ok bool) {
 	if !h.wheel.valid(number) {
 		return guest, false
@@ -112,7 +116,8 @@ func (h *Hotel[T]) Checkout(number Room) (guest T, ok bool) {
 	return h.leave(uint32(number)), true
 }
 
-// Knock returns the guest without ending its stay; false as in Checkout.
+// Knock returns the guest without ending the guest's stay. If number does not belong to a stay in
+// progress, Knock returns false.
 func (h *Hotel[T]) Knock(number Room) (guest T, ok bool) {
 	if !h.wheel.valid(number) {
 		return guest, false
@@ -120,11 +125,12 @@ func (h *Hotel[T]) Knock(number Room) (guest T, ok bool) {
 	return h.guests[uint32(number)], true
 }
 
-// Evict ends the stay of one guest whose time is up, and returns it with the room's number, which
-// is no longer valid; false when there is none. Call it until it is false, or stop earlier and go
-// on later: guests come by tick, then in the order of their check-in. A guest that checks in again
-// with a stay of zero may be returned by the next call at the same instant. Now may jump ahead by
-// any amount; an instant before the latest seen counts as the latest.
+// Evict ends the stay of one guest whose time is over. Evict returns the guest and the number of
+// its room, which is no longer valid, or false if no guest is due. The caller repeats Evict until
+// the result is false, or continues later. Guests come by tick, and in the order of their check-in
+// within a tick. A guest that checks in again with a stay of zero may be returned by the next call
+// at the same instant. The argument now may jump ahead by any amount. If now is before the latest
+// instant that the hotel has seen, the latest instant counts.
 func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 	if h.wheel.idle(now) || !h.wheel.turn() {
 		return guest, 0, false
@@ -135,10 +141,10 @@ func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 	return h.leave(index), number, true
 }
 
-// Deadline returns the instant from which Evict will return a guest, mono.Never when there is none
-// to come. It is never later than that; it is earlier only when every guest's stay ends more than a
-// revolution (TickNs x Slots) ahead, by less than a revolution, or by more if the stay is above
-// Slots revolutions.
+// Deadline returns the instant from which Evict will return a guest, or mono.Never if the hotel is
+// empty. The result is never too late. The result is too early only if every guest's stay ends more
+// than a revolution (TickNs x Slots) ahead. The error is then less than a revolution, or more if
+// the stay is above Slots revolutions.
 func (h *Hotel[T]) Deadline() mono.Time { return h.wheel.deadline() }
 
 // Len is the number of guests.
@@ -147,7 +153,7 @@ func (h *Hotel[T]) Len() int { return h.wheel.length() }
 // Rooms is the number of rooms.
 func (h *Hotel[T]) Rooms() int { return len(h.guests) }
 
-// leave forgets the guest, so that the hotel no longer holds what it points to.
+// leave clears the room, so that the hotel no longer holds the memory of the guest.
 func (h *Hotel[T]) leave(index uint32) T {
 	guest := h.guests[index]
 	var zero T

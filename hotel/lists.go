@@ -15,8 +15,8 @@ func (w *wheel) roundUp(t mono.Time) int64 {
 	return tick
 }
 
-// instant returns when a tick begins. The tick to which mono.Never is rounded up begins after the
-// last instant that a mono.Time can hold.
+// instant returns when a tick begins. For the tick to which mono.Never is rounded up, the result is
+// mono.Never, because the tick begins after the last instant of a mono.Time.
 func (w *wheel) instant(tick int64) mono.Time {
 	if tick > w.lastTick {
 		return mono.Never
@@ -41,7 +41,7 @@ func (w *wheel) mark(slot uint32) { w.bitmap[slot>>6] |= 1 << (slot & 63) }
 
 func (w *wheel) unmark(slot uint32) { w.bitmap[slot>>6] &^= 1 << (slot & 63) }
 
-// slot returns the list that a tick asks for.
+// slot returns the list for a tick.
 func (w *wheel) slot(tick int64) uint32 {
 	if tick < w.limit {
 		return w.nearSlot(tick)
@@ -49,7 +49,7 @@ func (w *wheel) slot(tick int64) uint32 {
 	return w.farSlot(tick >> (w.slotShift & 63))
 }
 
-// count notes that a list has n guests more.
+// count adds n guests to the count of a list's wheel.
 func (w *wheel) count(slot uint32, n int) {
 	if int64(slot) < w.nearSize {
 		w.near += n
@@ -94,20 +94,22 @@ func (w *wheel) unlink(r *room) {
 	w.count(r.slot, -1)
 }
 
-// seekFar returns the first revolution at or after the given one, within one turn of far, whose
-// list is not empty. Far must not be empty.
+// seekFar returns the first revolution at or after the given revolution whose list is not empty,
+// within one turn of far. Far must not be empty.
 func (w *wheel) seekFar(revolution int64) int64 {
 	slot := w.farSlot(revolution)
 	found := w.seek(slot, uint32(w.nearSize>>6), uint32(w.farSize>>6))
 	return revolution + int64(found-slot)&(w.farSize-1)
 }
 
-// seek returns the first list that is not empty from slot on, round the words first to first+words
-// of the bitmap, of which one must not be zero. The number of words is a power of two.
+// seek returns the first list from slot on that is not empty. The search goes round the words first
+// to first+words of the bitmap. At least one of these words must not be zero, and the number of
+// words must be a power of two.
 func (w *wheel) seek(slot, first, words uint32) uint32 {
 	at := slot >> 6
 	word := w.bitmap[at] >> (slot & 63) << (slot & 63)
-	// The last round looks at the first word again, at its bits below slot: the others are zero.
+	// The last round looks at the first word again, at its bits below slot. The other bits are
+	// zero.
 	for range words + 1 {
 		if word != 0 {
 			return at<<6 + uint32(bits.TrailingZeros64(word))

@@ -8,15 +8,17 @@ import (
 	"gobtl/internal/mono"
 )
 
-// wheel is the hotel without its guests, so that it is compiled once for all types of them.
+// wheel is the part of a Hotel without the guests. The compiler compiles wheel only once for all
+// types of guests.
 type wheel struct {
-	// next is no later than the instant at which the earliest guest falls due: what makes an Evict
-	// with nothing to do a comparison. Only take lowers it.
+	// next is no later than the instant at which the earliest guest is due. An Evict with nothing
+	// to do therefore costs only a comparison with next. Only take lowers next.
 	next mono.Time
 	now  mono.Time // the latest instant seen
 
-	// cur is a tick that no guest's is below. limit is where far begins: two revolutions on from
-	// the start of cur's revolution, so the ticks of near are unique modulo its size.
+	// No guest has a tick below cur. The field limit is the first tick of far, two revolutions
+	// after the start of cur's revolution. The ticks of near are therefore unique modulo the size
+	// of near.
 	cur, limit int64
 
 	rooms  []room
@@ -27,24 +29,25 @@ type wheel struct {
 	far    int      // guests in far
 
 	nearSize, farSize    int64 // powers of two
-	tickMask, lastTick   int64 // nanoseconds within a tick; the last tick that a mono.Time can hold
-	tickShift, slotShift uint8 // below 64; masked where it counts, so that the compiler knows it too
+	tickMask, lastTick   int64 // nanoseconds within a tick; last tick of a mono.Time
+	tickShift, slotShift uint8 // below 64; masked where used, to tell the compiler
 }
 
-// room is a room without its guest. The links are indices of rooms: prev and next in a list while
-// it is taken; next in the stack of free rooms, and prev == vacant, while it is not.
+// room is a room without its guest. The links are indices of rooms. While the room is taken, prev
+// and next are its neighbours in a list. While the room is free, next is its neighbour in the stack
+// of free rooms, and prev is vacant.
 type room struct {
 	tick       int64
 	prev, next uint32
 	slot       uint32 // index of the list
-	generation uint32 // of the stay in progress, or of the next one
+	generation uint32 // of the present stay, or of the next stay
 }
 
 type list struct{ head, tail uint32 }
 
 const (
 	none   = math.MaxUint32     // the end of a list
-	vacant = math.MaxUint32 - 1 // as prev: nobody lives here
+	vacant = math.MaxUint32 - 1 // as prev: the room is free
 )
 
 func newWheel(cfg Config) wheel {
@@ -73,13 +76,13 @@ func newWheel(cfg Config) wheel {
 	return w
 }
 
-// take moves the room on top of the stack, which must not be empty, into the wheel, and returns its
-// generation.
+// take moves the room on top of the stack into the wheel, and returns the room's generation. The
+// stack must not be empty.
 func (w *wheel) take(now mono.Time, stay time.Duration) (generation uint32) {
 	w.now = max(w.now, now)
 	tick := w.roundUp(w.now.Add(max(stay, 0)))
 	if tick >= w.limit {
-		w.turn() // the wheel turns only when it must; at the present this tick may be near
+		w.turn() // the wheel turns only when necessary; the tick may be near now
 	}
 	if at := w.instant(tick); at < w.next {
 		w.next = at
@@ -92,7 +95,7 @@ func (w *wheel) take(now mono.Time, stay time.Duration) (generation uint32) {
 	return r.generation
 }
 
-// vacate takes a room out of the wheel and puts it on the stack.
+// vacate removes a room from the wheel, and puts the room on the stack.
 func (w *wheel) vacate(index uint32) {
 	r := &w.rooms[index]
 	w.unlink(r)
@@ -105,24 +108,26 @@ func (w *wheel) vacate(index uint32) {
 	w.free = index
 }
 
-// valid says whether the number is that of a stay in progress.
+// valid reports whether number belongs to a stay in progress.
 func (w *wheel) valid(number Room) bool {
 	index := uint64(uint32(number))
 	if index >= uint64(len(w.rooms)) {
 		return false
 	}
 	r := &w.rooms[index]
-	// A vacant room already has the generation of its next guest, whose number somebody might guess.
+	// A vacant room already has the generation of its next guest, whose number a caller might
+	// guess.
 	return r.generation == uint32(number>>32) && r.prev != vacant
 }
 
-// idle notes the instant and says whether surely nobody is due.
+// idle notes the instant, and reports whether certainly no guest is due.
 func (w *wheel) idle(now mono.Time) bool {
 	w.now = max(w.now, now)
 	return w.now < w.next
 }
 
-// due returns the room of the first guest that is due; turn must just have been true.
+// due returns the room of the first guest that is due. The caller must call turn directly before,
+// and turn must have returned true.
 func (w *wheel) due() uint32 { return w.lists[w.nearSlot(w.cur)].head }
 
 func (w *wheel) length() int { return w.near + w.far }
@@ -131,16 +136,17 @@ func (w *wheel) deadline() mono.Time {
 	if w.length() == 0 {
 		return mono.Never
 	}
-	// Next is not before cur, and beyond near only when near is empty: so the list at next says
-	// whether next is exact.
+	// The field next is not before cur, and is beyond near only when near is empty. The list at
+	// next therefore tells whether next is exact.
 	if w.empty(w.nearSlot(int64(w.next) >> w.tickShift)) {
 		w.turn()
 	}
 	return w.next
 }
 
-// turn moves the current tick to the first that has a guest due, and is true, or to the present
-// when nobody is due. It makes next as exact as the wheel can tell.
+// turn moves the current tick to the first tick with a guest that is due, and returns true. If no
+// guest is due, turn moves the current tick to the present and returns false. After turn, next is
+// as exact as the wheel allows.
 func (w *wheel) turn() (due bool) {
 	present := int64(w.now) >> w.tickShift
 	first := int64(math.MaxInt64)
@@ -154,24 +160,25 @@ func (w *wheel) turn() (due bool) {
 			return true
 		}
 		if w.near == 0 {
-			// The list held only guests that stay for whole turns of far. After a long jump there
-			// may be many such turns to go: one look at everybody skips them.
+			// The list held only guests that stay for whole turns of far. After a long jump many
+			// turns of far may remain, and one look at all guests of far skips those turns.
 			w.advance(min(w.firstFar(), present))
 		}
 	}
 	wasFar := w.near == 0 && w.far > 0
 	w.advance(present)
 	if wasFar {
-		first = w.first() // it may be near now, and exact
+		first = w.first() // the first guest may be in near now
 	}
-	// Both are lower bounds: next because nobody earlier has checked in since, first by the lists.
+	// The present value of next is a lower bound because no earlier guest has checked in since next
+	// was set. The list of first gives another lower bound.
 	w.next = max(w.next, w.instant(first))
 	return false
 }
 
-// advance moves the current tick forward to one that no guest's is below, and moves to near those
-// of far whom the new limit passes. Guests of one tick share a list before and after, so they keep
-// their order.
+// advance moves the current tick forward, and moves the guests of far below the new limit to near.
+// No guest may have a tick below the new current tick. Guests of one tick share a list before and
+// after the move, and keep their order.
 func (w *wheel) advance(tick int64) {
 	w.cur = tick
 	limit := w.limitAt(w.cur)
@@ -188,8 +195,8 @@ func (w *wheel) advance(tick int64) {
 	}
 }
 
-// approach puts everybody in a list of far where the limit now wants them: in near or, when they
-// stay for more turns of far, back in the same list.
+// approach distributes the guests of a list of far again after the limit has changed. Each guest
+// moves to near, or stays in the same list if its deadline is more turns of far ahead.
 func (w *wheel) approach(slot uint32) {
 	index := w.lists[slot].head
 	w.lists[slot] = list{head: none, tail: none}
@@ -203,8 +210,9 @@ func (w *wheel) approach(slot uint32) {
 	}
 }
 
-// first returns a tick that no guest's is below: the earliest guest's own when anybody is near,
-// else the start of the revolution in which the earliest may be. The wheel must not be empty.
+// first returns a tick that is not later than any guest's tick. If near is not empty, the result is
+// the earliest guest's own tick. If near is empty, the result is the start of the revolution in
+// which the earliest guest may be. The wheel must not be empty.
 func (w *wheel) first() int64 {
 	if w.near > 0 {
 		slot := w.nearSlot(w.cur)
@@ -214,7 +222,8 @@ func (w *wheel) first() int64 {
 	return w.seekFar(w.limit>>w.slotShift) << w.slotShift
 }
 
-// firstFar returns the earliest tick of far by looking at everybody there. Far must not be empty.
+// firstFar returns the earliest tick of far, after a look at all guests of far. Far must not be
+// empty.
 func (w *wheel) firstFar() int64 {
 	earliest := int64(math.MaxInt64)
 	turn := w.limit >> w.slotShift

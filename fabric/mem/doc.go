@@ -1,23 +1,24 @@
-// Package mem is a datagram network inside one process: the provider "mem/local". It loses nothing
-// but what overflows a receiver's queue, keeps the order of each sender, and needs no socket, so
-// tests and benchmarks of the layers above measure and exercise those layers alone. It is also the
-// smallest complete provider: read it before writing another one.
+// Package mem is a datagram network inside one process, with the provider name "mem/local". The
+// network loses only datagrams that overflow a receiver's queue, and keeps the order of each
+// sender. The network needs no socket, and therefore tests and benchmarks of higher layers exercise
+// those layers alone. Package mem is also the smallest complete provider, and a model for other
+// providers.
 //
 //	Post                                              Poll
 //	buffer --copy--> [filter] --> inbox of receiver --copy--> buffer posted with Recv
 //	                    |           (bounded; tail drop)
 //	                    +--> held until Release
 //
-// A Network is one set of endpoints that reach each other. New makes a private one for a test; the
-// package registers a default one, so that fabric.GetInfo finds "mem/local". Names are given in the
-// order in which endpoints open, so a single-threaded test sees the same names in every run.
+// A Network is one set of endpoints that reach each other. New makes a private network for a test.
+// The package registers a default network, which fabric.GetInfo finds as "mem/local". Names are
+// given in the order in which endpoints open, and a single-threaded test sees the same names in
+// every run.
 //
-// It is strict where hardware is silent: posting a buffer for two uses at once, sending to a
-// removed peer or with another domain's Addr are errors here, so that a test of the caller finds
-// them.
+// The provider reports misuse that hardware may not detect. Posting a buffer for two uses at once,
+// sending to a removed peer, and using another domain's Addr are errors. A test of the caller
+// therefore finds such mistakes.
 //
-// The Network's own methods may be called from any goroutine. A Domain and its Endpoints belong to
-// one goroutine at a time, as fabric asks; different Domains of one Network may run concurrently,
-// because every inbox has its lock (this package stands for the wire, the one place where domains
-// meet).
+// The methods of Network may be called from any goroutine. A Domain and its Endpoints belong to one
+// goroutine at a time, as package fabric requires. Different Domains of one Network may run
+// concurrently, because every inbox has its own lock.
 package mem

@@ -14,11 +14,11 @@ const (
 	maxBuffers      = 1 << 24
 	maxBufferBytes  = 1 << 24
 	maxArenaBytes   = min(1<<36, math.MaxInt)
-	bufferAlignment = 64 // a cache line: buffers of different threads never share one
+	bufferAlignment = 64 // a cache line, which different buffers never share
 	maxRegions      = 1 << 20
 )
 
-// Errors of single operations; values, so that reporting one allocates nothing.
+// The errors of single operations are values, and reporting such an error allocates nothing.
 var (
 	errUnknownAddr = failure("fi_send", syscall.EINVAL, "unknown or removed peer address")
 	errRemoveAddr  = failure("fi_av_remove", syscall.EINVAL, "unknown or removed peer address")
@@ -33,17 +33,17 @@ func failure(op string, errno syscall.Errno, text string) error {
 	return &fabric.Error{Provider: ProviderName, Op: op, Errno: int(errno), Text: text}
 }
 
-// domain implements fabric.Domain and fabric.Waiter. Everything but bell belongs to the goroutine
+// domain implements fabric.Domain and fabric.Waiter. All fields except bell belong to the goroutine
 // that uses the domain.
 type domain struct {
 	nw        *Network
 	info      fabric.Info
 	arena     fabric.Arena
 	bell      *doorbell
-	addrBase  fabric.Addr // upper half of this domain's Addrs, so that another domain's are noticed
+	addrBase  fabric.Addr // upper half of this domain's Addrs, to detect other domains' Addrs
 	peers     []peer      // by endpoint number: a look-up per packet is an index
 	regions   [][]byte    // by Region; nil entries are free, entry 0 always is
-	use       []int32     // by Buf: posted for receiving, or sends that have not completed
+	use       []int32     // by Buf: inUseByRecv, or the number of incomplete sends
 	endpoints []*endpoint // open ones
 	closed    bool
 }
@@ -51,7 +51,7 @@ type domain struct {
 // inUseByRecv is the value in domain.use of a buffer that is posted for receiving.
 const inUseByRecv = -1
 
-// peer is an entry of the address vector; with inserts 0 it is none.
+// peer is an entry of the address vector. The entry is unused if inserts is 0.
 type peer struct {
 	inbox   *inbox
 	inserts int
@@ -81,8 +81,8 @@ func newDomain(nw *Network, id uint32, cfg fabric.DomainConfig) (*domain, error)
 		return nil, badConfig("an arena of %d buffers of %d bytes is more than %d bytes",
 			cfg.Buffers, stride, maxArenaBytes)
 	}
-	// An ordinary slice will do where other providers map memory: it holds no pointers, so the garbage
-	// collector does not scan it, it never moves, and no device or C code looks at it.
+	// The arena is an ordinary slice. The slice holds no pointers, and therefore the garbage
+	// collector does not scan it. The slice never moves, and no device or C code reads it.
 	memory := make([]byte, cfg.Buffers*stride)
 	arena, err := fabric.NewArena(memory, cfg.Buffers, stride, 0, cfg.BufferBytes)
 	if err != nil {
@@ -132,21 +132,22 @@ func (d *domain) Remove(a fabric.Addr) error {
 	}
 	p.inserts--
 	if p.inserts == 0 {
-		*p = peer{} // lets go of the inbox
+		*p = peer{} // releases the inbox
 	}
 	return nil
 }
 
 // peer returns the entry of an Addr that this domain gave out and that is inserted now, or nil.
 func (d *domain) peer(a fabric.Addr) *peer {
-	number := a - d.addrBase // wraps to something huge for other domains' addresses
+	number := a - d.addrBase // a huge number for other domains' addresses
 	if number >= fabric.Addr(len(d.peers)) || d.peers[number].inserts == 0 {
 		return nil
 	}
 	return &d.peers[number]
 }
 
-// addrOf returns the Addr of an endpoint's number if it is inserted, else AddrUnknown.
+// addrOf returns the Addr of the endpoint with the given number, or AddrUnknown if the endpoint is
+// not inserted.
 func (d *domain) addrOf(number uint32) fabric.Addr {
 	if int(number) >= len(d.peers) || d.peers[number].inserts == 0 {
 		return fabric.AddrUnknown
@@ -163,7 +164,7 @@ func (d *domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 	case len(mem) == 0:
 		return 0, badConfig("a region of no bytes")
 	}
-	// The slice kept here is what pins the memory: Go's collector does not move it.
+	// The slice in d.regions pins the memory, because Go's collector does not move it.
 	for r := 1; r < len(d.regions); r++ {
 		if d.regions[r] == nil {
 			d.regions[r] = mem
@@ -219,7 +220,7 @@ func (d *domain) forget(e *endpoint) {
 	}
 }
 
-// Close is idempotent: the second one does nothing and returns nil.
+// Close closes the endpoints and then the domain. A second Close does nothing and returns nil.
 func (d *domain) Close() error {
 	if d.closed {
 		return nil

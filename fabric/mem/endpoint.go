@@ -5,7 +5,7 @@ import (
 	"gobtl/internal/fifo"
 )
 
-// endpoint implements fabric.Endpoint. All but its inbox belongs to the domain's goroutine.
+// endpoint implements fabric.Endpoint. All fields except inbox belong to the domain's goroutine.
 type endpoint struct {
 	domain *domain
 	inbox  *inbox
@@ -16,10 +16,10 @@ type endpoint struct {
 	closed bool
 
 	sent    fifo.Queue[fabric.Buf] // sends whose completion was not polled yet
-	posted  fifo.Queue[fabric.Buf] // receive buffers, filled in the order in which they were posted
+	posted  fifo.Queue[fabric.Buf] // posted receive buffers, filled in the order of posting
 	landing fabric.Landing
 	scratch []byte   // a filter's private copy of a datagram
-	origins []uint32 // senders of what the latest Poll has reported
+	origins []uint32 // senders of the datagrams of the latest Poll
 }
 
 var (
@@ -28,7 +28,7 @@ var (
 	_ fabric.Sourcer  = (*endpoint)(nil)
 )
 
-// maxOrigins bounds the completions of one Poll whose senders can be told.
+// maxOrigins bounds the completions of one Poll whose senders AppendSource knows.
 const maxOrigins = 1 << 16
 
 func newEndpoint(d *domain, cfg fabric.EndpointConfig) (*endpoint, error) {
@@ -45,11 +45,12 @@ func newEndpoint(d *domain, cfg fabric.EndpointConfig) (*endpoint, error) {
 		name:   makeName(number),
 		source: cfg.Source,
 		caps: fabric.Caps{
-			MTUBytes:     c.MTUBytes,
-			InjectBytes:  c.InjectBytes,
-			TxDepth:      cfg.TxDepth,
-			RxDepth:      cfg.RxDepth,
-			RecvCapacity: c.QueueDatagrams, // datagrams wait in the inbox, with or without posted buffers
+			MTUBytes:    c.MTUBytes,
+			InjectBytes: c.InjectBytes,
+			TxDepth:     cfg.TxDepth,
+			RxDepth:     cfg.RxDepth,
+			// posted buffers do not limit the datagrams in the inbox
+			RecvCapacity: c.QueueDatagrams,
 			Gather:       !c.NoGather,
 			FreeRegions:  !c.NoGather && c.FreeRegions,
 			Landing:      !c.NoLanding,
@@ -119,7 +120,7 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 	return nil
 }
 
-// gather returns the part of a region that a send names.
+// gather returns the part of a region that a send refers to.
 func (d *domain) gather(s *fabric.Send) ([]byte, error) {
 	if d.nw.cfg.NoGather {
 		return nil, fabric.ErrNotSupported
@@ -128,15 +129,15 @@ func (d *domain) gather(s *fabric.Send) ([]byte, error) {
 		return nil, errBadRegion
 	}
 	region := d.regions[s.Region]
-	// Compared this way round, no sum of the caller's numbers can wrap.
+	// The comparison subtracts, and therefore no sum of the caller's numbers can overflow.
 	if s.RegionOff > uint64(len(region)) || uint64(s.RegionLen) > uint64(len(region))-s.RegionOff {
 		return nil, errBadRegion
 	}
 	return region[s.RegionOff : s.RegionOff+uint64(s.RegionLen)], nil
 }
 
-// transmit carries one datagram over the network: through the filter, if there is one, to its
-// inbox.
+// transmit carries one datagram over the network to the receiver's inbox, through the filter if
+// there is one.
 func (e *endpoint) transmit(to *peer, head, tail []byte) {
 	nw := e.domain.nw
 	filter := nw.filter.Load()
@@ -159,8 +160,9 @@ func (e *endpoint) transmit(to *peer, head, tail []byte) {
 	}
 }
 
-// Poll reports sends before datagrams: they are few (at most TxDepth), while a flood of arrivals
-// could otherwise keep them from a caller that polls for one completion at a time.
+// Poll reports completed sends before datagrams. There are at most TxDepth such sends, but a flood
+// of datagrams could otherwise keep a caller with room for one completion from ever seeing a
+// completed send.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -179,7 +181,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// receive copies waiting datagrams into posted buffers, as a NIC would at arrival.
+// receive copies waiting datagrams into posted buffers, as a network card would do at arrival.
 func (e *endpoint) receive(out []fabric.Completion) int {
 	in := e.inbox
 	in.mu.Lock()
@@ -233,7 +235,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// Land implements fabric.Lander: a datagram leaves the inbox only to be polled at once.
+// Land implements fabric.Lander. Land always succeeds with Caps.Landing, because a datagram leaves
+// the inbox only when Poll reports the datagram.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	if !e.caps.Landing {
 		return false
@@ -242,12 +245,13 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	return true
 }
 
-// pollable says whether Poll would return a completion now.
+// pollable reports whether Poll would return a completion now.
 func (e *endpoint) pollable() bool {
 	return e.sent.Len() > 0 || e.posted.Len() > 0 && e.inbox.waiting()
 }
 
-// Close is idempotent: the second one does nothing and returns nil. Datagrams that wait are lost.
+// Close closes the endpoint. Waiting datagrams are lost. A second Close does nothing and returns
+// nil.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil
@@ -255,7 +259,7 @@ func (e *endpoint) Close() error {
 	e.closed = true
 	e.domain.nw.detach(e.number)
 	e.inbox.shut()
-	// The caller has its buffers again, although none of them completes.
+	// The caller owns its buffers again, although none of them completes.
 	for e.sent.Len() > 0 {
 		e.domain.use[e.sent.Pop()]--
 	}

@@ -2,14 +2,14 @@ package mem
 
 import "fmt"
 
-// Verdict is what a Filter decides about one datagram.
+// Verdict is the decision of a Filter about one datagram.
 type Verdict uint8
 
-// The verdicts. Any other value is Drop.
+// Any value other than these verdicts counts as Drop.
 const (
 	Deliver   Verdict = iota // let it pass
 	Drop                     // lose it
-	Duplicate                // deliver it twice, one after the other
+	Duplicate                // deliver the datagram twice in a row
 	Hold                     // keep it until Release
 )
 
@@ -27,10 +27,10 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("Verdict(%d)", uint8(v))
 }
 
-// Filter decides what happens to a datagram on its way. It runs inside the sender's Post, so
-// filters for domains on several goroutines must be safe for that. from and to are endpoint names,
-// not to be altered. pkt is a copy that the filter may alter in place (that is corruption) but not
-// keep. It may call the Network's methods.
+// Filter decides what happens to a datagram in transit. A Filter runs inside the sender's Post, and
+// must be safe for concurrent use if domains run on several goroutines. The arguments from and to
+// are endpoint names, which the filter must not change. The argument pkt is a copy that the filter
+// may corrupt in place but must not keep. A Filter may call the Network's methods.
 type Filter func(from, to []byte, pkt []byte) Verdict
 
 type heldDatagram struct {
@@ -39,8 +39,8 @@ type heldDatagram struct {
 	bytes []byte
 }
 
-// SetFilter sets the filter for the datagrams posted from now on; nil lets all pass. Held datagrams
-// stay held.
+// SetFilter sets the filter for the datagrams posted from now on. A nil filter delivers all
+// datagrams. Held datagrams stay held.
 func (nw *Network) SetFilter(f Filter) {
 	if f == nil {
 		nw.filter.Store(nil)
@@ -56,14 +56,15 @@ func (nw *Network) Held() int {
 	return len(nw.held)
 }
 
-// Release delivers every held datagram, the oldest first, without asking the filter again. It
-// returns how many there were.
+// Release delivers every held datagram, the oldest first, without another call of the filter. The
+// result is the number of delivered datagrams.
 func (nw *Network) Release() int {
 	nw.mu.Lock()
 	held := nw.held
 	nw.held = nil
 	nw.mu.Unlock()
-	// Outside the lock: delivering wakes waiters, and a filter may be calling us.
+	// The lock is released here, because delivering wakes waiters, and a filter may be calling
+	// Release.
 	for _, h := range held {
 		nw.deliver(h.from, h.to, h.bytes, nil)
 	}
@@ -76,7 +77,7 @@ func (nw *Network) hold(from uint32, to *inbox, pkt []byte) {
 	nw.held = append(nw.held, heldDatagram{from: from, to: to, bytes: append([]byte(nil), pkt...)})
 }
 
-// deliver puts a datagram into its receiver's inbox, or counts why not.
+// deliver puts a datagram into the receiver's inbox, or counts the reason of a failure.
 func (nw *Network) deliver(from uint32, to *inbox, head, tail []byte) {
 	result := putClosed
 	if to != nil {

@@ -2,8 +2,8 @@ package mem
 
 import "sync"
 
-// inbox is the bounded queue of datagrams that wait at an endpoint: what a socket's receive buffer
-// is to UDP. All slots are allocated with it, so that a datagram costs a copy and nothing else.
+// inbox is the bounded queue of datagrams that wait at an endpoint, like a UDP socket's receive
+// buffer. All slots are allocated with the inbox, and therefore a datagram costs only a copy.
 type inbox struct {
 	bell *doorbell // of the domain that owns the endpoint
 
@@ -38,7 +38,8 @@ func newInbox(datagrams, slotBytes int, bell *doorbell) *inbox {
 	}
 }
 
-// put appends the datagram head+tail, which the caller has limited to slotBytes. Any goroutine.
+// put appends the datagram head+tail. The caller must have limited the size to slotBytes. Any
+// goroutine may call put.
 func (in *inbox) put(from uint32, head, tail []byte) putResult {
 	in.mu.Lock()
 	switch {
@@ -59,20 +60,20 @@ func (in *inbox) put(from uint32, head, tail []byte) putResult {
 	in.slots[i] = slot{from: from, sizeBytes: uint32(n)}
 	in.count++
 	in.mu.Unlock()
-	// After the unlock, so that the woken goroutine does not run into the lock.
+	// The bell rings after the unlock, so that the woken goroutine does not wait for the lock.
 	in.bell.ringIfAsleep()
 	return putDone
 }
 
-// first returns the oldest datagram, valid until drop. The caller holds the lock and count is not
-// 0.
+// first returns the oldest datagram, valid until drop. The caller must hold the lock, and count
+// must not be 0.
 func (in *inbox) first() (from uint32, pkt []byte) {
 	s := in.slots[in.head]
 	lo := in.head * in.slotBytes
 	return s.from, in.mem[lo : lo+int(s.sizeBytes)]
 }
 
-// drop removes the oldest datagram. The caller holds the lock.
+// drop removes the oldest datagram. The caller must hold the lock.
 func (in *inbox) drop() {
 	in.head++
 	if in.head == len(in.slots) {
@@ -87,7 +88,7 @@ func (in *inbox) waiting() bool {
 	return in.count > 0
 }
 
-// shut makes every later put fail and lets go of the memory; peers may keep the inbox itself.
+// shut makes every later put fail, and releases the memory. Peers may keep the inbox itself.
 func (in *inbox) shut() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

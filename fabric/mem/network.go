@@ -28,28 +28,29 @@ const (
 	maxDepth          = 1 << 20
 	maxQueueDatagrams = 1 << 20
 	maxQueueBytes     = 1 << 30
-	maxEndpoints      = 1 << 24 // bounds the tables that are indexed by an endpoint's number
+	maxEndpoints      = 1 << 24 // limit of the tables indexed by an endpoint's number
 )
 
-// Config sizes a Network and the endpoints opened on it. Zero fields mean the defaults.
+// Config sizes a Network and the endpoints opened on the Network. Zero fields mean the defaults.
 type Config struct {
-	// MTUBytes is the largest datagram, 1 to 1 MiB. Default 1472, a UDP datagram on Ethernet.
+	// MTUBytes is the largest datagram, 1 to 1 MiB. The default is 1472, which is a UDP datagram on
+	// Ethernet.
 	MTUBytes int
-	// InjectBytes is the largest send that is complete when Post returns, at most MTUBytes. Default
-	// 1024 (or MTUBytes if that is less). Negative means 0: every send that is not empty completes
-	// through a Completion.
+	// InjectBytes is the largest send that is complete when Post returns, at most MTUBytes. The
+	// default is 1024, or MTUBytes if MTUBytes is less. A negative value means 0, and then every
+	// send with data yields a Completion.
 	InjectBytes int
-	// TxDepth and RxDepth are the depths of an endpoint that does not ask for its own, 1 to 2^20.
-	// Default 1024.
+	// TxDepth and RxDepth are the depths of an endpoint whose EndpointConfig has none, 1 to 2^20.
+	// The default is 1024.
 	TxDepth, RxDepth int
-	// QueueDatagrams is how many datagrams wait at an endpoint before more are dropped, 1 to 2^20 and
-	// at most 1 GiB of them. Default 1024.
+	// QueueDatagrams is how many datagrams wait at an endpoint before more are dropped, 1 to 2^20
+	// and at most 1 GiB in total. The default is 1024.
 	QueueDatagrams int
-	// NoGather takes Caps.Gather away, for tests of callers that must do without it.
+	// NoGather clears Caps.Gather, for tests of callers that must work without Gather.
 	NoGather bool
-	// FreeRegions sets Caps.FreeRegions, unless NoGather does.
+	// FreeRegions sets Caps.FreeRegions. NoGather overrides FreeRegions.
 	FreeRegions bool
-	// NoLanding takes Caps.Landing away.
+	// NoLanding clears Caps.Landing.
 	NoLanding bool
 }
 
@@ -73,7 +74,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate says which field is out of range, in an error that wraps fabric.ErrBadConfig.
+// Validate reports the first field out of its range, in an error that wraps fabric.ErrBadConfig.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	for _, f := range []struct {
@@ -103,8 +104,8 @@ func badConfig(format string, args ...any) error {
 	return fmt.Errorf("%w: mem: %s", fabric.ErrBadConfig, fmt.Sprintf(format, args...))
 }
 
-// Counts is what happened to the datagrams of a Network. Sent + Duplicated = Delivered + Overflowed
-// + Unreachable + Filtered + those held, whenever no Post is running.
+// Counts are the counters of the datagrams of a Network. While no Post is running, Sent +
+// Duplicated = Delivered + Overflowed + Unreachable + Filtered + the number held.
 type Counts struct {
 	Sent        uint64 // datagrams taken by Post
 	Delivered   uint64 // put into a receiver's queue
@@ -114,7 +115,7 @@ type Counts struct {
 	Duplicated  uint64 // additional copies made by the filter
 }
 
-// Network is a set of endpoints that reach each other. Its methods may be called from any
+// Network is a set of endpoints that reach each other. The methods may be called from any
 // goroutine.
 type Network struct {
 	cfg    Config
@@ -130,7 +131,7 @@ type Network struct {
 	held       []heldDatagram
 }
 
-// New returns a network of its own. A Config that does not Validate makes every Open fail with that
+// New returns a separate network. If Validate of the Config fails, every Open fails with that
 // error.
 func New(cfg Config) *Network {
 	return &Network{
@@ -140,8 +141,8 @@ func New(cfg Config) *Network {
 	}
 }
 
-// Counts returns the network's counters. Each is exact; together they are a snapshot only while no
-// Domain is posting.
+// Counts returns the network's counters. Each counter is exact, but together the counters are a
+// consistent snapshot only while no Domain is posting.
 func (nw *Network) Counts() Counts {
 	return Counts{
 		Sent:        nw.sent.Load(),
@@ -165,7 +166,7 @@ func (nw *Network) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
 	return newDomain(nw, id, cfg)
 }
 
-// attach makes a new endpoint's inbox reachable and returns its number.
+// attach makes a new endpoint's inbox reachable, and returns the endpoint's number.
 func (nw *Network) attach(in *inbox) (uint32, error) {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
@@ -183,8 +184,9 @@ func (nw *Network) detach(number uint32) {
 	delete(nw.inboxes, number)
 }
 
-// resolve turns an endpoint's name into its number and inbox. The inbox is nil when the endpoint
-// has been closed: that is no error, a datagram sent there is lost as one to a dead host would be.
+// resolve returns the number and the inbox of an endpoint's name. The inbox is nil if the endpoint
+// has been closed. A closed endpoint is no error, because a datagram to it is lost like a datagram
+// to a dead host.
 func (nw *Network) resolve(name []byte) (number uint32, in *inbox, err error) {
 	if len(name) != nameBytes || string(name[:len(namePrefix)]) != namePrefix {
 		return 0, nil, fmt.Errorf("%w: mem: %d bytes, want %d starting with %q",

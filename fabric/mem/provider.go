@@ -6,20 +6,20 @@ import (
 	"gobtl/fabric"
 )
 
-// Only the registry uses the default network: importers of this package can open "mem/local" by
-// name, and tests that want their own network call New.
+// Only the registry uses the default network. Importers of this package can open "mem/local" by
+// name, and a test that wants its own network calls New.
 func init() { fabric.Register(New(Config{}).Provider()) }
 
 type provider struct{ nw *Network }
 
-// Provider returns the network as a fabric.Provider: what the package registers for its default
-// network.
+// Provider returns the network as a fabric.Provider. The package registers the Provider of its
+// default network.
 func (nw *Network) Provider() fabric.Provider { return provider{nw} }
 
 func (provider) Family() string { return family }
 
-// GetInfo answers to its names and to hints that ask for everything. It has no addresses to bind,
-// so any Hints.Node but its domain's name selects nothing.
+// GetInfo answers the names of this provider, and hints without a provider name. The network has no
+// addresses to bind, and therefore any Hints.Node other than the domain's name selects nothing.
 func (p provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	if p.nw.cfgErr != nil {
 		return nil, p.nw.cfgErr

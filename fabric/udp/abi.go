@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel's structures, with numbers where it has pointers: blocks of them hold nothing for the
-// garbage collector to look at, and entries can be written without its barriers. The padding that C
-// has is what Go's own alignment makes.
+// These structures of the kernel have numbers instead of pointers. The garbage collector does not
+// scan blocks of such structures, and entries are written without write barriers. Go's own
+// alignment gives the same padding as C.
 
 type iovec struct {
 	base, len uintptr
@@ -33,7 +33,8 @@ type mmsghdr struct {
 	size uint32 // bytes sent or received
 }
 
-// cmsg is a control message with a small number: UDP_SEGMENT's is 16 bits, UDP_GRO's 32.
+// cmsg is a control message with a small number, which has 16 bits for UDP_SEGMENT and 32 bits for
+// UDP_GRO.
 type cmsg struct {
 	len   uintptr
 	level int32
@@ -46,15 +47,15 @@ const (
 	cmsgBytes       = unsafe.Sizeof(cmsg{})
 )
 
-// The compiler checks the sizes: a negative array length does not build.
+// The compiler checks the sizes, because a negative array length does not build.
 type (
 	_ [unsafe.Sizeof(msghdr{}) - unix.SizeofMsghdr]byte
 	_ [unix.SizeofMsghdr - unsafe.Sizeof(msghdr{})]byte
 	_ [unsafe.Sizeof(iovec{}) - unix.SizeofIovec]byte
 )
 
-// segmentControl returns the control message that makes the kernel cut a message into datagrams of
-// a size.
+// segmentControl returns the control message that makes the kernel cut a message into datagrams.
+// Each datagram has the size that setSegment sets.
 func segmentControl() cmsg {
 	return cmsg{len: cmsgHeaderBytes + 2, level: unix.SOL_UDP, kind: unix.UDP_SEGMENT}
 }
@@ -63,8 +64,8 @@ func (c *cmsg) setSegment(sizeBytes int) {
 	*(*uint16)(unsafe.Pointer(&c.value)) = uint16(sizeBytes)
 }
 
-// segment returns the size of the datagrams that the kernel has coalesced, 0 if it did not; ctlLen
-// is what it wrote to the message's header.
+// segment returns the size of the datagrams that the kernel has coalesced, or 0 without coalescing.
+// The argument ctlLen is the length that the kernel wrote to the message's header.
 func (c *cmsg) segment(ctlLen uintptr) int {
 	if ctlLen < cmsgHeaderBytes+4 || c.level != unix.SOL_UDP || c.kind != unix.UDP_GRO {
 		return 0
@@ -75,8 +76,8 @@ func (c *cmsg) segment(ctlLen uintptr) int {
 // sockaddr holds a sockaddr_in or sockaddr_in6.
 type sockaddr [unix.SizeofSockaddrInet6]byte
 
-// makeSockaddr returns the socket address of an IP address and port; scope is that of a link-local
-// one.
+// makeSockaddr returns the socket address of an IP address and port. The argument scope is the zone
+// of a link-local address.
 func makeSockaddr(ap netip.AddrPort, scope uint32) (sa sockaddr, lenBytes uint32) {
 	binary.BigEndian.PutUint16(sa[2:], ap.Port())
 	if ap.Addr().Is4() {
@@ -94,7 +95,7 @@ func makeSockaddr(ap netip.AddrPort, scope uint32) (sa sockaddr, lenBytes uint32
 	return sa, unix.SizeofSockaddrInet6
 }
 
-// addrPort returns the address without zone; what is neither form is the zero value.
+// addrPort returns the address and port without zone, or the zero value for a malformed address.
 func (sa *sockaddr) addrPort() netip.AddrPort {
 	port := binary.BigEndian.Uint16(sa[2:])
 	switch binary.NativeEndian.Uint16(sa[:]) {

@@ -14,8 +14,9 @@ import (
 
 var _ fabric.Addresser = (*domain)(nil)
 
-// splitPorts reads "HOST:4000", "HOST:4000,4711", ":4000" or "[::1]:4000": a host, two ports. The
-// second one is the next after the first where it is not told. Without a port all is the host.
+// splitPorts splits a text such as "HOST:4000", "HOST:4000,4711", ":4000" or "[::1]:4000" into a
+// host and two ports. The default of the second port is the first port plus one. A text without a
+// port is a host.
 func splitPorts(text string) (host string, ports [2]uint16, err error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return addr.String(), ports, nil
@@ -47,7 +48,7 @@ func splitPorts(text string) (host string, ports [2]uint16, err error) {
 	case ports[0] == math.MaxUint16:
 		err = badName("%q: no port comes after %d for the second channel: write both, as in %s,%d", text,
 			ports[0], text, ports[0]-1)
-	case ports[0] != 0: // else any two
+	case ports[0] != 0: // port 0 means any two ports
 		ports[1] = ports[0] + 1
 	}
 	return host, ports, err
@@ -61,7 +62,8 @@ func parsePort(text, port string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// ParseAddress implements fabric.Addresser. A host is an IP address of this domain's version.
+// ParseAddress implements fabric.Addresser. The host must be an IP address of this domain's
+// version.
 func (d *domain) ParseAddress(text string) (first, second []byte, err error) {
 	host, ports, err := splitPorts(text)
 	if err != nil {
@@ -90,8 +92,9 @@ func (d *domain) FormatName(name []byte) string {
 	return ap.String()
 }
 
-// Host implements fabric.Addresser: an IPv4 address, or the first half of an IPv6 one, which is all
-// that somebody who has a network of his own cannot choose.
+// Host implements fabric.Addresser. The result is an IPv4 address, or the first half of an IPv6
+// address. The owner of an IPv6 network cannot choose the first half, but can choose the second
+// half.
 func (d *domain) Host(name []byte) []byte {
 	const at, network6Bytes = 1 + 2, 8
 	switch len(name) {

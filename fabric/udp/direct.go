@@ -10,39 +10,42 @@ import (
 	"gobtl/fabric"
 )
 
-// direct is a second socket of an endpoint, of the same address and port, connected to the peer
-// with most of the sends: the kernel looks the route up once instead of for each datagram, which
-// saves 0.6 us of a round. It receives the datagrams from that address; all others still go to the
-// endpoint's first socket, also those of a peer that answers from another address.
+// direct is a second socket of an endpoint, with the same address and port, which is connected to
+// the peer with most of the sends. The kernel then looks up the route only once instead of for each
+// datagram, which saves 0.6 us per round trip. The second socket receives the datagrams from the
+// peer's address. All other datagrams still go to the endpoint's first socket, also if the peer
+// answers from another address.
 //
-// An endpoint that sends to many has none. It is made when one peer has had a clear majority for a
-// while, and closed when that ends; each time the threshold for the next one rises. A socket that
-// is to be closed is first read until it is empty, or for directLeaving polls, in turns with the
-// first socket. Datagrams between the last read and the close are lost, as any datagram may be.
+// An endpoint that sends to many peers has no second socket. The second socket is opened when one
+// peer has had a clear majority of the sends for a while, and is closed when the majority ends.
+// Each time the threshold for the next one rises. A socket that is to be closed is first read until
+// it is empty, or for directLeaving polls, in turns with the first socket. Datagrams between the
+// last read and the close are lost, as any datagram may be.
 type direct struct {
-	sock    *socket // nil: there is none
+	sock    *socket // nil: no second socket
 	to      fabric.Addr
-	off     bool   // by option, or for good: why says so
-	why     string // it is off
-	fails   int    // to make one, in a row
-	leaving bool   // nothing is sent through it any more; it goes when it is empty
-	left    int    // polls since it is leaving
-	mainHot bool   // the first socket had something last
+	off     bool   // not used, by option or for good; why has the reason
+	why     string // the reason of off
+	fails   int    // consecutive failures to open the socket
+	leaving bool   // the socket sends nothing more and closes when it is empty
+	left    int    // polls while leaving
+	mainHot bool   // the first socket was the last to receive something
 
-	// The peer that may have the majority, and its lead over all others in calls of Post; while there
-	// is a socket, the calls that were for it, of posts.
+	// The candidate is the peer that may have the majority. The lead is its number of calls of Post
+	// minus those of all other peers. While there is a second socket, hits counts the calls for its
+	// peer among posts calls.
 	candidate   fabric.Addr
 	lead        int
 	needed      int
 	posts, hits int
 
-	polls uint // since the other socket was looked at
-	quiet uint // in vain
-	both  bool // the next poll looks at both: either one may have ended a sleep
+	polls uint // polls since the other socket was read
+	quiet uint // consecutive polls without a datagram
+	both  bool // the next poll reads both sockets, after a sleep
 }
 
-// directLead is the number of calls of Post by which one peer must first lead all others together;
-// it doubles each time, up to directLeadMax. Tests change it.
+// directLead is the number of calls of Post by which one peer must first lead all other peers
+// together. The number doubles each time, up to directLeadMax. Tests change directLead.
 var directLead = 256
 
 const (
@@ -50,14 +53,16 @@ const (
 	// directPosts is the number of calls of Post between two checks of the majority.
 	directPosts = 1024
 	// directOther is the number of polls between two reads of the socket that was not the last to
-	// receive: each costs a system call. After directQuiet fruitless polls the two take turns.
+	// receive, because each read costs a system call. After directQuiet polls without a datagram
+	// the two sockets take turns.
 	directOther = 16
 	directQuiet = 64
-	// directLeaving is the number of polls for which a closing socket is still read: a flooding
-	// peer must not block the socket for another.
+	// directLeaving is the number of polls for which a closing socket is still read. The limit
+	// prevents a flooding peer from keeping its socket for ever.
 	directLeaving = 256
-	// directFails is how many tries in a row may fail: each needs twice as many calls as the
-	// previous one. A try may fail temporarily, or because of the peer's address.
+	// directFails is how many consecutive attempts to open the socket may fail. Each attempt needs
+	// twice as many calls of Post as the previous one. An attempt may fail temporarily, or because
+	// of the peer's address.
 	directFails = 4
 )
 
@@ -69,7 +74,8 @@ func newDirect(o Options) direct {
 	return t
 }
 
-// vote counts the peer of a call of Post, and opens or closes the socket accordingly.
+// vote counts the peer of a call of Post. If the majority has changed, vote opens or closes the
+// second socket.
 func (e *endpoint) vote(to fabric.Addr) {
 	t := &e.direct
 	if t.off {
@@ -102,7 +108,7 @@ func (e *endpoint) vote(to fabric.Addr) {
 	}
 }
 
-// openDirect tries to connect a socket to a peer.
+// openDirect tries to connect a second socket to a peer.
 func (e *endpoint) openDirect(to fabric.Addr) {
 	d, t := e.domain, &e.direct
 	slot := d.peers.slot(to)
@@ -111,7 +117,8 @@ func (e *endpoint) openDirect(to fabric.Addr) {
 	}
 	at := d.local
 	at.port = e.sock.name.Port()
-	// Only while the second one is bound may the two share the port: no other socket ever may.
+	// The first socket shares its port only while the second socket is bound. No other socket can
+	// therefore share the port.
 	err := e.sock.sharePort(true)
 	var s *socket
 	if err == nil {
@@ -136,7 +143,7 @@ func (e *endpoint) openDirect(to fabric.Addr) {
 	e.counts.connects++
 }
 
-// closeDirect gives the socket back.
+// closeDirect closes the second socket.
 func (e *endpoint) closeDirect() {
 	t := &e.direct
 	if t.sock == nil {
@@ -144,17 +151,17 @@ func (e *endpoint) closeDirect() {
 	}
 	e.counts.overflown += t.sock.drops()
 	e.domain.sleeper.forget(t.sock)
-	_ = t.sock.close() // what this side has sent is not lost by it
+	_ = t.sock.close() // datagrams that were sent are not lost by the close
 	t.sock, t.to, t.leaving = nil, fabric.AddrUnknown, false
 }
 
-// sendsTo says whether sends to a peer go through the connected socket.
+// sendsTo reports whether sends to a peer go through the connected socket.
 func (t *direct) sendsTo(to fabric.Addr) bool {
 	return t.sock != nil && to == t.to && !t.leaving
 }
 
-// pollDirect is receive for an endpoint of two sockets: it reads one, and only if that is empty the
-// other.
+// pollDirect is receive for an endpoint with two sockets. The method reads one socket, and the
+// other socket only if the first one is empty.
 func (e *endpoint) pollDirect(rows int) (int, error) {
 	t := &e.direct
 	if t.leaving {
@@ -191,7 +198,7 @@ func (e *endpoint) pollDirect(rows int) (int, error) {
 	return got, err
 }
 
-// pollLeaving is pollDirect while the connected socket is leaving.
+// pollLeaving is pollDirect while the connected socket is closing.
 func (e *endpoint) pollLeaving(rows int) (got int, err error) {
 	t := &e.direct
 	t.left++
@@ -210,7 +217,7 @@ func (e *endpoint) pollLeaving(rows int) (got int, err error) {
 	return got, err
 }
 
-// openSharing opens a socket on an address and port that another one has, which allows it.
+// openSharing opens a socket on the address and port of another socket, which must permit sharing.
 func openSharing(l *local, o Options, recvBytes int, pathSize bool) (*socket, error) {
 	return newSocket(l, func(s *socket) error {
 		if err := s.sharePort(true); err != nil {
@@ -222,7 +229,8 @@ func openSharing(l *local, o Options, recvBytes int, pathSize bool) (*socket, er
 	})
 }
 
-// sharePort says whether other sockets of this user that do the same may have the port, too.
+// sharePort sets whether sockets of this user may share the port. All sockets on the port must
+// permit sharing.
 func (s *socket) sharePort(on bool) error {
 	value := 0
 	if on {
@@ -232,7 +240,7 @@ func (s *socket) sharePort(on bool) error {
 		unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, value))
 }
 
-// attr shows the state for people.
+// attr describes the state for display.
 func (t *direct) attr() fabric.Attr {
 	if t.off {
 		return fabric.Attr{Name: "connect", Value: "off: " + t.why}
@@ -240,7 +248,7 @@ func (t *direct) attr() fabric.Attr {
 	return fabric.Attr{Name: "connect", Value: "the peer that most is sent to"}
 }
 
-// connect makes a peer the socket's only one.
+// connect connects the socket to a peer. The socket then sends to and receives from only this peer.
 func (s *socket) connect(to *sockaddr, lenBytes uint32) error {
 	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(s.fd),
 		uintptr(unsafe.Pointer(to)), uintptr(lenBytes))

@@ -23,8 +23,8 @@ const (
 	maxArenaBytes  = 1 << 36
 )
 
-// domain implements fabric.Domain and fabric.Sleeper. Everything but bell and sleep belongs to the
-// goroutine that uses the domain.
+// domain implements fabric.Domain and fabric.Sleeper. All fields except bell and sleeper belong to
+// the goroutine that uses the domain.
 type domain struct {
 	options  Options
 	local    local
@@ -37,9 +37,9 @@ type domain struct {
 	regions  regionTable
 
 	endpoints []*endpoint
-	opened    int    // endpoints ever, but for those of groups
+	opened    int    // endpoints opened so far, without those of groups
 	groups    bool   // datagrams go to multicast groups
-	past      counts // of closed endpoints
+	past      counts // counts of closed endpoints
 	bell      *park.Bell
 	sleeper   sleeper
 	pollFds   []unix.PollFd
@@ -47,7 +47,7 @@ type domain struct {
 	closed    bool
 }
 
-// buffers is the arena as the endpoints see it.
+// buffers is the arena in the form that the endpoints use.
 type buffers struct {
 	mem                []byte // mapped, not of the Go heap
 	base               uintptr
@@ -116,7 +116,8 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) error {
 		return err
 	}
 	if stride <= 16<<10 {
-		// Small buffers fill huge pages; of large ones most stay untouched. Only a hint.
+		// Small buffers fill huge pages, but most pages of large buffers stay untouched. The call
+		// is only a hint, and its error is ignored.
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
 	}
 	if d.arena, err = fabric.NewArena(mem, count, stride, 0, size); err != nil {
@@ -131,22 +132,22 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) error {
 	return nil
 }
 
-// strideBytes returns the distance of buffers: whole cache lines, and an odd number of them, so
-// that the beginnings of the buffers spread over all sets of a cache.
+// strideBytes returns the distance between the beginnings of two buffers. The distance is an odd
+// number of cache lines, which spreads the beginnings of the buffers over all sets of a cache.
 func strideBytes(size int) int {
 	lines := (size + cacheLineBytes - 1) / cacheLineBytes
 	return (lines | 1) * cacheLineBytes
 }
 
-// mapMemory maps zeroed memory that becomes real when it is touched.
+// mapMemory maps zeroed memory. The kernel allocates each page when the page is first used.
 func mapMemory(sizeBytes int) ([]byte, error) {
 	mem, err := unix.Mmap(-1, 0, sizeBytes, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	return mem, sysError("mmap", err)
 }
 
-// Info returns what the domain was opened from; its attributes tell the present state and what has
-// happened so far.
+// Info returns the Info with which the domain was opened. The attributes describe the present state
+// and the counts so far.
 func (d *domain) Info() fabric.Info {
 	info := d.info
 	info.Attrs = slices.Clone(info.Attrs)
@@ -175,7 +176,7 @@ func (d *domain) Info() fabric.Info {
 
 func (d *domain) Arena() fabric.Arena { return d.arena }
 
-// Insert implements fabric.Domain. A link-local name is taken as one on our own link.
+// Insert implements fabric.Domain. A link-local name is assumed to be on this host's own link.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -220,7 +221,8 @@ func (d *domain) DeregisterRegion(r fabric.Region) error {
 	return nil
 }
 
-// OpenEndpoint implements fabric.Domain. Depths are cut to what the provider has: Caps tells.
+// OpenEndpoint implements fabric.Domain. Depths above the provider's limits are reduced to the
+// limits, as Caps shows.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, fabric.ErrClosed
@@ -239,7 +241,7 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	return ep, nil
 }
 
-// openEndpoint opens an endpoint on a socket.
+// openEndpoint opens an endpoint on the socket that open returns.
 func (d *domain) openEndpoint(
 	cfg fabric.EndpointConfig, open func() (*socket, error),
 ) (*endpoint, error) {
@@ -268,7 +270,7 @@ func (d *domain) openEndpoint(
 	return e, nil
 }
 
-// Close implements fabric.Domain. It releases everything even if it returns an error; a second
+// Close implements fabric.Domain. Close releases everything even if an error is returned. A second
 // Close does nothing.
 func (d *domain) Close() error {
 	if d.closed {

@@ -10,7 +10,7 @@ import (
 	"gobtl/fabric"
 )
 
-// Errors of single operations; values, so that reporting one allocates nothing.
+// The errors of single operations are values, and reporting such an error allocates nothing.
 var (
 	errUnknownAddr = failure("send", unix.EINVAL, "unknown or removed peer address")
 	errRemoveAddr  = failure("remove", unix.EINVAL, "unknown or removed peer address")
@@ -28,13 +28,13 @@ func failure(op string, errno unix.Errno, text string) error {
 type counts struct {
 	again     uint64 // Post found no room
 	refused   uint64 // sends that failed
-	pending   uint64 // errors of the socket that a call has reported and the next one did not
-	gsoSingly uint64 // runs that went again as single datagrams
-	misfit    uint64 // coalesced messages that had to be copied apart
-	dropped   uint64 // coalesced datagrams without a place
-	overflown uint64 // packets that the kernel has dropped at sockets; by socket.drops
+	pending   uint64 // socket errors that one call reported and the next did not
+	gsoSingly uint64 // runs that were sent again as single datagrams
+	misfit    uint64 // coalesced messages that had to be copied into buffers
+	dropped   uint64 // coalesced datagrams without room
+	overflown uint64 // packets that the kernel dropped at closed sockets; see socket.drops
 	connects  uint64 // sockets connected to a peer
-	direct    uint64 // messages sent through those
+	direct    uint64 // messages sent through connected sockets
 }
 
 type namedCount struct {
@@ -68,7 +68,7 @@ func (c *counts) add(o *counts) {
 	c.direct += o.direct
 }
 
-// endpoint implements fabric.Endpoint. It belongs to its domain's goroutine.
+// endpoint implements fabric.Endpoint, and belongs to its domain's goroutine.
 type endpoint struct {
 	domain *domain
 	sock   *socket
@@ -78,21 +78,22 @@ type endpoint struct {
 	tx     sender
 	rx     receiver
 	direct direct
-	// recvAsked is the receive buffer that was asked for.
+	// recvAsked is the requested receive buffer in bytes.
 	recvAsked int
-	pathSize  bool // what ICMP says is believed
+	pathSize  bool // ICMP reports of the path MTU are believed
 }
 
 var _ fabric.Endpoint = (*endpoint)(nil)
 
-// newEndpoint makes an endpoint of a socket, which it owns, also when it fails.
+// newEndpoint makes an endpoint of a socket. The endpoint owns the socket, also if newEndpoint
+// fails.
 func newEndpoint(d *domain, s *socket, cfg fabric.EndpointConfig) (*endpoint, error) {
 	e := &endpoint{
 		domain: d,
 		sock:   s,
 		caps: fabric.Caps{
 			MTUBytes:        d.mtuBytes,
-			InjectBytes:     d.mtuBytes, // the kernel has copied it when Post returns
+			InjectBytes:     d.mtuBytes, // the kernel has copied the datagram when Post returns
 			TxDepth:         cfg.TxDepth,
 			RxDepth:         cfg.RxDepth,
 			RecvCapacity:    socketCapacity(s.recvBytes, d.mtuBytes),
@@ -137,10 +138,11 @@ func (e *endpoint) Overruns() uint64 {
 	return c.overflown
 }
 
-// pollable says whether Poll would return a completion without asking the kernel.
+// pollable reports whether Poll would return a completion without a system call.
 func (e *endpoint) pollable() bool { return e.rx.deliverable() }
 
-// Close is idempotent: the second one does nothing and returns nil. Datagrams that wait are lost.
+// Close closes the endpoint. Waiting datagrams are lost. A second Close does nothing and returns
+// nil.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil

@@ -12,8 +12,8 @@ import (
 
 var _ fabric.Grouper = (*domain)(nil)
 
-// parseGroup reads the address of a multicast group of this domain's IP version. Of IPv6, groups of
-// the link alone are left out: their address says nothing without a zone.
+// parseGroup reads the address of a multicast group of this domain's IP version. Link-local IPv6
+// groups are refused, because their address is ambiguous without a zone.
 func (d *domain) parseGroup(group string) (netip.AddrPort, error) {
 	ap, err := netip.ParseAddrPort(group)
 	ip := ap.Addr()
@@ -30,8 +30,8 @@ func (d *domain) parseGroup(group string) (netip.AddrPort, error) {
 	return ap, nil
 }
 
-// InsertGroup implements fabric.Grouper. Datagrams leave by the domain's own device, and pass no
-// router (the kernel's default for multicast). Members on this host get them too.
+// InsertGroup implements fabric.Grouper. Datagrams are sent by the domain's own device, and pass no
+// router (the kernel's default for multicast). Members on this host receive the datagrams, too.
 func (d *domain) InsertGroup(group string) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -68,8 +68,8 @@ func (d *domain) OpenGroup(group string, cfg fabric.EndpointConfig) (fabric.Endp
 	return ep, nil
 }
 
-// openGroupSocket opens a socket that is bound to a group, so that it gets nothing else, and is a
-// member on the device of a local address.
+// openGroupSocket opens a socket that is bound to a group and is a member on the device of a local
+// address. A socket that is bound to a group receives only datagrams to that group.
 func openGroupSocket(l *local, group netip.AddrPort, o Options, recvBytes int) (*socket, error) {
 	family := unix.AF_INET
 	if l.version() == 6 {
@@ -99,8 +99,8 @@ func openGroupSocket(l *local, group netip.AddrPort, o Options, recvBytes int) (
 	return s, nil
 }
 
-// joinGroup makes the socket a member of a group on a local address's device, and of none that
-// other sockets of this host have joined.
+// joinGroup makes the socket a member of a group on the device of a local address. The socket
+// receives no datagrams to groups that other sockets of this host have joined.
 func (s *socket) joinGroup(l *local, group netip.Addr) error {
 	if group.Is4() {
 		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0); err != nil {
@@ -113,7 +113,8 @@ func (s *socket) joinGroup(l *local, group netip.Addr) error {
 		unix.IPV6_JOIN_GROUP, &unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(l.index)}))
 }
 
-// multicastBy has what the socket sends to groups leave by a local address's device.
+// multicastBy makes the device of a local address send the datagrams that the socket sends to
+// groups.
 func (s *socket) multicastBy(l *local) error {
 	if l.version() == 4 {
 		return sysError("setsockopt", unix.SetsockoptIPMreqn(s.fd, unix.IPPROTO_IP,

@@ -8,28 +8,28 @@ import (
 	"gobtl/fabric"
 )
 
-// landMinBytes is the size of single datagrams from which a landing pays. For shorter ones, several
-// messages by one system call do more than a copy less.
+// landMinBytes is the size of single datagrams from which a landing pays. For shorter datagrams,
+// receiving several messages by one system call saves more than avoiding a copy.
 const landMinBytes = 16 << 10
 
-// landing is where the bytes behind the heads of datagrams go. A row with a landing has two iovecs
-// for each datagram, so it is right only for datagrams of the stride's size: all others are put
-// together again in their buffers.
+// landing is the memory for the bytes after the heads of datagrams. A row (the buffers for one
+// message) with a landing has two iovecs for each datagram, which suits only datagrams of the
+// stride's size. All other datagrams are assembled again in their buffers.
 type landing struct {
 	mem     []byte
 	head    int // bytes of each datagram that stay in its buffer
 	off     int // where the next datagram lands
-	waiting int // landed datagrams in pending
+	waiting int // landed datagrams in receiver.pending
 
-	// Of the row that was prepared last: datagrams whose body lands, and behind them the room for
-	// one that may be shorter.
+	// The two fields describe the row that was prepared last. The field slots is the number of
+	// datagrams whose body lands. The field rest is the room after these for a shorter datagram.
 	slots, rest int
 }
 
 var _ fabric.Lander = (*endpoint)(nil)
 
-// Land implements fabric.Lander. Only datagrams of the expected size land: those of a coalesced run
-// with its last one, and single ones of a full buffer.
+// Land implements fabric.Lander. Only datagrams of the expected size land. These are the datagrams
+// of a coalesced run, including a shorter last one, and single datagrams that fill a buffer.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	l := &e.rx.land
 	if e.closed || l.waiting > 0 {
@@ -39,7 +39,7 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	return true
 }
 
-// lands says whether rows get a landing, and lays it out.
+// lands reports whether the next row gets a landing, and prepares the landing.
 func (r *receiver) lands(wide int) bool {
 	l := &r.land
 	l.slots, l.rest = 0, 0
@@ -102,7 +102,7 @@ func (r *receiver) deliverLanded(out []fabric.Completion, n, wide int) int {
 		r.counts.misfit++
 		placed, off = 0, r.gatherLanded(list, size, stride)
 	case size > l.head && (size != stride || l.slots == 0):
-		// Alone and of another size.
+		// A single datagram has another size.
 		off = r.gatherLanded(list, size, stride)
 		copy(r.domain.buffers.bytes(list[0]), r.scratch[off:off+size])
 		l.slots, l.rest = 0, 0
@@ -138,8 +138,8 @@ func (r *receiver) deliverLanded(out []fabric.Completion, n, wide int) int {
 	return n
 }
 
-// landOne says how much of datagram i of a row has landed, and where, and brings back to its buffer
-// what was not to land.
+// landOne returns how much of datagram i of a row has landed, and where. Bytes that should not have
+// landed are copied back to the datagram's buffer.
 func (r *receiver) landOne(b fabric.Buf, i, lenBytes, stride int) (landed, at int) {
 	l := &r.land
 	at = l.off + i*(stride-l.head)

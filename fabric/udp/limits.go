@@ -8,11 +8,12 @@ import (
 	"gobtl/fabric"
 )
 
-// recvAttr tells people what the receive buffer of a socket is, for datagrams of mtu bytes, and
-// what to do if it is less than was asked for; got is as the kernel tells it, which counts each
-// byte twice. Asked is negative where nobody has.
+// recvAttr describes the receive buffer of a socket for datagrams of mtu bytes. If the buffer is
+// smaller than requested, the text tells how to enlarge the buffer. The argument got is the size
+// that the kernel reports, which counts each byte twice. The argument asked is negative if no size
+// was requested.
 func recvAttr(asked, got, mtu int) fabric.Attr {
-	const perSecond, mega = 1000, 1e6 // times a millisecond
+	const perSecond, mega = 1000, 1e6 // perSecond is the number of milliseconds in a second
 	datagrams := socketCapacity(got, mtu)
 	value := fmt.Sprintf("%d bytes", got/2)
 	if asked == 0 {
@@ -33,8 +34,9 @@ func recvAttr(asked, got, mtu int) fabric.Attr {
 	return fabric.Attr{Name: "receive buffer", Value: value}
 }
 
-// sendAttr tells people what the send buffer of a socket is, and what to do if it is less than was
-// asked for; got is as the kernel tells it, which counts each byte twice.
+// sendAttr describes the send buffer of a socket. If the buffer is smaller than requested, the text
+// tells how to enlarge the buffer. The argument got is the size that the kernel reports, which
+// counts each byte twice.
 func sendAttr(got int) fabric.Attr {
 	value := fmt.Sprintf("%d bytes", got/2)
 	if got/2 < wantSendBytes {
@@ -44,7 +46,7 @@ func sendAttr(got int) fabric.Attr {
 	return fabric.Attr{Name: "send buffer", Value: value}
 }
 
-// setAttr gives the attribute of that name another value.
+// setAttr replaces the value of the attribute with the name of a.
 func setAttr(attrs []fabric.Attr, a fabric.Attr) {
 	for i := range attrs {
 		if attrs[i].Name == a.Name {
@@ -54,8 +56,8 @@ func setAttr(attrs []fabric.Attr, a fabric.Attr) {
 	}
 }
 
-// tightest is the attribute of the endpoint whose receive buffer holds least; false if there is no
-// endpoint.
+// tightest returns the attribute of the endpoint with the smallest receive buffer, or false if
+// there is no endpoint.
 func (d *domain) tightest() (fabric.Attr, bool) {
 	least := -1
 	for i, e := range d.endpoints {

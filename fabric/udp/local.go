@@ -19,8 +19,9 @@ import (
 const (
 	headers4Bytes = 20 + 8
 	headers6Bytes = 40 + 8
-	// The largest payloads of one IP packet. IPv6 could carry a little more, but a message that the
-	// kernel is to cut up could not. Such messages have a smaller bound: see runs.go.
+	// These are the largest payloads of one IP packet. IPv6 could carry slightly more in a single
+	// datagram, but not in a message that the kernel cuts into datagrams. Such messages have a
+	// smaller limit, which is in runs.go.
 	maxPayload4Bytes = 65535 - headers4Bytes
 	maxPayload6Bytes = 65535 - headers6Bytes
 )
@@ -29,11 +30,11 @@ const (
 type local struct {
 	device  string
 	index   int // of the device
-	mtu     int // of the device, with IP headers
+	mtu     int // MTU of the device, including IP headers
 	network netip.Prefix
 	addr    netip.Addr // with zone if it is link-local
-	inner   bool       // the device leads to no other host, as far as can be seen
-	ports   [2]uint16  // of the first two endpoints, 0 for any; all others have any
+	inner   bool       // the device seems to lead to no other host
+	ports   [2]uint16  // of the first two endpoints; 0: any port
 	port    uint16     // of the endpoint that is being opened
 }
 
@@ -45,7 +46,7 @@ func (l *local) version() int {
 	return 6
 }
 
-// payloadBytes is the largest datagram that leaves the device whole.
+// payloadBytes is the largest datagram that the device sends without fragmentation.
 func (l *local) payloadBytes() int {
 	if l.addr.Is4() {
 		return min(l.mtu-headers4Bytes, maxPayload4Bytes)
@@ -53,17 +54,18 @@ func (l *local) payloadBytes() int {
 	return min(l.mtu-headers6Bytes, maxPayload6Bytes)
 }
 
-// node is a parsed Hints.Node: what an address of this host must be to be picked.
+// node is a parsed Hints.Node, which selects addresses of this host. An address must satisfy all
+// fields that are set.
 type node struct {
-	device   string     // of this device, if it is set
-	addr     netip.Addr // this one, if it is valid; an unspecified one is any of its version
-	loopback bool       // of the loopback device
+	device   string     // name of the device, or empty
+	addr     netip.Addr // the address, if valid; an unspecified address means any
+	loopback bool       // the address must be of the loopback device
 	ports    [2]uint16
 }
 
 // parseNode reads an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0"), "localhost", or ""
-// for any, with or without ports for the first endpoint and the second: "192.0.2.1:4000",
-// "[::1]:4000", ":4000", "0.0.0.0:4000", "eth0:4000", "192.0.2.1:4000,4711".
+// for any address. Ports for the first and the second endpoint may follow, as in "192.0.2.1:4000",
+// "[::1]:4000", ":4000", "0.0.0.0:4000", "eth0:4000" and "192.0.2.1:4000,4711".
 func parseNode(text string) (node, error) {
 	host, ports, err := splitPorts(text)
 	n := node{ports: ports}
@@ -81,8 +83,9 @@ func parseNode(text string) (node, error) {
 	return n, nil
 }
 
-// match returns the local that the node picks of a device's address, if it does. All of 127.0.0.0/8
-// is this host's, although the device names one address of it.
+// match returns the local address that the node selects for an address of a device, and whether the
+// node selects the address at all. All addresses of 127.0.0.0/8 belong to this host, although the
+// loopback device lists only one.
 func (n node) match(l local) (local, bool) {
 	l.ports = n.ports
 	switch {
@@ -100,8 +103,9 @@ func (n node) match(l local) (local, bool) {
 	return l, false
 }
 
-// locals lists the addresses that a Hints.Node picks, best first: those that other hosts reach
-// first, the loopback device last. A Node that cannot be read is an error that wraps ErrNoProvider.
+// locals lists the addresses that a Hints.Node selects, best first. Addresses that other hosts can
+// reach come first, and the loopback device comes last. If the Node cannot be read, the error wraps
+// ErrNoProvider.
 func locals(nodeText string) ([]local, error) {
 	want, err := parseNode(nodeText)
 	if err != nil {
@@ -118,7 +122,7 @@ func locals(nodeText string) ([]local, error) {
 		}
 		addrs, err := dev.Addrs()
 		if err != nil {
-			continue // it went away meanwhile
+			continue // the device has disappeared
 		}
 		for _, a := range addrs {
 			l, ok := newLocal(dev, a)
@@ -154,12 +158,12 @@ func newLocal(dev net.Interface, a net.Addr) (local, bool) {
 	return l, l.payloadBytes() > 0
 }
 
-// bridgesNoHardware says whether a device is a bridge to which no hardware belongs: one between
-// containers, or virtual machines, of this host.
+// bridgesNoHardware reports whether a device is a bridge without hardware ports. Such a bridge
+// connects containers or virtual machines of this host.
 func bridgesNoHardware(device string) bool {
 	ports, err := os.ReadDir("/sys/class/net/" + device + "/brif")
 	if err != nil {
-		return false // It is no bridge.
+		return false // The device is not a bridge.
 	}
 	return !slices.ContainsFunc(ports, func(port os.DirEntry) bool {
 		_, err := os.Stat("/sys/class/net/" + port.Name() + "/device")
@@ -167,8 +171,8 @@ func bridgesNoHardware(device string) bool {
 	})
 }
 
-// reach orders addresses by their reachability: those of devices without carrier, and of bridges
-// between containers, behind all others but loopback.
+// reach orders addresses by their reachability. Devices without carrier and bridges between
+// containers come after all other devices except loopback.
 func (l *local) reach() int {
 	if l.addr.IsLoopback() {
 		return 6
@@ -186,7 +190,7 @@ func (l *local) reach() int {
 	return kind
 }
 
-// scope is the zone of link-local addresses as this host numbers it.
+// scope is this host's number for the zone of link-local addresses.
 func (l *local) scope() uint32 { return uint32(l.index) }
 
 func (l *local) sockaddr() unix.Sockaddr {

@@ -5,8 +5,9 @@ import (
 	"net/netip"
 )
 
-// An endpoint's name: a byte that tells the IP version, the port in network order, the address. The
-// zone of a link-local address is not part of it, because it is a number of the host that has it.
+// An endpoint's name is a byte with the IP version, the port in network order, and the address. The
+// zone of a link-local address is not part of the name, because the zone is a number that is valid
+// only on one host.
 const (
 	nameBytes4 = 1 + 2 + 4
 	nameBytes6 = 1 + 2 + 16
@@ -26,9 +27,9 @@ func appendName(name []byte, ap netip.AddrPort) []byte {
 	return append(name, bytes[:]...)
 }
 
-// decodeName reads a name that came from anywhere. It refuses what cannot be the address of one
-// peer that a socket of the given IP version reaches: no port, nobody's address, or the address of
-// many (a forged name must not make us flood a multicast group).
+// decodeName reads a name from an untrusted source. The name must be the address of a single peer
+// that a socket of the given IP version can reach. Names with port 0, an unspecified address or a
+// multicast address are refused. A forged name must not make this host flood a multicast group.
 func decodeName(name []byte, version int) (netip.AddrPort, error) {
 	want := nameBytes4
 	if version == 6 {

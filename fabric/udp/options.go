@@ -10,12 +10,12 @@ import (
 // family is the name of the provider, before any options.
 const family = "udp"
 
-// Options leave out features of the kernel. What it lacks is left out anyway.
+// Options turn off features of the kernel. Features that the kernel lacks are off in any case.
 type Options struct {
-	NoGSO  bool // one message for each datagram sent (UDP_SEGMENT)
-	NoGRO  bool // one message for each datagram received (UDP_GRO)
-	NoMmsg bool // one system call for each message (sendmmsg, recvmmsg)
-	// NoConnect: no second socket for the peer that most is sent to
+	NoGSO  bool // send each datagram as one message (no UDP_SEGMENT)
+	NoGRO  bool // receive each datagram as one message (no UDP_GRO)
+	NoMmsg bool // one system call per message (no sendmmsg and recvmmsg)
+	// NoConnect turns off the second socket for the peer with most of the sends.
 	NoConnect bool
 }
 
@@ -41,8 +41,8 @@ func (o *Options) flags() []optionFlag {
 	}
 }
 
-// parseName returns the options in a provider name, added to o; false if it is no name of this
-// family.
+// parseName returns o with the options in a provider name added. The result is false if the name
+// does not belong to this family.
 func (o Options) parseName(name string) (Options, bool) {
 	parts := strings.Split(strings.TrimSuffix(name, "/"), ";")
 	if parts[0] != family {
@@ -63,7 +63,7 @@ func (o Options) parseName(name string) (Options, bool) {
 	return o, true
 }
 
-// New returns a provider of the family "udp" whose domains all have the options.
+// New returns a provider of the family "udp". All domains of the provider have the given options.
 func New(o Options) fabric.Provider { return provider{options: o} }
 
 type provider struct{ options Options }

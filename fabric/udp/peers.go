@@ -14,21 +14,21 @@ const (
 	maxPeers  = 1<<31 - 1
 )
 
-// peerTable is a domain's address vector. An Addr is an index and a generation, so that one that
-// was removed is noticed.
+// peerTable is a domain's address vector. An Addr is an index and a generation. The generation
+// detects an Addr that was removed.
 type peerTable struct {
 	chunks []*[peerChunk]peerSlot // blocks that never move: the kernel reads addresses in them
 	peers  []peer                 // by index
 	free   []uint32
 	byName map[netip.AddrPort]uint32
-	// changes counts what makes an earlier find worthless.
+	// changes counts the changes that make earlier results of find invalid.
 	changes uint64
 }
 
-// peerSlot is what sending needs of a peer.
+// peerSlot is the part of a peer that sending needs.
 type peerSlot struct {
 	sock sockaddr
-	gen  uint32 // 0 while nobody has the slot
+	gen  uint32 // 0 while the slot is free
 }
 
 type peer struct {
@@ -50,7 +50,7 @@ func (t *peerTable) slot(a fabric.Addr) *peerSlot {
 	return s
 }
 
-// find returns the Addr of an address that is inserted, else AddrUnknown.
+// find returns the Addr of an inserted address, or AddrUnknown.
 func (t *peerTable) find(name netip.AddrPort) fabric.Addr {
 	i, ok := t.byName[name]
 	if !ok {
@@ -103,7 +103,7 @@ func (t *peerTable) grow() error {
 	return nil
 }
 
-// remove undoes an insert and says whether there was one.
+// remove undoes one insert, and reports whether the address was inserted.
 func (t *peerTable) remove(a fabric.Addr) bool {
 	s := t.slot(a)
 	if s == nil {

@@ -87,8 +87,8 @@ func newInfo(l *local, o Options, have features, nodeText string) fabric.Info {
 	}
 }
 
-// Open looks at the host's addresses again: an Info is plain data that may have been kept, sent or
-// written by hand.
+// Open reads the host's addresses again, because an Info is plain data that a program may have
+// stored, sent or written by hand.
 func (p provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	options, ok := p.options.parseName(info.Provider)
 	if !ok {

@@ -12,44 +12,45 @@ import (
 
 const (
 	rxRows     = 16              // messages of one system call
-	rxSegments = runSegmentsMost // datagrams that the kernel coalesces
-	// A message of UDP is shorter than this, coalesced or not.
+	rxSegments = runSegmentsMost // datagrams that the kernel coalesces at most
+	// Every message of UDP is shorter than messageBytes, whether coalesced or not.
 	messageBytes = 1 << 16
-	// adaptBytes is the size of a run that is worth predicting: shorter ones are copied cheaply.
+	// adaptBytes is the size from which a run is worth predicting. Shorter runs are cheap to copy.
 	adaptBytes = 4 << 10
-	// calmSingles ends the prediction of runs.
+	// calmSingles is the number of consecutive single datagrams that ends the prediction of runs.
 	calmSingles = 16
-	// learnRuns is how many runs tell how long the next ones will be.
+	// learnRuns is the number of runs from which the length of later runs is predicted.
 	learnRuns = 16
-	// Each row has a scratch tail of messageBytes for what does not fit its buffers, and before it
-	// room to put what was in them (less than two messages).
+	// Each row has a scratch tail of messageBytes for bytes that do not fit the row's buffers. The
+	// headroom before the tail has room for the bytes in the row's buffers, which are less than two
+	// messages.
 	headroomBytes = 2 * messageBytes
 	scratchBytes  = headroomBytes + messageBytes
 
 	errorsInRow = 4 // errors of the socket survived in one Poll
 )
 
-// receiver holds the posted buffers and the headers for the kernel. One message has a row: wide
-// buffers of stride bytes each, and the scratch tail. When stride is the size of the datagrams that
-// the kernel has coalesced, each stands in its buffer, without another copy. Else they are copied
-// apart.
+// receiver holds the posted buffers and the headers for the kernel. A row is the memory for one
+// message, and has wide buffers of stride bytes each and the scratch tail. If stride is the size of
+// the datagrams that the kernel has coalesced, each datagram is in its own buffer without another
+// copy. If stride differs from that size, the datagrams are copied to their buffers.
 //
-// While no runs come, rows are one buffer wide: a header of two iovecs is what the kernel reads
-// fastest.
+// While only single datagrams come, rows are one buffer wide, because the kernel reads a header of
+// two iovecs fastest.
 type receiver struct {
 	domain *domain
 	counts *counts
 	mmsg   bool
 	source bool
 
-	stack  []fabric.Buf // posted buffers; the last posted, still in the cache, is used first
+	stack  []fabric.Buf // posted buffers; the latest, still in the cache, is used first
 	top    int
 	stride int // bytes used of each buffer in a row, at most its size
 	wide   int // buffers in a row
-	burst  int // messages to ask for
+	burst  int // messages to request
 	quiet  int // single datagrams since the last run
-	runs   int // that came since wide was last looked at
-	length int // datagrams in the longest of these
+	runs   int // runs since wide was last computed
+	length int // datagrams in the longest of these runs
 
 	hdr     []mmsghdr
 	iov     []iovec
@@ -58,22 +59,24 @@ type receiver struct {
 	rows    []fabric.Buf // the buffers of each row, copied from the stack
 	scratch []byte       // mapped; scratchBytes for each row
 
-	pending []pendingRecv // ring of what did not fit the caller's completions
+	pending []pendingRecv // ring of datagrams that did not fit the caller's completions
 	head    int
 	waiting int
-	// inScratch of them stand in scratch. A datagram in its buffer never waits behind one of those.
+	// inScratch is the number of pending datagrams in scratch. A datagram in its buffer never waits
+	// behind a datagram in scratch.
 	inScratch int
 	land      landing
 
-	lastFrom sockaddr // of the last datagram
+	lastFrom sockaddr // sender of the last datagram
 	lastAddr fabric.Addr
-	lastSeq  uint64 // of the changes to the peer table when lastAddr was looked up
+	lastSeq  uint64 // changes of the peer table when lastAddr was looked up
 }
 
-// pendingRecv is a datagram that was received and not polled: in its buffer, or still in scratch.
+// pendingRecv is a datagram that was received but not polled. The datagram is in its buffer, or
+// still in scratch.
 type pendingRecv struct {
 	done fabric.Completion
-	off  int // in scratch; -1 for in done.Buf
+	off  int // offset in scratch; -1 if the datagram is in done.Buf
 	from sockaddr
 }
 
@@ -103,26 +106,26 @@ func (r *receiver) init(e *endpoint, depth int) error {
 }
 
 func (r *receiver) release() {
-	_ = unix.Munmap(r.scratch) // of an address that mmap gave
+	_ = unix.Munmap(r.scratch) // cannot fail for an address from mmap
 	r.scratch = nil
 	r.land = landing{}
 	r.top, r.waiting, r.inScratch = 0, 0, 0
 }
 
-// narrow makes rows for single datagrams.
+// narrow prepares rows for single datagrams.
 func (r *receiver) narrow() {
 	r.stride = min(r.domain.buffers.len, messageBytes)
 	r.wide = 1
 }
 
-// widen makes rows for runs of datagrams of a size.
+// widen prepares rows for runs of datagrams of the given size.
 func (r *receiver) widen(segment int) {
 	r.stride = segment
 	r.wide = r.widest()
 	r.runs, r.length = 0, 0
 }
 
-// widest is how many datagrams of stride bytes a run has at most.
+// widest is the largest number of datagrams of stride bytes in a run.
 func (r *receiver) widest() int { return min((messageBytes-1)/r.stride+1, rxSegments) }
 
 // Recv implements fabric.Endpoint.
@@ -145,8 +148,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// Poll implements fabric.Endpoint. It makes no system call after one that has found something, so
-// that a datagram that is there is reported before the next one is looked for.
+// Poll implements fabric.Endpoint. After a system call that has found something, Poll makes no
+// further system call. A datagram is thus reported before Poll looks for the next one.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -155,7 +158,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	n := 0
 	if r.waiting > 0 {
 		n = r.drain(out)
-		// What was left over may move the landing: nothing new goes there before the caller has seen it.
+		// Datagrams left over from an earlier call may move the landing. No new datagram may land
+		// before the caller has seen the earlier ones.
 		if r.waiting > 0 || n > 0 && r.land.mem != nil {
 			return n, nil
 		}
@@ -192,13 +196,13 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return r.deliver(out, n, got, wide), nil
 }
 
-// deliverable says whether something is there that Poll would report without a system call.
+// deliverable reports whether Poll can report a datagram without a system call.
 func (r *receiver) deliverable() bool {
 	return r.waiting > 0 && (r.pending[r.head].off < 0 || r.top > 0)
 }
 
-// prepare fills headers for messages with wide buffers each, for a caller with room for some
-// completions, and returns how many messages.
+// prepare fills headers for messages with wide buffers each, and returns the number of messages.
+// The argument room is the number of completions that the caller has room for.
 func (r *receiver) prepare(wide, room int) int {
 	rows := 1
 	if r.burst > 1 && r.mmsg {
@@ -225,7 +229,8 @@ func (r *receiver) prepare(wide, room int) int {
 	return rows
 }
 
-// seal finishes the header of a row with count iovecs from first on, and the scratch tail.
+// seal finishes the header of a row. The row has count iovecs from index first on, and the scratch
+// tail.
 func (r *receiver) seal(row, first, count int) {
 	r.iov[first+count] = iovec{uintptr(unsafe.Pointer(&r.scratch[r.tail(row)])), messageBytes}
 	h := &r.hdr[row]
@@ -234,8 +239,8 @@ func (r *receiver) seal(row, first, count int) {
 	h.nameLen = unix.SizeofSockaddrInet6
 }
 
-// arrived returns the size of the message in a row, that of the datagrams it was made of if it is
-// a run, and a completion with what all of them share.
+// arrived returns the size of the message in a row. For a run, segment is the size of the
+// datagrams. The completion done has the fields that all datagrams of the message share.
 func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) {
 	h := &r.hdr[row]
 	done = fabric.Completion{From: fabric.AddrUnknown, Op: fabric.OpRecv, Origin: uint16(row)}
@@ -245,10 +250,10 @@ func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) 
 	return int(h.size), r.ctl[row].segment(h.ctlLen), done
 }
 
-// tail is where the scratch tail of a row begins.
+// tail is the offset at which the scratch tail of a row begins.
 func (r *receiver) tail(row int) int { return row*scratchBytes + headroomBytes }
 
-// receiveFrom asks the kernel for messages. An error is final.
+// receiveFrom requests messages from the kernel. An error is final.
 func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 	for range errorsInRow {
 		var n int
@@ -269,17 +274,17 @@ func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 		case unix.EBADF, unix.ENOTSOCK, unix.EFAULT, unix.EINVAL:
 			return 0, newError("recv", errno)
 		default:
-			// An asynchronous error of an earlier send, which does not concern the receiver.
+			// The error belongs to an earlier send, and does not concern the receiver.
 			e.counts.pending++
 		}
 	}
 	return 0, nil
 }
 
-// deliver reports the messages in the first rows, after n completions, and returns how many
-// completions there are then. What does not fit waits in pending.
+// deliver reports the messages in the first rows. The argument n is the number of completions in
+// out, and the result is the new number. Datagrams that do not fit out wait in pending.
 func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
-	stride := r.stride // as the rows were made; adapt changes it for the next ones
+	stride := r.stride // the stride of these rows; adapt changes the stride for later rows
 	r.top -= rows * wide
 	for row := range rows {
 		size, segment, done := r.arrived(row)
@@ -306,7 +311,7 @@ func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 			done.Buf, done.Len = list[i], uint32(lenBytes)
 			n = r.report(out, n, done, row*scratchBytes+i*stride)
 		}
-		// What this row did not need is posted still.
+		// Buffers that this row did not need stay posted.
 		r.top += copy(r.stack[r.top:], list[placed:])
 		if size > 0 {
 			n = r.spread(out, n, done, off, size, segment)
@@ -315,8 +320,8 @@ func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 	return n
 }
 
-// complete makes a completion of a datagram, field by field: a struct that is built elsewhere and
-// copied costs more, for the processor waits for the fields to be written.
+// complete fills the completion of a datagram field by field. Building a struct elsewhere and
+// copying the struct costs more, because the processor waits until the fields are written.
 func complete(
 	c *fabric.Completion, from fabric.Addr, b fabric.Buf, lenBytes, landed, at, row int,
 ) {
@@ -324,8 +329,8 @@ func complete(
 	c.Landed, c.LandedOff, c.Origin = uint32(landed), uint32(at), uint16(row)
 }
 
-// placed says how many datagrams of a run stand in their buffers, and where in scratch the others
-// begin.
+// placed returns how many datagrams of a run are in their buffers, and the offset in scratch of the
+// other datagrams.
 func (r *receiver) placed(row int, list []fabric.Buf, size, segment, stride int) (count, off int) {
 	r.adapt(size, segment)
 	if segment == stride {
@@ -335,8 +340,8 @@ func (r *receiver) placed(row int, list []fabric.Buf, size, segment, stride int)
 	return 0, r.gather(row, list, size, stride)
 }
 
-// gather copies what is in the buffers of a row to scratch, right before its tail, and returns
-// where.
+// gather copies the content of a row's buffers to scratch, directly before the row's tail, and
+// returns the offset of the copy.
 func (r *receiver) gather(row int, list []fabric.Buf, size, stride int) (off int) {
 	inside := min(size, len(list)*stride)
 	off = r.tail(row) - inside
@@ -347,8 +352,8 @@ func (r *receiver) gather(row int, list []fabric.Buf, size, stride int) (off int
 	return off
 }
 
-// join puts together a single datagram that began in the first buffer of a row and goes on in the
-// next ones and the tail, as far as the buffer reaches.
+// join assembles a single datagram in the first buffer of a row. The rest of the datagram is in the
+// next buffers and in the tail. Bytes beyond the buffer's size are dropped.
 func (r *receiver) join(row int, list []fabric.Buf, size, stride int) {
 	bufs := &r.domain.buffers
 	whole := bufs.bytes(list[0])
@@ -360,7 +365,7 @@ func (r *receiver) join(row int, list []fabric.Buf, size, stride int) {
 	copy(to, r.scratch[r.tail(row):])
 }
 
-// spread reports the datagrams of a run that stand in scratch.
+// spread reports the datagrams of a run that are in scratch.
 func (r *receiver) spread(
 	out []fabric.Completion, n int, done fabric.Completion, off, size, segment int,
 ) int {
@@ -378,14 +383,15 @@ func (r *receiver) spread(
 	return n
 }
 
-// fetch takes a posted buffer for a datagram that stands in scratch.
+// fetch takes a posted buffer and copies a datagram from scratch to the buffer.
 func (r *receiver) fetch(done *fabric.Completion, off int) {
 	r.top--
 	done.Buf = r.stack[r.top]
 	copy(r.domain.buffers.bytes(done.Buf), r.scratch[off:off+int(done.Len)])
 }
 
-// report reports a datagram that stands in its buffer. The headroom of its row is free at spare.
+// report reports a datagram that is in its buffer. The headroom of the datagram's row is free from
+// the offset spare on.
 func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion, spare int) int {
 	if n < len(out) && r.waiting == 0 {
 		out[n] = done
@@ -395,7 +401,8 @@ func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion
 		r.hold(done, -1)
 		return n
 	}
-	// A datagram before this one needs a buffer. It must not wait for one while we have one.
+	// An earlier datagram waits for a buffer. The earlier datagram must not wait while this
+	// datagram occupies a buffer.
 	copy(r.scratch[spare:spare+int(done.Len)], r.domain.buffers.bytes(done.Buf))
 	r.stack[r.top] = done.Buf
 	r.top++
@@ -405,7 +412,7 @@ func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion
 
 // hold keeps a datagram for a later Poll.
 func (r *receiver) hold(done fabric.Completion, off int) {
-	if r.waiting == len(r.pending) { // more than the kernel coalesces
+	if r.waiting == len(r.pending) { // more datagrams than the kernel coalesces
 		r.counts.dropped++
 		if off < 0 {
 			r.stack[r.top] = done.Buf
@@ -415,7 +422,7 @@ func (r *receiver) hold(done fabric.Completion, off int) {
 	}
 	at := (r.head + r.waiting) % len(r.pending)
 	from := r.names[done.Origin]
-	done.Origin = uint16(rxRows + at) // the row is for other messages by then
+	done.Origin = uint16(rxRows + at) // the row is reused for other messages before that Poll
 	r.pending[at] = pendingRecv{done, off, from}
 	r.waiting++
 	if off >= 0 {
@@ -426,7 +433,7 @@ func (r *receiver) hold(done fabric.Completion, off int) {
 	}
 }
 
-// drain reports what earlier messages have left.
+// drain reports the datagrams that earlier messages have left.
 func (r *receiver) drain(out []fabric.Completion) (n int) {
 	for n < len(out) && r.waiting > 0 {
 		p := &r.pending[r.head]
@@ -448,7 +455,8 @@ func (r *receiver) drain(out []fabric.Completion) (n int) {
 	return n
 }
 
-// single and adapt learn how to make the next rows.
+// single and adapt learn from a received message how to prepare the next rows. The method single is
+// for a single datagram, and adapt for a run.
 
 func (r *receiver) single(size int) {
 	if r.wide == 1 {
@@ -469,8 +477,9 @@ func (r *receiver) adapt(size, segment int) {
 	if segment != r.stride {
 		return
 	}
-	// Each buffer in a row costs, whether the run fills it or not: there are twice as many as the
-	// latest runs had datagrams. What a longer one has beyond that stands in scratch.
+	// Each buffer in a row costs time, even if the run does not fill the buffer. A row therefore
+	// has twice as many buffers as the latest runs had datagrams. The additional datagrams of a
+	// longer run are in scratch.
 	n := (size-1)/segment + 1
 	if n > r.wide {
 		r.widen(segment)

@@ -14,15 +14,16 @@ const (
 	maxRegions      = 1<<regionIndexBits - 1
 )
 
-// regionTable holds the registered memory. A Region is an index and a generation; index 0 is none.
-// Holding the memory is all that registering takes: see the package comment.
+// regionTable holds the registered memory. A Region is an index and a generation, and index 0 means
+// no region. To register memory means only to hold a reference to the memory, as the package
+// comment explains.
 type regionTable struct {
 	slots []regionSlot
 	free  []uint32
 }
 
 type regionSlot struct {
-	mem []byte // nil while nobody has the slot
+	mem []byte // nil while the slot is free
 	gen uint32
 }
 
@@ -45,7 +46,7 @@ func (t *regionTable) add(mem []byte) (fabric.Region, error) {
 	return fabric.Region(s.gen<<regionIndexBits | i), nil
 }
 
-// get returns the memory of a region, nil if there is none.
+// get returns the memory of a region, or nil if there is no such region.
 func (t *regionTable) get(r fabric.Region) []byte {
 	i := uint32(r) & maxRegions
 	if uint64(i) >= uint64(len(t.slots)) {
@@ -58,7 +59,7 @@ func (t *regionTable) get(r fabric.Region) []byte {
 	return s.mem
 }
 
-// drop forgets a region and says whether there was one.
+// drop forgets a region, and reports whether the region was registered.
 func (t *regionTable) drop(r fabric.Region) bool {
 	if t.get(r) == nil {
 		return false

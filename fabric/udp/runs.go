@@ -11,34 +11,37 @@ import (
 )
 
 const (
-	// runSegmentsMost is how many datagrams a message has at most that the kernel cuts up: its
-	// UDP_MAX_SEGMENTS since Linux 6.9, which the kernels of longer support have got, too.
+	// runSegmentsMost is the largest number of datagrams in a message that the kernel cuts up. The
+	// value is UDP_MAX_SEGMENTS of the kernel since Linux 6.9, which long-term kernels have also
+	// adopted.
 	runSegmentsMost = 128
-	// runSegmentsOld is what every kernel with UDP_SEGMENT takes.
+	// runSegmentsOld is the number of datagrams that every kernel with UDP_SEGMENT accepts.
 	runSegmentsOld = 64
 
-	// gsoBytes is what a device of Linux takes as one packet, unless it says (GSO_LEGACY_MAX_SIZE).
+	// gsoBytes is the largest packet of a Linux device that reports no limit (GSO_LEGACY_MAX_SIZE).
 	gsoBytes = 1 << 16
-	// linkBytes is the Ethernet header, which counts as part of the packet. Devices without one take
-	// that much more.
+	// linkBytes is the length of the Ethernet header, which counts as part of the packet. Devices
+	// without an Ethernet header accept linkBytes more than computed here.
 	linkBytes = 14
 )
 
-// runBounds bound the messages that the kernel cuts up. A message longer than bytes is accepted up
-// to the largest packet of IP, but cut up in front of the device, datagram by datagram. That costs
-// several times as much with loopback, veth, TAP and cards that segment.
+// runBounds bound the messages that the kernel cuts up. The kernel accepts a message longer than
+// bytes, up to the largest IP packet, but cuts such a message into datagrams before the device.
+// Cutting in the kernel costs several times as much with loopback, veth, TAP and cards that
+// segment.
 type runBounds struct {
 	bytes    uint64
 	segments int
 }
 
-// deviceBounds is what a device says that it takes as one packet.
+// deviceBounds are the limits that a device reports for one packet.
 type deviceBounds struct {
 	bytes4, bytes6, segments uint64
 }
 
-// boundsOf returns the bounds for messages from a local address. What goes to an address of this
-// host leaves by the loopback device, whatever device the address is of: both have to take it.
+// boundsOf returns the bounds for messages from a local address. Both the local address's device
+// and the loopback device must accept the messages, because messages to an address of this host
+// leave by the loopback device.
 func boundsOf(l *local) runBounds {
 	least := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}
 	for index, d := range deviceBoundsAll() {
@@ -51,7 +54,8 @@ func boundsOf(l *local) runBounds {
 	return least.runs(l.version())
 }
 
-// runs are the bounds for a version of IP. Those that no device has told are Linux's.
+// runs returns the bounds for a version of IP. The defaults of Linux replace limits that no device
+// has reported.
 func (d deviceBounds) runs(version int) runBounds {
 	bytes, headers, most := d.bytes4, uint64(headers4Bytes), uint64(maxPayload4Bytes)
 	if version == 6 {
@@ -60,7 +64,7 @@ func (d deviceBounds) runs(version int) runBounds {
 	if bytes == math.MaxUint64 {
 		bytes = gsoBytes
 	}
-	// A packet has fewer bytes than the bound.
+	// A packet must have fewer bytes than the limit.
 	room := uint64(0)
 	if over := linkBytes + headers + 1; bytes > over {
 		room = bytes - over
@@ -74,7 +78,8 @@ type linkDevice struct {
 	loopback bool
 }
 
-// deviceBoundsAll asks the kernel for all devices, by their index. It returns none if that fails.
+// deviceBoundsAll asks the kernel for all devices, and returns the devices by index. If the
+// kernel's answer fails, the result is nil.
 func deviceBoundsAll() map[int]linkDevice {
 	table, err := syscall.NetlinkRIB(syscall.RTM_GETLINK, syscall.AF_UNSPEC)
 	if err != nil {
@@ -94,7 +99,7 @@ func deviceBoundsAll() map[int]linkDevice {
 		if err != nil {
 			continue
 		}
-		// struct ifinfomsg: family and padding, type, index, flags, change.
+		// The fields of struct ifinfomsg are family, padding, type, index, flags and change.
 		index := int(int32(binary.NativeEndian.Uint32(m.Data[4:])))
 		flags := binary.NativeEndian.Uint32(m.Data[8:])
 		devices[index] = linkDevice{boundsIn(attrs), flags&unix.IFF_LOOPBACK != 0}
@@ -102,7 +107,7 @@ func deviceBoundsAll() map[int]linkDevice {
 	return devices
 }
 
-// boundsIn reads the bounds among the attributes of a device. Kernels before 6.3 have one bound for
+// boundsIn reads the limits in the attributes of a device. Kernels before 6.3 have one limit for
 // both versions of IP.
 func boundsIn(attrs []syscall.NetlinkRouteAttr) deviceBounds {
 	d := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}

@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// Bounds of one system call. They also bound how long the thread stays in the kernel, which the
-	// garbage collector may have to wait for.
+	// These numbers bound one system call. The numbers also bound how long the thread stays in the
+	// kernel, because the garbage collector may have to wait for the thread.
 	txMessages = 32
 	txIovecs   = 1024
 )
 
-// sender plans batches of sends as messages for the kernel.
+// sender groups batches of sends into messages for the kernel.
 type sender struct {
 	domain  *domain
 	direct  *direct
 	gso     bool
-	nameLen uint32    // of a peer's address
-	runs    runBounds // of messages that the kernel cuts up
+	nameLen uint32    // length of a peer's address
+	runs    runBounds // bounds of messages that the kernel cuts up
 
 	msgs  []mmsghdr
 	iov   []iovec
 	ctl   []cmsg
-	via   []bool // of each message, that it goes through the connected socket
-	first []int  // of each message, the index of its first send; one more behind the last
+	via   []bool // by message: goes through the connected socket
+	first []int  // by message: index of the first send; one extra entry at the end
 	count int    // messages planned
 }
 
@@ -52,25 +52,25 @@ func (t *sender) init(e *endpoint, gso bool) {
 	}
 }
 
-// run is the message that is being planned: its datagrams all have the size of the first, but for
-// the last, which may be shorter.
+// run is the message that is being planned. All datagrams of the message have the size of the first
+// datagram, and only the last one may be shorter.
 type run struct {
 	to          fabric.Addr
 	segment     uint64 // size of the first datagram
 	bytes       uint64
 	segs        int
-	open        bool // more may join
+	open        bool // more datagrams may join
 	firstIovecs int
 }
 
-// plan makes messages of sends, from the first on, as many as one system call takes. It returns how
-// many sends they hold. The error, if any, is that of the send behind them.
+// plan groups the first sends into messages, as many messages as one system call takes. The result
+// taken is the number of sends in the messages. The error is that of the next send, or nil.
 func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	var r run
 	m, v := -1, 0
 	mtu := uint64(t.domain.mtuBytes)
 	bufs := &t.domain.buffers
-	var region fabric.Region // whose memory mem is: most sends are of the one before
+	var region fabric.Region // the region of mem, which is mostly that of the previous send
 	var mem []byte
 	for i := range sends {
 		s := &sends[i]
@@ -133,7 +133,7 @@ func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	return taken, err
 }
 
-// address says where message m goes, and by which socket.
+// address sets the destination and the socket of message m.
 func (t *sender) address(m int, to fabric.Addr, slot *peerSlot) {
 	h := &t.msgs[m]
 	if t.via[m] = t.direct.sendsTo(to); t.via[m] {
@@ -143,16 +143,16 @@ func (t *sender) address(m int, to fabric.Addr, slot *peerSlot) {
 	h.name, h.nameLen = uintptr(unsafe.Pointer(&slot.sock)), t.nameLen
 }
 
-// part returns so many bytes of a region from off on, nil if it does not have them.
+// part returns sizeBytes of a region from off on, or nil if the region is too small.
 func part(mem []byte, off, sizeBytes uint64) []byte {
-	// Compared this way round, no sum of the caller's numbers can wrap.
+	// The comparison subtracts, and therefore no sum of the caller's numbers can overflow.
 	if mem == nil || off > uint64(len(mem)) || sizeBytes > uint64(len(mem))-off {
 		return nil
 	}
 	return mem[off : off+sizeBytes]
 }
 
-// seal finishes message m (-1 for none), whose last iovec is before v.
+// seal finishes message m, whose iovecs end before v. If m is -1, seal does nothing.
 func (t *sender) seal(m, v int, r *run) {
 	if m < 0 {
 		return
@@ -191,7 +191,7 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 		lo, hi := done+e.tx.first[sent], done+e.tx.first[sent+1]
 		done = lo
 		if e.tx.via[sent] && !isFull(errno) && !maybeOffload(errno) {
-			// The other socket may find a way: what this one has kept may be past.
+			// The other socket may succeed, because the state of this socket may be outdated.
 			e.direct.leaving = true
 			continue
 		}
@@ -199,7 +199,8 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 			return done, e.sendError(errno)
 		}
 		if errno == unix.EINVAL && hi-lo > runSegmentsOld {
-			// A kernel that takes fewer in one message: it is asked only once.
+			// The kernel may accept fewer datagrams in one message. The smaller limit is tried only
+			// once.
 			e.tx.runs.segments = runSegmentsOld
 			continue
 		}
@@ -212,8 +213,8 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	return done, nil
 }
 
-// flush gives the planned messages to the kernel. It returns how many that took; with an errno it
-// did not take the next one.
+// flush passes the planned messages to the kernel, and returns how many messages the kernel
+// accepted. An errno other than 0 belongs to the next message.
 func (e *endpoint) flush() (sent int, errno unix.Errno) {
 	again := false
 	for sent < e.tx.count {
@@ -236,14 +237,14 @@ func (e *endpoint) flush() (sent int, errno unix.Errno) {
 		case again || isFull(errno):
 			return sent, errno
 		default:
-			// It may be an earlier error of the socket that this call only reports.
+			// The error may be an earlier error of the socket that this call only reports.
 			again = true
 		}
 	}
 	return sent, 0
 }
 
-// push makes one system call for the planned messages from one on.
+// push makes one system call for the planned messages from index from on.
 func (e *endpoint) push(from int) (int, unix.Errno) {
 	msgs, fd := e.tx.msgs[from:e.tx.count], e.sock.fd
 	if t := &e.direct; t.sock != nil {
@@ -267,25 +268,25 @@ func (e *endpoint) push(from int) (int, unix.Errno) {
 	return 1, sendMsg(fd, m)
 }
 
-// iovecAt returns the iovec at an address that plan has noted.
+// iovecAt returns the iovec at an address that plan has stored in a message header.
 func (t *sender) iovecAt(addr uintptr) *iovec {
 	base := uintptr(unsafe.Pointer(&t.iov[0]))
 	return &t.iov[(addr-base)/unsafe.Sizeof(iovec{})]
 }
 
-// isFull tells errors that pass by themselves.
+// isFull reports whether an error is temporary and means a full queue.
 func isFull(errno unix.Errno) bool {
 	return errno == unix.EAGAIN || errno == unix.ENOBUFS || errno == unix.ENOMEM
 }
 
-// maybeOffload tells errors of a run that its datagrams may not have when they are sent singly: EIO
-// from a device that cannot compute checksums, EINVAL and EMSGSIZE from kernels that refuse for
-// other reasons.
+// maybeOffload reports whether an error of a run may disappear if the datagrams are sent one by
+// one. EIO comes from a device that cannot compute checksums. EINVAL and EMSGSIZE come from kernels
+// that refuse the run for other reasons.
 func maybeOffload(errno unix.Errno) bool {
 	return errno == unix.EIO || errno == unix.EINVAL || errno == unix.EMSGSIZE
 }
 
-// sendError makes the error of a send that the kernel did not take.
+// sendError returns the error of a send that the kernel did not accept.
 func (e *endpoint) sendError(errno unix.Errno) error {
 	if isFull(errno) {
 		e.counts.again++
@@ -295,14 +296,15 @@ func (e *endpoint) sendError(errno unix.Errno) error {
 	return newError("send", errno)
 }
 
-// postSingly sends the datagrams of a run that failed with why. When they pass, it was the kernel
-// or the device that does not cut up messages, and the endpoint does without from now on; but for
-// EMSGSIZE, which may pass with the next path.
+// postSingly sends the datagrams of a run one by one after the run failed with the error why. If
+// the datagrams are accepted, the kernel or the device does not cut up messages, and the endpoint
+// stops using UDP_SEGMENT. The error EMSGSIZE is an exception, because the next path may accept the
+// run.
 func (e *endpoint) postSingly(sends []fabric.Send, why unix.Errno) (int, error) {
 	e.counts.gsoSingly++
 	done := 0
 	for done < len(sends) {
-		planned, _ := e.tx.plan(sends[done:], false) // they were planned before, so they are good
+		planned, _ := e.tx.plan(sends[done:], false) // no error: the same sends were planned before
 		sent, errno := e.flush()
 		if errno != 0 {
 			return done + e.tx.first[sent], e.sendError(errno)

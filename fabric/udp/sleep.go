@@ -12,40 +12,40 @@ import (
 	"gobtl/internal/park"
 )
 
-// sleeper is what Sleep sleeps on: an epoll descriptor with the domain's sockets and its bell,
-// which stands in Go's own poller. The first Arm makes it, which a domain that only Waits never
-// calls.
+// sleeper is the state of Sleep. Sleep waits on an epoll descriptor with the domain's sockets and
+// the domain's bell. The epoll descriptor is registered with Go's own poller. The first Arm opens
+// the descriptor, and a domain that uses only Wait needs no descriptor.
 //
 //	Arm    the owner       which sockets: those with receives posted
 //	Sleep  any goroutine   parks until the epoll descriptor is readable
 //
-// Nobody shall be woken for what arrives while nobody sleeps, so the sockets say nothing to the set
-// but for a sleep. Each that is in it costs whoever sends there some hundred nanoseconds a packet
-// all the same, so they leave it when much was received since the last Arm, and come back with the
-// next.
+// A datagram should wake a thread only during a Sleep. The sockets therefore report events to the
+// epoll set only for a Sleep. A socket in the set still costs its senders about a hundred
+// nanoseconds a packet. The sockets leave the set when much was received since the last Arm, and
+// return with the next Arm.
 //
-// To silence each socket behind a sleep, and to have it speak again before the next one, takes two
-// system calls. Where again and again no more is received between two sleeps than what has ended
-// the first, they are spared: the sockets speak on, until more is received.
+// Silencing each socket after a Sleep and enabling it before the next Sleep takes two system calls.
+// The sockets stay enabled if repeatedly no more is received between two Sleeps than the datagram
+// that has ended the first Sleep. As soon as more is received, the sockets are silenced again.
 type sleeper struct {
 	made    bool
 	epoll   int
 	park    park.Parker
-	lingers int // receipts until the sockets leave the set; 0: none is in it. The owner's
-	calm    int // Arms in a row before which hardly anything was received. The owner's, under mu
+	lingers int // receipts until the sockets leave the set; 0: the set is empty; the owner's
+	calm    int // consecutive Arms after few receipts; the owner's, under mu
 
-	mu    sync.Mutex // of what the owner and who sleeps share
-	on    bool       // a Sleep is to come, or goes on
-	armed []*socket  // those that end it
-	set   []*socket  // those in the set
+	mu    sync.Mutex // guards what the owner and the sleeping goroutine share
+	on    bool       // a Sleep is armed or in progress
+	armed []*socket  // the sockets that end the Sleep
+	set   []*socket  // the sockets in the epoll set
 }
 
 const (
-	// lingersMax is how many polls may find something until the sockets leave the set. To leave and
-	// to come back costs as much as a dozen packets to sockets that are in it.
+	// lingersMax is how many polls may find something before the sockets leave the set. Leaving and
+	// returning costs as much as a dozen packets to sockets in the set.
 	lingersMax = 64
-	// calmFinds is how many polls may find something between two sleeps that follow each other
-	// calmly, calmLeast how many such must do so until the sockets speak on.
+	// calmFinds is how many polls may find something between two Sleeps that count as calm.
+	// calmLeast is the number of consecutive calm intervals after which the sockets stay enabled.
 	calmFinds = 1
 	calmLeast = 4
 )
@@ -63,8 +63,8 @@ func (d *domain) Arm() bool {
 	return true
 }
 
-// armAll has what arrives at endpoints end the Sleep. It reports false if there is something to
-// poll, or if the system refuses.
+// armAll makes arrivals at the endpoints end the Sleep. The result is false if there is something
+// to poll, or if a system call fails.
 func (s *sleeper) armAll(endpoints []*endpoint) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *sleeper) armAll(endpoints []*endpoint) bool {
 			switch {
 			case sock == nil:
 			case e.rx.top == 0:
-				s.drop(sock) // Nothing could be polled, so that the Sleep would end at once.
+				s.drop(sock) // Poll could receive nothing, and the Sleep would end at once.
 			case !s.arm(sock):
 				return false
 			}
@@ -109,8 +109,8 @@ func (s *sleeper) open(bell int) bool {
 	return true
 }
 
-// add has what arrives at a new socket end a Sleep that goes on already, if one does. If that
-// fails, the next Arm does it.
+// add makes arrivals at a new socket end the Sleep in progress, if there is one. If add fails, the
+// next Arm does the same.
 func (s *sleeper) add(sock *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +119,8 @@ func (s *sleeper) add(sock *socket) {
 	}
 }
 
-// forget notes that a socket is about to be closed, by which it leaves the set. Its number may be
-// that of another file then.
+// forget notes that a socket is about to be closed, and thereby leaves the set. The descriptor's
+// number may then be reused for another file.
 func (s *sleeper) forget(sock *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *sleeper) unlist(sock *socket) {
 	s.set = slices.DeleteFunc(s.set, is)
 }
 
-// received notes that a poll has found something. It belongs to the owner.
+// received notes that a poll has found something. Only the owner may call received.
 func (s *sleeper) received() {
 	if s.lingers == 0 {
 		return
@@ -147,8 +147,8 @@ func (s *sleeper) received() {
 	}
 }
 
-// still has the descriptor say nothing by what a Sleep that is over has left, for who looks at it
-// himself.
+// still silences the descriptor after a Sleep has ended, for a caller that waits on the descriptor
+// itself.
 func (s *sleeper) still() {
 	s.park.Still()
 	s.mu.Lock()
@@ -156,7 +156,7 @@ func (s *sleeper) still() {
 	s.quiet()
 }
 
-// stir ends the calm: more is received between two sleeps.
+// stir ends the calm, because more is received between two Sleeps.
 func (s *sleeper) stir() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,14 +164,14 @@ func (s *sleeper) stir() {
 	s.quiet()
 }
 
-// quiet has what arrives wake nobody, unless there is a Sleep that it is to end. mu is held.
+// quiet silences all sockets, unless a Sleep is armed or in progress. The caller must hold mu.
 func (s *sleeper) quiet() {
 	if !s.on {
 		s.hushAll()
 	}
 }
 
-// leave takes the sockets out of the set, but not from a Sleep.
+// leave removes the sockets from the set, unless a Sleep is armed or in progress.
 func (s *sleeper) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +192,7 @@ func (s *sleeper) close() {
 	}
 }
 
-// arm has what arrives at a socket end the Sleep.
+// arm makes arrivals at a socket end the Sleep.
 func (s *sleeper) arm(sock *socket) bool {
 	if slices.Contains(s.armed, sock) {
 		return true
@@ -212,7 +212,7 @@ func (s *sleeper) arm(sock *socket) bool {
 	return true
 }
 
-// hush has what arrives at a socket wake nobody.
+// hush stops arrivals at a socket from ending a Sleep.
 func (s *sleeper) hush(sock *socket) {
 	if i := slices.Index(s.armed, sock); i >= 0 {
 		s.armed = slices.Delete(s.armed, i, i+1)
@@ -220,8 +220,8 @@ func (s *sleeper) hush(sock *socket) {
 	}
 }
 
-// drop takes a socket out of the set. One that is hushed has its errors end a Sleep still, and each
-// one that comes, as long as nobody polls for them.
+// drop removes a socket from the set. A socket that is only hushed still ends every Sleep with its
+// errors, as long as no poll reads the errors.
 func (s *sleeper) drop(sock *socket) {
 	if slices.Contains(s.set, sock) {
 		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, sock.fd, nil)
@@ -235,7 +235,7 @@ func (s *sleeper) hushAll() {
 	}
 }
 
-// disarm has what arrives wake nobody.
+// disarm stops arrivals from ending a Sleep.
 func (s *sleeper) disarm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,7 +243,7 @@ func (s *sleeper) disarm() {
 	s.hushAll()
 }
 
-// slept notes that nobody sleeps any more.
+// slept notes that the Sleep is over.
 func (s *sleeper) slept() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

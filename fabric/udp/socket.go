@@ -16,12 +16,13 @@ import (
 )
 
 const (
-	// wantRecvBytes is the receive buffer asked for when the caller names none.
+	// wantRecvBytes is the receive buffer that the provider requests if the caller names no size.
 	wantRecvBytes = 4 << 20
-	// wantSendBytes has room for some messages of 64 KiB on their way to a device, and bounds what a
-	// slow one makes us queue.
+	// wantSendBytes has room for some messages of 64 KiB that wait for a device, and bounds the
+	// queue in front of a slow device.
 	wantSendBytes = 1 << 20
-	// maxSocketBytes is what the kernel's 32 bits hold, doubled.
+	// maxSocketBytes is the largest size of a socket buffer, because the kernel doubles the size in
+	// a number of 32 bits.
 	maxSocketBytes = 1<<30 - 1
 )
 
@@ -30,7 +31,7 @@ func openSocket(l *local, o Options, recvBytes int, pathSize bool) (*socket, err
 	return newSocket(l, func(s *socket) error { return s.setUp(l, o, recvBytes, pathSize) })
 }
 
-// newSocket opens a socket and sets it up.
+// newSocket opens a socket and calls setUp. If setUp fails, newSocket closes the socket.
 func newSocket(l *local, setUp func(*socket) error) (*socket, error) {
 	family := unix.AF_INET
 	if l.version() == 6 {
@@ -48,12 +49,12 @@ func newSocket(l *local, setUp func(*socket) error) (*socket, error) {
 	return s, nil
 }
 
-// socket is an open socket and what was found about it.
+// socket is an open socket with its name, features and receive buffer.
 type socket struct {
 	fd        int
 	name      netip.AddrPort
 	have      features
-	recvBytes int // the receive buffer as the kernel counts
+	recvBytes int // the receive buffer as counted by the kernel
 }
 
 func (s *socket) close() error { return sysError("close", unix.Close(s.fd)) }
@@ -87,8 +88,8 @@ func (s *socket) setUp(l *local, o Options, recvBytes int, pathSize bool) error 
 	return sysError("getsockopt", err)
 }
 
-// dontFragment has no datagram fragmented, and none refused for what ICMP has told of the path,
-// unless pathSize is set.
+// dontFragment disables fragmentation of datagrams. Unless pathSize is set, dontFragment also
+// disables refusals because of ICMP reports about the path.
 func dontFragment(fd, version int, pathSize bool) error {
 	of4, of6 := unix.IP_PMTUDISC_PROBE, unix.IPV6_PMTUDISC_PROBE
 	if pathSize {
@@ -110,23 +111,23 @@ func dontFragment(fd, version int, pathSize bool) error {
 	return nil
 }
 
-// setBuffer asks for a socket buffer, beyond the system's limit where we may. What is granted is
-// read back, so failing here is no error.
+// setBuffer requests a socket buffer, beyond the system's limit if permitted. A failure is ignored,
+// because the caller reads back the granted size.
 func setBuffer(fd, option, force, sizeBytes int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, sizeBytes) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, sizeBytes)
 	}
 }
 
-// features are what a socket can do, and why not.
+// features are the abilities of a socket, and the reasons of missing abilities.
 type features struct {
 	gso, gro, mmsg          bool
 	noGSO, noGRO, noMmsgWhy string
-	// Of the buffers that are usual here, as the kernel tells them.
+	// The sizes of the default buffers are those that the kernel reports.
 	recvBytes, sendBytes int
 }
 
-// detect asks the kernel what it can do, and switches coalescing on.
+// detect asks the kernel for its features, and turns coalescing on.
 func detect(fd int, o Options) features {
 	var f features
 	f.gso, f.noGSO = true, ""
@@ -147,7 +148,7 @@ func detect(fd int, o Options) features {
 		f.noMmsgWhy = "by option"
 		return f
 	}
-	// Sending no messages does nothing where the call exists.
+	// A call with no messages does nothing, if the system call exists.
 	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), 0, 0, 0, 0, 0)
 	if f.mmsg = errno == 0; !f.mmsg {
 		f.noMmsgWhy = errno.Error()
@@ -170,10 +171,10 @@ func (f *features) attrs() []fabric.Attr {
 	}
 }
 
-// probe opens a socket on an address to learn what works there.
+// probe opens a socket on an address to find out the features there.
 func probe(l *local, o Options) (features, error) {
 	probed := *l
-	probed.port = 0 // the port may be in use by the one who asks
+	probed.port = 0 // the caller may use the port itself
 	s, err := openSocket(&probed, o, 0, false)
 	if err != nil {
 		return features{}, fmt.Errorf("%s: %w", l.addr, err)
@@ -183,15 +184,15 @@ func probe(l *local, o Options) (features, error) {
 	return s.have, errors.Join(sysError("getsockopt", err), s.close())
 }
 
-// The kernel's SK_MEMINFO_DROPS and SK_MEMINFO_VARS.
+// These are the kernel's SK_MEMINFO_DROPS and SK_MEMINFO_VARS.
 const (
 	memInfoDrops = 8
 	memInfoWords = 9
 )
 
-// drops returns how many packets the kernel has dropped at the socket, which is for want of room in
-// the receive buffer but for those damaged on their way; 0 if it does not tell (Linux 4.12). A run
-// of datagrams that arrives as one packet, as with UDP_GRO, counts once.
+// drops returns how many packets the kernel has dropped at the socket. The reason is a full receive
+// buffer, or rarely a damaged packet. The result is 0 if the kernel does not report drops (before
+// Linux 4.12). A run of datagrams that arrives as one packet, as with UDP_GRO, counts once.
 func (s *socket) drops() uint64 {
 	var words [memInfoWords]uint32
 	sizeBytes := uint32(unsafe.Sizeof(words))
@@ -203,7 +204,7 @@ func (s *socket) drops() uint64 {
 	return uint64(words[memInfoDrops])
 }
 
-// sysError makes a fabric.Error of what package unix returns, nil of nil.
+// sysError converts an error of package unix to a fabric.Error. The result is nil for nil.
 func sysError(op string, err error) error {
 	if errno, ok := err.(unix.Errno); ok { //nolint:errorlint // unix returns them bare
 		return newError(op, errno)
@@ -211,23 +212,24 @@ func sysError(op string, err error) error {
 	return err
 }
 
-// What a datagram costs of a socket's receive buffer (skb->truesize): the block that its bytes, the
-// headers before them and the skb_shared_info behind them are allocated in, and the sk_buff itself.
+// These constants give the cost of a datagram in a socket's receive buffer (skb->truesize). The
+// cost is the sk_buff itself, and the block with the headers, the bytes and the skb_shared_info.
 const (
 	skbSharedBytes = 320
 	skbHeadBytes   = 28 + 64 // UDP and IP headers, and room for the link's
 	skbBytes       = 256
 	minSkbBytes    = 1024
-	// Above this the bytes stand in pages of their own.
+	// Above skbLinearMax, the bytes are in pages of their own.
 	skbLinearMax = 16 << 10
 	pageBytes    = 4 << 10
-	// A small datagram is told to cost as much as one in half a page: some drivers give it that.
+	// The cost of a small datagram is assumed to be that of half a page, because some drivers use
+	// that much.
 	fixedBytes = pageBytes/2 + skbBytes
 )
 
-// truesizeBytes returns the cost of a datagram, rounded up where kernels differ. It is that of one
-// sent on this host: drivers of devices that give each datagram a whole page make small ones cost
-// up to twice as much.
+// truesizeBytes returns the cost of a datagram, rounded up where kernels differ. The result is the
+// cost of a datagram from this host. Drivers that give each datagram a whole page make small
+// datagrams cost up to twice as much.
 func truesizeBytes(payload int) int {
 	n := max(payload+skbHeadBytes+skbSharedBytes, minSkbBytes)
 	if n <= skbLinearMax {
@@ -236,17 +238,18 @@ func truesizeBytes(payload int) int {
 	return (payload+pageBytes-1)/pageBytes*pageBytes + minSkbBytes + skbBytes
 }
 
-// socketCapacity returns how many datagrams of mtu bytes a receive buffer holds at any time; buffer
-// is what SO_RCVBUF reads back. Linux returns the memory of datagrams that were read only when it
-// has a quarter of the buffer together (udp_rmem_release), so a receiver that reads some and lets
-// its peers send as many again can count on three quarters.
+// socketCapacity returns how many datagrams of mtu bytes a receive buffer holds at any time. The
+// argument buffer is the size that SO_RCVBUF reads back. Linux returns the memory of datagrams that
+// were read only in units of a quarter of the buffer (udp_rmem_release). A receiver that reads some
+// datagrams and lets its peers send as many again can therefore count on three quarters of the
+// buffer.
 func socketCapacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/truesizeBytes(mtu), 1)
 }
 
-// The system calls of the hot path. None of them blocks, so the scheduler need not know; the
-// kernel's work for one is bounded by the batch. The pointers are to heap blocks that the endpoint
-// holds.
+// These are the system calls of the hot path. None of them blocks, and therefore Go's scheduler is
+// not told. The batch bounds the kernel's work for one call. The pointers are to heap blocks that
+// the endpoint references.
 
 func sendTo(fd int, v *iovec, m *msghdr) unix.Errno {
 	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), v.base, v.len, 0, m.name,

@@ -6,8 +6,8 @@ import "gobtl/fabric"
 
 var _ fabric.Sourcer = (*endpoint)(nil)
 
-// AppendSource implements fabric.Sourcer. What has waited for this Poll has its sender noted in its
-// place among the pending, which is the last to be used again.
+// AppendSource implements fabric.Sourcer. The sender of a datagram that has waited for this Poll is
+// stored in the datagram's entry of pending. Such an entry is reused only after all other entries.
 func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
 	r := &e.rx
 	var from *sockaddr
@@ -25,8 +25,8 @@ func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
 	return dst
 }
 
-// from returns the Addr of a row's sender. Looking it up costs; most datagrams are of the same
-// sender as the one before.
+// from returns the Addr of a row's sender. The last result is reused, because a look-up is
+// expensive, and most datagrams come from the same sender as the previous one.
 func (r *receiver) from(row int) fabric.Addr {
 	name, peers := &r.names[row], &r.domain.peers
 	if *name != r.lastFrom || r.lastSeq != peers.changes {

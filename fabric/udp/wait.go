@@ -12,8 +12,8 @@ import (
 	"gobtl/fabric"
 )
 
-// Wait implements fabric.Waiter. Sockets of endpoints that have no receives posted do not end it:
-// nothing that arrives there could be polled.
+// Wait implements fabric.Waiter. A socket of an endpoint without posted receives does not end the
+// Wait, because nothing that arrives there could be polled.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed
@@ -38,7 +38,8 @@ func (d *domain) Wait(timeout time.Duration) error {
 // Wake implements fabric.Waiter.
 func (d *domain) Wake() { d.bell.Ring() }
 
-// ppoll sleeps until a descriptor is readable, a signal, or the timeout (negative: none).
+// ppoll sleeps until a descriptor is readable, a signal comes, or the timeout is over (negative: no
+// limit).
 func (d *domain) ppoll(timeout time.Duration) error {
 	var ts *unix.Timespec
 	if timeout >= 0 {

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"runtime"
 	"strings"
+	"time"
 
 	"gobtl/cmd/btlbench/layers"
 	"gobtl/cmd/btlbench/measure"
@@ -24,6 +27,15 @@ type runFlags struct {
 }
 
 func (f *runFlags) validate() error {
+	if f.Stream && f.Interval == 0 {
+		f.Interval = plan.Span(time.Second)
+	}
+	switch {
+	case f.Stream && f.Format != "text":
+		return errors.New("--json-stream and --format exclude each other")
+	case f.Interval > 0 && f.Format != "text" && f.Format != measure.FormatJSON:
+		return errors.New("--interval is for --format text and json, and --json-stream")
+	}
 	if err := f.Flags.Validate(); err != nil {
 		return err
 	}
@@ -102,8 +114,11 @@ func measureAndReport(env *environment, command, addr string, f *runFlags) error
 	metrics.watch(client.Side)
 	doc := measure.NewDocument(command, &f.Flags)
 	doc.Verbose = f.Verbose
-	err = (&measure.Bench{Stderr: env.stderr, Session: client, Flags: &f.Flags, Doc: doc}).Run(env.ctx)
-	if err != nil && len(doc.Runs) == 0 && !isInterrupt(err) {
+	bench := &measure.Bench{Stderr: env.stderr, Session: client, Flags: &f.Flags, Doc: doc}
+	bench.Describe()
+	write := f.report(env, bench)
+	err = bench.Run(env.ctx)
+	if err != nil && len(doc.Runs) == 0 && !isInterrupt(err) && !f.Stream {
 		return err
 	}
 	if isInterrupt(err) {
@@ -112,10 +127,30 @@ func measureAndReport(env *environment, command, addr string, f *runFlags) error
 			env.notef("%v", bad)
 		}
 	}
-	if werr := measure.Write(env.stdout, f.Format, doc); werr != nil && err == nil {
+	if werr := write(err); werr != nil && err == nil {
 		err = fmt.Errorf("writing the report: %w", werr)
 	}
 	return err
+}
+
+// report has the intervals of a run written while they are measured, and returns what writes the
+// rest, with the error of a run that failed.
+func (f *runFlags) report(env *environment, b *measure.Bench) (write func(error) error) {
+	if f.Stream {
+		stream := measure.NewStream(env.stdout)
+		stream.Start(b.Doc)
+		b.Live = stream.Add
+		return func(failed error) error { return stream.End(b.Doc, failed) }
+	}
+	if f.Interval == 0 || f.Format != "text" {
+		return func(error) error { return measure.Write(env.stdout, f.Format, b.Doc) }
+	}
+	live := &measure.LiveTable{W: env.stdout}
+	b.Live = live.Add
+	return func(error) error {
+		_, err := fmt.Fprintln(env.stdout)
+		return cmp.Or(live.Err(), err, measure.Write(env.stdout, f.Format, b.Doc))
+	}
 }
 
 // resolveProvider puts a name in the place of "auto", and keeps why.

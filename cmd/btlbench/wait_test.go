@@ -32,21 +32,10 @@ type pairRun struct {
 // for.
 func pairJSON(t *testing.T, args ...string) (run pairRun, cpu time.Duration) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self, append([]string{
+	stdout, state := runProcess(t, append([]string{
 		"pair", "--test", "lat", "--size", "8", "--rounds", "1",
 		"--warmup", "0", "--format", "json",
 	}, args...)...)
-	cmd.Env = append(os.Environ(), envRunMain+"=1")
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	stdout, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("pair %v: %v\n%s", args, err, stderr.String())
-	}
 	var report struct {
 		Config struct{ Wait string } `json:"config"`
 		Runs   []pairRun             `json:"runs"`
@@ -58,7 +47,26 @@ func pairJSON(t *testing.T, args ...string) (run pairRun, cpu time.Duration) {
 	if len(report.Runs) != 1 || report.Config.Wait != mode {
 		t.Fatalf("pair %v: %d rows, wait %q", args, len(report.Runs), report.Config.Wait)
 	}
-	return report.Runs[0], cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return report.Runs[0], state.UserTime() + state.SystemTime()
+}
+
+// runProcess runs the program as a process of its own, which must succeed, and returns what it
+// wrote to standard output.
+func runProcess(t *testing.T, args ...string) ([]byte, *os.ProcessState) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), envRunMain+"=1")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	stdout, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, stderr.String())
+	}
+	return stdout, cmd.ProcessState
 }
 
 // TestWaitSleeps has seconds of silence between two messages. A side that sleeps spends far less

@@ -112,8 +112,12 @@ func (p *btlPort) ask(r *Round, l limit) (done int64, err error) {
 				}
 			}
 		}
-		r.Meter.Hist.Record(int64(now - start))
+		r.record(int64(now - start))
 		done++
+		if r.reportDue(now) {
+			r.report(now)
+			now = clock()
+		}
 	}
 	return done, p.check()
 }
@@ -125,8 +129,10 @@ func (p *btlPort) askClient(r *Round) error {
 	}
 	asked := p.asked
 	watch, begin := startWatch(&p.waiter), clock()
+	r.beginReports(begin, p.askedTotal)
 	err := p.askPhase(r, newLimit(r.Messages, r.DurationNs, begin))
 	r.Meter.Elapsed = clock().Sub(begin)
+	r.endReports(begin.Add(r.Meter.Elapsed))
 	r.Usage = watch.read()
 	r.Meter.Messages = p.asked - asked
 	r.Meter.Bytes = r.Meter.Messages * int64(r.SizeBytes)
@@ -161,12 +167,20 @@ func (p *btlPort) askPhase(r *Round, l limit) error {
 			return err
 		}
 		now = clock()
+		if r.reportDue(now) {
+			r.report(now)
+		}
 		if n > 0 {
 			p.waiter.busy()
 		} else if p.waiter.idle() && p.stuck(now) {
 			return errStuck
 		}
 	}
+}
+
+// askedTotal is what a flow of questions counts.
+func (p *btlPort) askedTotal() Counts {
+	return Counts{p.asked, p.asked * int64(p.r.SizeBytes), resentOf(p.m.Stats())}
 }
 
 // checkSum says whether the number of the peer, to which each operation has added one, is how many

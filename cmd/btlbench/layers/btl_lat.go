@@ -3,6 +3,7 @@ package layers
 import (
 	"gobtl/btl"
 	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/mono"
 )
 
 // latClient plays ping-pong: with messages in lat, with puts into each other's memory in put_lat
@@ -20,8 +21,10 @@ func (p *btlPort) latClient(r *Round) error {
 	}
 	r.Meter.Hist.reset()
 	watch, begin := startWatch(&p.waiter), clock()
+	r.beginReports(begin, p.resentOnly)
 	done, err := play(r, newLimit(r.Messages, r.DurationNs, clock()))
 	r.Meter.Elapsed = clock().Sub(begin)
+	r.endReports(begin.Add(r.Meter.Elapsed))
 	r.Usage = watch.read()
 	if err == nil {
 		err = p.checkSum(r)
@@ -49,7 +52,7 @@ func (p *btlPort) pingPong(r *Round, l limit) (done int64, err error) {
 			return done, err
 		}
 		if last >= 0 {
-			r.Meter.Hist.Record(last)
+			r.record(last)
 		}
 		for empty := uint(0); !p.gotReply; {
 			n, err := p.m.Progress(now)
@@ -75,18 +78,32 @@ func (p *btlPort) pingPong(r *Round, l limit) (done int64, err error) {
 		}
 		last = int64(now - start)
 		done++
-		if r.GapNs > 0 {
-			if err := p.pause(r); err != nil {
-				return done, err
-			}
-			now = clock()
+		if now, err = p.between(r, now); err != nil {
+			return done, err
 		}
 	}
 	if last >= 0 {
-		r.Meter.Hist.Record(last)
+		r.record(last)
 	}
 	return done, nil
 }
+
+// between does what there is to be done between two round trips, none of which counts, and returns
+// the instant at which the next one may begin.
+func (p *btlPort) between(r *Round, now mono.Time) (mono.Time, error) {
+	if r.reportDue(now) {
+		r.report(now)
+		now = clock()
+	}
+	if r.GapNs == 0 {
+		return now, nil
+	}
+	err := p.pause(r)
+	return clock(), err
+}
+
+// resentOnly is what a test of latency counts beside its histogram.
+func (p *btlPort) resentOnly() Counts { return Counts{Resent: resentOf(p.m.Stats())} }
 
 // pause makes progress until the next message is due. It ends with a pass: the message is stamped
 // with the instant of the latest one, which must not be from before a sleep.

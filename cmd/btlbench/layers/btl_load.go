@@ -72,8 +72,10 @@ func (p *btlPort) latLoadClient(r *Round) error {
 	}
 	r.Meter.Hist.reset()
 	acked, watch, begin := s.acked, startWatch(&p.waiter), clock()
+	r.beginReports(begin, p.resentOnly)
 	done, err := p.pingPong(r, newLimit(r.Messages, r.DurationNs, begin))
 	r.Meter.Elapsed = clock().Sub(begin)
+	r.endReports(begin.Add(r.Meter.Elapsed))
 	r.Usage = watch.read()
 	r.Meter.Messages, r.Meter.Bytes = 2*done, 2*done*int64(r.SizeBytes)
 	r.Meter.LoadBytes = int64(s.acked-acked) * int64(r.LoadBytes)

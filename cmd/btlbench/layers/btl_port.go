@@ -155,6 +155,8 @@ func (p *btlPort) Counters() Counters {
 	return countersOf(p.m.Stats())
 }
 
+func resentOf(s btl.Stats) uint64 { return s.Retransmits() }
+
 func countersOf(s btl.Stats) Counters {
 	c := Counters{
 		SegmentsSent: s.SegmentsSent(), Retransmits: s.Retransmits(), Duplicates: s.Duplicates(),

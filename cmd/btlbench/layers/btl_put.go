@@ -89,22 +89,19 @@ func (p *btlPort) putPingPong(r *Round, l limit) (done int64, err error) {
 			return done, err
 		}
 		if last >= 0 {
-			r.Meter.Hist.Record(last)
+			r.record(last)
 		}
 		if now, err = p.awaitPut(r, start); err != nil {
 			return done, err
 		}
 		last = int64(now - start)
 		done++
-		if r.GapNs > 0 {
-			if err := p.pause(r); err != nil {
-				return done, err
-			}
-			now = clock()
+		if now, err = p.between(r, now); err != nil {
+			return done, err
 		}
 	}
 	if last >= 0 {
-		r.Meter.Hist.Record(last)
+		r.record(last)
 	}
 	return done, nil
 }
@@ -219,8 +216,10 @@ func (p *btlPort) putClient(r *Round) error {
 	}
 	sent := r.Sent
 	watch, begin := startWatch(&p.waiter), clock()
+	r.beginReports(begin, p.sentTotal)
 	err := p.putPhase(r, newLimit(r.Messages, r.DurationNs, begin))
 	r.Meter.Elapsed = clock().Sub(begin)
+	r.endReports(begin.Add(r.Meter.Elapsed))
 	r.Usage = watch.read()
 	r.Meter.Messages = int64(r.Sent - sent)
 	r.Meter.Bytes = r.Meter.Messages * int64(r.SizeBytes)
@@ -238,6 +237,9 @@ func (p *btlPort) putPhase(r *Round, l limit) error {
 			return err
 		}
 		now = clock()
+		if r.reportDue(now) {
+			r.report(now)
+		}
 	}
 	flushed := false
 	p.ep.Flush(clock(), func(error) { flushed = true }) // An error has ended the connection as well.

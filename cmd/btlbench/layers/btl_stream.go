@@ -34,12 +34,23 @@ func (p *btlPort) streamClient(r *Round) error {
 	}
 	sent, received, bytes := r.Sent, p.received, r.Tally.Bytes
 	watch, begin := startWatch(&p.waiter), clock()
+	r.beginReports(begin, p.sentTotal)
 	err := p.streamPhase(r, newLimit(r.Messages, r.DurationNs, begin))
 	r.Meter.Elapsed = clock().Sub(begin)
+	r.endReports(begin.Add(r.Meter.Elapsed))
 	r.Usage = watch.read()
 	r.Meter.Messages = int64(r.Sent - sent + p.received - received)
 	r.Meter.Bytes = int64(r.Sent-sent)*int64(r.SizeBytes) + r.Tally.Bytes - bytes
 	return err
+}
+
+// sentTotal is what a flow of messages counts: those sent, and in bibw those that came.
+func (p *btlPort) sentTotal() Counts {
+	return Counts{
+		Messages: int64(p.r.Sent + p.received),
+		Bytes:    int64(p.r.Sent)*int64(p.r.SizeBytes) + p.r.Tally.Bytes,
+		Resent:   resentOf(p.m.Stats()),
+	}
 }
 
 // streamPhase sends until the limit, then waits until everything has arrived, in bibw on both
@@ -61,6 +72,9 @@ func (p *btlPort) streamPhase(r *Round, l limit) error {
 		var err error
 		if now, err = p.streamPass(r, most, now); err != nil {
 			return err
+		}
+		if r.reportDue(now) {
+			r.report(now)
 		}
 	}
 	if err := p.tell(tagFin, p.phase, r.Sent); err != nil {

@@ -24,8 +24,10 @@ func (p *rawPort) latClient(r *Round) error {
 	r.Meter.Hist.reset()
 	r.Meter.Lost = 0
 	watch, begin := startWatch(&p.waiter), clock()
+	r.beginReports(begin, func() Counts { return Counts{} })
 	done, err := p.pingPong(r, newLimit(r.Messages, r.DurationNs, clock()))
 	r.Meter.Elapsed = clock().Sub(begin)
+	r.endReports(begin.Add(r.Meter.Elapsed))
 	r.Usage = watch.read()
 	// Each round trip is two messages.
 	r.Meter.Messages, r.Meter.Bytes = 2*done, 2*done*int64(r.SizeBytes)
@@ -43,7 +45,7 @@ func (p *rawPort) pingPong(r *Round, l limit) (done int64, err error) {
 			return done, err
 		}
 		if last >= 0 {
-			r.Meter.Hist.Record(last)
+			r.record(last)
 		}
 		if len(p.repost) >= rawBatch/2 {
 			if err := p.returnReceives(); err != nil {
@@ -57,6 +59,10 @@ func (p *rawPort) pingPong(r *Round, l limit) (done int64, err error) {
 		last = int64(now - start)
 		done++
 		p.lookAround()
+		if r.reportDue(now) {
+			r.report(now)
+			now = clock()
+		}
 		if r.GapNs > 0 {
 			if err := p.pause(r); err != nil {
 				return done, err
@@ -65,7 +71,7 @@ func (p *rawPort) pingPong(r *Round, l limit) (done int64, err error) {
 		}
 	}
 	if last >= 0 {
-		r.Meter.Hist.Record(last)
+		r.record(last)
 	}
 	return done, nil
 }

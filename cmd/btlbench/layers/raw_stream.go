@@ -106,8 +106,10 @@ func (p *rawPort) streamClient(r *Round) error {
 	}
 	sent, arrived, received := s.sent, s.peerReceived, s.received
 	watch, begin := startWatch(&p.waiter), clock()
+	r.beginReports(begin, s.arrivedTotal)
 	err := s.phase(newLimit(s.datagrams(r.Messages), r.DurationNs, begin))
 	r.Meter.Elapsed = clock().Sub(begin)
+	r.endReports(begin.Add(r.Meter.Elapsed))
 	r.Usage = watch.read()
 	r.Sent = uint64(s.sent)
 	sent, arrived, received = s.sent-sent, s.peerReceived-arrived, s.received-received
@@ -117,13 +119,23 @@ func (p *rawPort) streamClient(r *Round) error {
 	} else {
 		received = 0
 	}
-	r.Meter.Bytes = (arrived + received) * int64(s.dataLen)
-	if r.SizeBytes <= s.dataLen {
-		r.Meter.Messages = arrived + received
-	} else {
-		r.Meter.Messages = r.Meter.Bytes / int64(r.SizeBytes)
-	}
+	r.Meter.Messages, r.Meter.Bytes = s.messages(arrived + received)
 	return err
+}
+
+// messages is how many messages, and bytes, so many datagrams carry.
+func (s *rawStream) messages(datagrams int64) (messages, bytes int64) {
+	bytes = datagrams * int64(s.dataLen)
+	if s.r.SizeBytes <= s.dataLen {
+		return datagrams, bytes
+	}
+	return bytes / int64(s.r.SizeBytes), bytes
+}
+
+// arrivedTotal is what a stream of datagrams counts: those that are known to have arrived.
+func (s *rawStream) arrivedTotal() (c Counts) {
+	c.Messages, c.Bytes = s.messages(s.peerReceived + s.received)
+	return c
 }
 
 // datagrams is how many carry a number of messages.
@@ -169,6 +181,9 @@ func (s *rawStream) phase(l limit) error {
 		}
 		if err := s.push(now, end-s.sent); err != nil {
 			return err
+		}
+		if s.r.reportDue(now) {
+			s.r.report(now)
 		}
 	}
 	s.sending = false

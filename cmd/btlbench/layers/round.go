@@ -46,6 +46,9 @@ type Round struct {
 	Tally Tally  // what arrived at this side
 	Usage Usage  // what the measured span cost this side
 
+	// Reports take what the client measures in each interval; nil for none.
+	Reports *Reports
+
 	// The same of the stream of lat_load, which numbers its messages apart.
 	LoadSent  uint64
 	loadTally Tally

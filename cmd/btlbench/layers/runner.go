@@ -198,8 +198,10 @@ func (q *runnerPort) Client(r *Round) error {
 		r.Meter.Hist.reset()
 	}
 	watch, waits, begin := startWatch(&q.waiter), q.run.Waits(), clock()
+	r.beginReports(begin, q.sentTotal)
 	done, err := phase(ctx, r, newLimit(r.Messages, r.DurationNs, begin))
 	r.Meter.Elapsed = clock().Sub(begin)
+	r.endReports(begin.Add(r.Meter.Elapsed))
 	r.Usage = q.usage(watch, waits)
 	if r.Test == plan.TestLat {
 		done *= 2 // each round trip is two messages
@@ -227,8 +229,11 @@ func (q *runnerPort) pingPong(ctx context.Context, r *Round, l limit) (done int6
 			return done, err
 		}
 		end := clock()
-		r.Meter.Hist.Record(int64(end - now))
-		if now = end; r.GapNs > 0 {
+		r.record(int64(end - now))
+		if now = end; r.GapNs > 0 || r.reportDue(now) {
+			if r.reportDue(now) {
+				r.report(now)
+			}
 			time.Sleep(time.Duration(r.GapNs))
 			now = clock()
 		}
@@ -243,7 +248,10 @@ func (q *runnerPort) stream(ctx context.Context, r *Round, l limit) (done int64,
 	pending := make([]runner.Pending, r.Window)
 	window := int64(r.Window)
 	var waited int64
-	for clock() < l.until && done < l.messages {
+	for now := clock(); now < l.until && done < l.messages; now = clock() {
+		if r.reportDue(now) {
+			r.report(now)
+		}
 		if done-waited == window {
 			least := done - window + 1
 			if r.Test == plan.TestRate {
@@ -272,6 +280,17 @@ func (q *runnerPort) stream(ctx context.Context, r *Round, l limit) (done int64,
 		}
 	}
 	return done, nil
+}
+
+// sentTotal is what a client counts. Its own goroutine has changed Sent of a flow; that of a
+// ping-pong belongs to the Runner, and is left out.
+func (q *runnerPort) sentTotal() (c Counts) {
+	c.Resent = resentOf(q.run.Stats())
+	if q.r.Test != plan.TestLat {
+		c.Messages = int64(q.r.Sent)
+		c.Bytes = c.Messages * int64(q.r.SizeBytes)
+	}
+	return c
 }
 
 func (q *runnerPort) Counters() Counters { return countersOf(q.run.Stats()) }

@@ -21,8 +21,11 @@ type Bench struct {
 	Flags   *plan.Flags
 	bar     *report.Progress
 	Doc     *Document
+	// Live is told of each interval while it is measured, from another goroutine than Run's; nil
+	// for nobody.
+	Live func(*IntervalRecord)
 
-	runRound func(*plan.Spec, *layers.Hist) (*session.Outcome, error) // on the session
+	runRound func(*plan.Spec, session.Meters) (*session.Outcome, error) // on the session
 }
 
 // combination is one test, size and window, in variants that take turns.
@@ -56,18 +59,26 @@ func NewDocument(command string, f *plan.Flags) *Document {
 	}
 }
 
+// Describe writes what is known of both sides into the report. It comes before Run.
+func (b *Bench) Describe() {
+	b.Doc.Sides.Client, b.Doc.Sides.Server = b.Session.Side.Facts(), b.Session.Remote
+	b.Doc.Config.MTU = plan.Bytes(b.Session.Side.Cfg.MTUBytes)
+}
+
 // Run measures everything.
 func (b *Bench) Run(ctx context.Context) error {
 	begin := time.Now()
 	defer func() { b.Doc.ElapsedS = report.Decimals(time.Since(begin).Seconds(), 3) }()
-	b.Doc.Sides.Client, b.Doc.Sides.Server = b.Session.Side.Facts(), b.Session.Remote
-	b.Doc.Config.MTU = plan.Bytes(b.Session.Side.Cfg.MTUBytes)
 	todo := b.plan()
 	total := 0
 	for i := range todo {
 		total += len(todo[i].variants) * b.Flags.RoundCount()
 	}
-	b.bar = report.NewProgress(b.Stderr, total)
+	bar := b.Stderr
+	if b.Live != nil {
+		bar = io.Discard // Its place on the terminal is the intervals'.
+	}
+	b.bar = report.NewProgress(bar, total)
 	defer b.bar.Finish()
 	b.runRound = b.Session.RunRound
 	if err := b.measureAll(ctx, todo); err != nil {
@@ -187,20 +198,46 @@ func (b *Bench) measure(ctx context.Context, group []*combination) error {
 					return context.Cause(ctx)
 				}
 				b.bar.Begin(fmt.Sprintf("%s %s %v", c.test, plan.SizeText(c.sizeBytes), v))
-				h := scratch
-				if !plan.IsLatency(c.test) {
-					h = nil
-				}
-				o, err := b.runRound(b.spec(c, v, i, rounds), h)
+				m := c.measured[v]
+				o, err := b.watchRound(b.spec(c, v, i, rounds), m, i, scratch)
 				if err != nil {
 					return err
 				}
-				c.measured[v].add(o)
+				m.add(o)
 				b.bar.Step()
 			}
 		}
 	}
 	return nil
+}
+
+// watchRound runs a round, and passes its intervals on. h is scratch for the round trips.
+func (b *Bench) watchRound(s *plan.Spec, m *measurement, round int, h *layers.Hist,
+) (*session.Outcome, error) {
+	meters := session.Meters{Hist: h}
+	if m.merged == nil {
+		meters.Hist = nil
+	}
+	if b.Flags.Interval == 0 {
+		return b.runRound(s, meters)
+	}
+	meters.Reports = layers.NewReports(b.Flags.Interval.Time(), meters.Hist != nil)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for iv := range meters.Reports.Intervals() {
+			r := m.interval(&iv, round)
+			meters.Reports.Release(&iv)
+			m.keepInterval(r)
+			if b.Live != nil {
+				b.Live(r)
+			}
+		}
+	}()
+	o, err := b.runRound(s, meters)
+	meters.Reports.Close()
+	<-done
+	return o, err
 }
 
 // spec describes round i of a measurement.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"gobtl/cmd/btlbench/layers"
 	"gobtl/cmd/btlbench/plan"
 	"gobtl/cmd/btlbench/session"
 	"gobtl/internal/report"
@@ -26,7 +25,8 @@ func newTurns(rounds int) *turns {
 	f := &plan.Flags{Rounds: rounds}
 	t := &turns{Bench: Bench{Flags: f, Doc: NewDocument("pair", f)}}
 	t.bar = report.NewProgress(io.Discard, 0)
-	t.runRound = func(s *plan.Spec, h *layers.Hist) (*session.Outcome, error) {
+	t.runRound = func(s *plan.Spec, m session.Meters) (*session.Outcome, error) {
+		h := m.Hist
 		if t.took = append(t.took, s.String()); len(t.took) == t.until {
 			return nil, errTurn
 		}

@@ -16,21 +16,24 @@ const schema = "gobtl-bench/1"
 // Document is the report of a run. The JSON format writes all of it, and the other formats show
 // parts of it.
 type Document struct {
-	Schema      string     `json:"schema"`
-	Version     string     `json:"version"`
-	StartedAt   time.Time  `json:"started_at"`
-	ElapsedS    float64    `json:"elapsed_s"`
-	Command     string     `json:"command"`
-	Interrupted bool       `json:"interrupted"`
-	Config      plan.Flags `json:"config"`
-	Sides       struct {
-		Client layers.SideFacts `json:"client"`
-		Server layers.SideFacts `json:"server"`
-	} `json:"sides"`
-	Runs    []RunRecord  `json:"runs"`
-	Skipped []skipRecord `json:"skipped"`
+	Schema      string       `json:"schema"`
+	Version     string       `json:"version"`
+	StartedAt   time.Time    `json:"started_at"`
+	ElapsedS    float64      `json:"elapsed_s"`
+	Command     string       `json:"command"`
+	Interrupted bool         `json:"interrupted"`
+	Config      plan.Flags   `json:"config"`
+	Sides       sides        `json:"sides"`
+	Runs        []RunRecord  `json:"runs"`
+	Skipped     []skipRecord `json:"skipped"`
 
 	Verbose bool `json:"-"` // the table shows what the sides knew and counted as well
+}
+
+// sides describe both ends.
+type sides struct {
+	Client layers.SideFacts `json:"client"`
+	Server layers.SideFacts `json:"server"`
 }
 
 // RunRecord is one test of one size on one layer. Figures of a rate are medians over the rounds;
@@ -87,6 +90,11 @@ type RunRecord struct {
 	LoadBandwidth float64  `json:"load_mb_per_s"`
 	RatioToIdle   *float64 `json:"ratio_to_idle"`
 
+	// Intervals are what was reported while it was measured (--interval), and IntervalsLeftOut how
+	// many of them are not kept here.
+	Intervals        []*IntervalRecord `json:"intervals,omitempty"`
+	IntervalsLeftOut int64             `json:"intervals_left_out,omitempty"`
+
 	Counters struct {
 		Client map[string]uint64 `json:"client"`
 		Server map[string]uint64 `json:"server"`
@@ -137,6 +145,8 @@ type measurement struct {
 	rounds            []roundRecord
 	client, server    session.RoundResult
 	lost              int64
+	intervals         []*IntervalRecord
+	intervalsLeftOut  int64
 }
 
 func newMeasurement(c *combination, v variant) *measurement {
@@ -196,6 +206,8 @@ func (m *measurement) record(provider string, facts layers.Facts) RunRecord {
 		MissingMessages:    m.client.Tally.Missing + m.server.Tally.Missing,
 		DuplicatedMessages: m.client.Tally.Duplicates + m.server.Tally.Duplicates,
 		LostDatagrams:      m.lost,
+		Intervals:          m.intervals,
+		IntervalsLeftOut:   m.intervalsLeftOut,
 	}
 	rec.Bandwidth = median(m.rounds, func(r *roundRecord) float64 { return r.Bandwidth })
 	rec.Rate = median(m.rounds, func(r *roundRecord) float64 { return r.Rate })

@@ -24,10 +24,11 @@ type Flags struct {
 	Profile  string   `help:"Recovery profile of the transport. Default: the transport's own." placeholder:"NAME" json:"profile"`
 	MTU      Bytes    `name:"mtu" type:"nonzero" help:"MTU of the network, with UDP that of the interface: 1500 makes datagrams of 1472 bytes over IPv4, 1452 over IPv6. Default: the provider's." placeholder:"BYTES" json:"mtu_bytes"`
 
-	Duration   time.Duration `type:"nonzero" help:"Time for each line of the report, over all rounds. Default: 1s." json:"duration_ns"`
+	Duration   Span          `short:"t" type:"nonzero" help:"Time for each line of the report, over all rounds, as 10s; without a unit seconds. Default: 1s, with --interval 10s." placeholder:"TIME" json:"duration_ns"`
+	Interval   Span          `short:"i" type:"nonzero" help:"Report what each interval measured while it runs, as 1s; without a unit seconds." placeholder:"TIME" json:"interval_ns,omitempty"`
 	Iterations int64         `type:"nonzero" help:"Messages (round trips) for each line of the report, instead of a time." placeholder:"N" json:"iterations"`
 	Warmup     Amount        `help:"Messages or time before each round that is not measured. Default: ${default}." default:"20ms" placeholder:"N|TIME" json:"warmup"`
-	Rounds     int           `help:"Parts into which each measurement is cut; tests of a size, layers and loads take turns, medians are reported. Default: ${default}." default:"5" placeholder:"N" json:"rounds"`
+	Rounds     int           `type:"nonzero" help:"Parts into which each measurement is cut; tests of a size, layers and loads take turns, medians are reported. Default: 5, with --interval 1." placeholder:"N" json:"rounds"`
 	Window     windowList    `help:"Messages in flight in bw, bibw, rate, put_bw, get_bw, atomic, atomic_post and the stream of lat_load; several with commas. Default: 64, rate and atomics 1,8,64,512, lat_load 2." placeholder:"LIST" json:"window"`
 	Places     int           `type:"nonzero" help:"Messages of memory that put_bw and get_bw write in turn, such as 4: a receiver of messages uses the same few again and again, which its caches hold. Default: as many as the window." placeholder:"N" json:"places,omitempty"`
 	Load       loadList      `help:"The stream in lat_load: max, or a part such as 50% of what it reaches alone; several with commas. Default: ${default}." default:"max" placeholder:"LIST" json:"load"`
@@ -56,7 +57,11 @@ const (
 // Limits of the flags: generous, but such that no product of them overflows or exhausts the
 // machine.
 const (
-	durationDefault = time.Second
+	durationDefault         = time.Second
+	intervalDurationDefault = 10 * time.Second
+	roundsDefault           = 5
+
+	intervalMin, intervalMax = 100 * time.Millisecond, time.Hour
 
 	iterationsMax = 1 << 40
 	RoundsMax     = 1000
@@ -65,12 +70,20 @@ const (
 
 // Validate is called by kong after parsing; its error is one of usage.
 func (f *Flags) Validate() error {
+	if f.Rounds == 0 {
+		f.Rounds = roundsDefault
+		if f.Interval > 0 {
+			f.Rounds = 1
+		}
+	}
 	switch {
+	case f.Interval != 0 && (f.Interval.Time() < intervalMin || f.Interval.Time() > intervalMax):
+		return fmt.Errorf("--interval must be %v to %v", intervalMin, intervalMax)
 	case f.Iterations != 0 && f.Duration != 0:
 		return errors.New("--duration and --iterations exclude each other")
 	case f.Iterations < 0 || f.Iterations > iterationsMax:
 		return fmt.Errorf("--iterations must be 1 to %d", int64(iterationsMax))
-	case f.Duration < 0 || f.Duration > 24*time.Hour:
+	case f.Duration < 0 || f.Duration.Time() > 24*time.Hour:
 		return errors.New("--duration must be positive and at most 24h")
 	case f.Warmup.Messages > iterationsMax || f.Warmup.Time > time.Hour:
 		return errors.New("--warmup is too long")
@@ -149,10 +162,13 @@ func (f *Flags) Measured() Amount {
 	if f.Iterations > 0 {
 		return Amount{Messages: f.Iterations}
 	}
-	if f.Duration == 0 {
-		return Amount{Time: durationDefault}
+	switch {
+	case f.Duration > 0:
+		return Amount{Time: f.Duration.Time()}
+	case f.Interval > 0:
+		return Amount{Time: intervalDurationDefault}
 	}
-	return Amount{Time: f.Duration}
+	return Amount{Time: durationDefault}
 }
 
 // RoundCount is the number of rounds: no more than there are messages.

@@ -236,6 +236,25 @@ func (a Amount) MarshalJSON() ([]byte, error) {
 	return json.Marshal(a.Messages)
 }
 
+// Span is a time on a command line: 1s, 250ms, or a number of seconds, as iperf3 has it.
+type Span time.Duration
+
+// Time is the span as a Duration.
+func (s Span) Time() time.Duration { return time.Duration(s) }
+
+// UnmarshalText parses "10s", "250ms", "10" or "0.5".
+func (s *Span) UnmarshalText(text []byte) error {
+	d, err := time.ParseDuration(string(text))
+	if err != nil {
+		d, err = time.ParseDuration(string(text) + "s")
+	}
+	if err != nil {
+		return fmt.Errorf("%q is no time: write 10s, 250ms, or a number of seconds", text)
+	}
+	*s = Span(d)
+	return nil
+}
+
 // Split returns the i-th of n nearly equal parts of a.
 func (a Amount) Split(i, n int) Amount {
 	count := int64(n)

@@ -98,19 +98,25 @@ type Outcome struct {
 	Server RoundResult
 }
 
+// Meters take what a round measures.
+type Meters struct {
+	Hist    *layers.Hist    // round trips; nil in tests of a flow
+	Reports *layers.Reports // intervals; nil for none
+}
+
 // RunRound runs one round. If the user interrupts the round, its outcome covers the time before
 // that.
-func (c *Client) RunRound(spec *plan.Spec, h *layers.Hist) (*Outcome, error) {
-	o, err := c.tryRound(spec, h)
+func (c *Client) RunRound(spec *plan.Spec, m Meters) (*Outcome, error) {
+	o, err := c.tryRound(spec, m)
 	if err != nil {
 		return nil, fmt.Errorf("in the middle of %s: %w", spec, c.because(err))
 	}
 	return o, nil
 }
 
-func (c *Client) tryRound(spec *plan.Spec, h *layers.Hist) (*Outcome, error) {
+func (c *Client) tryRound(spec *plan.Spec, m Meters) (*Outcome, error) {
 	l := c.Side.Layer(spec.Layer)
-	r := &layers.Round{Spec: *spec, Meter: layers.Meter{Hist: h}}
+	r := &layers.Round{Spec: *spec, Meter: layers.Meter{Hist: m.Hist}, Reports: m.Reports}
 	c.rounds++
 	r.Number = c.rounds
 	c.begin(r)
@@ -125,11 +131,11 @@ func (c *Client) tryRound(spec *plan.Spec, h *layers.Hist) (*Outcome, error) {
 	}
 	layers.TidyHeap()
 	request, patience := &message{Type: msgRound, Round: &r.Spec}, c.Side.Cfg.PeerTimeout()
-	m, err := c.ask(request, msgReady, patience, patience+time.Second)
+	ready, err := c.ask(request, msgReady, patience, patience+time.Second)
 	if err != nil {
 		return nil, err
 	}
-	r.Handle = m.Ready.Handle
+	r.Handle = ready.Ready.Handle
 	release := c.stopOnInterrupt(r)
 	err = c.Side.Do(func() error { return l.Client(r) })
 	release()

@@ -1,0 +1,131 @@
+package layers
+
+import (
+	"time"
+
+	"gobtl/internal/mono"
+)
+
+// Interval is what a side measured between two instants of a round.
+type Interval struct {
+	From, To time.Duration // since the measurement began
+	Counts
+	Hist *Hist // round trips; nil in tests of a flow
+}
+
+// Counts are totals since a round began, or differences of them.
+type Counts struct {
+	Messages, Bytes int64
+	Resent          uint64 // packets that this side sent again
+}
+
+// since returns the difference from earlier totals.
+func (c Counts) since(earlier Counts) Counts {
+	return Counts{
+		c.Messages - earlier.Messages, c.Bytes - earlier.Bytes, c.Resent - earlier.Resent,
+	}
+}
+
+// Reports carries the intervals of a round from its hot loop to another goroutine. The hot loop
+// compares the time that it has read anyway with next. It never waits for the reader: while that
+// is behind, intervals become longer, and nothing is lost but the last one.
+type Reports struct {
+	every time.Duration
+	out   chan Interval
+	spare chan *Hist // empty histograms; nil in tests of a flow
+
+	// Fields of the hot loop.
+	next, begin, from mono.Time
+	last              Counts
+	total             func() Counts
+	hist              *Hist
+}
+
+// reportsAhead is how many intervals may wait for the reader.
+const reportsAhead = 16
+
+// NewReports returns the reports of one round. A test of latency has a histogram for each interval.
+func NewReports(every time.Duration, latency bool) *Reports {
+	p := &Reports{every: every, out: make(chan Interval, reportsAhead), next: mono.Never}
+	if latency {
+		p.hist, p.spare = NewHist(), make(chan *Hist, 2)
+		for range cap(p.spare) {
+			p.spare <- NewHist()
+		}
+	}
+	return p
+}
+
+// Intervals delivers the intervals until Close.
+func (p *Reports) Intervals() <-chan Interval { return p.out }
+
+// Release gives the histogram of an interval back, when its reader has done with it.
+func (p *Reports) Release(iv *Interval) {
+	if iv.Hist != nil {
+		iv.Hist.reset()
+		p.spare <- iv.Hist // It has come from there, so there is room.
+	}
+}
+
+// Close ends Intervals. The hot loop must have ended.
+func (p *Reports) Close() { close(p.out) }
+
+// beginReports starts the intervals of what is measured now; total reads the counts.
+func (r *Round) beginReports(now mono.Time, total func() Counts) {
+	p := r.Reports
+	if p == nil {
+		return
+	}
+	if p.hist != nil {
+		p.hist.reset()
+	}
+	p.begin, p.from, p.next = now, now, now.Add(p.every)
+	p.last, p.total = total(), total
+}
+
+// reportDue says that an interval has ended by now.
+func (r *Round) reportDue(now mono.Time) bool { return r.Reports != nil && now >= r.Reports.next }
+
+// report passes an interval on that ends now, if the reader has room for it.
+func (r *Round) report(now mono.Time) {
+	p := r.Reports
+	for p.next <= now {
+		p.next = p.next.Add(p.every)
+	}
+	p.pass(now)
+}
+
+// pass passes on what was measured since the interval before, if there is room for it.
+func (p *Reports) pass(now mono.Time) {
+	if len(p.out) == cap(p.out) || p.hist != nil && len(p.spare) == 0 {
+		return
+	}
+	total := p.total()
+	iv := Interval{From: p.from.Sub(p.begin), To: now.Sub(p.begin), Counts: total.since(p.last)}
+	if p.hist != nil {
+		iv.Hist = p.hist
+		p.hist = <-p.spare
+	}
+	p.from, p.last = now, total
+	p.out <- iv
+}
+
+// endReports passes the last interval on, which may be a short one.
+func (r *Round) endReports(now mono.Time) {
+	p := r.Reports
+	if p == nil || p.total == nil {
+		return
+	}
+	if p.total().Messages > p.last.Messages || p.hist != nil && p.hist.Count() > 0 {
+		p.pass(now)
+	}
+	p.next, p.total = mono.Never, nil
+}
+
+// record notes a round trip.
+func (r *Round) record(roundTripNs int64) {
+	r.Meter.Hist.Record(roundTripNs)
+	if r.Reports != nil {
+		r.Reports.hist.Record(roundTripNs)
+	}
+}

@@ -1,0 +1,63 @@
+package measure
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/plan"
+)
+
+// TestLiveTable holds that the lines of intervals have one width, which fits in 50 columns, and
+// that each measurement has a heading.
+func TestLiveTable(t *testing.T) {
+	var out strings.Builder
+	live := &LiveTable{W: &out}
+	flow := IntervalRecord{
+		Test: plan.TestBW, Layer: plan.LayerBTL, SizeBytes: 1 << 20, Window: 64, StartS: 3598,
+		EndS: 3599, Iterations: 123_456_789, Bandwidth: 12345.6, Retransmits: 123_456,
+	}
+	ping := IntervalRecord{
+		Test: plan.TestLatLoad, Layer: plan.LayerBTL, SizeBytes: 8, Window: 2, Load: "50%", EndS: 1,
+		Iterations: 99_999, Latency: &layers.LatencyStats{P50: 1.234, P99: 99.99, Max: 1_234_567},
+	}
+	later := ping
+	later.Round = 1
+	for _, r := range []*IntervalRecord{&flow, &flow, &ping, &later} {
+		live.Add(r)
+	}
+	lines := strings.Split(out.String(), "\n")
+	want := []string{"bw 1M (btl), window 64", "lat_load 8 (btl), load 50%", "round 2"}
+	for i, at := range []int{0, 5, 9} {
+		if !strings.Contains(lines[at], want[i]) {
+			t.Errorf("line %d is %q, want %q", at, lines[at], want[i])
+		}
+	}
+	if len(lines) != 13 || live.Err() != nil {
+		t.Errorf("%d lines, %v", len(lines), live.Err())
+	}
+	for _, line := range lines {
+		if columns := utf8.RuneCountInString(line); columns > 50 {
+			t.Errorf("%d columns: %s", columns, line)
+		}
+	}
+	if len(lines[1]) != len(lines[2]) || len(lines[6]) != len(lines[7]) {
+		t.Errorf("figures do not stand below their names\n%s", out.String())
+	}
+	if !strings.Contains(lines[2], " 98.76 ") { // 12345.6 MB/s
+		t.Errorf("no 98.76 Gbit/s in %q", lines[2])
+	}
+}
+
+// TestIntervalsKept holds that a long run does not take ever more memory.
+func TestIntervalsKept(t *testing.T) {
+	m := &measurement{}
+	r := &IntervalRecord{}
+	for range intervalsKept + 3 {
+		m.keepInterval(r)
+	}
+	if len(m.intervals) != intervalsKept || m.intervalsLeftOut != 3 {
+		t.Errorf("%d kept, %d left out", len(m.intervals), m.intervalsLeftOut)
+	}
+}

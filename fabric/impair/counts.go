@@ -2,11 +2,12 @@ package impair
 
 import "sync/atomic"
 
-// Counts is what a Domain did to the datagrams that arrived. One datagram may count in several of
-// the fields after Passed; Duplicated, Corrupted, Truncated, Reordered and Delayed count copies.
+// Counts are the numbers of faults that a Domain made for arriving datagrams. One datagram may
+// count in several of the fields after Passed. Duplicated, Corrupted, Truncated, Reordered and
+// Delayed count copies.
 type Counts struct {
 	Arrived    uint64 // taken from the inner domain
-	Passed     uint64 // of these, left in peace
+	Passed     uint64 // of these, datagrams without any fault
 	Lost       uint64
 	Duplicated uint64 // additional copies
 	Reordered  uint64 // overtaken by at least one later datagram
@@ -15,13 +16,13 @@ type Counts struct {
 	Truncated  uint64
 }
 
-// counters are Counts as they are being counted.
+// counters are the atomic counters behind Counts.
 type counters struct {
 	arrived, passed, lost, duplicated, reordered, delayed, corrupted, truncated atomic.Uint64
 }
 
-// Counts returns the counters of all endpoints together, closed ones included. Any goroutine may
-// call it, at any time.
+// Counts returns the counters of all endpoints together, including closed endpoints. Any goroutine
+// may call Counts, at any time.
 func (d *Domain) Counts() Counts {
 	c := &d.counters
 	return Counts{

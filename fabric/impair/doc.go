@@ -1,7 +1,7 @@
-// Package impair makes a good network bad: it wraps the Domain of any provider and loses, repeats,
-// reorders, delays, corrupts and cuts off the datagrams that arrive there, at rates and from a seed
-// that the caller chooses. It works on the receiving side only: each end of a connection impairs
-// what comes to it.
+// Package impair makes a good network bad. The package wraps the Domain of any provider, and loses,
+// duplicates, reorders, delays, corrupts and truncates the datagrams that arrive. The caller
+// chooses the rates and a seed. Faults are made only on the receiving side, and each end of a
+// connection impairs the datagrams that arrive there.
 //
 //	network -> inner endpoint -> hidden buffer
 //	              | lost? the buffer goes back to the inner endpoint
@@ -14,13 +14,13 @@
 //	              v
 //	           ready --copy--> a buffer that the caller posted with Recv
 //
-// The inner endpoint receives into buffers that the caller never sees (Reserve asks for them, the
-// arena that the caller gets is shrunk by them). So what is held back takes none of the caller's
-// buffers, and a repeated datagram needs no free one. The price is one copy per datagram.
+// The inner endpoint receives into hidden buffers that the caller never sees. Reserve adds the
+// hidden buffers, and the caller's arena does not show them. Held datagrams therefore take none of
+// the caller's buffers, and a duplicate needs no free buffer. The price is one copy per datagram.
 //
-// The same seed and the same sequence of arrivals give the same faults. The generator is a PCG for
-// each endpoint, numbered in the order in which the endpoints of the domain are opened.
+// The same seed and the same sequence of arrivals give the same faults. Each endpoint has a PCG
+// generator, numbered in the order in which the endpoints of the domain are opened.
 //
-// A Domain belongs to one goroutine at a time, as fabric asks; Counts and Wake may be called from
-// any.
+// A Domain belongs to one goroutine at a time, as package fabric requires. Counts and Wake may be
+// called from any goroutine.
 package impair

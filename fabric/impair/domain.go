@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// defaultBuffers is what fabric.DomainConfig.Buffers means by 0.
+	// defaultBuffers is the number of buffers if fabric.DomainConfig.Buffers is 0.
 	defaultBuffers = 4096
-	// spareBuffers is how many hidden buffers Reserve asks for beyond one for each visible one: room
-	// for datagrams that are held back.
+	// spareBuffers is how many hidden buffers Reserve adds beyond one for each visible buffer. The
+	// additional buffers are for datagrams that are held or delayed.
 	spareBuffers = 2048
-	// spareMin is the least that Wrap works with.
+	// spareMin is the least number of hidden buffers that Wrap accepts.
 	spareMin = 16
 )
 
-// Domain impairs what arrives at the endpoints of another Domain, which it owns from then on. It
-// implements fabric.Domain and fabric.Waiter.
+// Domain impairs the datagrams that arrive at the endpoints of another Domain, which the wrapping
+// Domain owns. Domain implements fabric.Domain and fabric.Waiter.
 type Domain struct {
 	inner     fabric.Domain
-	waiter    fabric.Waiter // nil if inner is none
+	waiter    fabric.Waiter // nil if inner is no Waiter
 	faults    Faults
 	visible   int          // buffers that the caller has
-	all       fabric.Arena // with the hidden ones
+	all       fabric.Arena // including the hidden buffers
 	spares    []fabric.Buf // hidden buffers that no endpoint has
 	endpoints []*endpoint  // open ones
 	opened    uint64
@@ -41,24 +41,25 @@ var (
 	_ fabric.Waiter = (*Domain)(nil)
 )
 
-// errBadBuf is a value, so that reporting it allocates nothing.
+// errBadBuf is a value, and reporting errBadBuf allocates nothing.
 var errBadBuf error = &fabric.Error{
 	Provider: "impair", Op: "post", Errno: int(syscall.EINVAL), Text: "buffer outside the arena",
 }
 
-// Reserve returns cfg with the hidden buffers added that Wrap needs: open the inner Domain with it,
-// and give Wrap the number of buffers of the first cfg.
+// Reserve returns cfg with the hidden buffers added that Wrap needs. The caller opens the inner
+// Domain with the result, and passes the original number of buffers to Wrap.
 func Reserve(cfg fabric.DomainConfig) fabric.DomainConfig {
 	if cfg.Buffers == 0 {
 		cfg.Buffers = defaultBuffers
 	}
-	if cfg.Buffers > 0 { // a negative number is for the provider to refuse
+	if cfg.Buffers > 0 { // the provider refuses a negative number
 		cfg.Buffers += cfg.Buffers + spareBuffers
 	}
 	return cfg
 }
 
-// Open opens the Domain that info describes, enlarged as Reserve says, and wraps it.
+// Open opens the Domain that info describes, with the buffers that Reserve adds, and wraps the
+// Domain.
 func Open(info fabric.Info, cfg fabric.DomainConfig, f Faults) (*Domain, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -79,9 +80,9 @@ func Open(info fabric.Info, cfg fabric.DomainConfig, f Faults) (*Domain, error) 
 	return d, nil
 }
 
-// Wrap impairs an open Domain, whose arena shows only its first visibleBuffers from now on; the
-// others are the wrapper's. The caller uses and closes the result instead of inner. Errors wrap
-// fabric.ErrBadConfig and leave inner alone.
+// Wrap impairs an open Domain. The arena of the result shows only the first visibleBuffers buffers,
+// and the wrapper uses the others. The caller uses and closes the result instead of inner. Errors
+// wrap fabric.ErrBadConfig and leave inner unchanged.
 func Wrap(inner fabric.Domain, visibleBuffers int, f Faults) (*Domain, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func (d *Domain) Faults() Faults { return d.faults }
 // Info returns the inner Domain's Info with the faults among its Attrs.
 func (d *Domain) Info() fabric.Info {
 	info := d.inner.Info()
-	info.Reliable, info.Ordered = false, false // not through what is done here
+	info.Reliable, info.Ordered = false, false // the faults make delivery unreliable
 	info.Attrs = append(slices.Clone(info.Attrs),
 		fabric.Attr{Name: "impair", Value: d.faults.String()})
 	return info
@@ -116,9 +117,9 @@ func (d *Domain) Info() fabric.Info {
 // Arena returns the buffers that are not hidden.
 func (d *Domain) Arena() fabric.Arena { return d.all.Shrink(d.visible) }
 
-// OpenEndpoint opens an endpoint whose arrivals are impaired. It takes up to twice its RxDepth of
-// the hidden buffers, but never more than half of those left, so that there are some for the next
-// one.
+// OpenEndpoint opens an endpoint whose arrivals are impaired. The endpoint takes up to twice its
+// RxDepth of the hidden buffers, but never more than half of the remaining ones, which leaves
+// buffers for the next endpoint.
 func (d *Domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, fabric.ErrClosed
@@ -142,7 +143,7 @@ func (d *Domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	return e, nil
 }
 
-// The address vector and the regions are the inner Domain's.
+// The address vector and the regions belong to the inner Domain.
 
 // Insert implements fabric.Domain.
 func (d *Domain) Insert(name []byte) (fabric.Addr, error) { return d.inner.Insert(name) }
@@ -158,7 +159,7 @@ func (d *Domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 // DeregisterRegion implements fabric.Domain.
 func (d *Domain) DeregisterRegion(r fabric.Region) error { return d.inner.DeregisterRegion(r) }
 
-// Close closes the endpoints and the inner Domain. Datagrams that are held back are lost. A second
+// Close closes the endpoints and the inner Domain. Held and delayed datagrams are lost. A second
 // Close does nothing and returns nil.
 func (d *Domain) Close() error {
 	if d.closed {
@@ -177,7 +178,7 @@ func (d *Domain) Close() error {
 	return first
 }
 
-// forget takes a closed endpoint off the list and its hidden buffers back.
+// forget removes a closed endpoint from the list, and takes back the endpoint's hidden buffers.
 func (d *Domain) forget(e *endpoint) {
 	d.spares = append(d.spares, e.quota...)
 	if i := slices.Index(d.endpoints, e); i >= 0 {

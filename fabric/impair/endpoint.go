@@ -12,11 +12,12 @@ import (
 )
 
 const (
-	overtakeMax = 16                   // later datagrams that may pass one that is held for reordering
-	holdMax     = 64                   // datagrams held for reordering at once; beyond, none is
-	holdTimeout = 1 * time.Millisecond // after which one is let go although too few have passed
+	overtakeMax = 16                   // most later datagrams that overtake a held one
+	holdMax     = 64                   // most datagrams held at once
+	holdTimeout = 1 * time.Millisecond // longest hold, even if too few datagrams have passed
 	pollBatch   = 32                   // completions taken from the inner endpoint at a time
-	pollRounds  = 16                   // such batches in one Poll, which may lose them all
+	// batches in one Poll, because a batch may be lost completely
+	pollRounds = 16
 )
 
 // arrival is a copy of a datagram on its way to the caller.
@@ -29,17 +30,17 @@ type arrival struct {
 	flipBit   int32 // the bit to invert, or -1
 }
 
-// hold is an arrival that later ones are to overtake.
+// hold is an arrival that later arrivals should overtake.
 type hold struct {
 	arrival
 	until     mono.Time
-	remaining int // that have to overtake it yet
+	remaining int // later arrivals that still have to overtake
 	overtaken bool
 }
 
-// endpoint implements fabric.Endpoint. Each of its hidden buffers (quota) is in exactly one place:
-// posted to the inner endpoint, idle, or referred to by one or two arrivals in holds, line and
-// ready.
+// endpoint implements fabric.Endpoint. Each of its hidden buffers (quota) is in exactly one state.
+// The buffer is posted to the inner endpoint, or idle, or referenced by one or two arrivals in
+// holds, line and ready.
 type endpoint struct {
 	domain *Domain
 	inner  fabric.Endpoint
@@ -52,12 +53,12 @@ type endpoint struct {
 	posted fifo.Queue[fabric.Buf] // the caller's receive buffers; at most RxDepth
 	quota  []fabric.Buf
 	idle   []fabric.Buf // hidden buffers to be posted to the inner endpoint
-	outer  int          // hidden buffers posted there
-	copies []uint8      // by hidden buffer: arrivals that refer to it
+	outer  int          // hidden buffers posted to the inner endpoint
+	copies []uint8      // by hidden buffer: number of arrivals with this buffer
 
 	holds []hold              // at most holdMax
-	line  fifo.Queue[arrival] // waiting out their delay, the earliest first
-	ready fifo.Queue[arrival] // to be delivered; as line, at most two for each of quota
+	line  fifo.Queue[arrival] // delayed arrivals, the earliest first
+	ready fifo.Queue[arrival] // arrivals to deliver; at most two for each of quota, like line
 	batch [pollBatch]fabric.Completion
 }
 
@@ -88,11 +89,11 @@ func newEndpoint(d *Domain, inner fabric.Endpoint, quota []fabric.Buf) *endpoint
 			e.delayed = oddsOf(f.DelayP)
 		}
 	}
-	// The inner endpoint may count what it holds by the buffers posted to it, and has no more than the
-	// quota.
-	e.caps.Landing = false       // what arrives may be held back, altered or doubled first
-	e.caps.RemoveCancels = false // a send may be held back here
-	e.caps.PollsAll = false      // there may be more behind what a Poll has lost
+	// The inner endpoint may compute its capacity from the buffers posted to it, and has no more
+	// than the quota.
+	e.caps.Landing = false       // an arrival may be held, altered or duplicated first
+	e.caps.RemoveCancels = false // a send may be held here
+	e.caps.PollsAll = false      // a Poll that loses a whole batch may leave more datagrams
 	e.caps.RecvFixedBytes, e.caps.RecvFullBytes = 0, 0
 	e.caps.RecvCapacity = min(e.caps.RecvCapacity, len(quota))
 	e.posted = fifo.New[fabric.Buf](e.caps.RxDepth)
@@ -102,7 +103,7 @@ func newEndpoint(d *Domain, inner fabric.Endpoint, quota []fabric.Buf) *endpoint
 func (e *endpoint) Caps() fabric.Caps { return e.caps }
 func (e *endpoint) Name() []byte      { return e.inner.Name() }
 
-// Post passes on to the inner endpoint; only buffers that the caller cannot see are refused here.
+// Post passes the sends to the inner endpoint. Only hidden buffers are refused here.
 func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -146,10 +147,10 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 		batch := e.batch[:min(len(out)-n, len(e.batch))]
 		got, err := e.inner.Poll(batch)
 		if err != nil && n == 0 {
-			return 0, err // with n > 0 the next Poll tells
+			return 0, err // with n > 0 the next Poll returns the error
 		}
 		if got > 0 {
-			now = e.time() // what came since the first reading must not be early
+			now = e.time() // a datagram that came after the first reading must not be early
 		}
 		for i := range batch[:got] {
 			if batch[i].Op == fabric.OpRecv {
@@ -157,7 +158,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 				e.arrive(&batch[i], now)
 				continue
 			}
-			out[n] = batch[i] // there is room: the batch was no larger
+			out[n] = batch[i] // out has room, because the batch was no larger
 			n++
 		}
 		n += e.deliver(out[n:])
@@ -171,7 +172,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// time reads the clock if any fault depends on it.
+// time reads the clock if any fault depends on the time.
 func (e *endpoint) time() mono.Time {
 	if e.delayed == 0 && e.reorder == 0 {
 		return 0
@@ -179,7 +180,7 @@ func (e *endpoint) time() mono.Time {
 	return e.domain.now()
 }
 
-// arrive decides what happens to a datagram.
+// arrive decides which faults a datagram suffers.
 func (e *endpoint) arrive(c *fabric.Completion, now mono.Time) {
 	count := &e.domain.counters
 	count.arrived.Add(1)
@@ -221,11 +222,12 @@ func (e *endpoint) arrive(c *fabric.Completion, now mono.Time) {
 	}
 }
 
-// damage truncates and corrupts a copy, with the configured probabilities, and says whether it did.
+// damage truncates and corrupts a copy, with the configured probabilities, and reports whether the
+// copy has changed.
 func (e *endpoint) damage(a *arrival) bool {
 	count := &e.domain.counters
 	damaged := false
-	// A datagram that is larger than its buffer has no bytes beyond it.
+	// A datagram that is larger than its buffer has no bytes beyond the buffer.
 	room := min(a.sizeBytes, uint32(e.domain.all.Size()))
 	if room > 0 && e.dice.hit(e.truncate) {
 		a.sizeBytes = e.dice.below(room)
@@ -241,7 +243,8 @@ func (e *endpoint) damage(a *arrival) bool {
 	return damaged
 }
 
-// enqueue sends an arrival on to the delay line or past it, and says whether it is delayed.
+// enqueue puts an arrival into the delay line or the ready queue, and reports whether the arrival
+// is delayed.
 func (e *endpoint) enqueue(a arrival, now mono.Time) bool {
 	if !e.dice.hit(e.delayed) {
 		e.ready.Push(a)
@@ -253,7 +256,7 @@ func (e *endpoint) enqueue(a arrival, now mono.Time) bool {
 	return true
 }
 
-// overtake counts, for the first n holds, one more datagram that has passed them.
+// overtake counts one more datagram that has passed the first n holds.
 func (e *endpoint) overtake(n int, now mono.Time) {
 	left := 0
 	for i := range e.holds {
@@ -279,7 +282,7 @@ func (e *endpoint) letGo(h *hold, now mono.Time) {
 	e.enqueue(h.arrival, now)
 }
 
-// release makes ready the datagrams that were held back long enough.
+// release makes datagrams ready whose hold or delay is over.
 func (e *endpoint) release(now mono.Time) {
 	if len(e.holds) > 0 {
 		left := 0
@@ -331,18 +334,18 @@ func (e *endpoint) refill() error {
 	rest := len(e.idle) - want
 	n, err := e.inner.Recv(e.idle[rest:])
 	e.outer += n
-	// Those that were taken leave the list; the order of the others does not matter.
+	// The accepted buffers leave the list. The order of the other buffers does not matter.
 	e.idle = e.idle[:rest+copy(e.idle[rest:], e.idle[rest+n:])]
 	if errors.Is(err, fabric.ErrAgain) {
-		return nil // it will take them another time
+		return nil // refill tries again later
 	}
 	return err
 }
 
-// nextDue returns when something that is held back can be polled, or mono.Never.
+// nextDue returns when a held or delayed datagram can be polled, or mono.Never.
 func (e *endpoint) nextDue() mono.Time {
 	if e.posted.Len() == 0 {
-		return mono.Never // nothing can, until the caller posts a buffer
+		return mono.Never // nothing can be polled before the caller posts a buffer
 	}
 	due := mono.Never
 	for i := range e.holds {
@@ -354,8 +357,8 @@ func (e *endpoint) nextDue() mono.Time {
 	return due
 }
 
-// Close closes the inner endpoint. What was held back is lost. A second Close does nothing and
-// returns nil.
+// Close closes the inner endpoint. Held and delayed datagrams are lost. A second Close does nothing
+// and returns nil.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil

@@ -13,24 +13,24 @@ import (
 // DelayMax bounds Faults.Delay.
 const DelayMax = 10 * time.Second
 
-// Faults says what happens to arriving datagrams. Loss, Dup, Reorder, Corrupt and Truncate are the
-// probabilities, 0 to 1, that a datagram suffers that; the zero value makes no faults.
+// Faults describe the faults of arriving datagrams. Loss, Dup, Reorder, Corrupt and Truncate are
+// the probabilities of a fault, 0 to 1. The zero value makes no faults.
 type Faults struct {
-	Loss    float64 // it does not arrive
-	Dup     float64 // it arrives twice
-	Reorder float64 // 1 to 16 later ones overtake it, as far as they come within 1 ms
-	// Delay is how much later it arrives, 0 to DelayMax. DelayP is the share of datagrams that are
-	// delayed; 0 means all of them. The others overtake them.
+	Loss    float64 // the datagram does not arrive
+	Dup     float64 // the datagram arrives twice
+	Reorder float64 // 1 to 16 later datagrams overtake, if they come within 1 ms
+	// Delay is how much later a datagram arrives, 0 to DelayMax. DelayP is the share of datagrams
+	// that are delayed, and 0 means all of them. Datagrams without delay overtake the delayed ones.
 	Delay    time.Duration
 	DelayP   float64
-	Corrupt  float64 // one bit of it is inverted (not of an empty one)
-	Truncate float64 // bytes are missing at its end, from one to all (not of an empty one)
-	// Seed chooses the sequence of faults. Two ends with the same seed suffer the same sequence, each
-	// from its own arrivals; give them different ones if that matters.
+	Corrupt  float64 // one bit is inverted, unless the datagram is empty
+	Truncate float64 // one to all bytes at the end are missing, unless empty
+	// Seed chooses the sequence of faults. Two ends with the same seed suffer the same sequence,
+	// each from its own arrivals. If the equality matters, the ends need different seeds.
 	Seed uint64
 }
 
-// probability is a field of Faults that Parse and String treat alike.
+// probability is a field of Faults that Parse and String treat in the same way.
 type probability struct {
 	key   string
 	value *float64
@@ -47,13 +47,14 @@ func (f *Faults) probabilities() []probability {
 	}
 }
 
-// knownKeys lists the valid keys, for the error about an unknown one.
+// knownKeys lists the valid keys, for the error about an unknown key.
 const knownKeys = "loss, dup, reorder, delay, delayp, corrupt, truncate, seed"
 
-// Validate says which field is out of range, in an error that wraps fabric.ErrBadConfig.
+// Validate reports the first field that is out of its range, in an error that wraps
+// fabric.ErrBadConfig.
 func (f Faults) Validate() error {
 	for _, p := range f.probabilities() {
-		if !(*p.value >= 0 && *p.value <= 1) { // so that NaN is out of range, too
+		if !(*p.value >= 0 && *p.value <= 1) { // NaN is also out of range
 			return fmt.Errorf("%w: impair: %s is %v, want 0 to 1 (0%% to 100%%)", fabric.ErrBadConfig,
 				p.key, *p.value)
 		}
@@ -65,11 +66,11 @@ func (f Faults) Validate() error {
 	return nil
 }
 
-// Parse reads faults as
-// "loss=1%,dup=0.5%,reorder=5%,delay=200us,corrupt=1e-4,truncate=0.1%,seed=7": any of the fields,
-// in any order, each once; probabilities as a percentage or a fraction, the delay as
-// time.ParseDuration reads it. "" and "none" are no faults. Errors wrap fabric.ErrBadConfig and
-// name the part that is wrong.
+// Parse reads faults such as
+// "loss=1%,dup=0.5%,reorder=5%,delay=200us,corrupt=1e-4,truncate=0.1%,seed=7". The fields may stand
+// in any order, each field at most once. Probabilities are percentages or fractions, and the delay
+// has the format of time.ParseDuration. The texts "" and "none" mean no faults. Errors wrap
+// fabric.ErrBadConfig and name the wrong part.
 func Parse(s string) (Faults, error) {
 	var f Faults
 	if s = strings.TrimSpace(s); s == "" || s == "none" {
@@ -136,7 +137,7 @@ func parseProbability(s string) (float64, error) {
 	return math.Abs(v), nil // no negative zero
 }
 
-// String writes faults as Parse reads them: Parse(f.String()) is f for every valid f.
+// String writes faults in the format of Parse. For every valid f, Parse(f.String()) is f.
 func (f Faults) String() string {
 	var parts []string
 	for _, p := range f.probabilities() {
@@ -156,8 +157,8 @@ func (f Faults) String() string {
 	return strings.Join(parts, ",")
 }
 
-// formatProbability prefers the shortest percentage that gives the same number back. 15 digits hide
-// what the multiplication by 100 adds in the last place (1e-6 is 0.0001%).
+// formatProbability prefers the shortest percentage that Parse converts back to the same number.
+// With 15 digits, the rounding error of the multiplication by 100 is invisible (1e-6 is 0.0001%).
 func formatProbability(p float64) string {
 	for _, digits := range []int{15, -1} {
 		s := strconv.FormatFloat(p*100, 'g', digits, 64) + "%"

@@ -7,21 +7,22 @@ import (
 	"gobtl/internal/mono"
 )
 
-// napMax is how long Wait sleeps on a provider that cannot wait: a poll every so often.
+// napMax is how long Wait sleeps with a provider that cannot wait. Wait then returns after each
+// napMax.
 const napMax = 100 * time.Microsecond
 
-// realClock returns the clock that a Domain goes by unless SetClock gives it another one.
+// realClock returns the clock of a Domain. SetClock replaces the clock.
 func realClock() func() mono.Time {
 	start := time.Now()
 	return func() mono.Time { return mono.Time(time.Since(start)) }
 }
 
-// SetClock replaces the clock that Delay and Reorder go by. Call it before the first endpoint is
-// opened.
+// SetClock replaces the clock for Delay and Reorder. SetClock must be called before the first
+// endpoint is opened.
 func (d *Domain) SetClock(now func() mono.Time) { d.now = now }
 
-// Wait implements fabric.Waiter. It does not sleep past the time at which a datagram that is held
-// back is due. Where the inner Domain is no Waiter it returns after 100 us at most.
+// Wait implements fabric.Waiter. Wait returns before a held or delayed datagram is due. If the
+// inner Domain is no Waiter, Wait returns after 100 us at most.
 func (d *Domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed
@@ -59,7 +60,8 @@ func (d *Domain) Tend() {
 	}
 }
 
-// Wake implements fabric.Waiter. Where the inner Domain is none, Wait ends soon anyway.
+// Wake implements fabric.Waiter. If the inner Domain is no Waiter, Wake does nothing, because Wait
+// ends soon.
 func (d *Domain) Wake() {
 	if d.waiter != nil {
 		d.waiter.Wake()

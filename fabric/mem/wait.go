@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// doorbell lets a domain's goroutine sleep until somebody delivers to one of its endpoints. A
-// sender pays one atomic load for a domain that is awake.
+// doorbell lets a domain's goroutine sleep until a sender delivers to one of the domain's
+// endpoints. A sender pays one atomic load for a domain that is awake.
 //
-// No ring is lost: the sleeper says that it sleeps and then looks at its queues; a sender fills a
-// queue and then looks whether the owner sleeps. One of the two sees the other.
+// No ring is lost. The sleeper first sets asleep, and then checks its queues. A sender first fills
+// a queue, and then checks asleep. At least one of the two sees the change of the other.
 type doorbell struct {
 	asleep atomic.Bool
-	woken  atomic.Bool // a Wake that no wait has answered yet
+	woken  atomic.Bool // a Wake that no wait has handled yet
 	ring   chan struct{}
-	timer  *time.Timer // belongs to the sleeper; reused, so that sleeping allocates nothing
+	timer  *time.Timer // belongs to the sleeper; reused to avoid allocations
 }
 
 func newDoorbell() *doorbell {
@@ -29,7 +29,7 @@ func (b *doorbell) ringIfAsleep() {
 	}
 }
 
-// wake ends the wait in progress or the next one. Any goroutine.
+// wake ends the wait in progress or the next wait. Any goroutine may call wake.
 func (b *doorbell) wake() {
 	b.woken.Store(true)
 	b.pull()
@@ -38,14 +38,14 @@ func (b *doorbell) wake() {
 func (b *doorbell) pull() {
 	select {
 	case b.ring <- struct{}{}:
-	default: // it rings already
+	default: // the bell rings already
 	}
 }
 
-// wait returns when pollable says true, on a ring, or after timeout (negative: no limit).
+// wait returns when pollable returns true, on a ring, or after timeout (negative: no limit).
 func (b *doorbell) wait(timeout time.Duration, pollable func() bool) {
 	select {
-	case <-b.ring: // left over from an earlier wait: its cause is looked at below
+	case <-b.ring: // a ring from before this wait, whose cause is checked below
 	default:
 	}
 	b.asleep.Store(true)
@@ -63,5 +63,5 @@ func (b *doorbell) wait(timeout time.Duration, pollable func() bool) {
 		case <-b.timer.C:
 		}
 	}
-	b.woken.Store(false) // a Wake that came meanwhile has ended this wait
+	b.woken.Store(false) // a Wake during this wait has ended this wait
 }

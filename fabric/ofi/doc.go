@@ -1,11 +1,11 @@
-// Package ofi offers libfabric's unconnected datagram endpoints (FI_EP_DGRAM) as fabric providers:
-// "ofi/udp", "ofi/sockets", "ofi/verbs", "ofi/efa", "ofi/usnic", "ofi/psm3" and whatever else the
-// installed library has; and its reliable ones (FI_EP_RDM), such as "ofi/shm", "ofi/tcp" and
-// "ofi/udp;ofi_rxd". Importing it registers the family "ofi".
+// Package ofi offers libfabric's endpoints as fabric providers. Unconnected datagram endpoints
+// (FI_EP_DGRAM) are "ofi/udp", "ofi/sockets", "ofi/verbs", "ofi/efa", "ofi/usnic", "ofi/psm3" and
+// all others of the installed library. Reliable endpoints (FI_EP_RDM) are, for example, "ofi/shm",
+// "ofi/tcp" and "ofi/udp;ofi_rxd". Importing the package registers the family "ofi".
 //
-// The name alone decides which of the two an endpoint is: where a provider has both, its reliable
-// endpoints have "+rdm" behind its name, as in "ofi/efa+rdm". "ofi/udp+offload" is "ofi/udp" with
-// segmentation offload.
+// The name alone decides whether an endpoint is reliable. Where a provider has both kinds of
+// endpoints, the name of the reliable ones ends in "+rdm", as in "ofi/efa+rdm". The name
+// "ofi/udp+offload" means "ofi/udp" with segmentation offload.
 //
 // # Layout
 //
@@ -27,7 +27,8 @@
 //	ofi_stub.go      builds without cgo or Linux
 //	shim.h           the C half as Go sees it
 //
-// The C half owns all libfabric objects. Its files stand on floors, and call downwards only:
+// The C half, called the shim, owns all libfabric objects. The C files form layers, and each file
+// calls only files of lower layers:
 //
 //	domain.c                          opens and closes a domain, and what has to outlive it
 //	  endpoint.c                      opens and closes an endpoint
@@ -52,69 +53,76 @@
 //
 // # What libfabric leaves to its user
 //
-// The API asked for is 1.9; the package builds with the headers of 1.17 and later, and runs with
-// the libraries of 1.17 and later, whichever it was built with. docs/reference/libfabric.md tells
-// what differs.
+// The package uses version 1.9 of the API. The package builds with the headers of libfabric 1.17
+// and later, and runs with the libraries of 1.17 and later, whatever headers were used. The file
+// docs/reference/libfabric.md describes the differences.
 //
-// libfabric.so.1 is loaded when a provider of the family is first asked for. A program that asks
-// for none starts without it, also where it is not installed; one that asks there is told
-// fabric.ErrUnavailable. Loading it takes some 200 ms on Debian 12, because constructors of the
-// libraries that it needs sleep.
+// The package loads libfabric.so.1 when a provider of the family is first requested. A program that
+// requests no such provider runs without the library. A request without an installed library fails
+// with fabric.ErrUnavailable. Loading the library takes some 200 ms on Debian 12, because
+// constructors of dependent libraries sleep.
 //
-// A call that loads, opens or closes leaves the process's signal handlers as they were, and what it
-// opens is not inherited by programs that the process starts. The connections that a provider makes
-// later, while it is polled, are.
+// A call that loads, opens or closes something leaves the process's signal handlers unchanged.
+// Programs that the process starts do not inherit the descriptors that such a call opens. The
+// programs do inherit the connections that a provider makes later, while the provider is polled.
 //
-// A batch costs one call into C: the shim loops over the provider. A datagram of at most
-// Caps.InjectBytes is injected (fi_inject, no completion), a larger one sent. A gathered one that
-// is injected is put together in a bounce buffer first; larger ones use fi_sendv.
+// A batch costs one call into C, because the shim loops over the provider's calls. A datagram of at
+// most Caps.InjectBytes is injected (fi_inject, no completion), and a larger datagram is sent. An
+// injected datagram with a gathered region is first copied to a bounce buffer. A larger gathered
+// datagram uses fi_sendv.
 //
-// Providers over TCP and rxd keep what a peer does not take, for ever if it has ended. They are
-// given copies (copies.c): every send is complete when Post returns, and what one peer does not
-// take holds up nobody else. 256 copies to a peer are the provider's, 4096 more wait in the shim.
+// Providers over TCP and rxd keep sends that a peer does not accept, even after the peer has ended.
+// The shim passes copies of the sends to such providers (copies.c). Every send is then complete
+// when Post returns, and a peer that accepts nothing delays no other peer. For each peer the
+// provider has at most 256 copies, and 4096 more wait in the shim.
 //
-// An Addr is an index and a generation, not libfabric's fi_addr_t, which on some providers is a
-// pointer: a stale or invented one is an error, never a crash, and never the peer that came after.
-// Removing a peer or a region while sends that use it have no completion yet is up to the caller.
+// An Addr is an index and a generation. The type fi_addr_t of libfabric is not used as an Addr,
+// because the value is a pointer on some providers. A stale or invented Addr is an error. Such an
+// Addr never causes a crash, and never refers to a later peer. The caller must not remove a peer or
+// a region before the sends that use it have completed.
 //
-// The udp provider reads its socket only when its receive queue is read, one datagram by one call,
-// and leaves the socket's receive buffer as it is. The package finds the socket and enlarges that,
-// and Caps.RecvCapacity counts what it holds. It sleeps on the socket itself, and takes it out of
-// the epoll instance that is libfabric's wait descriptor: that would be run for every arrival.
+// The udp provider reads its socket only when its receive queue is read, one datagram per call, and
+// leaves the socket's receive buffer unchanged. The package finds the socket and enlarges the
+// receive buffer. Caps.RecvCapacity is computed from the size of that buffer. The package sleeps on
+// the socket itself, and removes the socket from the epoll instance of libfabric's wait descriptor.
+// That epoll instance would otherwise cost time for every arrival.
 //
-// The sockets provider hangs for good if the receive window of its TCP connection closes at the
-// wrong byte, so an endpoint of it has 31 KiB under way at most: 31 datagrams of up to 1 KiB, none
-// of them injected.
+// The sockets provider hangs for good if the receive window of its TCP connection closes at an
+// unfortunate byte. An endpoint of this provider therefore has at most 31 KiB in flight, which is
+// 31 datagrams of up to 1 KiB. None of these datagrams is injected.
 //
-// Receives are posted with a byte of slack behind the buffer, so that a datagram which is too large
-// shows itself on providers that cut without a word.
+// Receives are posted with a byte of slack after the buffer. The slack reveals a datagram that is
+// too large on providers that truncate without an error.
 //
 // # Segmentation offload
 //
-// With "ofi/udp+offload" the kernel cuts and coalesces on libfabric's own socket. Datagrams of one
-// length to one peer that are posted together go to the kernel as one (UDP_SEGMENT); the last one
-// may be shorter. That is one fi_sendmsg from wherever their parts are. What arrives coalesced
-// (UDP_GRO) is cut at the size that the kernel names in a control message. libfabric does not ask
-// for that, and its receives have at most four places, so here the socket is read without it: one
-// recvmsg puts up to 64 KiB into their buffers and the landing, without another copy. On the wire
-// and towards peers without offload nothing changes.
+// With "ofi/udp+offload" the kernel cuts and coalesces datagrams on libfabric's own socket.
+// Datagrams of one length to one peer that are posted together go to the kernel as one message
+// (UDP_SEGMENT). The last datagram may be shorter. One fi_sendmsg sends the message from all its
+// parts. A coalesced message that arrives (UDP_GRO) is cut at the size that the kernel reports in a
+// control message. libfabric does not request this control message, and a receive of libfabric has
+// at most four iovecs. The package therefore reads the socket without libfabric. One recvmsg puts
+// up to 64 KiB into the datagrams' buffers and the landing, without another copy. Nothing changes
+// on the wire, or for peers without offload.
 //
-// An endpoint tries it with bursts to itself when it opens, and drops what others have sent to it
-// before; where that fails it is one without. It ends, one direction at a time, when the kernel
-// refuses what it takes datagram by datagram, and when the control message is cut off; then
-// everything that waits is dropped, as a network may. Info.Attrs of the Domain tells what is on,
-// and why something is off.
+// An endpoint tests the offload when the endpoint opens, with bursts to itself, and drops datagrams
+// that other senders have sent before the test ends. If the test fails, the endpoint works without
+// offload. Offload ends separately for each direction. Offload ends when the kernel refuses a run
+// but accepts its datagrams one by one, or when the control message is truncated. In the latter
+// case all waiting datagrams are dropped, as a network may do. The Info.Attrs of the Domain tell
+// what is on, and why something is off.
 //
 // # Reliable endpoints
 //
-// Info.Reliable and Info.Ordered say so. A datagram is a message there, of at most 16 KiB. Both
-// sides have to poll: a first send is ErrAgain until the peer has worked on the connection, and a
-// large one completes when the peer has taken it. Buffers are never smaller than the MTU, because
-// providers do not survive a message that does not fit. With the shm provider a datagram has 4 KiB
-// at most, and with that of libfabric 2.0 and later a domain takes 256 peers.
+// Info.Reliable and Info.Ordered identify reliable endpoints. A datagram of a reliable endpoint is
+// a message of at most 16 KiB. Sender and receiver must poll. A first send returns ErrAgain until
+// the peer has polled for the connection, and a large send completes when the peer has received it.
+// Buffers are never smaller than the MTU, because providers fail after a message that does not fit
+// its buffer. With the shm provider a datagram has at most 4 KiB, and with the shm provider of
+// libfabric 2.0 and later a domain accepts at most 256 peers.
 //
 // # Concurrency
 //
-// A Domain and its Endpoints belong to one goroutine at a time (FI_THREAD_DOMAIN), of which only
-// Waiter.Wake is excepted; different domains are independent, and need no lock.
+// A Domain and its Endpoints belong to one goroutine at a time (FI_THREAD_DOMAIN). Only Waiter.Wake
+// may be called from any goroutine. Different domains are independent, and need no lock.
 package ofi

@@ -19,16 +19,17 @@ import (
 )
 
 const (
-	// wantSocketBytes is the receive buffer asked for when the caller names none.
+	// wantSocketBytes is the receive buffer that the package requests if the caller names no size.
 	wantSocketBytes = 4 << 20
-	// fallbackSocketBytes is counted on where the socket could not be found: less than any default.
+	// fallbackSocketBytes is the assumed receive buffer if the socket could not be found. The value
+	// is less than any system's default.
 	fallbackSocketBytes = 64 << 10
 
 	udpName     = family + "/" + udpProvider
 	offloadName = udpName + optionOffload
 )
 
-// domain implements fabric.Domain and fabric.Waiter. Everything but bell belongs to the goroutine
+// domain implements fabric.Domain and fabric.Waiter. All fields except bell belong to the goroutine
 // that uses the domain.
 type domain struct {
 	c      *C.struct_gofi_domain // nil after Close
@@ -37,7 +38,7 @@ type domain struct {
 	layout layout
 	arena  fabric.Arena
 	rules  nameRules
-	src    []byte // our own address, without port; empty if libfabric does not tell
+	src    []byte // this host's address, without port; may be empty
 
 	peers   peers
 	regions regions
@@ -51,7 +52,8 @@ var (
 	_ fabric.Waiter = (*domain)(nil)
 )
 
-// openDomain opens what e describes; sourced is the same found with FI_SOURCE, or nil.
+// openDomain opens the domain that e describes. The argument sourced is the same entry from a query
+// with FI_SOURCE, or nil.
 func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	lay, err := newLayout(e.limits, cfg)
 	if err != nil {
@@ -86,7 +88,7 @@ func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, erro
 		return nil, failed(d.info.Provider, &fail)
 	}
 	d.info.Source = C.gofi_has_source(d.c) != 0
-	// rxd opens queues that can wait, and has no descriptor to show.
+	// The layer rxd opens queues that can wait, but has no wait descriptor.
 	d.info.CanWait = C.gofi_can_wait(d.c) != 0 && !e.layeredBy(rxdLayer)
 	mem := unsafe.Slice((*byte)(C.gofi_arena(d.c)), int(C.gofi_arena_bytes(d.c)))
 	d.arena, err = fabric.NewArena(mem, lay.count, lay.strideBytes, lay.headroomBytes, lay.sizeBytes)
@@ -100,13 +102,13 @@ func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, erro
 	return d, nil
 }
 
-// isUDP says whether the domain is the udp provider's, whose sockets this package knows.
+// isUDP reports whether the domain is that of the udp provider, whose sockets this package knows.
 func (d *domain) isUDP() bool {
 	return d.info.Provider == udpName || d.info.Provider == offloadName
 }
 
-// newRules derives what a name looks like from our own address. Where libfabric does not tell it
-// beforehand, the first endpoint's name does.
+// newRules derives the form of names from this host's own address. If libfabric does not report the
+// address before opening, the first endpoint's name gives the length.
 func newRules(e *entry) nameRules {
 	r := nameRules{form: e.form, bytes: len(e.src), scope: e.form.scopeOf(e.src)}
 	switch e.form {
@@ -115,8 +117,8 @@ func newRules(e *entry) nameRules {
 	case formSockIn6:
 		r.bytes = sockIn6Bytes
 	case formString:
-		r.bytes = 0 // texts differ in length
-	case formOpaque: // as long as our own name
+		r.bytes = 0 // texts have different lengths
+	case formOpaque: // as long as the own address
 	}
 	return r
 }
@@ -142,7 +144,8 @@ func (d *domain) invalid(op, text string) error {
 	}
 }
 
-// OpenEndpoint implements fabric.Domain. Depths beyond the provider's are cut to them: Caps tells.
+// OpenEndpoint implements fabric.Domain. Depths above the provider's limits are reduced to the
+// limits, as Caps shows.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.c == nil {
 		return nil, fabric.ErrClosed
@@ -163,7 +166,7 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	return e, nil
 }
 
-// newEndpoint opens the libfabric objects and learns what they can do.
+// newEndpoint opens the libfabric objects, and finds out their capabilities.
 func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, error) {
 	ccfg := C.struct_gofi_ep_cfg{tx_depth: C.uint32_t(tx), rx_depth: C.uint32_t(rx)}
 	if cfg.Source && d.info.Source {
@@ -197,7 +200,7 @@ func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, 
 			RecvCapacity: rx,
 			Gather:       d.gathers(),
 			Source:       got.source != 0,
-			// Nothing of the caller's waits there.
+			// The copies of a removed peer do not use the caller's memory.
 			RemoveCancels: d.limits.quirks.copies,
 		},
 	}
@@ -205,8 +208,8 @@ func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, 
 	return e, nil
 }
 
-// tryBind binds a socket of our own as the udp provider is about to. When the provider fails in
-// that, all versions of libfabric to date leave its socket open for ever.
+// tryBind binds a test socket in the same way as the udp provider. If the provider fails to bind,
+// all versions of libfabric to date leave the provider's socket open for ever.
 func (d *domain) tryBind() error {
 	ap, ok := d.rules.form.addrPort(d.src)
 	if !ok {
@@ -220,14 +223,15 @@ func (d *domain) tryBind() error {
 	return err
 }
 
-// finish does what follows from the endpoint's name and descriptor.
+// finish completes an endpoint whose name and descriptor are known.
 func (e *endpoint) finish(recvBufferBytes int) {
 	d := e.domain
 	if d.rules.bytes == 0 && d.rules.form != formString {
 		d.rules.bytes = len(e.name)
 	}
-	// Peers compare names as bytes, so ours goes out in its canonical form, where it has one (a
-	// wildcard address is no peer's name, but the owner may want to see it).
+	// Peers compare names as bytes. The endpoint's name is therefore converted to its canonical
+	// form, if there is one. A wildcard address has no canonical form, but the owner may want to
+	// see the address.
 	if canon, err := d.rules.check(e.name); err == nil {
 		e.name = []byte(canon)
 	}
@@ -243,9 +247,9 @@ func (e *endpoint) finish(recvBufferBytes int) {
 	}
 }
 
-// takeSocket returns the descriptor of the udp provider's socket, -1 if it was not found, and has
-// sleeps wait for that. libfabric's own wait descriptor is an epoll instance: as long as it watches
-// the socket it takes part in every arrival.
+// takeSocket returns the descriptor of the udp provider's socket, or -1 if the socket was not
+// found. Sleeps then wait for that descriptor. libfabric's own wait descriptor is an epoll
+// instance, which costs time for every arrival while the instance watches the socket.
 func (e *endpoint) takeSocket() int {
 	local, ok := e.domain.rules.form.addrPort(e.name)
 	if !ok {
@@ -256,7 +260,7 @@ func (e *endpoint) takeSocket() int {
 		return -1
 	}
 	if e.waitFd >= 0 {
-		// It fails if the socket was not there, which is as well.
+		// The call fails if the socket is not in the set, which does no harm.
 		_ = unix.EpollCtl(e.waitFd, unix.EPOLL_CTL_DEL, fd, nil)
 		e.waitFd = fd
 		C.gofi_wait_socket(e.c)
@@ -264,8 +268,8 @@ func (e *endpoint) takeSocket() int {
 	return fd
 }
 
-// sizeReceiveBuffer enlarges the udp provider's socket. Failing that is no reason not to run: the
-// capacity then is what any socket holds.
+// sizeReceiveBuffer enlarges the receive buffer of the udp provider's socket. A failure is ignored,
+// and the capacity is then computed from the size of a default buffer.
 func (e *endpoint) sizeReceiveBuffer(fd, ask int) {
 	if ask == 0 {
 		ask = wantSocketBytes
@@ -280,7 +284,7 @@ func (e *endpoint) sizeReceiveBuffer(fd, ask int) {
 	e.caps.RecvCapacity = socketCapacity(bytes, e.caps.MTUBytes)
 }
 
-// Close implements fabric.Domain. It releases everything even if it returns an error; a second
+// Close implements fabric.Domain. Close releases everything even if an error is returned. A second
 // Close does nothing.
 func (d *domain) Close() error {
 	if d.c == nil {

@@ -27,8 +27,8 @@ import (
 	"gobtl/fabric"
 )
 
-// The shim reads and writes slices of these as they are. If the structures drift apart, a line here
-// does not compile: an index into an array of one is 0 or an error.
+// The shim reads and writes slices of these structures directly. If the structures in Go and C
+// differ, a line here does not compile, because the index into an array of length one is not 0.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(fabric.Send{})-C.sizeof_struct_gofi_send]
 	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Send{}.To)-unsafe.Offsetof(C.struct_gofi_send{}.to)]
@@ -74,7 +74,7 @@ type endpoint struct {
 	caps   fabric.Caps
 	name   []byte
 	waitFd int // -1: none
-	// noOffload is why segmentation offload was asked for but not started.
+	// noOffload is the reason why requested segmentation offload was not started, or empty.
 	noOffload string
 	landing   runtime.Pinner
 }
@@ -88,11 +88,11 @@ func (e *endpoint) Caps() fabric.Caps { return e.caps }
 
 func (e *endpoint) Name() []byte { return slices.Clone(e.name) }
 
-// batch cuts a slice's length to what the shim counts in.
+// batch limits a slice's length to the range of a C int.
 func batch(n int) C.int { return C.int(min(n, math.MaxInt32)) }
 
-// result translates what a batch call returned; the error's words cost an allocation, ErrAgain does
-// not.
+// result translates the result of a batch call. The text of an error costs an allocation, but
+// ErrAgain does not.
 func (e *endpoint) result(r int64) (int, error) {
 	code := resultCode(r)
 	switch code {
@@ -152,7 +152,7 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return e.result(r)
 }
 
-// Land implements fabric.Lander. The memory is pinned: the shim keeps its address.
+// Land implements fabric.Lander. The memory is pinned, because the shim keeps its address.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	if e.c == nil || !e.caps.Landing {
 		return false
@@ -169,12 +169,12 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	return true
 }
 
-// progress lets the provider work and takes no completion: what the tests need of the one thread
-// that stands for several processes. Programs poll.
+// progress lets the provider work without returning completions. Tests need progress when one
+// thread acts for several processes. Programs call Poll.
 func (e *endpoint) progress() { C.gofi_progress(e.c) }
 
-// Close implements fabric.Endpoint. It releases everything even if it returns an error; a second
-// Close does nothing.
+// Close implements fabric.Endpoint. Close releases everything even if an error is returned. A
+// second Close does nothing.
 func (e *endpoint) Close() error {
 	if e.c == nil {
 		return nil
@@ -197,15 +197,15 @@ func (e *endpoint) Close() error {
 	return nil
 }
 
-// shmFolder is where the shm provider has a file for each endpoint, named as the endpoint is behind
-// shmMark.
+// shmFolder is the folder in which the shm provider has a file for each endpoint. The file has the
+// endpoint's name without shmMark.
 const (
 	shmFolder = "/dev/shm"
 	shmMark   = "fi_shm://"
 )
 
-// forgetName removes the file of an endpoint of the shm provider. Peers that have mapped it keep
-// the memory. The libfabric object goes later: see linger_close.
+// forgetName removes the file of an endpoint of the shm provider. Peers that have mapped the file
+// keep the memory. The libfabric object is closed later, see linger_close.
 func (d *domain) forgetName(name []byte) {
 	file, ok := bytes.CutPrefix(name, []byte(shmMark))
 	file = bytes.TrimRight(file, "\x00")
@@ -213,5 +213,5 @@ func (d *domain) forgetName(name []byte) {
 		bytes.IndexByte(file, '/') >= 0 {
 		return
 	}
-	_ = os.Remove(filepath.Join(shmFolder, string(file))) // there may be none
+	_ = os.Remove(filepath.Join(shmFolder, string(file))) // there may be no file
 }

@@ -8,10 +8,12 @@ import (
 	"gobtl/fabric"
 )
 
-// Codes that the shim uses beside libfabric's, in shim.h's order from its GOFI_CODE_BASE.
+// codeBase is the first of the shim's own codes. Their order is that of shim.h from GOFI_CODE_BASE
+// on. Lower codes are libfabric's.
 const codeBase = 0x10000
 
-// refusals are the codes' meanings: the call that failed, its errno, and the text.
+// refusals are the meanings of the shim's codes. Each has the call that failed, the errno, and the
+// text.
 var refusals = [...]struct {
 	op    string
 	errno syscall.Errno
@@ -33,7 +35,8 @@ var calls = [...]string{
 	"fi_sendmsg", "recvmsg",
 }
 
-// newError makes the typed error of a code. text gives libfabric's words for its own codes.
+// newError makes the typed error of a code. The function text returns libfabric's text for
+// libfabric's own codes.
 func newError(provider, op string, code int, text func(code int) string) *fabric.Error {
 	if i := code - codeBase; i >= 0 && i < len(refusals) {
 		r := refusals[i]
@@ -42,7 +45,7 @@ func newError(provider, op string, code int, text func(code int) string) *fabric
 	return &fabric.Error{Provider: provider, Op: op, Errno: code, Text: text(code)}
 }
 
-// The parts of a batch call's result (gofi_result in internal.h).
+// These are the bit fields in the result of a batch call (gofi_result in internal.h).
 const (
 	codeShift = 32
 	codeMask  = 1<<24 - 1

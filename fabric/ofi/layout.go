@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// maxDatagramBytes is the largest UDP payload over IPv4. Providers that emulate datagrams over a
-	// stream advertise nearly 2^64; a receive buffer has to end somewhere.
+	// maxDatagramBytes is the largest UDP payload over IPv4. Providers that emulate datagrams over
+	// a stream advertise nearly 2^64, but a receive buffer must have a limit.
 	maxDatagramBytes = 65507
-	// maxSegmentBytes is what a datagram may be on reliable providers, whose messages have no limit
-	// that matters: what the layer rxm sends without asking the receiver first.
+	// maxSegmentBytes is the largest datagram on reliable providers, whose messages have no
+	// relevant limit. The layer rxm sends messages of this size without asking the receiver first.
 	maxSegmentBytes = 16 << 10
 
 	cacheLineBytes  = 64
@@ -23,12 +23,12 @@ const (
 	maxBufferBytes  = 1 << 20
 	maxArenaBytes   = 1 << 40
 	maxDepth        = 1 << 15 // entries of a queue; the shim counts them in 16 bits
-	maxPrefixBytes  = 1 << 12 // the providers' are 40 and 64; anything huge is a broken provider
-	slackBytes      = 1       // see gofi_recv: shows a datagram that was cut
+	maxPrefixBytes  = 1 << 12 // limit for prefixes; real providers have 40 and 64
+	slackBytes      = 1       // slack that reveals a truncated datagram; see gofi_recv
 	minInfoMTUBytes = 1
 )
 
-// limits are the sizes that a provider reports, before they mean anything to a caller.
+// limits are the sizes as a provider reports them.
 type limits struct {
 	maxMsgBytes, prefixBytes, injectBytes uint64
 	txPrefix, rxPrefix                    bool // FI_MSG_PREFIX in that direction
@@ -37,8 +37,8 @@ type limits struct {
 	quirks                                quirks
 }
 
-// mtuBytes is the largest payload. Whether max_msg_size counts the prefix differs from provider to
-// provider, so the smaller reading is taken, as libfabric's own reliable-datagram layer does.
+// mtuBytes is the largest payload. In some providers max_msg_size includes the prefix and in others
+// not. The smaller value is used, as in libfabric's own reliable-datagram layer.
 func (l limits) mtuBytes() int {
 	most := maxDatagramBytes
 	if l.reliable {
@@ -50,14 +50,16 @@ func (l limits) mtuBytes() int {
 const (
 	headerBytes4 = 20 + 8 // of IPv4 and UDP
 	headerBytes6 = 40 + 8
-	// jumboBytes is the largest MTU of an Ethernet that is made use of.
+	// jumboBytes is the largest Ethernet MTU that the package uses.
 	jumboBytes = 9000
-	// plainBytes is the MTU counted on where the device's is not known, or is the loopback's.
+	// plainBytes is the assumed MTU if the device's MTU is unknown, or the device is the loopback
+	// device.
 	plainBytes = 1500
 )
 
-// onDevice are the limits of the udp provider on a device with an MTU: 1472 is what it says of all,
-// also where that leaves as two fragments, and it refuses nothing of what the device can carry.
+// onDevice returns the limits of the udp provider on a device with the given MTU. The provider
+// itself always reports 1472, even if such a datagram leaves as two fragments, but accepts every
+// datagram that the device can carry.
 func (l limits) onDevice(mtuBytes int, form nameForm) limits {
 	header := headerBytes4
 	if form == formSockIn6 {
@@ -77,10 +79,11 @@ func deviceMTU(name string) int {
 	return dev.MTU
 }
 
-// inject is the largest payload that fi_inject takes, by the same rule.
+// inject is the largest payload that fi_inject accepts, computed by the same rule.
 func (l limits) inject() int { return clip(sub(l.injectBytes, l.tx()), l.mtuBytes()) }
 
-// done is the largest payload whose send is done with when it was posted: a copy has been made.
+// done is the largest payload whose send is complete when Post returns, because a copy has been
+// made.
 func (l limits) done() int {
 	if l.quirks.copies {
 		return l.mtuBytes()
@@ -105,7 +108,7 @@ func sub(a, b uint64) uint64 { return a - min(a, b) }
 
 func clip(v uint64, most int) int { return int(min(v, uint64(most))) }
 
-// depth returns a queue's depth: what was asked for within what the provider has.
+// depth returns a queue's depth, which is the requested depth within the provider's limit.
 func depth(what string, asked int, provider uint64) (int, error) {
 	most := max(clip(provider, maxDepth), 1)
 	switch {
@@ -118,9 +121,9 @@ func depth(what string, asked int, provider uint64) (int, error) {
 	return min(asked, most), nil
 }
 
-// layout is the geometry of an arena. In each slot of strideBytes, headroom bytes hold the
-// provider's prefix (right before the caller's bytes, which start on a cache line), then come
-// sizeBytes of the caller and at least slackBytes.
+// layout is the geometry of an arena. Each slot of strideBytes has headroomBytes, sizeBytes for the
+// caller, and at least slackBytes. The caller's bytes begin on a cache line. The provider's prefix
+// is at the end of the headroom.
 type layout struct {
 	count, strideBytes, headroomBytes, sizeBytes int
 	txPrefixBytes, rxPrefixBytes                 int
@@ -148,8 +151,8 @@ func newLayout(l limits, cfg fabric.DomainConfig) (layout, error) {
 		lay.sizeBytes = lay.mtuBytes
 	}
 	if l.reliable {
-		// Reliable providers do not survive a message that is larger than the buffer posted for it:
-		// shm 1.17 never returns from fi_cq_read, net and tcp lose the connection.
+		// Reliable providers fail after a message that is larger than the posted buffer. In shm
+		// 1.17 fi_cq_read never returns, and net and tcp lose the connection.
 		lay.sizeBytes = max(lay.sizeBytes, lay.mtuBytes)
 	}
 	if lay.count < 1 || lay.count > maxBuffers {

@@ -22,11 +22,11 @@ import (
 	"gobtl/fabric"
 )
 
-// soname is the library that is loaded. The dynamic linker looks for it as for any other:
-// LD_LIBRARY_PATH, the program's own run path, the system's folders.
+// soname is the library that is loaded. The dynamic linker searches for the library as usual, in
+// LD_LIBRARY_PATH, the program's own run path, and the system's folders.
 const soname = "libfabric.so.1"
 
-// load loads libfabric at its first call, and returns why that is not possible, each time.
+// load loads libfabric at the first call. Every call returns the same error if loading failed.
 var load = sync.OnceValue(func() error { return loadFrom(soname) })
 
 func loadFrom(file string) error {
@@ -42,14 +42,15 @@ func loadFrom(file string) error {
 	return nil
 }
 
-// guardLock is held while a call of libfabric is guarded: two would undo what the other one saw.
+// guardLock is held during a guarded call of libfabric, because two concurrent guards would undo
+// each other's changes.
 var guardLock sync.Mutex
 
-// guard makes a call of libfabric that loads libraries, or opens or closes something. Behind it the
-// process's signal handlers are what they were (Go could not recover from a nil dereference, and an
-// ignored signal would end the program), and descriptors that were opened meanwhile are not
-// inherited by programs that this one starts: no fork falls between, for the lock of package
-// syscall is held.
+// guard makes a call of libfabric that loads libraries, or opens or closes something. After the
+// call, guard restores the process's signal handlers, because with other handlers Go could not
+// recover from a nil dereference, and an ignored signal would end the program. Programs that the
+// process starts do not inherit descriptors that the call opens. The lock of package syscall is
+// held, and therefore no fork happens during the call.
 func guard(call func()) {
 	guardLock.Lock()
 	defer guardLock.Unlock()
@@ -66,8 +67,8 @@ func guard(call func()) {
 	}
 }
 
-// inheritable lists the descriptors that programs started by this one would inherit. There are few:
-// Go's own are not among them.
+// inheritable lists the descriptors that programs started by this process would inherit. There are
+// few such descriptors, because Go marks its own as close-on-exec.
 func inheritable() []int {
 	dir, err := os.Open("/proc/self/fd")
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	formOpaque  nameForm = iota // bytes that only the provider understands
 	formSockIn                  // struct sockaddr_in
 	formSockIn6                 // struct sockaddr_in6
-	formString                  // text that ends in a zero byte
+	formString                  // text that ends with a zero byte
 )
 
 const (
@@ -27,15 +27,17 @@ const (
 	sockIn6Bytes = 28
 )
 
-// nameRules tell which bytes can be a peer's name. They are the domain's guard against names that
-// came over the network: libfabric trusts its callers, and reads the length it expects.
+// nameRules tell which bytes can be a peer's name. The rules protect the domain from malformed
+// names that came over the network, because libfabric trusts its callers and reads the length that
+// libfabric expects.
 type nameRules struct {
 	form  nameForm
 	bytes int    // exact length, 0 while unknown
-	scope uint32 // IPv6 scope of our own link-local address, 0 for none
+	scope uint32 // IPv6 scope of this host's link-local address, or 0
 }
 
-// check returns the canonical form of a name: names that mean the same peer become the same bytes.
+// check returns the canonical form of a name. All names of the same peer have the same canonical
+// form.
 func (r nameRules) check(name []byte) (string, error) {
 	if len(name) == 0 || len(name) > fabric.MaxNameBytes || r.bytes != 0 && len(name) != r.bytes {
 		return "", badName("%d bytes long, want %s", len(name), r.want())
@@ -59,8 +61,9 @@ func (r nameRules) want() string {
 	return fmt.Sprintf("1 to %d", fabric.MaxNameBytes)
 }
 
-// checkSocket refuses what cannot be the address of one peer: no port, nobody's address, or the
-// address of many (a forged name must not make us flood a multicast group).
+// checkSocket refuses a name that cannot be the address of one peer. Such names have port 0, an
+// unspecified address or a multicast address. A forged name must not make this host flood a
+// multicast group.
 func (r nameRules) checkSocket(name []byte) (string, error) {
 	want := uint16(syscall.AF_INET)
 	if r.form == formSockIn6 {
@@ -86,7 +89,8 @@ func (r nameRules) checkSocket(name []byte) (string, error) {
 		return string(canon), nil
 	}
 	clear(canon[4:8]) // sin6_flowinfo
-	// A scope is a number of the host that wrote it. Ours is the one that leads to a neighbour.
+	// A scope is a number that is valid only on the host that wrote the name. The scope of this
+	// host leads to a neighbour.
 	scope := uint32(0)
 	if ip.IsLinkLocalUnicast() {
 		scope = r.scope
@@ -95,7 +99,7 @@ func (r nameRules) checkSocket(name []byte) (string, error) {
 	return string(canon), nil
 }
 
-// addrPort decodes a socket address. The zone is left out.
+// addrPort decodes a socket address without its zone.
 func (f nameForm) addrPort(name []byte) (netip.AddrPort, bool) {
 	switch {
 	case f == formSockIn && len(name) >= 8:
@@ -108,7 +112,7 @@ func (f nameForm) addrPort(name []byte) (netip.AddrPort, bool) {
 	return netip.AddrPort{}, false
 }
 
-// scopeOf returns the scope of our own address.
+// scopeOf returns the scope of this host's own address.
 func (f nameForm) scopeOf(name []byte) uint32 {
 	if f == formSockIn6 && len(name) >= sockIn6Bytes {
 		return binary.NativeEndian.Uint32(name[24:])

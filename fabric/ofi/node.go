@@ -15,9 +15,9 @@ import (
 // lookupPatience bounds the search for a name.
 const lookupPatience = 5 * time.Second
 
-// numeric returns the addresses that a node's name stands for, in the form that libfabric is asked
-// with. libfabric itself takes the first that the system names, of whatever family, and does not
-// say so. A number stands for itself, and so does an empty node, which is any address.
+// numeric returns the addresses of a node's name, in numeric form for libfabric. For a name,
+// libfabric itself would take the first address that the system returns, of any family. A numeric
+// address is returned unchanged, and so is an empty node, which means any address.
 func numeric(node string) ([]string, error) {
 	if _, err := netip.ParseAddr(node); err == nil || node == "" {
 		return []string{node}, nil

@@ -12,14 +12,15 @@ import (
 	"fmt"
 )
 
-// The most bytes that one datagram has over IPv4 and over IPv6: what a run may be.
+// These are the largest payloads of a datagram over IPv4 and over IPv6. A run is limited to the
+// same size.
 const (
 	runBytes4 = 65535 - 20 - 8
 	runBytes6 = 65535 - 40 - 8
 )
 
-// startOffload sets segmentation offload on the endpoint's socket. It works without, too, and says
-// why in Info.Attrs.
+// startOffload turns on segmentation offload on the endpoint's socket. If offload cannot be
+// started, the endpoint works without offload, and Info.Attrs has the reason.
 func (e *endpoint) startOffload(fd int) {
 	if fd < 0 {
 		e.noOffload = "libfabric's socket was not found"
@@ -39,11 +40,13 @@ func (e *endpoint) startOffload(fd int) {
 	if C.gofi_offload_describe(e.c, &info); info.on == 0 {
 		return
 	}
-	// Datagrams are copied anyhow, into runs and out of them: from and to where they belong.
+	// With offload, datagrams are copied into runs and out of runs anyway. Regions and landings
+	// therefore cost no additional copy.
 	e.caps.FreeRegions, e.caps.Landing = e.caps.Gather, true
 }
 
-// offload tells people the state of the endpoint's offload; empty if none was asked for.
+// offload describes the state of the endpoint's offload for display. The result is empty if offload
+// was not requested.
 func (e *endpoint) offload() string {
 	if e.domain.info.Provider != offloadName {
 		return ""

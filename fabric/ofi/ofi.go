@@ -23,19 +23,20 @@ import (
 	"gobtl/fabric"
 )
 
-// What fi_getinfo answers to "nothing matches" and to a version that is newer than the library.
+// The first code is the result of fi_getinfo if nothing matches. The second code means that the
+// requested version is newer than the library.
 const (
 	errNoData = int(syscall.ENODATA)
 	errNoSys  = int(syscall.ENOSYS)
 )
 
-// entry is one result of fi_getinfo while its list lives.
+// entry is one result of fi_getinfo, valid as long as its list.
 type entry struct {
 	fi     *C.struct_fi_info
 	info   fabric.Info
 	limits limits
 	form   nameForm
-	src    []byte // our own address as libfabric gave it, without port
+	src    []byte // this host's address from libfabric, without port
 }
 
 // list is the result of one fi_getinfo.
@@ -46,7 +47,7 @@ type list struct {
 
 func (l *list) free() { C.gofi_freeinfo(l.head) }
 
-// request narrows fi_getinfo.
+// request narrows the results of fi_getinfo.
 type request struct {
 	hints   fabric.Hints
 	variant variant
@@ -55,11 +56,11 @@ type request struct {
 	rdm     bool   // reliable endpoints, else datagram endpoints
 }
 
-// query calls fi_getinfo. Nothing found is an empty list.
+// query calls fi_getinfo. If nothing matches, the list is empty and the error is nil.
 func query(r request) (*list, error) {
 	node := r.hints.Node
 	if r.rdm && strings.EqualFold(r.variant.prov, shmProvider) {
-		node = "" // all of its addresses are this host's; it would take the node for an endpoint's name
+		node = "" // all its addresses are local, and the node would count as an endpoint's name
 	}
 	var q C.struct_gofi_query
 	for _, s := range []struct {
@@ -72,7 +73,7 @@ func query(r request) (*list, error) {
 		{&q.node, node},
 	} {
 		if strings.IndexByte(s.text, 0) >= 0 {
-			return &list{}, nil // no name has a zero byte; C would see half of it
+			return &list{}, nil // no name has a zero byte, and C would see only a part
 		}
 		if s.text != "" {
 			*s.to = C.CString(s.text)
@@ -87,7 +88,8 @@ func query(r request) (*list, error) {
 	}
 	l := &list{}
 	var code int
-	guard(func() { code = int(C.gofi_getinfo(&q, &l.head)) }) // it may load and initialise providers
+	// the call may load and initialise providers
+	guard(func() { code = int(C.gofi_getinfo(&q, &l.head)) })
 	switch code {
 	case 0:
 	case errNoData:
@@ -108,7 +110,8 @@ func query(r request) (*list, error) {
 	return l, nil
 }
 
-// dropNeedless leaves out layers on providers that are reliable without, unless one is asked for.
+// dropNeedless removes layers on providers that are reliable without a layer, unless the caller
+// requests the layer by name.
 func (l *list) dropNeedless(v variant) {
 	bare := make(map[string]bool)
 	for _, e := range l.entries {
@@ -120,7 +123,7 @@ func (l *list) dropNeedless(v variant) {
 	})
 }
 
-// newEntry translates one result; false for what is not to be offered.
+// newEntry translates one result of fi_getinfo. The result is false if the entry is not offered.
 func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	var raw C.struct_gofi_info
 	C.gofi_describe(fi, &raw)
@@ -128,7 +131,7 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	if prov == "" || !r.variant.is(prov, r.rdm) {
 		return entry{}, false
 	}
-	// A layer on a datagram provider makes endpoints of another type of it.
+	// A layer on a datagram provider turns its endpoints into reliable endpoints.
 	if r.rdm && raw.rdm == 0 || !r.rdm && (raw.dgram == 0 || strings.Contains(prov, layerMark)) {
 		return entry{}, false
 	}
@@ -192,15 +195,15 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	return e, e.info.MTUBytes > 0
 }
 
-// isAt says whether an entry has the local address asked for. libfabric takes the first address of
-// a name, of whatever family.
+// isAt reports whether an entry has the requested local address. For a name, libfabric takes the
+// first address of any family.
 func (e *entry) isAt(node string) bool {
 	want, err := netip.ParseAddr(node)
 	have, ok := e.form.addrPort(e.src)
 	return err != nil || !ok || have.Addr().Unmap() == want.WithZone("").Unmap()
 }
 
-// layeredBy says whether a layer of libfabric makes the endpoints of this provider.
+// layeredBy reports whether the given layer of libfabric makes the endpoints of this provider.
 func (e *entry) layeredBy(layer string) bool {
 	return strings.HasSuffix(providerOf(e.info.Provider), layer)
 }
@@ -250,7 +253,7 @@ func attrText(fi *C.struct_fi_info, which C.int) string {
 	return strings.TrimSpace(C.GoString(&text[0]))
 }
 
-// apiVersion prints a FI_VERSION number.
+// apiVersion formats a FI_VERSION number.
 func apiVersion(v uint32) string { return fmt.Sprintf("%d.%d", v>>16, v&0xffff) }
 
 func strerror(code int) string {
@@ -260,7 +263,8 @@ func strerror(code int) string {
 	return C.GoString(C.gofi_strerror(C.int(code)))
 }
 
-// printable returns an address as people write it, without port; empty where it has no such form.
+// printable returns the usual text of an address, without port. The result is empty if the address
+// has no such text.
 func (f nameForm) printable(src []byte) string {
 	if ap, ok := f.addrPort(src); ok {
 		return ap.Addr().String()
@@ -271,8 +275,9 @@ func (f nameForm) printable(src []byte) string {
 	return ""
 }
 
-// rank orders providers: hardware first, then what this list does not know, then the kernel's UDP
-// and TCP, what reaches this host only, and last what emulates for developers.
+// rank orders providers. Hardware comes first, then providers that the list does not contain, then
+// the kernel's UDP and TCP. Providers that reach only this host come next, and emulations for
+// developers come last.
 func rank(info fabric.Info) int {
 	order := []string{
 		"usnic", "efa", "verbs", "psm3", "psm2", "", "udp", "net", "tcp", "tcp;ofi_rxm", "shm",
@@ -285,7 +290,8 @@ func rank(info fabric.Info) int {
 	return i
 }
 
-// reach orders addresses: those that other hosts reach first, the loopback device last.
+// reach orders addresses. Addresses that other hosts can reach come first, and the loopback device
+// comes last.
 func reach(info fabric.Info) int {
 	ip, err := netip.ParseAddr(info.Src)
 	switch {
@@ -343,7 +349,7 @@ func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	return infos, nil
 }
 
-// listNode lists what hints with a number for a node select: datagram endpoints first.
+// listNode lists the Infos that hints with a numeric node select. Datagram endpoints come first.
 func listNode(h fabric.Hints, v variant) ([]fabric.Info, error) {
 	var infos []fabric.Info
 	if !v.rdm {
@@ -357,7 +363,7 @@ func listNode(h fabric.Hints, v variant) ([]fabric.Info, error) {
 	}
 	reliable, err := listOne(request{hints: h, variant: v, rdm: true})
 	if err != nil {
-		return infos, nil // what was found is good
+		return infos, nil // the datagram endpoints are valid results
 	}
 	datagram := infos
 	for _, info := range reliable {
@@ -371,7 +377,7 @@ func listNode(h fabric.Hints, v variant) ([]fabric.Info, error) {
 	return infos, nil
 }
 
-// listOne lists what one request finds, best first.
+// listOne lists the Infos that one request finds, best first.
 func listOne(r request) ([]fabric.Info, error) {
 	plain, err := query(r)
 	defer plain.free()
@@ -380,7 +386,7 @@ func listOne(r request) ([]fabric.Info, error) {
 	}
 	var infos []fabric.Info
 	for _, e := range plain.entries {
-		// Shm has a second entry, for the memory of accelerators.
+		// The shm provider has a second entry, for the memory of accelerators.
 		if !slices.ContainsFunc(infos, func(i fabric.Info) bool { return same(i, e.info) }) {
 			infos = append(infos, e.info)
 		}
@@ -392,8 +398,8 @@ func listOne(r request) ([]fabric.Info, error) {
 	return infos, nil
 }
 
-// markSourced sets Source on the infos that a query with FI_SOURCE finds too: a provider need not
-// name a capability that it was not asked for.
+// markSourced sets Source on the infos that a query with FI_SOURCE also finds. A second query is
+// necessary, because a provider need not report a capability that was not requested.
 func markSourced(infos []fabric.Info, r request) {
 	r.source = true
 	sourced, err := query(r)
@@ -408,13 +414,14 @@ func markSourced(infos []fabric.Info, r request) {
 	}
 }
 
-// same says whether two infos describe the same way to the same network.
+// same reports whether two infos describe the same way to the same network.
 func same(a, b fabric.Info) bool {
 	return strings.EqualFold(a.Provider, b.Provider) && a.Fabric == b.Fabric &&
 		a.Domain == b.Domain && a.Src == b.Src && a.AddrFormat == b.AddrFormat
 }
 
-// matches says whether an entry is what a caller's info asks for; empty fields ask for nothing.
+// matches reports whether an entry matches a caller's info. Empty fields of the info match every
+// entry.
 func (e *entry) matches(want fabric.Info) bool {
 	ok := func(want, have string) bool { return want == "" || want == have }
 	return ok(want.Fabric, e.info.Fabric) && ok(want.Domain, e.info.Domain) &&
@@ -430,8 +437,8 @@ func (l *list) find(want fabric.Info) *entry {
 	return nil
 }
 
-// Open asks libfabric again and opens what answers to the info's names: an Info is plain data that
-// may have been kept, sent or written by hand.
+// Open asks libfabric again, and opens the entry that matches the names in the info. An Info is
+// plain data that a program may have stored, sent or written by hand.
 func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	v, ok := variantOf(info.Provider)
 	if !ok || v.prov == "" {
@@ -457,10 +464,10 @@ func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, 
 	return d, err
 }
 
-// errNotFound: libfabric knows nothing of what was asked for.
+// errNotFound means that libfabric has no entry for the request.
 var errNotFound = fmt.Errorf("%w of libfabric", fabric.ErrNoProvider)
 
-// openFound opens the first result of a request that is what info describes.
+// openFound opens the first result of a request that matches info.
 func openFound(r request, info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	plain, err := query(r)
 	defer plain.free()
@@ -472,7 +479,7 @@ func openFound(r request, info fabric.Info, cfg fabric.DomainConfig) (fabric.Dom
 		return nil, fmt.Errorf("%w: nothing for %q, domain %q, node %q", errNotFound,
 			info.Provider, info.Domain, info.Node)
 	}
-	// Failing to learn whether sources can be told only means that they are not.
+	// If the second query fails, the domain does not report sources.
 	r.source = true
 	sourced, err := query(r)
 	defer sourced.free()
@@ -483,7 +490,7 @@ func openFound(r request, info fabric.Info, cfg fabric.DomainConfig) (fabric.Dom
 	return openDomain(e, withSource, cfg)
 }
 
-// failed makes an error of what the shim says; op is a string constant of C.
+// failed makes an error from the shim's failure f. The field op is a string constant of C.
 func failed(provider string, f *C.struct_gofi_fail) error {
 	return newError(provider, C.GoString(f.op), int(f.code), strerror)
 }

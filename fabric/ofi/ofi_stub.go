@@ -8,7 +8,8 @@ import (
 	"gobtl/fabric"
 )
 
-// stub stands for the providers in a build that has no libfabric, and says so.
+// stub replaces the providers in a build without libfabric. Its methods return an error that says
+// so.
 type stub struct{}
 
 func init() { fabric.Register(stub{}) }

@@ -18,30 +18,31 @@ import (
 
 const maxPeers = 1<<31 - 1
 
-// peers are those that a domain can send to.
+// peers are the peers to which a domain can send.
 type peers struct {
 	all    []peer            // by the index in an Addr
-	free   []uint32          // indices to use again
-	byName map[string]uint32 // canonical name to index: Insert is idempotent on every provider
-	// kept are the indices of peers that were removed, where the provider must not be told
-	// (quirks.keptPeers) or has something for them, by canonical name. One that comes again has the
-	// index that it had, and what the provider has for it counts as its own.
+	free   []uint32          // indices for reuse
+	byName map[string]uint32 // canonical name to index, which makes Insert idempotent
+	// kept are the indices of removed peers, by canonical name. A removed peer is kept if the
+	// provider must not be told of the removal (quirks.keptPeers), or if the provider still has
+	// sends to the peer. A peer that is inserted again gets its old index, and the provider's sends
+	// belong to that peer.
 	kept    map[string]uint32
-	forgets int // at so many of them those are looked for for which the provider has nothing any more
+	forgets int // number of kept peers at which forget is called
 }
 
 const (
-	// keptMost bounds the peers that were removed while the provider had something for them: each of
-	// them stands still, or has ended without a word.
+	// keptMost bounds the removed peers to which the provider still has sends. Each such peer is
+	// stalled, or has ended without closing its connection.
 	keptMost = 1 << 14
-	// forgetsLeast is at how many of them to look for those that may be forgotten.
+	// forgetsLeast is the least number of kept peers at which forget is called.
 	forgetsLeast = 16
 )
 
 type peer struct {
 	name  string
 	gen   uint32
-	count int // Inserts not undone
+	count int // number of Inserts minus Removes
 }
 
 func newPeers() peers {
@@ -54,7 +55,7 @@ func (p *peer) addr(index uint32) fabric.Addr {
 	return fabric.Addr(p.gen)<<32 | fabric.Addr(index)
 }
 
-// take returns the index of an unused peer, under a generation that it never had.
+// take returns the index of an unused peer, with a new generation.
 func (p *peers) take() (uint32, error) {
 	n := len(p.free)
 	if n == 0 {
@@ -71,7 +72,7 @@ func (p *peers) take() (uint32, error) {
 	return i, nil
 }
 
-// renew gives an index a generation that it never had.
+// renew gives an index a new generation.
 func (p *peers) renew(i uint32) {
 	p.all[i].gen++
 	if p.all[i].gen == 0 {
@@ -79,17 +80,17 @@ func (p *peers) renew(i uint32) {
 	}
 }
 
-// find returns the index of an Addr; false for one that names no peer.
+// find returns the index of an Addr, or false if the Addr names no peer.
 func (p *peers) find(a fabric.Addr) (uint32, bool) {
 	i := uint32(a)
 	ok := uint64(i) < uint64(len(p.all)) && p.all[i].count > 0 && p.all[i].addr(i) == a
 	return i, ok
 }
 
-// Insert implements fabric.Domain. Of a name that libfabric's provider refuses the error wraps its
-// *fabric.Error, and ErrBadName as well if the name may have been malformed. The shm provider of
-// libfabric 2 takes 256 different names in a domain's life, removed ones included; more
-// are ErrAgain.
+// Insert implements fabric.Domain. If libfabric's provider refuses a name, the error wraps the
+// provider's *fabric.Error. The error also wraps ErrBadName if the name may be malformed. The shm
+// provider of libfabric 2 accepts 256 different names in a domain's life, including removed ones.
+// For further names the error wraps ErrAgain.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.c == nil {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -116,7 +117,7 @@ func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 		}
 	}
 	p := &d.peers.all[i]
-	// Some providers read the longest name they know of, whatever the length of this one.
+	// Some providers read the longest name that they know, whatever the length of the name is.
 	var padded [fabric.MaxNameBytes]byte
 	copy(padded[:], canon)
 	var fail C.struct_gofi_fail
@@ -132,7 +133,8 @@ func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	return p.addr(i), nil
 }
 
-// roomForPeer says whether there is room for a peer that is not kept, and why not.
+// roomForPeer returns nil if there is room for a peer that is not kept, or an error with the
+// reason.
 func (d *domain) roomForPeer() error {
 	p := &d.peers
 	if most := d.limits.quirks.keptPeers; most > 0 {
@@ -152,7 +154,7 @@ func (d *domain) roomForPeer() error {
 	return nil
 }
 
-// forget tells the provider of the peers that were removed, and for which it has nothing any more.
+// forget tells the provider to forget removed peers without remaining sends.
 func (d *domain) forget() {
 	p := &d.peers
 	for name, i := range p.kept {
@@ -164,11 +166,12 @@ func (d *domain) forget() {
 	p.forgets = min(max(2*len(p.kept), forgetsLeast), keptMost)
 }
 
-// copied is how many sends the provider has that it has copies of.
+// copied is the number of copied sends that the provider has.
 func (d *domain) copied() int { return int(C.gofi_copied(d.c)) }
 
-// refused makes the error of a name that the provider did not take. Of opaque names only the
-// provider knows whether they are malformed or lead nowhere, and it does not tell which.
+// refused makes the error for a name that the provider did not accept. For opaque names only the
+// provider knows whether a name is malformed or unreachable, and the provider's error does not tell
+// which.
 func (d *domain) refused(err error) error {
 	bad := errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EADDRNOTAVAIL)
 	if bad && d.rules.form != formSockIn && d.rules.form != formSockIn6 {
@@ -177,7 +180,8 @@ func (d *domain) refused(err error) error {
 	return err
 }
 
-// Remove implements fabric.Domain. Of an Addr that names no peer it is a *fabric.Error with EINVAL.
+// Remove implements fabric.Domain. For an Addr that names no peer, the error is a *fabric.Error
+// with EINVAL.
 func (d *domain) Remove(a fabric.Addr) error {
 	if d.c == nil {
 		return fabric.ErrClosed

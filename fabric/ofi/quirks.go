@@ -12,45 +12,49 @@ import (
 	"strings"
 )
 
-// Deviations of providers from what they announce, in all versions unless one is named.
+// These are deviations of providers from what the providers announce. A deviation without a version
+// applies to all versions.
 const (
 	socketsProvider = "sockets"
 
-	// The sockets provider leaves a message in its TCP connection until all of the header is
-	// there. If the receive window closes within a header, its first bytes keep all memory that
-	// came in with them, the window stays shut, and the connection hangs for good. So no endpoint
-	// has more bytes under way than half the smallest window that systems begin with: sends
-	// complete when they have been received, all but injected ones, of which there are none.
+	// The sockets provider leaves a message in its TCP connection until the whole header has
+	// arrived. If the receive window closes within a header, the window never opens again, and the
+	// connection hangs for good. An endpoint therefore has at most half of the smallest initial
+	// window of any system in flight. Sends complete when the peer has received them, and no send
+	// is injected.
 	socketsHeaderBytes   = 24
 	socketsMTUBytes      = 1 << 10
 	socketsTxDepth       = 31
 	socketsUnderWayBytes = 32 << 10
 
-	// shmNoRemove is the first version of the shm provider (200 is that of libfabric 2.0) in which
-	// an address that takes the place of a removed one finds the other's state: a send to it
-	// dereferences NULL.
+	// shmNoRemove is the first version of the shm provider with a defect after a remove (200 is the
+	// version in libfabric 2.0). A new address in the place of a removed address finds the old
+	// address's state, and a send to the new address dereferences NULL.
 	shmNoRemove = 200
 	// rxdLayer ends the names of datagram providers with libfabric's own reliability.
 	rxdLayer = layerMark + "ofi_rxd"
 
-	// shmPeers is the size of that provider's table of peers.
+	// shmPeers is the size of the shm provider's table of peers.
 	shmPeers = 256
 )
 
-// quirks are the workarounds that the provider needs besides smaller limits.
+// quirks are the workarounds that the provider needs in addition to smaller limits.
 type quirks struct {
-	// privateSends: the provider sends messages of its own by the queue of the caller's sends.
+	// privateSends says that the provider sends messages of its own through the queue of the
+	// caller's sends.
 	privateSends bool
-	// removeComplains: fi_av_remove removes a peer, and then says EINVAL if no endpoint has a
-	// connection to it (sockets of libfabric 2).
+	// removeComplains says that fi_av_remove removes a peer, but returns EINVAL if no endpoint has
+	// a connection to the peer (sockets of libfabric 2).
 	removeComplains bool
-	// copies: the provider keeps sends for ever that a peer does not accept. So it is given copies.
+	// copies says that the provider keeps sends for ever that a peer does not accept. The shim then
+	// passes copies to the provider.
 	copies bool
-	// keptPeers: no peer may be removed, and there is room for so many. 0: they may.
+	// keptPeers is the number of peers that the provider has room for, if peers must not be
+	// removed. If keptPeers is 0, peers may be removed.
 	keptPeers int
 }
 
-// flags are the quirks that the shim has to know.
+// flags are the quirks in the form that the shim needs.
 func (q quirks) flags() C.uint32_t {
 	var flags C.uint32_t
 	if q.privateSends {
@@ -68,8 +72,8 @@ func (q quirks) flags() C.uint32_t {
 	return flags
 }
 
-// tamed are the limits within which a provider works. major is the number before the dot of its
-// version: 117 in libfabric 1.17, 206 in 2.6.
+// tamed returns the limits within which a provider works. The argument major is the number before
+// the dot of the provider's version, which is 117 in libfabric 1.17 and 206 in libfabric 2.6.
 func (l limits) tamed(prov string, major uint32) limits {
 	switch prov {
 	case socketsProvider:
@@ -81,9 +85,10 @@ func (l limits) tamed(prov string, major uint32) limits {
 		if major >= shmNoRemove {
 			l.quirks.keptPeers = shmPeers
 		}
-		// A larger message stays the sender's until its peer has taken it: for ever, if the peer
-		// has ended. From libfabric 2.0 on that is so also within one process, and from 2.5 on its
-		// receiver follows a pointer that was never set. Injected messages are copied.
+		// A larger message stays in the sender's memory until its peer has accepted it, even for
+		// ever if the peer has ended. From libfabric 2.0 on the same holds within one process, and
+		// from 2.5 on the receiver of such a message follows an uninitialised pointer. Injected
+		// messages are copied.
 		l.maxMsgBytes = min(l.maxMsgBytes, l.injectBytes)
 	default:
 		l.quirks.copies = l.reliable && keepsUntaken(prov)
@@ -91,18 +96,19 @@ func (l limits) tamed(prov string, major uint32) limits {
 	return l
 }
 
-// keepsUntaken says whether a reliable provider has what it was sent for as long as the peer does
-// not take it: those over TCP of a peer that stands still, rxd of one that has ended as well.
+// keepsUntaken reports whether a reliable provider keeps sends as long as the peer does not accept
+// them. Providers over TCP keep sends to a stalled peer. The layer rxd also keeps sends to a peer
+// that has ended.
 func keepsUntaken(prov string) bool {
 	core, _, _ := strings.Cut(prov, layerMark)
 	return slices.Contains([]string{"net", "tcp", udpProvider}, core)
 }
 
-// unfit are providers that are not offered. sm2 is shared memory that ends a process with two
-// endpoints of it, lnx links other providers together, and neither has passed the suites.
+// unfit are providers that are not offered, because they have failed the test suites. The provider
+// sm2 (shared memory) crashes a process with two endpoints, and lnx links other providers together.
 var unfit = []string{"sm2", "lnx"}
 
-// fit says whether a provider is offered. A layer's name stands behind ";" or ":".
+// fit reports whether a provider is offered. A layer's name follows ";" or ":".
 func fit(prov string) bool {
 	return !slices.ContainsFunc(unfit, func(name string) bool {
 		return prov == name || strings.HasPrefix(prov, name+layerMark) ||
@@ -110,16 +116,17 @@ func fit(prov string) bool {
 	})
 }
 
-// canWait says whether a provider's queues have a wait descriptor. No attribute tells; Domain.Info
-// has what opening the domain showed.
+// canWait reports whether a provider's queues have a wait descriptor. No attribute of libfabric
+// tells. Domain.Info has the actual value after opening.
 func canWait(prov string) bool {
 	return !slices.Contains([]string{"verbs", "efa"}, prov) && !strings.HasSuffix(prov, rxdLayer)
 }
 
-// tellsSource says whether a provider's datagram endpoints tell sources if they say so. sockets
-// does so for FI_EP_RDM only. Of reliable endpoints none is asked: shm tells the sources of peers
-// that were removed, net does not tell all.
+// tellsSource reports whether a provider's datagram endpoints know sources if the provider
+// announces so. The sockets provider knows sources only for FI_EP_RDM. Reliable endpoints are never
+// asked for sources, because shm reports the sources of removed peers, and net does not report all
+// sources.
 func tellsSource(prov string) bool { return prov != socketsProvider }
 
-// loopsBack says whether a provider's endpoints reach themselves: usnic's NICs do not.
+// loopsBack reports whether a provider's endpoints reach themselves. The NICs of usnic do not.
 func loopsBack(prov string) bool { return prov != "usnic" }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ready is an epoll descriptor with those that a Wait looks at. It is made when somebody asks for
-// it: from then on it takes part in every arrival.
+// ready is an epoll descriptor that watches the descriptors of a Wait. The descriptor is opened at
+// the first call of ReadyFd, because an open one costs time for every arrival.
 type ready struct {
 	epoll int // 0: there is none
 	err   error
@@ -33,7 +33,7 @@ func (d *domain) ReadyFd() (int, error) {
 	return fd, b.ready.err
 }
 
-// add has a descriptor make this one readable, if somebody has asked for it.
+// add adds a descriptor to the epoll descriptor, if the latter is open.
 func (r *ready) add(fd int) {
 	if r.epoll == 0 || r.err != nil {
 		return
@@ -56,14 +56,14 @@ func (r *ready) close() {
 	}
 }
 
-// ArmReady implements fabric.Readier. Where Info.CanWait is false it says 100 us; while sends are
-// outstanding on a provider that completes them later, 1 ms.
+// ArmReady implements fabric.Readier. If Info.CanWait is false, the longest sleep is 100 us. While
+// sends are outstanding on a provider that completes sends later, the longest sleep is 1 ms.
 func (d *domain) ArmReady() time.Duration {
 	if d.c == nil || d.bell.ready.err != nil {
 		return 0
 	}
 	most, ready, err := d.beforeSleep()
-	if err != nil || ready { // the poll will say it
+	if err != nil || ready { // the next Poll returns the error
 		return 0
 	}
 	return most

@@ -25,10 +25,10 @@ const (
 	maxRegions      = 1<<regionIndexBits - 1
 )
 
-// regions are the memory that sends may gather from. The zero value has none.
+// regions are the memory that sends may gather from. The zero value has no memory.
 type regions struct {
 	all  []region // by the index in a Region; entry 0 is none
-	free []uint32 // indices to use again
+	free []uint32 // indices for reuse
 }
 
 type region struct {
@@ -37,7 +37,7 @@ type region struct {
 	used bool
 }
 
-// take returns the index of an unused region, under another generation than its last one.
+// take returns the index of an unused region, with another generation than before.
 func (r *regions) take() (uint32, error) {
 	n := len(r.free)
 	if n == 0 {
@@ -57,7 +57,7 @@ func (r *regions) take() (uint32, error) {
 	return i, nil
 }
 
-// release lets go of all memory.
+// release releases all memory.
 func (r *regions) release() {
 	for i := range r.all {
 		r.all[i].pin.Unpin()
@@ -65,10 +65,10 @@ func (r *regions) release() {
 	*r = regions{}
 }
 
-// gathers says whether the provider can send from two places at once.
+// gathers reports whether the provider can send from two places at once.
 func (d *domain) gathers() bool { return d.limits.iovLimit >= 2 }
 
-// RegisterRegion implements fabric.Domain. mem must not be empty (ErrBadConfig).
+// RegisterRegion implements fabric.Domain. If mem is empty, the error wraps ErrBadConfig.
 func (d *domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 	switch {
 	case d.c == nil:
@@ -85,7 +85,8 @@ func (d *domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 	r := &d.regions.all[i]
 	id := fabric.Region(r.gen<<regionIndexBits | i)
 	base := unsafe.Pointer(unsafe.SliceData(mem))
-	// Pin ignores memory that is not Go's. The shim keeps the address, so Go must not free it.
+	// Pin ignores memory outside of the Go heap. The memory is pinned because the shim keeps its
+	// address.
 	r.pin.Pin(base)
 	var fail C.struct_gofi_fail
 	if C.gofi_region_add(d.c, C.uint32_t(id), base, C.uint64_t(len(mem)), &fail) != 0 {

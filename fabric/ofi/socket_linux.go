@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a datagram costs of a socket's receive buffer (skb->truesize): the power of two that its
-// bytes, the headers before them and the skb_shared_info behind them are allocated in, and the
-// sk_buff itself. For 1472 bytes that is 2304.
+// These constants give the cost of a datagram in a socket's receive buffer (skb->truesize). The
+// cost is the sk_buff itself, and a block whose size is a power of two. The block has the headers,
+// the bytes and the skb_shared_info. A datagram of 1472 bytes costs 2304 bytes.
 const (
 	skbSharedBytes = 320
 	skbHeadBytes   = 28 + 64 // UDP and IP headers, and room for the link's
@@ -31,17 +31,19 @@ func truesizeBytes(payload int) int {
 	return 1<<bits.Len(uint(n-1)) + skbBytes
 }
 
-// socketCapacity returns how many datagrams of mtu bytes a receive buffer holds at any time; buffer
-// is what SO_RCVBUF reads back. Linux returns the memory of datagrams that were read only when it
-// has a quarter of the buffer together (udp_rmem_release), so a receiver that reads some and lets
-// its peers send as many again can count on three quarters.
+// socketCapacity returns how many datagrams of mtu bytes a receive buffer holds at any time. The
+// argument buffer is the size that SO_RCVBUF reads back. Linux returns the memory of datagrams that
+// were read only in units of a quarter of the buffer (udp_rmem_release). A receiver that reads some
+// datagrams and lets its peers send as many again can therefore count on three quarters of the
+// buffer.
 func socketCapacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/truesizeBytes(mtu), 1)
 }
 
 // findSocket returns the descriptor of the UDP socket that a provider opened for an endpoint with
-// the local address want: among those that its wait descriptor watches (waitFd, an epoll instance,
-// or -1), else among all of the process.
+// the local address want. The search begins with the descriptors that the endpoint's wait
+// descriptor watches, and goes on with all descriptors of the process. The argument waitFd is an
+// epoll instance, or -1.
 func findSocket(waitFd int, want netip.AddrPort) (int, error) {
 	for _, fd := range watched(waitFd) {
 		if isSocket(fd, want) {
@@ -92,7 +94,7 @@ func parseFdinfo(r io.Reader) []int {
 	return fds
 }
 
-// isSocket says whether fd is a datagram socket bound to the address.
+// isSocket reports whether fd is a datagram socket bound to the address want.
 func isSocket(fd int, want netip.AddrPort) bool {
 	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	if err != nil || kind != unix.SOCK_DGRAM {
@@ -111,9 +113,10 @@ func isSocket(fd int, want netip.AddrPort) bool {
 	return false
 }
 
-// sizeSocket asks for a receive buffer (ask <= 0: leaves it) and returns what the kernel granted as
-// it reads back: twice the bytes asked for, at most twice net.core.rmem_max, because Linux counts
-// its own structures too. truesizeBytes counts them as well.
+// sizeSocket requests a receive buffer of ask bytes, and returns the size that the kernel granted.
+// If ask is 0 or negative, the buffer stays unchanged. The granted size is twice the requested size
+// and at most twice net.core.rmem_max, because Linux also counts its own structures. The function
+// truesizeBytes counts these structures, too.
 func sizeSocket(fd, ask int) (int, error) {
 	if ask > 0 {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, ask); err != nil {

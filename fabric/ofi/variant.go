@@ -4,28 +4,29 @@ package ofi
 
 import "strings"
 
-// Options at the end of a provider's registry name.
+// These options stand at the end of a provider's registry name.
 const (
-	// optionOffload sets segmentation offload on the udp provider's socket: "ofi/udp+offload".
+	// optionOffload turns on segmentation offload on the udp provider's socket, as in
+	// "ofi/udp+offload".
 	optionOffload = "+offload"
-	// optionRDM asks for the reliable endpoints of a provider that has datagram endpoints too:
-	// "ofi/sockets+rdm".
+	// optionRDM selects the reliable endpoints of a provider that also has datagram endpoints, as
+	// in "ofi/sockets+rdm".
 	optionRDM = "+rdm"
 
 	udpProvider = "udp"
 	shmProvider = "shm"
 
-	// layerMark joins the names of a provider's layers: "tcp;ofi_rxm".
+	// layerMark joins the names of a provider's layers, as in "tcp;ofi_rxm".
 	layerMark = ";"
 )
 
 // variant is a decoded registry name.
 type variant struct {
-	prov         string // libfabric's name, empty for all of the family
+	prov         string // libfabric's name, or empty for the whole family
 	rdm, offload bool   // the options
 }
 
-// variantOf reads a registry name; false for options that no provider has.
+// variantOf decodes a registry name. The result is false for options that no provider has.
 func variantOf(name string) (variant, bool) {
 	_, prov, _ := strings.Cut(name, "/")
 	v := variant{prov: prov}
@@ -45,9 +46,9 @@ func variantOf(name string) (variant, bool) {
 	return v, false
 }
 
-// is says whether libfabric's provider prov is the one asked for. A layered provider is known by
-// the name of the one it is built on too, if it is what that one's reliable endpoints are. "udp" is
-// always the bare one.
+// is reports whether libfabric's provider prov is the requested provider. A layered provider also
+// matches the name of its base provider, if the layer makes the base provider's reliable endpoints.
+// The name "udp" always means the provider without a layer.
 func (v variant) is(prov string, rdm bool) bool {
 	if v.prov == "" || strings.EqualFold(v.prov, prov) {
 		return true
@@ -57,7 +58,7 @@ func (v variant) is(prov string, rdm bool) bool {
 		(v.rdm || !strings.EqualFold(base, udpProvider))
 }
 
-// option is the end of the registry name.
+// option is the option at the end of the registry name, or empty.
 func (v variant) option() string {
 	switch {
 	case v.offload:
@@ -68,7 +69,7 @@ func (v variant) option() string {
 	return ""
 }
 
-// providerOf returns libfabric's name of a registry name, empty for all of the family.
+// providerOf returns libfabric's name in a registry name, or an empty string for the whole family.
 func providerOf(name string) string {
 	v, _ := variantOf(name)
 	return v.prov

@@ -22,14 +22,15 @@ import (
 )
 
 const (
-	// shortSleep bounds a sleep while sends are outstanding: their queue wakes nobody.
+	// shortSleep bounds a sleep while sends are outstanding, because their completions wake no
+	// thread.
 	shortSleep = time.Millisecond
 	// blindSleep bounds a sleep while an endpoint has no wait descriptor (Info.CanWait false).
 	blindSleep = 100 * time.Microsecond
 )
 
-// Wait implements fabric.Waiter. Where Info.CanWait is false it sleeps for 100 us at most; while
-// sends are outstanding on a provider that completes them later, for 1 ms at most.
+// Wait implements fabric.Waiter. If Info.CanWait is false, Wait sleeps for at most 100 us. While
+// sends are outstanding on a provider that completes sends later, Wait sleeps for at most 1 ms.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.c == nil {
 		return fabric.ErrClosed
@@ -44,8 +45,8 @@ func (d *domain) Wait(timeout time.Duration) error {
 	return d.bell.wait(timeout)
 }
 
-// beforeSleep readies the descriptors for a sleep, and returns how long it may be at most;
-// negative: no limit. ready says that there is something to poll.
+// beforeSleep prepares the descriptors for a sleep. The results are the longest sleep (negative: no
+// limit), and whether there is something to poll.
 func (d *domain) beforeSleep() (most time.Duration, ready bool, err error) {
 	r := int64(C.gofi_before_sleep(d.c))
 	if code := resultCode(r); code != 0 {
@@ -66,7 +67,7 @@ func (d *domain) beforeSleep() (most time.Duration, ready bool, err error) {
 // Wake implements fabric.Waiter.
 func (d *domain) Wake() { d.bell.Ring() }
 
-// atMost bounds a timeout of which a negative one means for ever.
+// atMost returns the shorter of timeout and most. A negative timeout means no limit.
 func atMost(timeout, most time.Duration) time.Duration {
 	if timeout < 0 || timeout > most {
 		return most
@@ -74,9 +75,9 @@ func atMost(timeout, most time.Duration) time.Duration {
 	return timeout
 }
 
-// bell is the descriptors that a sleep looks at: a Bell for Wake, and those of the endpoints.
-// It is looked at with ppoll, not kept in an epoll instance, because that would take part in every
-// arrival, of which next to none finds a sleeper.
+// bell has the descriptors for a sleep, which are a Bell for Wake and the descriptors of the
+// endpoints. A sleep uses ppoll instead of an epoll instance, because an epoll instance costs time
+// for every arrival, even if no thread sleeps.
 type bell struct {
 	*park.Bell
 	fds   []unix.PollFd // of the waiting goroutine; the first is the Bell's

@@ -8,32 +8,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A peer can send descriptors with every packet. The last close of a file may block in the process
-// that does it: a socket lingers for as long as its owner has set, and a FUSE file waits for its
-// file system. Dropping a packet unread closes the descriptors in it likewise. So the loop peeks at
-// a packet before it receives it, closes only ring memory of a peer, and leaves a socket with any
-// other descriptor to a goroutine.
+// A peer can send descriptors with every packet. The last close of a file may block the process
+// that closes the file. A socket lingers for as long as its owner has set, and a FUSE file waits
+// for its file system. Dropping an unread packet also closes the descriptors in the packet. The
+// loop therefore peeks at a packet before receiving it. The loop closes only ring memory of a peer,
+// and leaves a socket with any other descriptor to another goroutine.
 
-// closers close descriptors whose close may block. They belong to a domain; each descriptor counts
-// against the process that sent it until it is closed.
+// closers close descriptors whose close may block. A domain has one closers. Each descriptor counts
+// against the process that sent the descriptor, until the descriptor is closed.
 type closers struct {
 	lock  sync.Mutex
 	queue []closing
-	count map[int32]int // sockets that are not closed yet, by the process that sent to them
+	count map[int32]int // unclosed sockets, by the process that sent to them
 	total int
-	busy  bool // there is a goroutine
+	busy  bool // the goroutine is running
 }
 
-// closing is a socket of a peer, and the descriptors that came by it.
+// closing is a socket of a peer, and the descriptors that came through the socket.
 type closing struct {
 	pid int32
 	fds []int
 }
 
-// nobody stands for an unknown process: that of a domain that was called, or refused.
+// nobody is the process id for an unknown process. The process of a domain that was called or
+// refused is unknown.
 const nobody = -1
 
-// close closes descriptors that came from a process, now or later. It never blocks.
+// close closes descriptors that came from a process, now or later, and never blocks.
 func (c *closers) close(pid int32, fds ...int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -69,19 +70,21 @@ func (c *closers) run() {
 	c.queue, c.busy = nil, false
 }
 
-// held is how many sockets are not closed yet: of a process, and of all.
+// held returns how many sockets are not closed yet. The result its counts the sockets of one
+// process, and all counts the sockets of all processes.
 func (c *closers) held(pid int32) (its, all int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	return c.count[pid], c.total
 }
 
-// drop closes a socket of a peer: at once if no descriptor waits in it.
+// drop closes a socket of a peer. If no descriptor waits in the socket, drop closes the socket at
+// once.
 func (c *closers) drop(pid int32, fd int) {
-	// From now on the peer can send nothing more on the socket. A socket that was never connected
-	// is empty as well.
+	// After the shutdown the peer can send nothing more on the socket. A socket that was never
+	// connected is empty as well.
 	_ = unix.Shutdown(fd, unix.SHUT_RDWR)
-	// With its sender's credentials an empty packet differs from the end.
+	// The sender's credentials distinguish an empty packet from the end of the stream.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
 	var oob [credentialsBytes]byte
 	var rest [1]byte
@@ -99,19 +102,19 @@ func (c *closers) drop(pid int32, fd int) {
 	}
 }
 
-// credentialsBytes is the size of control data for a sender's credentials alone.
+// credentialsBytes is the size of control data that has only the sender's credentials.
 const credentialsBytes = 32
 
-// packet is what stands first in a socket.
+// packet is the kind of the first packet in a socket.
 type packet int
 
 const (
 	packetNone  packet = iota
-	packetPlain        // it has no descriptors
-	packetOther        // it has some
+	packetPlain        // the packet has no descriptors
+	packetOther        // the packet has descriptors
 )
 
-// first peeks at the first packet of a socket. oob has no room for descriptors.
+// first peeks at the first packet of a socket. The argument oob must have no room for descriptors.
 func first(fd int, oob []byte) packet {
 	var b [1]byte
 	n, oobn, flags, _, err := unix.Recvmsg(fd, b[:], oob, unix.MSG_DONTWAIT|unix.MSG_PEEK)

@@ -22,25 +22,25 @@ const (
 	maxEndpoints   = 256
 )
 
-// domain implements fabric.Domain and fabric.Sleeper. Everything but bell, sleeper and
-// napper.bell belongs to the goroutine that uses the domain.
+// domain implements fabric.Domain and fabric.Sleeper. All fields except bell, sleeper and
+// napper.bell belong to the goroutine that uses the domain.
 type domain struct {
 	info    fabric.Info
-	name    name // of no endpoint
+	name    name // without an endpoint number
 	mem     []byte
 	arena   fabric.Arena
 	peers   peerTable
 	regions regionTable
 
 	endpoints []*endpoint // by slot; nil is free
-	opened    int         // endpoints ever: their numbers, which never mean another one
+	opened    int         // number of the next endpoint, which is never reused
 	loop      loop
 	bell      *park.Bell
 	sleeper   sleeper
 	napper    napper
-	ringMost  int // how large a ring of this domain is, at the most
-	ringBytes int // of the rings that this domain has made
-	// takenBytes is the size of the rings that the domain has accepted from peers.
+	ringMost  int // largest ring of this domain, in bytes
+	ringBytes int // total size of the rings that this domain has made
+	// takenBytes is the total size of the rings that the domain has accepted from peers.
 	takenBytes int
 	closed     bool
 }
@@ -98,7 +98,8 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) (err error) {
 	if size < 0 || size > maxBufferBytes {
 		return badConfig("BufferBytes is %d, want 1 to %d", size, maxBufferBytes)
 	}
-	// Whole cache lines, and an odd number of them: the beginnings spread over all sets of a cache.
+	// The stride is an odd number of cache lines, which spreads the beginnings of the buffers over
+	// all sets of a cache.
 	stride := ((size+ringAlign-1)/ringAlign | 1) * ringAlign
 	if uint64(count)*uint64(stride) > min(maxArenaBytes, math.MaxInt) {
 		return badConfig("%d buffers of %d bytes are more than this provider maps", count, stride)
@@ -124,7 +125,7 @@ func (d *domain) release() {
 		d.bell.Close()
 	}
 	mem := d.mem
-	_ = d.arena.Retire(func() error { return unix.Munmap(mem) }) // cannot fail: it was mapped so
+	_ = d.arena.Retire(func() error { return unix.Munmap(mem) }) // cannot fail for memory from Mmap
 	d.mem = nil
 }
 
@@ -193,7 +194,8 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	return e, nil
 }
 
-// endpoint returns the endpoint of a number, nil if it is closed or was never there.
+// endpoint returns the endpoint with a number. The result is nil if the endpoint is closed or never
+// existed.
 func (d *domain) endpoint(number uint16) *endpoint {
 	for _, e := range d.endpoints {
 		if e != nil && e.number == number {
@@ -203,7 +205,7 @@ func (d *domain) endpoint(number uint16) *endpoint {
 	return nil
 }
 
-// Close is idempotent: the second one does nothing and returns nil.
+// Close closes the endpoints and then the domain. A second Close does nothing and returns nil.
 func (d *domain) Close() error {
 	if d.closed {
 		return nil

@@ -13,21 +13,23 @@ import (
 )
 
 const (
-	// tendPolls is the number of polls between two checks of the descriptors, a system call, for
-	// new and vanished peers. An endpoint without peers to receive from checks more often.
+	// tendPolls is the number of polls between two checks of the descriptors for new and vanished
+	// peers, because each check is a system call. An endpoint without incoming rings checks after
+	// every tendIdlePolls polls.
 	tendPolls     = 512
 	tendIdlePolls = 8
-	// scanRings is the number of rings that a poll scans beside the one that had a datagram last.
-	// If there are no more than that, it scans all.
+	// scanRings is the number of rings that a poll scans in addition to the ring that had a
+	// datagram last. If there are no more than scanRings rings, a poll scans all rings.
 	scanRings = 8
-	// scanIdle is the number of rings scanned if there are more, and the last scan found none
-	// ready: each costs a cache line or two, and many idle rings must not slow an active one down.
+	// scanIdle is the number of rings that a poll scans if there are more than scanRings and the
+	// last scan found no datagram. Each scanned ring costs a cache line or two, and many idle rings
+	// must not slow an active ring down.
 	scanIdle = 2
 	// injectBytes is the size up to which a datagram is complete when Post returns. Without room in
 	// its ring such a datagram is copied into the queue.
 	injectBytes = 256
-	// readersShare is the divisor for the part of the queue in which each peer that does not read
-	// has one place.
+	// readersShare is the divisor for the part of the queue that is reserved for peers that do
+	// read. Each peer that does not read may have one place in that part.
 	readersShare = 8
 )
 
@@ -41,21 +43,21 @@ type endpoint struct {
 
 	done    fifo.Queue[sent] // sends whose completion was not polled yet
 	unsent  int              // sends that wait for room
-	stalled []*outLink       // the links that they wait for
+	stalled []*outLink       // the links of the sends that wait for room
 
-	// posted are the receive buffers. The latest is filled first, as it is still in the cache; used
-	// in turn, none would be.
+	// posted are the receive buffers. The latest buffer is filled first, because its memory is
+	// still in the cache.
 	posted  []fabric.Buf
 	landing fabric.Landing
 	rings   []*inLink
-	scan    int     // where the next poll begins to look
-	hot     *inLink // the ring that had something last
-	wide    bool    // the last look at others found something
-	others  bool    // it had the last poll for one completion: now the others have
+	scan    int     // where the next poll begins to scan
+	hot     *inLink // the ring that was the last to have a datagram
+	wide    bool    // the last scan of the other rings found a datagram
+	others  bool    // the last poll had room for one completion, and used the hot ring
 	polls   uint32
 }
 
-// sent is a send that has ended.
+// sent is the result of a send that has ended.
 type sent struct {
 	buf   fabric.Buf
 	errno int32
@@ -76,7 +78,7 @@ func newEndpoint(d *domain, slot int, number uint16, cfg fabric.EndpointConfig) 
 			InjectBytes:  min(injectBytes, d.info.MTUBytes),
 			TxDepth:      cfg.TxDepth,
 			RxDepth:      cfg.RxDepth,
-			RecvCapacity: cfg.RxDepth, // what a ring does not hold waits at the sender
+			RecvCapacity: cfg.RxDepth, // datagrams without room in a ring wait at the sender
 
 			Gather:        true,
 			FreeRegions:   true,
@@ -96,8 +98,8 @@ func (e *endpoint) Name() []byte {
 	return n.append(nil)
 }
 
-// Post implements fabric.Endpoint. A send without room in its ring waits here, behind earlier sends
-// to the same peer only.
+// Post implements fabric.Endpoint. A send without room in its ring waits in a queue, only behind
+// earlier sends to the same peer.
 func (e *endpoint) Post(sends []fabric.Send) (n int, err error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -165,9 +167,9 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 			return l, nil
 		}
 	}
-	// One peer that does not read may use at most as many places as it leaves free, and all such
-	// peers leave a part to peers that do read: a send with room in its ring needs a place only for
-	// a moment.
+	// The waiting sends to one peer may take at most as many places as remain free. All peers that
+	// do not read must leave a reserve to peers that do read. A send with room in its ring needs a
+	// place only for a moment.
 	reserve := e.caps.TxDepth / readersShare
 	if l.waiting.Len() >= free-reserve && (l.waiting.Len() > 0 || free == 0) {
 		return nil, fabric.ErrAgain
@@ -175,7 +177,7 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 	return l, e.hold(l, s, inject)
 }
 
-// hold keeps a send until there is room for it.
+// hold keeps a send until the ring has room.
 func (e *endpoint) hold(l *outLink, s *fabric.Send, inject bool) error {
 	l.waiting.Grow(e.caps.TxDepth)
 	h := held{Send: *s, injected: inject}
@@ -200,8 +202,8 @@ func (e *endpoint) hold(l *outLink, s *fabric.Send, inject bool) error {
 	return nil
 }
 
-// ended records the result of a send that had to wait. For a send that was complete with Post there
-// is no completion: the next Post to that peer returns its error.
+// ended records the result of a send that had to wait. A send that was complete with Post gets no
+// completion. If such a send fails, the next Post to that peer returns the error.
 func (e *endpoint) ended(l *outLink, h *held, errno syscall.Errno) {
 	switch {
 	case !h.injected:
@@ -224,7 +226,7 @@ func (e *endpoint) link(p *peer) *outLink {
 	return l
 }
 
-// sendStalled sends the datagrams that found no room before.
+// sendStalled sends waiting datagrams whose rings now have room.
 func (e *endpoint) sendStalled() {
 	keep := e.stalled[:0]
 	for _, l := range e.stalled {
@@ -270,13 +272,13 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 func (e *endpoint) receive(out []fabric.Completion) (n int) {
 	if len(e.rings) == 1 {
 		q := e.rings[0]
-		if !q.gone && !q.ring.waiting() { // as it mostly is for who polls all the time
+		if !q.gone && !q.ring.waiting() { // the usual result if the caller polls continuously
 			return 0
 		}
 		return e.drain(q, out)
 	}
-	// The other rings get a fair share: half of the limit, or every second poll if the limit is
-	// one.
+	// The other rings get a fair share, which is half of the room in out. If out has room for one
+	// completion, the other rings get every second poll.
 	if e.others = len(out) == 1 && !e.others; e.hot != nil && !e.others {
 		n = e.drain(e.hot, out[:max(1, len(out)/2)])
 	}
@@ -285,7 +287,7 @@ func (e *endpoint) receive(out []fabric.Completion) (n int) {
 		look = scanIdle
 	}
 	e.wide = false
-	share := max(1, len(out)/max(1, look)) // or a few with very much would have all turns
+	share := max(1, len(out)/max(1, look)) // prevents a few full rings from taking all turns
 	for range look {
 		if n == len(out) || len(e.rings) == 0 {
 			break
@@ -297,7 +299,7 @@ func (e *endpoint) receive(out []fabric.Completion) (n int) {
 		if got := e.drain(q, out[n:min(len(out), n+share)]); got > 0 {
 			n += got
 			e.wide = true
-			if q.fd >= 0 { // else it was closed
+			if q.fd >= 0 { // otherwise drain has closed the ring
 				e.hot = q
 			}
 		}
@@ -305,7 +307,7 @@ func (e *endpoint) receive(out []fabric.Completion) (n int) {
 	return n
 }
 
-// drain receives the datagrams of a ring, as far as there are buffers and room in out.
+// drain receives the datagrams of a ring, as long as there are posted buffers and room in out.
 func (e *endpoint) drain(q *inLink, out []fabric.Completion) (n int) {
 	for n < len(out) && len(e.posted) > 0 {
 		pkt, err := q.ring.next()
@@ -350,13 +352,14 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// Land implements fabric.Lander: a datagram leaves its ring only to be polled at once.
+// Land implements fabric.Lander. Land always succeeds, because a datagram leaves its ring only when
+// Poll reports the datagram.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	e.landing = fabric.NewLanding(mem, headBytes)
 	return true
 }
 
-// forget removes a ring that is closed.
+// forget removes a closed ring from the endpoint.
 func (e *endpoint) forget(q *inLink) {
 	if e.hot == q {
 		e.hot = nil
@@ -366,7 +369,7 @@ func (e *endpoint) forget(q *inLink) {
 	}
 }
 
-// pollable says whether Poll would return a completion now.
+// pollable reports whether Poll would return a completion now.
 func (e *endpoint) pollable() bool {
 	if e.done.Len() > 0 {
 		return true
@@ -377,9 +380,9 @@ func (e *endpoint) pollable() bool {
 	return slices.ContainsFunc(e.rings, func(q *inLink) bool { return q.gone || q.ring.waiting() })
 }
 
-// Close is idempotent: the second one does nothing and returns nil. Received datagrams that were
-// not polled are lost. Datagrams in the peers' rings stay there for them; sends that still wait for
-// room in a ring are lost with the link.
+// Close closes the endpoint. A second Close does nothing and returns nil. Received datagrams that
+// were not polled are lost. Datagrams in the peers' rings stay available to the peers. Sends that
+// still wait for room in a ring are lost.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil

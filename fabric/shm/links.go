@@ -14,54 +14,56 @@ import (
 )
 
 const (
-	// ringsLarge is the total size of a domain's rings from which on new ones have at most
-	// ringMiddle, and ringBudget that from which on they have ringBytesMin: a peer that comes after
-	// a hundred idle ones still gets a ring for ten of the largest datagrams.
+	// If the total size of a domain's rings exceeds ringsLarge, new rings have at most ringMiddle
+	// bytes. If the total exceeds ringBudget, new rings have ringBytesMin bytes. A peer that comes
+	// after a hundred idle peers still gets a ring for ten of the largest datagrams.
 	ringsLarge = 64 << 20
 	ringMiddle = 1 << 20
 	ringBudget = 256 << 20
-	// takenBudget is the total size of rings accepted from peers, above which a domain accepts only
-	// the smallest ones: it suffices for 256 peers with a single destination each.
+	// takenBudget is the total size of rings accepted from peers above which a domain accepts only
+	// the smallest rings. The budget suffices for 256 peers with a single destination each.
 	takenBudget = 256 * ringBytesMax
-	// linksMax bounds the rings that a domain makes, and likewise those that it accepts from peers.
+	// linksMax bounds the rings that a domain makes, and separately the rings that a domain accepts
+	// from peers.
 	linksMax = 2048
 	// linksPerProcess bounds the rings accepted from one process. Processes of other PID namespaces
-	// cannot be told apart (the kernel reports 0), and leave as many to all others.
+	// have the same id 0, and together leave linksPerProcess rings to all other processes.
 	linksPerProcess = 256
-	// silentMax bounds the links without a hello so far: the oldest is dropped for a new one. A
-	// hello comes right after the connection, unless the peer was stopped in between; then the peer
-	// tries again.
+	// silentMax bounds the links on which no hello has come. If there are more, the oldest is
+	// dropped. A hello normally comes directly after the connection. If the peer was stopped in
+	// between, the peer tries again.
 	silentMax = 64
-	// skipsMaxLog2 bounds (as a power of two) the number of times that a link to a busy peer is
-	// skipped before it is tried again; that number doubles each time.
+	// skipsMaxLog2 is the logarithm (base 2) of the largest number of skips of a link to a busy
+	// peer before the next attempt. The number of skips doubles after each attempt.
 	skipsMaxLog2 = 10
-	// refusedSends is the number of sends that fail after a peer has refused a ring, before it is
-	// offered another; the number doubles each time.
+	// refusedSends is the number of sends that fail after a peer has refused a ring, before the
+	// peer is offered another ring. The number doubles after each refusal.
 	refusedSends     = 4
 	refusedSendsLog2 = 6
 )
 
-// outLink is the outgoing link from an endpoint to a peer's: a ring and its socket.
+// outLink is the outgoing link from an endpoint to a peer's endpoint. The link is a ring and its
+// socket.
 type outLink struct {
 	ep       *endpoint
 	to       name
 	ring     sendRing
-	memfd    int  // of the ring until the peer has it, else -1
+	memfd    int  // memfd of the ring until the peer has it, or -1
 	fd       int  // -1: the peer cannot be reached now
-	slot     int  // in the loop
-	tries    int  // in vain since the peer was reached
-	skips    int  // of goOn until it is tried again
-	taken    bool // the peer has taken the ring in
-	refused  int  // sends that fail before a peer that has not is tried again
-	refusals int  // since it last has
-	// waiting are the sends for which the ring has had no room, oldest first.
+	slot     int  // index in loop.slots
+	tries    int  // failed attempts since the peer was last reached
+	skips    int  // calls of goOn before the next attempt
+	taken    bool // the peer has accepted the ring
+	refused  int  // sends that fail before the next attempt, after a refusal
+	refusals int  // refusals since the peer last accepted a ring
+	// waiting are the sends for which the ring has no room, oldest first.
 	waiting fifo.Queue[held]
 	listed  bool          // in the endpoint's list of links that wait
-	lost    syscall.Errno // why sends that were complete with Post have not arrived; 0: they have
+	lost    syscall.Errno // error of lost sends that were complete with Post; 0: none
 }
 
-// held is a send that waits for room. An injected send has its bytes here, as its buffer was
-// returned to the caller.
+// held is a send that waits for room. An injected send has its bytes in held, because Post has
+// returned the buffer to the caller.
 type held struct {
 	fabric.Send
 	injected bool
@@ -82,8 +84,8 @@ func sendFailed(errno syscall.Errno) error {
 	return failure("fi_send", errno, errno.Error())
 }
 
-// ringSize is the size of a domain's next ring, given the total size of its rings; it is at most
-// most.
+// ringSize is the size of a domain's next ring, at most most. The argument ringBytes is the total
+// size of the domain's rings.
 func ringSize(most, ringBytes int) int {
 	for _, c := range []struct{ size, budget int }{
 		{most, ringsLarge}, {min(most, ringMiddle), ringBudget},
@@ -105,7 +107,7 @@ func (d *domain) takesBytes(pid int32) int {
 	return ringBytesMax
 }
 
-// ringsBytes is the total size of a number of a domain's rings, each of at most most bytes.
+// ringsBytes is the total size of count rings of a domain. Each ring has at most most bytes.
 func ringsBytes(most, count int) (sum int) {
 	for range count {
 		sum += ringSize(most, sum)
@@ -113,14 +115,14 @@ func ringsBytes(most, count int) (sum int) {
 	return sum
 }
 
-// open calls the peer, makes the ring, and hands it over. An error says that the peer cannot be
-// reached; EAGAIN, that it cannot be now.
+// open connects to the peer, makes the ring, and passes the ring to the peer. EAGAIN means that the
+// peer cannot be reached now, and any other error means that the peer cannot be reached at all.
 func (l *outLink) open() error {
 	d := l.ep.domain
 	if _, held := d.loop.closers.held(nobody); d.loop.outLinks+held >= linksMax {
 		return unix.EMFILE
 	}
-	fd, err := call(&l.to) // first: for a name of nobody no memory is made
+	fd, err := call(&l.to) // before makeRing, because a dead peer needs no ring
 	if err == nil {
 		if err = l.makeRing(); err == nil {
 			err = hello(fd, &l.to, l.memfd)
@@ -147,14 +149,14 @@ func (l *outLink) open() error {
 	return err
 }
 
-// makeRing makes the ring, unless it is there from the last try.
+// makeRing makes the ring, unless the ring remains from the previous attempt.
 func (l *outLink) makeRing() error {
 	if l.ring.mem != nil {
 		return nil
 	}
 	d := l.ep.domain
 	size := ringSize(d.ringMost, d.ringBytes)
-	if l.refusals > 0 { // it may have been too large
+	if l.refusals > 0 { // the refused ring may have been too large
 		size = ringBytesMin
 	}
 	mem, memfd, err := makeRing(size)
@@ -167,8 +169,8 @@ func (l *outLink) makeRing() error {
 	return nil
 }
 
-// passes says whether an error is temporary: the peer is too busy, or this process or system is
-// short of descriptors or memory.
+// passes reports whether an error is temporary. Either the peer is too busy, or this process or
+// system is short of descriptors or memory.
 func passes(err error) bool {
 	return slices.ContainsFunc([]error{
 		unix.EAGAIN, unix.EINTR, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ENOSPC,
@@ -176,7 +178,8 @@ func passes(err error) bool {
 	}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// later schedules a retry of the link if the error is temporary, and then returns EAGAIN.
+// later schedules another attempt and returns EAGAIN if the error err is temporary. For any other
+// error, later returns err.
 func (l *outLink) later(err error) error {
 	if !passes(err) {
 		return err
@@ -186,7 +189,7 @@ func (l *outLink) later(err error) error {
 	return unix.EAGAIN
 }
 
-// close gives back ring and socket. The peer still reads datagrams already in the ring.
+// close releases the ring and the socket. The peer still reads datagrams already in the ring.
 func (l *outLink) close() {
 	if l.fd >= 0 {
 		o := &l.ep.domain.loop
@@ -203,7 +206,7 @@ func (l *outLink) dropRing() {
 		return
 	}
 	l.ep.domain.ringBytes -= int(l.ring.size)
-	_ = unix.Munmap(l.ring.mem) // cannot fail: it was mapped so
+	_ = unix.Munmap(l.ring.mem) // cannot fail for memory from Mmap
 	if l.memfd >= 0 {
 		unix.Close(l.memfd)
 	}
@@ -219,7 +222,7 @@ func (l *outLink) fail(errno syscall.Errno) {
 	}
 }
 
-// flush publishes the datagrams put into the ring, and wakes the peer if it sleeps.
+// flush publishes the datagrams put into the ring, and wakes the peer if the peer sleeps.
 func (l *outLink) flush() {
 	if l.fd < 0 {
 		return
@@ -231,8 +234,9 @@ func (l *outLink) flush() {
 	}
 }
 
-// send puts a datagram into the ring, which it opens if need be. again means that there is no room,
-// or that the peer is too busy; an errno, that the peer does not exist.
+// send puts a datagram into the ring, and opens the ring if necessary. The result again means that
+// the ring has no room, or that the peer is too busy. An errno other than 0 means that the peer
+// does not exist.
 func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	if again, errno = l.reach(); again || errno != 0 {
 		return again, errno
@@ -242,13 +246,13 @@ func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	if s.Region != 0 {
 		var ok bool
 		if tail, ok = d.regions.gather(s); !ok {
-			return false, unix.EINVAL // it was there when the send was posted
+			return false, unix.EINVAL // the region was deregistered after Post
 		}
 	}
 	return !l.ring.put(d.arena.Bytes(s.Buf)[:s.Len], tail), 0
 }
 
-// sendHeld is send for one that has waited.
+// sendHeld is send for a send that has waited.
 func (l *outLink) sendHeld(h *held) (again bool, errno syscall.Errno) {
 	if !h.injected {
 		return l.send(&h.Send)
@@ -259,7 +263,7 @@ func (l *outLink) sendHeld(h *held) (again bool, errno syscall.Errno) {
 	return !l.ring.put(h.data[:h.Len], nil), 0
 }
 
-// reach makes sure that there is a ring.
+// reach makes sure that the link has a ring.
 func (l *outLink) reach() (again bool, errno syscall.Errno) {
 	if l.fd < 0 {
 		if l.refused > 0 {
@@ -281,7 +285,7 @@ func (l *outLink) reach() (again bool, errno syscall.Errno) {
 	return false, 0
 }
 
-// goOn sends the waiting datagrams, and fails them if the peer is gone.
+// goOn sends the waiting datagrams. If the peer is gone, the sends fail.
 func (l *outLink) goOn() {
 	for l.waiting.Len() > 0 {
 		h := l.waiting.Front()
@@ -320,16 +324,16 @@ func (l *outLink) event() {
 // inLink is the incoming link from a peer to one endpoint.
 type inLink struct {
 	domain *domain
-	ep     *endpoint // nil until the hello came
+	ep     *endpoint // nil until the peer's hello has come
 	ring   recvRing
 	fd     int
 	slot   int
 	pid    int32
-	gone   bool // the peer is: what stands in the ring is taken out first
-	given  bool // the closers have fd
+	gone   bool // the peer is gone; the rest of the ring is still read
+	given  bool // fd belongs to the closers
 }
 
-// event is called when the peer sends its hello, wakes this side, or is gone.
+// event is called when the peer sends its hello, wakes this process, or is gone.
 func (q *inLink) event() {
 	if q.ep == nil {
 		if err := q.meet(); err != nil && !errors.Is(err, unix.EAGAIN) {
@@ -339,7 +343,7 @@ func (q *inLink) event() {
 	}
 	if _, alive := hush(q.fd, q.domain.loop.scratch[:]); !alive {
 		q.gone = true
-		q.domain.loop.ignore(q.fd) // or it would end every Wait
+		q.domain.loop.ignore(q.fd) // a closed socket would end every Wait
 	}
 }
 
@@ -366,7 +370,7 @@ func (q *inLink) meet() error {
 	q.domain.takenBytes += int(q.ring.size)
 	q.domain.loop.bytesOf[q.pid] += int(q.ring.size)
 	if !q.ring.check() {
-		return errHello // close unmaps it
+		return errHello // close unmaps mem
 	}
 	q.domain.loop.heard(q)
 	q.ep = ep
@@ -375,7 +379,7 @@ func (q *inLink) meet() error {
 	return nil
 }
 
-// close gives back ring and socket.
+// close releases the ring and the socket.
 func (q *inLink) close() {
 	o := &q.domain.loop
 	if q.ep != nil {

@@ -12,8 +12,8 @@ import (
 	"gobtl/internal/park"
 )
 
-// loop watches a domain's descriptors: the socket on which peers introduce themselves, the
-// sockets of all rings, the bell. Polls check it now and then, sleeps wait for it.
+// loop watches a domain's descriptors, which are the listening socket, the sockets of all rings,
+// and the bell. Polls check the descriptors now and then, and sleeps wait for them.
 type loop struct {
 	domain   *domain
 	epoll    int
@@ -23,11 +23,11 @@ type loop struct {
 	inLinks  int
 	inMax    int // see mostIn
 	outLinks int
-	silent   []*inLink // those whose hello has not come yet, the oldest first
+	silent   []*inLink // links without a hello, the oldest first
 	perPID   map[int32]int
-	bytesOf  map[int32]int // of the rings of each process
+	bytesOf  map[int32]int // total size of the rings of each process
 	closers  closers
-	deaf     int // looks until the listening socket is watched again; 0: it is
+	deaf     int // checks until the listening socket is watched again; 0: watched
 	events   [16]unix.EpollEvent
 	scratch  [16]byte
 	oob      [oobBytes]byte
@@ -37,13 +37,14 @@ type loop struct {
 	pollTime unix.Timespec
 }
 
-// oobBytes is the room for the descriptors of a hello: for one, and for one that is too many.
+// oobBytes is the room for the descriptors of a hello. There is room for one descriptor and for one
+// excess descriptor.
 const oobBytes = 24
 
 // watched is the owner of a descriptor.
 type watched interface{ event() }
 
-// The first slots are no links.
+// The first two slots do not belong to links.
 const (
 	slotListen = 0
 	slotBell   = 1
@@ -71,7 +72,7 @@ func (o *loop) watch(fd, slot int) error {
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(o.epoll, unix.EPOLL_CTL_ADD, fd, &ev))
 }
 
-// ignore stops watching a descriptor, which keeps its slot.
+// ignore stops watching a descriptor. The descriptor keeps its slot.
 func (o *loop) ignore(fd int) { _ = unix.EpollCtl(o.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
 // add watches the descriptor of a link.
@@ -97,7 +98,7 @@ func (o *loop) remove(fd, slot int) {
 	o.ignore(fd)
 	o.slots[slot] = nil
 	o.free = append(o.free, slot)
-	o.hear() // there is a descriptor now
+	o.hear() // a descriptor is free now
 }
 
 // deafTends is the number of checks for which the listening socket is not watched after the process
@@ -111,24 +112,24 @@ func (o *loop) hear() {
 	}
 }
 
-// tend handles events on the descriptors, without waiting, and says whether the bell has rung. The
-// bell keeps ringing, as it is for a Wait or a Sleep. Other events are consumed here, so tend also
-// ends a Sleep in progress for them.
+// tend handles events on the descriptors without waiting, and reports whether the bell has rung.
+// The bell keeps ringing, because a Wait or a Sleep must still see the bell. Because tend consumes
+// all other events, tend also ends a Sleep in progress for these events.
 func (o *loop) tend() (rung bool) {
 	if o.deaf > 1 {
 		o.deaf--
 	} else {
 		o.hear()
 	}
-	n, _ := unix.EpollWait(o.epoll, o.events[:], 0) // the one error is a signal
+	n, _ := unix.EpollWait(o.epoll, o.events[:], 0) // the only error is a signal
 	for i := range max(n, 0) {
 		switch slot := int(o.events[i].Fd); {
 		case slot == slotListen:
 			o.accept()
 		case slot == slotBell:
 			rung = true
-		case slot == park.Timer: // of a Sleep that is about to end, or is over
-		case o.slots[slot] != nil: // else it was closed by the event before
+		case slot == park.Timer: // the timer of a Sleep
+		case o.slots[slot] != nil: // otherwise the previous event has closed the link
 			o.slots[slot].event()
 		}
 	}
@@ -151,7 +152,7 @@ func (o *loop) accept() {
 	for range atOnce {
 		fd, err := o.acceptOne()
 		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
-			o.ignore(o.listen) // or it would end every Wait
+			o.ignore(o.listen) // the pending peer would end every Wait
 			o.deaf = deafTends
 		}
 		if err != nil {
@@ -163,8 +164,9 @@ func (o *loop) accept() {
 	}
 }
 
-// acceptOne accepts one peer, if there is a descriptor for its socket and another for the ring that
-// comes with its hello: a hello whose ring has no descriptor is lost, and its peer refused.
+// acceptOne accepts one peer, if a descriptor is free for the peer's socket and another one for the
+// ring that comes with the hello. Without a descriptor for the ring, the hello would be lost and
+// the peer refused.
 func (o *loop) acceptOne() (fd int, err error) {
 	spare, err := unix.FcntlInt(uintptr(o.listen), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -175,8 +177,8 @@ func (o *loop) acceptOne() (fd int, err error) {
 	return fd, err
 }
 
-// mostIn is the number of links that a domain accepts: each needs a descriptor, and half of the
-// process's limit is left to other uses.
+// mostIn is the number of links that a domain accepts. Each link needs a descriptor, and half of
+// the process's limit is left to other uses.
 func mostIn() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -185,7 +187,8 @@ func mostIn() int {
 	return int(min(linksMax, limit.Cur/2))
 }
 
-// admit makes a link from a socket, if its peer is of this user and does not have too many.
+// admit makes a link from a socket. The peer must belong to this user, and the peer's process must
+// not have too many links.
 func (o *loop) admit(fd int) bool {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil || cred.Uid != o.domain.name.uid || !o.mayTake(cred.Pid) {
@@ -208,7 +211,7 @@ func (o *loop) admit(fd int) bool {
 	return true
 }
 
-// mayTake says whether there may be another link of a process.
+// mayTake reports whether a process may have another link.
 func (o *loop) mayTake(pid int32) bool {
 	most := min(linksPerProcess, o.inMax/2)
 	if pid == 0 {
@@ -238,7 +241,7 @@ func (o *loop) close() {
 		return
 	}
 	for _, w := range o.slots {
-		if q, ok := w.(*inLink); ok { // one that never said hello
+		if q, ok := w.(*inLink); ok { // a link without a hello
 			q.close()
 		}
 	}
@@ -255,7 +258,7 @@ func (o *loop) close() {
 
 // turnAway closes pending connections that were not accepted.
 func (o *loop) turnAway() {
-	_ = unix.Shutdown(o.listen, unix.SHUT_RDWR) // nobody calls any more
+	_ = unix.Shutdown(o.listen, unix.SHUT_RDWR) // no peer can connect from now on
 	for {
 		fd, err := o.acceptOne()
 		if err != nil {

@@ -27,10 +27,11 @@ const (
 	memoryDir = "/dev/shm"
 )
 
-// place tells hosts, boots and containers apart: it is the same for all who see one /dev/shm.
+// place identifies a host, its boot and its /dev/shm. Processes that see the same /dev/shm have the
+// same place.
 type place uint64
 
-// findPlace hashes the kernel's boot id, and the device of /dev/shm.
+// findPlace hashes the kernel's boot id, and the device and inode of /dev/shm.
 func findPlace() (place, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -65,7 +66,7 @@ func (n *name) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint16(b, n.endpoint)
 }
 
-// parseName decodes a name. A name of another host, container or user is invalid here.
+// parseName decodes a name. A name from another host, another container or another user is invalid.
 func parseName(b []byte, own *name) (n name, err error) {
 	if len(b) != nameBytes || b[0] != nameVersion {
 		return n, fmt.Errorf("%w: %d bytes are no name of version %d", fabric.ErrBadName, len(b),
@@ -103,8 +104,8 @@ func newName() (name, error) {
 	return n, nil
 }
 
-// openDir opens the directory of the user's sockets, and makes it if it is missing. Only the user
-// may have access to it: else another user could pose as a peer.
+// openDir opens the directory of the user's sockets, and makes the directory if it is missing. Only
+// the user may have access to the directory, because another user could otherwise pose as a peer.
 func openDir(uid uint32) (fd int, err error) {
 	dir := socketDir(uid)
 	if err := unix.Mkdir(dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
@@ -133,19 +134,20 @@ func openDir(uid uint32) (fd int, err error) {
 	return fd, nil
 }
 
-// notOurs is the error for a directory of another user: its creator blocks this user, and only the
-// creator, or root, can remove it.
+// notOurs is the error for a directory of another user. The directory blocks this user, and only
+// its owner or root can remove the directory.
 func notOurs(dir string, st *unix.Stat_t) error {
 	return fmt.Errorf("%w: %s belongs to user %d, mode %#o; it must be a directory of this user alone",
 		fabric.ErrUnavailable, dir, st.Uid, st.Mode)
 }
 
-// inDir is the path of a file in a directory that is open, and thereby known to be the user's.
+// inDir is the path of a file in an open directory. Because openDir has checked the directory, the
+// directory belongs to the user.
 func inDir(dir int, name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", dir, name) }
 
-// sweep removes the sockets of owners that are gone. It checks only a few, from a random position
-// on, so that opening a domain does not pay for all earlier crashes. It skips sockets that were
-// made or checked a moment ago, as a check wakes the owner.
+// sweep removes the sockets of owners that are gone. A call checks only a few sockets from a random
+// position on, because opening a domain should not pay for all earlier crashes. Sockets that were
+// made or checked within the last minute are skipped, because a check wakes the owner.
 func sweep(fd int, c *closers) {
 	const (
 		listed  = 256
@@ -174,7 +176,8 @@ func sweep(fd int, c *closers) {
 	}
 }
 
-// buryPeer removes the socket of a peer that has gone, if it could not do so itself.
+// buryPeer removes the socket of a peer that is gone, because the peer may have been unable to
+// remove the socket.
 func buryPeer(n *name, c *closers) {
 	dir, err := openDir(n.uid)
 	if err != nil {
@@ -184,7 +187,7 @@ func buryPeer(n *name, c *closers) {
 	removeIfDead(inDir(dir, n.fileName()), c)
 }
 
-// removeIfDead removes a socket that nobody listens to.
+// removeIfDead removes a socket on which no process listens.
 func removeIfDead(path string, c *closers) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -192,9 +195,9 @@ func removeIfDead(path string, c *closers) {
 	}
 	defer c.drop(nobody, fd)
 	if errors.Is(unix.Connect(fd, &unix.SockaddrUnix{Name: path}), unix.ECONNREFUSED) {
-		_ = unix.Unlink(path) // somebody else may have done it
+		_ = unix.Unlink(path) // another process may have removed the socket
 		return
 	}
-	// The time of a socket's file is when it was last seen alive.
+	// The modification time of a socket's file is the time when the owner was last seen alive.
 	_ = unix.UtimesNanoAt(unix.AT_FDCWD, path, nil, unix.AT_SYMLINK_NOFOLLOW)
 }

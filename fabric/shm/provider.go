@@ -2,7 +2,7 @@ package shm
 
 import "gobtl/fabric"
 
-// ProviderName is what the package registers.
+// ProviderName is the name under which the package registers its provider.
 const ProviderName = "shm"
 
 func init() { fabric.Register(provider{}) }

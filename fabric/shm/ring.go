@@ -14,7 +14,7 @@ import (
 
 const (
 	ringMagic   = 0x676f62746c52_03 // "gobtlR", version 3
-	ringAlign   = 64                // a cache line: records of two datagrams never share one
+	ringAlign   = 64                // a cache line, which two records never share
 	wordBytes   = 8
 	headerBytes = 4096
 
@@ -30,28 +30,30 @@ const (
 	wordEnd  = 0
 	wordSkip = 1 << 32
 
-	// publishBytes bounds the unpublished part of a batch: beyond it the receiver should begin.
+	// publishBytes bounds the unpublished part of a batch. With more bytes, the receiver should
+	// begin to read.
 	publishBytes = 16 << 10
 
-	// touchBytes is the amount of a ring's memory that is populated at once at its first use: a
-	// single page fault costs as much as ten messages, and all of a ring may never be used.
+	// touchBytes is the amount of a ring's memory that is populated together at its first use. A
+	// single page fault costs as much as ten messages, but many rings are never used completely.
 	touchBytes = 64 << 10
-	// firstBytes is the beginning of a ring that is populated by page faults: many peers send only
-	// a few small datagrams.
+	// firstBytes is the size of the beginning of a ring that is populated by page faults, because
+	// many peers send only a few small datagrams.
 	firstBytes = 4 << 10
 )
 
-// errRing: the contents of a ring are not what a sender writes.
+// errRing means that no correct sender writes the contents of a ring.
 var errRing = errors.New("shm: a ring has impossible contents")
 
-// ring is one side's view of a ring: memory that both sides map. All positions count bytes since
-// the ring was made; their low bits are the offset in it.
+// ring is one process's view of a ring, which is memory that sender and receiver map. All positions
+// count bytes from the time when the ring was made. The low bits of a position are the offset in
+// the ring.
 type ring struct {
-	mem  []byte // all of it, mapped
+	mem  []byte // the whole mapping
 	data unsafe.Pointer
-	size uint64 // of the data, a power of two
+	size uint64 // size of the data, a power of two
 
-	touched uint64 // of the data so much is there in this process
+	touched uint64 // bytes of the data that are populated in this process
 }
 
 func newRing(mem []byte) ring {
@@ -66,8 +68,8 @@ func (r *ring) head() *uint64   { return (*uint64)(unsafe.Pointer(&r.mem[offHead
 func (r *ring) sleeps() *uint32 { return (*uint32)(unsafe.Pointer(&r.mem[offSleeps])) }
 func (r *ring) wants() *uint32  { return (*uint32)(unsafe.Pointer(&r.mem[offWants])) }
 
-// touch populates further memory of the ring, to save a page fault for each page at its first use.
-// If that fails the page faults occur.
+// touch populates the next part of the ring's memory, which saves a page fault for each page. If
+// populating fails, the page faults occur.
 func (r *ring) touch() {
 	at := headerBytes + r.touched
 	n := min(touchBytes, r.size-r.touched)
@@ -80,13 +82,14 @@ func (r *ring) word(pos uint64) *uint64 {
 	return (*uint64)(unsafe.Add(r.data, pos&(r.size-1)))
 }
 
-// bytes is the memory from a place behind a position on; the caller has made sure of its bounds.
+// bytes returns n bytes of memory after the word at a position. The caller must have checked the
+// bounds.
 func (r *ring) bytes(pos, n uint64) []byte {
 	at := headerBytes + pos&(r.size-1) + wordBytes
 	return r.mem[at : at+n : at+n]
 }
 
-// recordBytes is the room that a datagram takes.
+// recordBytes is the room that a datagram of the given size takes in a ring.
 func recordBytes(size uint64) uint64 {
 	return (size + wordBytes + ringAlign - 1) &^ (ringAlign - 1)
 }
@@ -95,26 +98,26 @@ func recordBytes(size uint64) uint64 {
 type sendRing struct {
 	ring
 	tail  uint64 // where the next record goes
-	taken uint64 // the receiver's head as last read
-	first uint64 // the first record that is not visible yet, if open
-	word1 uint64 // its word
-	end   uint64 // the position of an end that is written already
+	taken uint64 // the receiver's head when last read
+	first uint64 // position of the first invisible record, if open
+	word1 uint64 // the word of the record at first
+	end   uint64 // the position of an end that is already written
 	open  bool
-	wake  uint32 // how the receiver slept at a publish, and must be woken
+	wake  uint32 // how the receiver sleeps and must be woken
 }
 
-// format writes what the receiver checks.
+// format writes the values that the receiver checks.
 func (s *sendRing) format() {
 	*(*uint64)(unsafe.Pointer(&s.mem[offMagic])) = ringMagic
 	*(*uint64)(unsafe.Pointer(&s.mem[offSize])) = s.size
 }
 
-// room finds the position of a record of n bytes; false means that there is no room now. The
-// receiver's head is accepted if it is within the bytes put in: a false value only harms the
-// receiver's own ring.
+// room finds room for a record of n bytes, and returns the number of bytes to skip before the
+// record. The result ok is false if the ring has no room now. The receiver's head is accepted if it
+// is within the bytes put in, because a false value only harms the receiver's own ring.
 func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	left := s.size - s.tail&(s.size-1)
-	need := n + ringAlign // and the end behind it
+	need := n + ringAlign // includes the end after the record
 	if left < n {
 		skip = left
 		need += left
@@ -128,7 +131,8 @@ func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	return skip, s.tail+need-s.taken <= s.size
 }
 
-// put copies a datagram in, to be seen with the next publish. False means that there is no room.
+// put copies a datagram into the ring, and the next publish makes the datagram visible. The result
+// is false if the ring has no room.
 func (s *sendRing) put(head, tail []byte) bool {
 	size := uint64(len(head) + len(tail))
 	n := recordBytes(size)
@@ -144,9 +148,9 @@ func (s *sendRing) put(head, tail []byte) bool {
 		s.tail += skip
 	}
 	if !s.open {
-		// The receiver polls the cache line of the old end. So the new end is written first:
-		// between its write and that of the word the line could move to the receiver, and would
-		// have to be fetched again.
+		// The receiver polls the cache line of the old end. The new end is therefore written first.
+		// Between a write of the new end and a later write of the word, the cache line could move
+		// to the receiver and would have to be fetched again.
 		s.end = s.tail + n
 		*s.word(s.end) = wordEnd
 	}
@@ -160,8 +164,8 @@ func (s *sendRing) put(head, tail []byte) bool {
 	return true
 }
 
-// begin writes the word of the record at the tail, or keeps it if the record is the first of those
-// that are not visible yet.
+// begin writes the word of the record at the tail. If the record is the first invisible record,
+// begin keeps the word for publish.
 func (s *sendRing) begin(word uint64) {
 	if !s.open {
 		s.first, s.word1, s.open = s.tail, word, true
@@ -170,8 +174,9 @@ func (s *sendRing) begin(word uint64) {
 	*s.word(s.tail) = word
 }
 
-// publish makes what was put visible: the new end, then the first word over the old one. The store
-// is a full barrier, so that the sleep flag is read behind it.
+// publish makes the records of the batch visible. First the new end is written, and then the first
+// word over the old end. The store is a full barrier, and therefore the sleep flag is read after
+// the store.
 func (s *sendRing) publish() {
 	if !s.open {
 		return
@@ -189,18 +194,18 @@ func (s *sendRing) publish() {
 // recvRing is the receiver's side of a ring.
 type recvRing struct {
 	ring
-	at   uint64 // the next record
-	told uint64 // the head that the sender knows
+	at   uint64 // position of the next record
+	told uint64 // the head that was last published to the sender
 }
 
-// check says whether the memory is a ring.
+// check reports whether the memory is a ring.
 func (q *recvRing) check() bool {
 	return *(*uint64)(unsafe.Pointer(&q.mem[offMagic])) == ringMagic &&
 		*(*uint64)(unsafe.Pointer(&q.mem[offSize])) == q.size
 }
 
-// next returns the datagram at the head; nil without an error means none. The sender can still
-// change the bytes: copy them before examining them.
+// next returns the datagram at the head, or nil if there is none. The sender can still change the
+// bytes, and the caller must copy the bytes before examining them.
 func (q *recvRing) next() ([]byte, error) {
 	for skipped := false; ; skipped = true {
 		word := atomic.LoadUint64(q.word(q.at))
@@ -218,7 +223,7 @@ func (q *recvRing) next() ([]byte, error) {
 	}
 }
 
-// advance moves the head past a datagram of n bytes.
+// advance moves the head past a datagram of size bytes.
 func (q *recvRing) advance(size int) {
 	q.at += recordBytes(uint64(size))
 	if q.touched < q.size && q.at >= q.touched {
@@ -226,12 +231,13 @@ func (q *recvRing) advance(size int) {
 	}
 }
 
-// waiting says whether there is something to take out.
+// waiting reports whether the ring has a datagram to read.
 func (q *recvRing) waiting() bool { return atomic.LoadUint64(q.word(q.at)) != wordEnd }
 
-// giveBack publishes the head to the sender once an eighth of the ring was taken out, and returns
-// how the sender sleeps, if it waits for room. Seven eighths hold any datagram: so if a sender
-// finds no room, the receiver will get here once more.
+// giveBack publishes the head to the sender after an eighth of the ring was read. The result says
+// how the sender sleeps, if the sender waits for room. Seven eighths of the ring hold any datagram.
+// If a sender finds no room, the receiver will therefore call giveBack again with enough bytes
+// read.
 func (q *recvRing) giveBack() (how uint32) {
 	if q.at-q.told < q.size/8 {
 		return awake
@@ -241,8 +247,9 @@ func (q *recvRing) giveBack() (how uint32) {
 	return takeBack(q.wants())
 }
 
-// takeBack clears the word by which the other side says that it sleeps, and returns its value. If
-// the other side is awake the word is only read, so that its cache line is not taken away.
+// takeBack clears the word by which the other process says that it sleeps, and returns the old
+// value of the word. If the other process is awake, takeBack only reads the word, which leaves the
+// cache line with the other process.
 func takeBack(word *uint32) uint32 {
 	if atomic.LoadUint32(word) == awake {
 		return awake

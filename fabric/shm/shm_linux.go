@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// mtuBytes is the largest datagram: the smallest ring holds one at any position, also while the
-	// receiver has not published the last eighth that it took out.
+	// mtuBytes is the largest datagram. The smallest ring holds such a datagram at any position,
+	// even while the receiver has not published the last eighth that it read.
 	mtuBytes     = 96<<10 - ringAlign
 	defaultDepth = 4096
 	maxDepth     = 1 << 16
 	domainName   = "shm"
 )
 
-// A negative array length does not compile.
+// The ring is large enough for mtuBytes, because a negative constant of type uint does not compile.
 const _ = uint(ringBytesMin/8*7 - 2*(mtuBytes+ringAlign) - ringAlign)
 
-// GetInfo answers to its name and to hints that ask for everything. There is nothing to bind, so
-// any Hints.Node but the domain's name selects nothing.
+// GetInfo answers the provider's name, and hints without a provider name. There is no address to
+// bind, and therefore any Hints.Node other than the domain's name selects nothing.
 func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	switch h.Provider {
 	case "", ProviderName, ProviderName + "/":
@@ -53,7 +53,7 @@ func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, 
 	return openDomain(info, cfg)
 }
 
-// fileLimit is the process's file size limit, which bounds its rings.
+// fileLimit is the process's file size limit in bytes, which bounds the process's rings.
 func fileLimit() uint64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) != nil {

@@ -12,21 +12,24 @@ import (
 	"gobtl/internal/park"
 )
 
-// sleeper is what Sleep sleeps on: the loop's epoll descriptor, under another number, in Go's own
-// poller. The first Arm makes it, which a domain that only Waits never calls.
+// sleeper is the state of Sleep. Sleep waits on a duplicate of the loop's epoll descriptor, which
+// is registered with Go's own poller. The first Arm makes the duplicate, and a domain that uses
+// only Wait needs no duplicate.
 //
 //	Arm    the owner       says in the rings that this side sleeps, and looks once more
 //	Sleep  any goroutine   parks until a peer knocks, one comes or goes, or the bell rings
 //
-// Each ring's sleep flag causes one wake-up: the waking peer clears the flag. So a flag may remain
-// set when the Sleep is over; then the peer's next datagram costs an extra system call.
+// The sleep flag of a ring causes only one wake-up, because the waking peer clears the flag. A flag
+// may remain set when the Sleep is over, and then the peer's next datagram costs an extra system
+// call.
 type sleeper struct {
 	made  bool
 	park  park.Parker
-	asked bool // the Sleep ends to try something again
+	asked bool // the Sleep ends for a retry after a pause
 	most  time.Duration
-	// sleeping is set from Arm to the end of the Sleep: events that the owner consumes meanwhile no
-	// longer show on the descriptor.
+	// sleeping is set from Arm to the end of the Sleep. During that time the owner must tell the
+	// Sleep of events that the owner consumes, because such events no longer show on the
+	// descriptor.
 	sleeping atomic.Bool
 }
 
@@ -36,13 +39,13 @@ func (d *domain) Arm() bool {
 	if d.closed || !s.made && !s.open(d.loop.epoll) {
 		return false
 	}
-	s.sleeping.Store(false) // of an Arm that no Sleep has followed
+	s.sleeping.Store(false) // for an Arm without a Sleep
 	if s.asked {
 		s.asked = false
-		d.tryAgain() // which the next poll does
+		d.tryAgain() // the next poll makes the retries
 		return false
 	}
-	d.loop.tend() // or what is there already would end the Sleep
+	d.loop.tend() // pending events would end the Sleep
 	d.sayAsleep(onSocket)
 	if d.somethingToPoll() {
 		d.sayAsleep(awake)
@@ -87,15 +90,15 @@ func (s *sleeper) close() {
 	}
 }
 
-// still cancels the deadline of a completed Sleep, so that it does not affect other users of the
-// loop's descriptor.
+// still cancels the deadline of a completed Sleep. The deadline would otherwise affect other users
+// of the loop's descriptor.
 func (s *sleeper) still() {
 	if s.made {
 		s.park.Still()
 	}
 }
 
-// stalled makes a Sleep in progress end when there is room for a link that has stalled since Arm.
+// stalled makes a Sleep in progress end when there is room for a link that has stalled after Arm.
 func (s *sleeper) stalled(l *outLink) {
 	if !s.sleeping.Load() {
 		return
@@ -103,10 +106,10 @@ func (s *sleeper) stalled(l *outLink) {
 	if l.fd >= 0 {
 		atomic.StoreUint32(l.ring.wants(), onSocket)
 		if !l.hasRoom() {
-			return // the peer knocks
+			return // the peer will wake the Sleep
 		}
 	}
-	s.tell(l.ep.domain.bell) // room came just now; or it is time that brings it, which the Arm knows
+	s.tell(l.ep.domain.bell) // the ring has room now, or only a retry after a pause helps
 }
 
 // receives makes a Sleep in progress end for datagrams at an endpoint that has posted its first

@@ -21,9 +21,10 @@ const (
 	sealsOfRings = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 )
 
-// The socket that belongs to a ring carries, from the sender, one packet with the hello and the
-// ring's memory, and after it, both ways, one-byte wake-up packets. The receiver's first one says
-// that it has accepted the ring. Calls on the socket never block, whatever the other side does.
+// The socket of a ring carries one packet from the sender with the hello and the ring's memory.
+// After the hello, the socket carries wake-up packets of one byte in both directions. The
+// receiver's first wake-up packet says that the receiver has accepted the ring. Calls on the socket
+// never block, whatever the peer does.
 
 // listen binds a domain's socket.
 func listen(n *name, c *closers) (fd int, err error) {
@@ -44,13 +45,13 @@ func listen(n *name, c *closers) (fd int, err error) {
 	return fd, nil
 }
 
-// listenTries bounds the retries if the empty directory is removed between its creation and the
-// first socket in it.
+// listenTries bounds the retries. A retry is necessary if the empty directory is removed between
+// its creation and the first socket in it.
 const listenTries = 100
 
-// listenIn binds a domain's socket in a directory. The socket has a temporary name until it
-// listens: so a socket with a domain's name on which no process listens is stale, which can be seen
-// without a lock. ENOENT means that the directory is gone.
+// listenIn binds a domain's socket in a directory. The socket has a temporary name until the domain
+// listens on the socket. A socket with a domain's name on which no process listens is therefore
+// stale, and no lock is needed to find out. ENOENT means that the directory is gone.
 func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	sweep(dir, c)
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -73,10 +74,11 @@ func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	return fd, nil
 }
 
-// unlisten removes a domain's socket, and the directory with the last one.
+// unlisten removes a domain's socket. If the directory is then empty, unlisten also removes the
+// directory.
 func unlisten(n *name) {
 	_ = unix.Unlink(n.socketPath())
-	_ = unix.Rmdir(socketDir(n.uid)) // fails unless it is empty
+	_ = unix.Rmdir(socketDir(n.uid)) // fails unless the directory is empty
 }
 
 // call connects to a peer's domain. EAGAIN means that the peer is too busy now.
@@ -92,27 +94,27 @@ func call(to *name) (fd int, err error) {
 	return fd, nil
 }
 
-// hello hands over a new ring for one of the endpoints of the domain that was called. EAGAIN means
-// that the peer is too busy now.
+// hello passes a new ring for an endpoint to the called domain. EAGAIN means that the peer is too
+// busy now.
 func hello(fd int, to *name, memfd int) error {
 	var b [helloBytes]byte
 	binary.LittleEndian.PutUint64(b[:], helloMagic)
 	binary.LittleEndian.PutUint16(b[8:], to.endpoint)
 	err := unix.Sendmsg(fd, b[:], unix.UnixRights(memfd), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
-		return unix.EAGAIN // it has closed what said nothing for a while, or has too many
+		return unix.EAGAIN // the peer has closed a silent link, or has too many links
 	}
 	return err
 }
 
-// errHello: a peer's first packet is not a valid hello.
+// errHello means that a peer's first packet is not a valid hello.
 var errHello = errors.New("shm: not a hello")
 
-// errForeign: a peer has passed a descriptor that is not ring memory. Its socket was given to the
-// closers.
+// errForeign means that a peer has passed a descriptor that is not ring memory. The peer's socket
+// was given to the closers.
 var errForeign = fmt.Errorf("%w: a descriptor of no memory", errHello)
 
-// readHello reads the number of the endpoint that is meant, and the ring's memory. Any other
+// readHello reads the number of the addressed endpoint, and receives the ring's memory. Any other
 // descriptor goes to the closers, together with the socket.
 func readHello(fd int, pid int32, c *closers, oob []byte) (endpoint uint16, memfd int, err error) {
 	var hello [helloBytes]byte
@@ -125,7 +127,7 @@ func readHello(fd int, pid int32, c *closers, oob []byte) (endpoint uint16, memf
 	memory := len(fds) == 1
 	if memory {
 		_, err := unix.FcntlInt(uintptr(fds[0]), unix.F_GET_SEALS, 0)
-		memory = err == nil // Closing it blocks nobody.
+		memory = err == nil // Closing such memory does not block.
 	}
 	if len(fds) > 0 && !memory {
 		c.close(pid, append(fds, fd)...)
@@ -160,26 +162,27 @@ func rights(oob []byte) (fds []int) {
 }
 
 // knock wakes the peer at the other end of a socket. If the packet cannot be sent, the peer has
-// unread ones, which wake it.
+// unread packets, which wake the peer.
 func knock(fd int) {
 	_ = unix.Send(fd, knockBytes[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }
 
 var knockBytes = [1]byte{1}
 
-// knocksRead is the number of wake-up packets read at once: an honest peer sends one per request,
-// and a peer that sends without end must not delay the others.
+// knocksRead is the number of wake-up packets that are read at once. An honest peer sends one
+// packet per request, and a peer that sends without end must not delay the other peers.
 const knocksRead = 4
 
-// hush reads pending wake-up packets, and says whether there were any, and whether the peer still
-// exists. A peer that sends descriptors is treated as gone, and they stay in the socket.
+// hush reads pending wake-up packets. The results say whether there were any packets, and whether
+// the peer still exists. A peer that sends descriptors is treated as gone, and the descriptors stay
+// in the socket.
 func hush(fd int, scratch []byte) (knocks, alive bool) {
 	var oob [1]byte
 	for range knocksRead {
 		if first(fd, oob[:]) == packetOther {
 			return knocks, false
 		}
-		n, err := unix.Read(fd, scratch) // of a socket that was opened not to block
+		n, err := unix.Read(fd, scratch) // the socket is non-blocking
 		switch {
 		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
 			return knocks, true
@@ -188,11 +191,11 @@ func hush(fd int, scratch []byte) (knocks, alive bool) {
 		}
 		knocks = true
 	}
-	return knocks, true // more are there: they will be read the next time
+	return knocks, true // more packets will be read the next time
 }
 
-// makeRing makes the memory of a ring for sending. It is sealed, so that the receiver can rely on
-// it: reading bytes of a truncated file would raise a signal.
+// makeRing makes the memory of a ring for sending. The memory is sealed, because reading beyond the
+// end of a truncated file would raise a signal in the receiver.
 func makeRing(sizeBytes int) (mem []byte, memfd int, err error) {
 	memfd, err = unix.MemfdCreate("gobtl-ring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -213,12 +216,12 @@ func makeRing(sizeBytes int) (mem []byte, memfd int, err error) {
 	return mem, memfd, nil
 }
 
-// mapRing maps the memory that a peer has handed over, if it is that of a ring of at most so many
-// bytes.
+// mapRing maps the memory that a peer has passed. The memory must be that of a ring of at most
+// mostBytes.
 func mapRing(memfd, mostBytes int) ([]byte, error) {
 	seals, err := unix.FcntlInt(uintptr(memfd), unix.F_GET_SEALS, 0)
 	if err != nil || seals&sealsWanted != sealsWanted {
-		return nil, errHello // no memory, or memory that could be taken away
+		return nil, errHello // not memory, or memory that the peer could truncate
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(memfd, &st); err != nil {

@@ -14,10 +14,10 @@ import (
 	"gobtl/fabric"
 )
 
-// Wait implements fabric.Waiter. It sets the sleep flag in each ring, checks once more, and sleeps:
-// first on those flags for a moment if that pays, then on the sockets, on which peers that have
-// read a flag send a wake-up. Rings of endpoints without posted receives do not end it, as their
-// datagrams could not be polled.
+// Wait implements fabric.Waiter. Wait sets the sleep flag in each ring, checks all rings once more,
+// and sleeps. Wait first sleeps on the flags for a moment if such naps pay, and then on the
+// sockets. A peer that has read a flag sends a wake-up. Rings of endpoints without posted receives
+// do not end the Wait, because their datagrams could not be polled.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed
@@ -52,7 +52,7 @@ func (d *domain) Wait(timeout time.Duration) error {
 	return nil
 }
 
-// somethingToPoll says whether a poll would find a completion, or could send a waiting datagram.
+// somethingToPoll reports whether a poll would find a completion, or could send a waiting datagram.
 func (d *domain) somethingToPoll() bool {
 	for _, e := range d.endpoints {
 		if e != nil && (e.pollable() || e.hasRoom()) {
@@ -62,7 +62,8 @@ func (d *domain) somethingToPoll() bool {
 	return false
 }
 
-// retryPause is the pause before a retry that no event triggers; negative: there is none.
+// retryPause is the pause before a retry that no event triggers. The result is negative if no such
+// retry is due.
 func (d *domain) retryPause() time.Duration {
 	pause := time.Duration(-1)
 	for _, e := range d.endpoints {
@@ -81,7 +82,7 @@ func (d *domain) retryPause() time.Duration {
 	return pause
 }
 
-// sayAsleep sets the flags by which peers know that this side must be woken.
+// sayAsleep sets the flags that tell peers whether and how to wake this process.
 func (d *domain) sayAsleep(how uint32) {
 	for _, e := range d.endpoints {
 		if e == nil {
@@ -100,8 +101,9 @@ func (d *domain) sayAsleep(how uint32) {
 	}
 }
 
-// A peer that is too busy to be reached is tried again after pauses that grow from retryPause on,
-// doubling this often; and so is accepting peers after a lack of descriptors.
+// A busy peer is called again after pauses that grow from retryPause on. The pause doubles at most
+// retryPausesLog2 times. Accepting peers after a lack of descriptors is tried again after the
+// longest pause.
 const (
 	retryPause      = time.Millisecond
 	retryPausesLog2 = 6
@@ -128,15 +130,16 @@ func (d *domain) tryAgain() {
 	d.loop.deaf = min(d.loop.deaf, 1)
 }
 
-// olderThan says whether an instant of the system's clock is more than d ago.
+// olderThan reports whether an instant of the system's clock is more than age ago.
 func olderThan(t time.Time, age time.Duration) bool { return time.Since(t) > age }
 
-// hasRoom says whether a waiting datagram could be sent now.
+// hasRoom reports whether a waiting datagram could be sent now.
 func (e *endpoint) hasRoom() bool {
 	return slices.ContainsFunc(e.stalled, (*outLink).hasRoom)
 }
 
-// hasRoom is the same of one link, on which something waits.
+// hasRoom reports whether the first waiting datagram of the link could be sent now. The link must
+// have a waiting datagram.
 func (l *outLink) hasRoom() bool {
 	if l.fd < 0 {
 		return false
@@ -146,7 +149,7 @@ func (l *outLink) hasRoom() bool {
 	return ok
 }
 
-// sleep waits until something happens on a descriptor, a signal, or the timeout (negative: none).
+// sleep waits until an event on a descriptor, a signal, or the timeout (negative: none).
 func (o *loop) sleep(timeout time.Duration) syscall.Errno {
 	o.pollFd = unix.PollFd{Fd: int32(o.epoll), Events: unix.POLLIN}
 	var ts *unix.Timespec

@@ -10,42 +10,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The values of a ring's sleep flags: each tells how the other side, which clears the flag, must
-// wake the sleeper.
+// These are the values of a ring's sleep flags. The value tells the peer, which clears the flag,
+// how to wake the sleeper.
 const (
 	awake    = 0
-	onSocket = 1 // by a knock on the socket; and so for all that is not named here
-	onFutex  = 2 // by the futex that the word is
+	onSocket = 1 // by a packet on the socket; also for any unknown value
+	onFutex  = 2 // by the futex at the flag
 )
 
 const (
-	// napMost is for how long a Wait naps before it sleeps on the descriptors: events that only
-	// descriptors report, of peers that come and go, are delayed by that.
+	// napMost is the longest nap of a Wait before the Wait sleeps on the descriptors. A nap delays
+	// events that only descriptors report, which are coming and leaving peers.
 	napMost = 200 * time.Microsecond
-	// napWords is the largest number of flags in a nap: each costs a tenth of a microsecond, and
-	// with more of them the descriptors are as fast.
+	// napWords is the largest number of flags in a nap. Each flag costs a tenth of a microsecond,
+	// and with more flags the descriptors are as fast.
 	napWords = 8
-	// napTend is how many naps there are between two looks at the descriptors.
+	// napTend is the number of naps between two checks of the descriptors.
 	napTend = 16
 )
 
 // The values of napper.bell.
 const (
 	bellSilent  = 0
-	bellListens = 1 // a nap goes on
+	bellListens = 1 // a nap is in progress
 	bellRung    = 2
 )
 
-// napper makes Wait sleep on the rings' flags by futex, as long as wake-ups mostly come soon: a
-// byte through a socket costs twice as much.
+// napper makes Wait sleep on the rings' flags by futex, as long as most wake-ups come soon. A
+// wake-up through a socket costs twice as much.
 type napper struct {
-	pays bool // the latest sleep on the descriptors, or nap, has ended before napMost
-	off  bool // this system has no such call
+	pays bool // the latest sleep or nap has ended before napMost
+	off  bool // the system has no futex_waitv
 	most time.Duration
-	bell atomic.Uint32 // by it Wake ends a nap
-	ends uint          // naps that peers, or Wake, have ended
+	bell atomic.Uint32 // Wake ends a nap through bell
+	ends uint          // naps that peers or Wake have ended
 
-	// One instant by Go's clock and by the system's, which counts the same nanoseconds.
+	// The fields begin and beginNs are the same instant by Go's clock and by the system's clock.
 	begin   time.Time
 	beginNs int64
 	words   [napWords + 1]futexWait
@@ -63,7 +63,7 @@ type futexWait struct {
 const (
 	futexWake   = 1
 	futex32     = 2   // a word of 32 bits
-	futexInside = 128 // of this process alone
+	futexInside = 128 // a word of this process only
 )
 
 func (p *napper) open() {
@@ -72,8 +72,8 @@ func (p *napper) open() {
 	p.most, p.begin, p.beginNs = napMost, time.Now(), ts.Nano()
 }
 
-// nap sleeps from now on for a short time (negative: no limit, but that of naps), and says whether
-// the Wait is over, or what is left of its time.
+// nap sleeps for a short time from now on. A negative timeout means no limit other than that of
+// naps. The results are the rest of the timeout, and whether the Wait is over.
 func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, over bool) {
 	p := &d.napper
 	n := d.napOn()
@@ -88,7 +88,7 @@ func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, 
 	d.sayAsleep(awake)
 	switch {
 	case !p.bell.CompareAndSwap(bellListens, bellSilent):
-		return timeout, false // Wake was called: the bell rings, and has to be read
+		return timeout, false // Wake was called, and the bell must be read
 	case ended:
 	case timeout < 0:
 		return timeout, false
@@ -96,7 +96,7 @@ func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, 
 		return timeout - most, false
 	}
 	if p.ends++; p.ends%napTend == 0 {
-		return timeout, !d.loop.tend() // or the bell has rung just now
+		return timeout, !d.loop.tend() // not over if the bell has just rung
 	}
 	return timeout, true
 }
@@ -107,8 +107,8 @@ func (d *domain) hush() {
 	d.napper.bell.Store(bellSilent)
 }
 
-// napOn collects the words that a nap is on, and says how many there are; negative: none, too many,
-// or there is something to be tried again after a pause.
+// napOn collects the words for a nap, and returns their number. The result is negative if there are
+// no words or too many words, or if a retry is due after a pause.
 func (d *domain) napOn() (n int) {
 	if d.retryPause() >= 0 {
 		return -1
@@ -141,8 +141,7 @@ func (d *domain) napOn() (n int) {
 
 func address(word *uint32) uint64 { return uint64(uintptr(unsafe.Pointer(word))) }
 
-// sleep waits until the first of the words is taken back, and says whether one was before the time
-// was over.
+// sleep waits until a peer clears one of the words. The result is false if the time is over before.
 func (p *napper) sleep(words int, now time.Time, most time.Duration) bool {
 	const second = int64(time.Second)
 	at := p.beginNs + int64(now.Sub(p.begin)) + int64(most)
@@ -166,7 +165,7 @@ func (p *napper) ring() {
 	}
 }
 
-// rouse wakes the peer at the other end of a ring, in the way that its flag says.
+// rouse wakes the peer at the other end of a ring, in the way that the peer's flag demands.
 func rouse(fd int, word *uint32, how uint32) {
 	if how == onFutex {
 		wakeFutex(word, 0)
@@ -175,7 +174,8 @@ func rouse(fd int, word *uint32, how uint32) {
 	knock(fd)
 }
 
-// wakeFutex wakes a sleeper on a word. The call returns at once, so Go's scheduler need not know.
+// wakeFutex wakes a sleeper on a word. The call returns at once, and therefore Go's scheduler is
+// not told.
 func wakeFutex(word *uint32, flags uintptr) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake|flags, 1,
 		0, 0, 0)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Purposes of random numbers, each with its own stream.
+// Each purpose of random numbers has its own stream.
 const (
 	dicePath = 1 + iota
 	diceNode
@@ -29,12 +29,12 @@ func (d *dice) unit() float64 { return float64(d.pcg.Uint64()>>11) / (1 << 53) }
 // chance is true with probability p. It uses no random number for a p of 0.
 func (d *dice) chance(p float64) bool { return p > 0 && d.unit() < p }
 
-// below is uniform in [0,n), 0 for n below 2.
+// below is uniform in [0,n), and 0 for n below 2.
 func (d *dice) below(n int) int {
 	if n < 2 {
 		return 0
 	}
-	// The remainder favours small numbers by less than n/2^64: nothing that a test could measure.
+	// The remainder favours small numbers by less than n/2^64, which no test could measure.
 	return int(d.pcg.Uint64() % uint64(n))
 }
 
@@ -43,7 +43,7 @@ func (d *dice) within(limit time.Duration) time.Duration {
 	return time.Duration(d.below(int(limit)))
 }
 
-// replayDelay is between 1 us and 2 s, each order of magnitude as likely as the others.
+// replayDelay is between 1 us and 2 s. All orders of magnitude are equally likely.
 func (d *dice) replayDelay() time.Duration {
 	const loNs, hiNs = 1e3, 2e9
 	return time.Duration(loNs * math.Exp(d.unit()*math.Log(hiNs/loNs)))

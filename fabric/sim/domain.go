@@ -16,7 +16,7 @@ const (
 	maxRegions      = 1 << 20
 )
 
-// Errors of single operations; values, so that reporting one allocates nothing.
+// The errors of single operations are values, and reporting such an error allocates nothing.
 var (
 	errUnknownAddr = failure("fi_send", syscall.EINVAL, "unknown or removed peer address")
 	errRemoveAddr  = failure("fi_av_remove", syscall.EINVAL, "unknown or removed peer address")
@@ -39,12 +39,12 @@ type domain struct {
 	arena    fabric.Arena
 	memory   []byte
 	stride   int
-	addrBase fabric.Addr  // upper half of this domain's Addrs, so that another domain's are noticed
-	peers    []peer       // by lower half of the Addr; entries stay, so that a name keeps its Addr
-	byPort   map[Port]int // index in peers; only looked up
+	addrBase fabric.Addr  // upper half of this domain's Addrs, to detect other domains' Addrs
+	peers    []peer       // by lower half of the Addr; entries stay, and a name keeps its Addr
+	byPort   map[Port]int // index in peers; never iterated
 	regions  []region     // by Region; entry 0 is none
-	use      []int32      // by Buf: posted for receiving, or sends that have not completed
-	used     []bool       // by Buf: was posted, so its memory may not be zero any more
+	use      []int32      // by Buf: inUseByRecv, or the number of incomplete sends
+	used     []bool       // by Buf: was posted, and its memory may not be zero
 	ports    []*endpoint  // by Port.Index; nil after Close
 	closed   bool
 }
@@ -52,16 +52,16 @@ type domain struct {
 // inUseByRecv is the value in domain.use of a buffer that is posted for receiving.
 const inUseByRecv = -1
 
-// peer is an entry of the address vector; with inserts 0 it is none.
+// peer is an entry of the address vector. The entry is unused if inserts is 0.
 type peer struct {
 	port    Port
 	inserts int
-	sending int // sends to it that have not completed
+	sending int // incomplete sends to the peer
 }
 
 type region struct {
 	mem     []byte // nil: the entry is free
-	sending int    // sends from it that have not completed
+	sending int    // incomplete sends from the region
 }
 
 var _ fabric.Domain = (*domain)(nil)
@@ -129,15 +129,15 @@ func (nw *Network) info(n *Node) fabric.Info {
 	}
 }
 
-// Info returns what a domain opened on this node would tell of itself: for callers that size the
-// domain by it.
+// Info returns the Info of a domain that would be opened on this node. Callers use Info to size the
+// domain.
 func (n *Node) Info() fabric.Info { return n.nw.info(n) }
 
 func (d *domain) Info() fabric.Info   { return d.info }
 func (d *domain) Arena() fabric.Arena { return d.arena }
 
-// Insert takes the name of any port, open or not: a datagram to one that is not open is lost, as
-// one to a host that is down.
+// Insert accepts the name of any port, open or not. A datagram to a port that is not open is lost,
+// like a datagram to a host that is down.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -174,14 +174,14 @@ func (d *domain) Remove(a fabric.Addr) error {
 
 // peer returns the entry of an Addr that this domain gave out and that is inserted now, or nil.
 func (d *domain) peer(a fabric.Addr) *peer {
-	i := a - d.addrBase // wraps to something huge for other domains' addresses
+	i := a - d.addrBase // a huge number for other domains' addresses
 	if i >= fabric.Addr(len(d.peers)) || d.peers[i].inserts == 0 {
 		return nil
 	}
 	return &d.peers[i]
 }
 
-// addrOf returns the Addr of a port if it is inserted, else AddrUnknown.
+// addrOf returns the Addr of a port, or AddrUnknown if the port is not inserted.
 func (d *domain) addrOf(p Port) fabric.Addr {
 	i, known := d.byPort[p]
 	if !known || d.peers[i].inserts == 0 {
@@ -190,7 +190,7 @@ func (d *domain) addrOf(p Port) fabric.Addr {
 	return d.addrBase | fabric.Addr(i)
 }
 
-// misuse notes an error that a correct caller never gets, and returns it.
+// misuse notes an error that a correct caller never causes, and returns the error.
 func (d *domain) misuse(err error) error {
 	d.node.nw.violate(Port{d.node.index, 0}, "%v", err)
 	return err
@@ -233,7 +233,7 @@ func (d *domain) DeregisterRegion(r fabric.Region) error {
 	return nil
 }
 
-// gather returns the part of a region that a send names.
+// gather returns the part of a region that a send refers to.
 func (d *domain) gather(s *fabric.Send) ([]byte, error) {
 	if d.node.nw.cfg.NoGather {
 		return nil, fabric.ErrNotSupported
@@ -242,7 +242,7 @@ func (d *domain) gather(s *fabric.Send) ([]byte, error) {
 		return nil, errBadRegion
 	}
 	mem := d.regions[s.Region].mem
-	// Compared this way round, no sum of the caller's numbers can wrap.
+	// The comparison subtracts, and therefore no sum of the caller's numbers can overflow.
 	if s.RegionOff > uint64(len(mem)) || uint64(s.RegionLen) > uint64(len(mem))-s.RegionOff {
 		return nil, errBadRegion
 	}
@@ -273,7 +273,7 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	return e, nil
 }
 
-// Close is idempotent: the second one does nothing and returns nil.
+// Close closes the domain. A second Close does nothing and returns nil.
 func (d *domain) Close() error {
 	if !d.closed {
 		d.shut()
@@ -282,8 +282,8 @@ func (d *domain) Close() error {
 	return nil
 }
 
-// shut ends the domain. Its memory stays as it is: the owner of a crashed process may still look at
-// it.
+// shut closes the domain, but keeps the content of its memory. The owner of a crashed process may
+// still examine the memory.
 func (d *domain) shut() {
 	for _, e := range d.ports {
 		if e != nil {

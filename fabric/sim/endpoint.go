@@ -11,27 +11,28 @@ import (
 type endpoint struct {
 	domain *domain
 	port   Port
-	ref    uint32 // its number in the network
+	ref    uint32 // the endpoint's number in the network
 	caps   fabric.Caps
 	source bool
 	closed bool
 	queue  ring[*packet]    // datagrams that wait for a buffer and a Poll
-	posted ring[fabric.Buf] // receive buffers, filled in the order in which they were posted
-	sends  ring[sendOp]     // without their completion
-	missed uint64           // datagrams that found it full
-	left   int              // the oldest of sends that have left: they complete at the next Poll
-	land   fabric.Landing
-	ahead  ring[fabric.Completion] // of datagrams taken in, to be told by the next Poll
-	// origins are the senders of what was taken in since the Poll before the latest one: no more than
-	// there are buffers.
+	posted ring[fabric.Buf] // posted receive buffers, filled in the order of posting
+	sends  ring[sendOp]     // sends without a completion so far
+	missed uint64           // datagrams that found the queue full
+	// number of the oldest sends that have left, and complete at the next Poll
+	left  int
+	land  fabric.Landing
+	ahead ring[fabric.Completion] // completions of received datagrams, for the next Poll
+	// origins are the senders of the datagrams that were received since the Poll before the latest
+	// one. There are no more origins than buffers.
 	origins []Port
 }
 
-// sendOp is a send that completes by a Completion.
+// sendOp is a send that yields a Completion.
 type sendOp struct {
 	send  fabric.Send
 	to    Port
-	crc   uint32 // of the bytes at Post
+	crc   uint32 // checksum of the bytes at the time of Post
 	errno int32
 }
 
@@ -42,7 +43,7 @@ var (
 	_ fabric.Overrunner = (*endpoint)(nil)
 )
 
-// maxOrigins bounds the datagrams whose senders can be told.
+// maxOrigins bounds the datagrams whose senders AppendSource knows.
 const maxOrigins = 1 << 16
 
 func newEndpoint(d *domain, cfg fabric.EndpointConfig) *endpoint {
@@ -53,11 +54,12 @@ func newEndpoint(d *domain, cfg fabric.EndpointConfig) *endpoint {
 		ref:    uint32(len(nw.endpoints)),
 		source: cfg.Source,
 		caps: fabric.Caps{
-			MTUBytes:     nw.cfg.MTUBytes,
-			InjectBytes:  nw.cfg.InjectBytes,
-			TxDepth:      cfg.TxDepth,
-			RxDepth:      cfg.RxDepth,
-			RecvCapacity: nw.cfg.QueueDatagrams, // they wait with or without posted buffers
+			MTUBytes:    nw.cfg.MTUBytes,
+			InjectBytes: nw.cfg.InjectBytes,
+			TxDepth:     cfg.TxDepth,
+			RxDepth:     cfg.RxDepth,
+			// posted buffers do not limit the waiting datagrams
+			RecvCapacity: nw.cfg.QueueDatagrams,
 			Gather:       !nw.cfg.NoGather,
 			FreeRegions:  !nw.cfg.NoGather && nw.cfg.FreeRegions,
 			Landing:      !nw.cfg.NoLanding,
@@ -94,7 +96,8 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	return limit, nil
 }
 
-// again decides whether a Post ends with ErrAgain, and sets how many sends it takes before.
+// again decides whether a Post ends with ErrAgain, and sets the number of sends that Post accepts
+// before that.
 func (e *endpoint) again(limit *int) bool {
 	n := e.domain.node
 	if n.againPosts > 0 {
@@ -161,15 +164,15 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 	return nil
 }
 
-// heldUp says whether a reliable network takes no datagram to the port now: its queue is full, or
-// what needs no Completion would overtake what has not left.
+// heldUp reports whether a reliable network accepts no datagram to the port now. The receiver's
+// queue may be full, or an injected send would overtake an earlier send that has not left.
 func (e *endpoint) heldUp(port Port, sizeBytes int) bool {
 	to := e.domain.node.nw.endpoint(port)
 	return to != nil && to.queue.count >= to.domain.node.queueDatagrams() ||
 		sizeBytes <= e.caps.InjectBytes && e.left < e.sends.count
 }
 
-// postOp takes a send that completes by a Completion.
+// postOp accepts a send that yields a Completion.
 func (e *endpoint) postOp(s *fabric.Send, to *peer, fails bool) error {
 	d := e.domain
 	nw := d.node.nw
@@ -191,12 +194,12 @@ func (e *endpoint) postOp(s *fabric.Send, to *peer, fails bool) error {
 		e.leave(&op.crc)
 		return nil
 	}
-	// Whichever timer comes first, it lets the oldest one leave: sends keep their order.
+	// Each timer makes the oldest send leave, which keeps the order of the sends.
 	nw.timer(nw.now.Add(d.node.dice.within(late)), timerLeave, e.ref)
 	return nil
 }
 
-// crc is that of the bytes of a send.
+// crc is the checksum of the bytes of a send.
 func (e *endpoint) crc(s *fabric.Send) uint32 {
 	sum := crc32.Checksum(e.domain.arena.Bytes(s.Buf)[:s.Len], castagnoli)
 	if s.Region != 0 {
@@ -211,14 +214,16 @@ func (e *endpoint) crc(s *fabric.Send) uint32 {
 func (e *endpoint) read(s *fabric.Send, p *packet) {
 	p.data = append(p.data, e.domain.arena.Bytes(s.Buf)[:s.Len]...)
 	if s.Region != 0 {
-		// Without the region, which the caller took away and which is noted, the datagram is short.
+		// If the caller has deregistered the region, which is recorded as a violation, the datagram
+		// is too short.
 		if tail, err := e.domain.gather(s); err == nil {
 			p.data = append(p.data, tail...)
 		}
 	}
 }
 
-// leave sends the oldest send that has not left. crc is that of its bytes if it is known.
+// leave transmits the oldest send that has not left. The argument crc is the checksum of the send's
+// bytes, or nil.
 func (e *endpoint) leave(crc *uint32) {
 	op := e.sends.at(e.left)
 	e.left++
@@ -237,7 +242,7 @@ func (e *endpoint) leave(crc *uint32) {
 	n.wake(n.nw.now)
 }
 
-// Poll reports sends before datagrams, as they are few.
+// Poll reports completed sends before datagrams, because there are few sends.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -263,7 +268,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 		n++
 		received = true
 	}
-	if received && n == len(out) { // what came in the same call as the last one
+	if received && n == len(out) { // datagrams received in the same call as the last reported one
 		for e.ahead.count < d.node.nw.cfg.PollAhead && e.queue.count > 0 && e.posted.count > 0 {
 			e.ahead.push(e.receive())
 		}
@@ -271,7 +276,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// completeSend gives the buffer of a send back, after a look at whether it is what was posted.
+// completeSend returns the buffer of a send to the caller. If the buffer has changed since Post,
+// completeSend records a violation.
 func (e *endpoint) completeSend() fabric.Completion {
 	d := e.domain
 	op := e.sends.pop()
@@ -291,8 +297,8 @@ func (e *endpoint) completeSend() fabric.Completion {
 	}
 }
 
-// receive copies the oldest datagram into the oldest posted buffer, which stays in use until the
-// completion is told.
+// receive copies the oldest datagram into the oldest posted buffer. The buffer stays in use until
+// Poll reports the completion.
 func (e *endpoint) receive() fabric.Completion {
 	d := e.domain
 	nw := d.node.nw
@@ -359,13 +365,13 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	return true
 }
 
-// pollable says whether Poll would return a completion now.
+// pollable reports whether Poll would return a completion now.
 func (e *endpoint) pollable() bool {
 	return e.left > 0 || e.ahead.count > 0 || e.posted.count > 0 && e.queue.count > 0
 }
 
-// Close is idempotent: the second one does nothing and returns nil. Datagrams that wait are lost,
-// and so are sends that have not left.
+// Close closes the endpoint. A second Close does nothing and returns nil. Waiting datagrams and
+// sends that have not left are lost.
 func (e *endpoint) Close() error {
 	e.shut()
 	return nil
@@ -378,12 +384,12 @@ func (e *endpoint) shut() {
 	e.closed = true
 	d := e.domain
 	d.ports[e.port.Index] = nil
-	d.node.nw.endpoints[e.ref] = nil // which would keep the arena
+	d.node.nw.endpoints[e.ref] = nil // a reference would keep the arena
 	for e.queue.count > 0 {
 		d.node.nw.queued--
 		d.node.nw.drop(KindUnreachable, e.queue.pop())
 	}
-	// The caller has its buffers again, although none of them completes.
+	// The caller owns its buffers again, although none of them completes.
 	for e.sends.count > 0 {
 		op := e.sends.pop()
 		d.use[op.send.Buf]--

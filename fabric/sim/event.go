@@ -7,30 +7,30 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Kind says what happened.
+// Kind is the kind of an event.
 type Kind uint8
 
-// The kinds of events. Those of one datagram carry its Data; those of a node stand with the Port 0
-// of the node in From and To.
+// Events of a datagram carry the datagram's Data. Events of a node have Port 0 of the node in From
+// and To.
 const (
-	KindSent         Kind = iota // left its node
+	KindSent         Kind = iota // a datagram left its node
 	KindDelivered                // copied into a posted receive buffer, by Poll
 	KindLost                     // Path.Loss
 	KindBurstLost                // Path.BurstLoss
-	KindDuplicated               // an extra copy is under way (Path.Duplicate, Verdict.Copies)
+	KindDuplicated               // an extra copy is in transit (Path.Duplicate, Verdict.Copies)
 	KindReordered                // held back (Path.Reorder)
-	KindBitFlip                  // one to three bits are wrong now
+	KindBitFlip                  // one to three bits were inverted
 	KindChecksum                 // dropped by the receiver for its wrong bits (Path.Checksum)
-	KindTruncated                // shorter now
-	KindJunk                     // random bytes are under way
-	KindReplayed                 // an old datagram is under way again
+	KindTruncated                // the datagram was truncated
+	KindJunk                     // random bytes are in transit
+	KindReplayed                 // an old datagram is in transit again
 	KindCut                      // dropped by Path.Cut
 	KindTooLong                  // dropped by Path.MTUBytes
 	KindTailDrop                 // dropped because the line's queue is full
 	KindQueueFull                // dropped because the receiver's queue is full
-	KindUnreachable              // dropped because no such endpoint is open, or not any more
+	KindUnreachable              // dropped because the endpoint is not open
 	KindFiltered                 // dropped by the Filter
-	KindInjected                 // put under way by Inject
+	KindInjected                 // sent by Inject
 	KindPostAgain                // NodeFaults.PostAgain refused the rest of a Post
 	KindSendError                // NodeFaults.SendError: the datagram never left
 	KindRecvError                // NodeFaults.RecvError: the datagram is lost
@@ -50,7 +50,7 @@ var kindNames = [NumKinds]string{
 	"open", "restart", "process error",
 }
 
-// String returns lower-case words: "tail drop".
+// String returns the kind in lower-case words, such as "tail drop".
 func (k Kind) String() string {
 	if k >= NumKinds {
 		return "unknown"
@@ -58,7 +58,7 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// Entry says whether a datagram enters the network with an event of this kind.
+// Entry reports whether an event of this kind adds a datagram to the network.
 func (k Kind) Entry() bool {
 	switch k {
 	case KindSent, KindDuplicated, KindJunk, KindReplayed, KindInjected:
@@ -68,7 +68,7 @@ func (k Kind) Entry() bool {
 	}
 }
 
-// Drop says whether a datagram ends with an event of this kind without having been delivered.
+// Drop reports whether an event of this kind ends a datagram without delivery.
 func (k Kind) Drop() bool {
 	switch k {
 	case KindLost, KindBurstLost, KindChecksum, KindCut, KindTooLong, KindTailDrop, KindQueueFull,
@@ -79,20 +79,20 @@ func (k Kind) Drop() bool {
 	}
 }
 
-// Event is something that happened. It and its Data are valid during the call of Config.Observe
-// only, and must not be altered.
+// Event describes something that happened in the network. The Event and its Data are valid only
+// during the call of Config.Observe, and must not be altered.
 type Event struct {
 	At       mono.Time
 	Kind     Kind
 	From, To Port
-	// ID numbers the datagrams in the order in which they left, from 1. Copies and replays have the ID
-	// of their original.
+	// ID numbers the datagrams from 1, in the order in which the datagrams left. Copies and replays
+	// have the ID of their original.
 	ID   uint64
 	Data []byte
 	Err  error
 }
 
-// Counts counts the events by Kind.
+// Counts are the numbers of events by Kind.
 type Counts [NumKinds]uint64
 
 // Entered is the number of datagrams that entered the network, copies included.
@@ -110,7 +110,8 @@ func (c *Counts) sum(of func(Kind) bool) (n uint64) {
 	return n
 }
 
-// record counts an event, adds it to the hash, and tells the observer. crc is that of e.Data.
+// record counts an event, adds the event to the hash, and calls the observer. The argument crc is
+// the checksum of e.Data.
 func (nw *Network) record(e Event, crc uint32) {
 	nw.counts[e.Kind]++
 	h := mix(nw.hash, uint64(nw.now))
@@ -119,21 +120,21 @@ func (nw *Network) record(e Event, crc uint32) {
 	nw.hash = mix(h, uint64(len(e.Data))<<32|uint64(crc))
 	if nw.cfg.Observe != nil {
 		e.At = nw.now
-		nw.event = e // not the argument: that would be allocated for each event
+		nw.event = e // avoids an allocation of the argument for each event
 		nw.cfg.Observe(&nw.event)
 		nw.event = Event{}
 	}
 }
 
-// datagram records what happened to a packet.
+// datagram records an event of a packet.
 func (nw *Network) datagram(kind Kind, p *packet) {
 	nw.record(Event{Kind: kind, From: p.from, To: p.to, ID: p.id, Data: p.data}, p.checksum())
 }
 
 func pack(p Port) uint64 { return uint64(p.Node)<<16 ^ uint64(p.Index) }
 
-// mix adds a word to a running hash: a multiplication spreads the bits upwards, the rotation brings
-// them down again.
+// mix adds a word to a running hash. A multiplication spreads the bits upwards, and the rotation
+// brings the bits down again.
 func mix(h, word uint64) uint64 {
 	return bits.RotateLeft64((h^word)*0x9e3779b97f4a7c15, 29)
 }

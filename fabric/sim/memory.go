@@ -7,7 +7,7 @@ type packet struct {
 	data     []byte
 	id       uint64
 	from, to Port
-	ref      uint32 // its number in the network
+	ref      uint32 // the packet's number in the network
 	crc      uint32 // of data, if hasCRC
 	hasCRC   bool
 	spoilt   bool // its checksum is wrong
@@ -20,12 +20,12 @@ func (p *packet) checksum() uint32 {
 	return p.crc
 }
 
-// Memory keeps the memory of networks that were closed, for those that are made next: a thousand
-// short runs then do not make a thousand arenas. Give it to the Configs of networks that one
-// goroutine uses one after the other. The zero value is ready.
+// Memory keeps the memory of closed networks for later networks. A thousand short runs then need
+// not allocate a thousand arenas. The networks whose Configs share a Memory must be used by one
+// goroutine, one after the other. The zero Memory is ready for use.
 //
-// All that was ever posted, for sending or receiving, is zero again when it is reused; what a
-// caller wrote to a buffer that it never posted may still stand there.
+// All bytes that were ever posted, for sending or receiving, are zeroed before reuse. Bytes that a
+// caller wrote to a buffer and never posted may remain.
 type Memory struct {
 	packets []*packet
 	arenas  [][]byte
@@ -34,7 +34,7 @@ type Memory struct {
 // packetChunk is the number of packets made at a time.
 const packetChunk = 32
 
-// newPacket takes a packet without bytes.
+// newPacket returns an unused packet without bytes.
 func (nw *Network) newPacket() *packet {
 	if len(nw.free) == 0 {
 		nw.morePackets()
@@ -69,7 +69,7 @@ func (nw *Network) adopt(p *packet) {
 
 func (nw *Network) release(p *packet) { nw.free = append(nw.free, p) }
 
-// clone takes a packet with the same contents.
+// clone returns an unused packet with a copy of the contents of p.
 func (nw *Network) clone(p *packet) *packet {
 	c := nw.newPacket()
 	c.copyOf(p)
@@ -82,7 +82,7 @@ func (p *packet) copyOf(o *packet) {
 	p.crc, p.hasCRC, p.spoilt = o.crc, o.hasCRC, o.spoilt
 }
 
-// arenaMemory takes memory for a domain's arena, all zero.
+// arenaMemory returns memory for a domain's arena. Buffers that were posted before are zeroed.
 func (nw *Network) arenaMemory(sizeBytes int) []byte {
 	mem := nw.cfg.Memory
 	if mem == nil {
@@ -100,7 +100,7 @@ func (nw *Network) arenaMemory(sizeBytes int) []byte {
 }
 
 // Close ends all processes and domains without another event, and gives the network's memory to
-// Config.Memory. No buffer of the network's domains may be used any more.
+// Config.Memory. No buffer of the network's domains may be used afterwards.
 func (nw *Network) Close() {
 	if nw.closed {
 		return
@@ -125,7 +125,7 @@ func (nw *Network) Close() {
 	nw.inFlight, nw.queued = 0, 0
 }
 
-// recycle gives the memory of a closed domain back.
+// recycle gives the memory of a closed domain to Config.Memory.
 func (nw *Network) recycle(d *domain) {
 	mem := nw.cfg.Memory
 	if mem == nil {

@@ -22,44 +22,50 @@ const (
 	maxMTUBytes       = 1 << 20
 	maxDepth          = 1 << 20
 	maxQueueDatagrams = 1 << 20
-	maxNodes          = 1 << 16 // what a name can hold
+	maxNodes          = 1 << 16 // limit of the name format
 	maxNodeNameBytes  = 32
 	maxViolations     = 16
 )
 
-// Config describes a Network and the endpoints opened on it. Zero fields mean the defaults.
+// Config describes a Network and the endpoints opened on the Network. Zero fields mean the
+// defaults.
 type Config struct {
 	Seed uint64
-	// MTUBytes is the largest datagram of the endpoints, 1 to 1 MiB. Default 1472.
+	// MTUBytes is the largest datagram of the endpoints, 1 to 1 MiB. The default is 1472.
 	MTUBytes int
-	// InjectBytes is the largest send that is complete when Post returns. Default 1024 (or MTUBytes if
-	// that is less). Negative means 0.
+	// InjectBytes is the largest send that is complete when Post returns. The default is 1024, or
+	// MTUBytes if MTUBytes is less. A negative value means 0.
 	InjectBytes int
-	// TxDepth and RxDepth are those of an endpoint that does not ask for its own. Default 1024.
+	// TxDepth and RxDepth are the depths of an endpoint whose EndpointConfig has none. The default
+	// is 1024.
 	TxDepth, RxDepth int
-	// QueueDatagrams is how many datagrams wait at an endpoint before more are dropped. Default 1024.
+	// QueueDatagrams is how many datagrams wait at an endpoint before more are dropped. The default
+	// is 1024.
 	QueueDatagrams int
-	// Reliable makes the network one of a provider that is reliable and ordered by itself: Info says
-	// so, and of a Path only Delay, Jitter, BytesPerSecond and Cut count. Between two endpoints
-	// nothing overtakes. A receiver whose queue is full holds its senders up (ErrAgain). What is sent
-	// to an endpoint that is not open is lost, and so is what a Filter drops.
+	// Reliable makes the network that of a reliable and ordered provider, as Info then says. Only
+	// Delay, Jitter, BytesPerSecond and Cut of a Path have an effect. Datagrams between two
+	// endpoints never overtake each other. A receiver whose queue is full blocks its senders
+	// (ErrAgain). Datagrams to an endpoint that is not open and datagrams that a Filter drops are
+	// lost.
 	Reliable bool
-	// NoGather takes Caps.Gather away.
+	// NoGather clears Caps.Gather.
 	NoGather bool
-	// FreeRegions sets Caps.FreeRegions, unless NoGather does.
+	// FreeRegions sets Caps.FreeRegions. NoGather overrides FreeRegions.
 	FreeRegions bool
-	// NoLanding takes Caps.Landing away.
+	// NoLanding clears Caps.Landing.
 	NoLanding bool
-	// NoSource has nobody know where a datagram came from (fabric.Sourcer).
+	// NoSource hides the source address of datagrams (fabric.Sourcer).
 	NoSource bool
-	// PollAhead is how many datagrams a Poll that fills out may take in beyond it, into buffers and
-	// landing, for the next one to tell of: as providers do that receive several in one call.
+	// PollAhead is how many further datagrams a Poll that fills out may receive into buffers and
+	// landing. The next Poll reports these datagrams. Real providers that receive several datagrams
+	// in one call behave in the same way.
 	PollAhead int
-	// PassCost is the virtual time that one pass of a process takes. Default 1 us.
+	// PassCost is the virtual time that one pass of a process takes. The default is 1 us.
 	PassCost time.Duration
-	// Observe is called for every event, in order; nil is nobody.
+	// Observe is called for every event, in order. If Observe is nil, no function is called.
 	Observe func(*Event)
-	// Memory is reused from earlier networks that were closed; nil makes new memory.
+	// Memory is reused from earlier networks that were closed. If Memory is nil, the network
+	// allocates its memory.
 	Memory *Memory
 }
 
@@ -103,12 +109,12 @@ type Network struct {
 	cfg    Config
 	now    mono.Time
 	nodes  []*Node
-	byName map[string]*Node // only looked up: a map's order must not become behaviour
+	byName map[string]*Node // never iterated: a map's order must not affect events
 	filter Filter
 
 	timers timerHeap
 	passes passHeap
-	seq    uint64 // of the latest timer
+	seq    uint64 // number of the latest timer
 	calls  []func()
 	idle   []uint32 // free entries of calls
 
@@ -124,7 +130,7 @@ type Network struct {
 	counts     Counts
 	hash       uint64
 	event      Event
-	asked      Datagram // what the filter is asked about
+	asked      Datagram // the argument of the filter
 	violations []error
 	closed     bool
 }
@@ -140,10 +146,10 @@ func New(cfg Config) (*Network, error) {
 	return nw, nil
 }
 
-// Now is the virtual time. It starts at 1.
+// Now is the virtual time, which starts at 1.
 func (nw *Network) Now() mono.Time { return nw.now }
 
-// At calls fn as an event of its own at t, or now if that is past.
+// At calls fn as an event of its own at t, or now if t is past.
 func (nw *Network) At(t mono.Time, fn func()) {
 	var ref uint32
 	if n := len(nw.idle); n > 0 {
@@ -157,7 +163,7 @@ func (nw *Network) At(t mono.Time, fn func()) {
 	nw.timer(t, timerCall, ref)
 }
 
-// After is At, d from now.
+// After is At for an instant d from now.
 func (nw *Network) After(d time.Duration, fn func()) { nw.At(nw.now.Add(d), fn) }
 
 func (nw *Network) timer(at mono.Time, what uint8, ref uint32) {
@@ -165,8 +171,8 @@ func (nw *Network) timer(at mono.Time, what uint8, ref uint32) {
 	nw.timers.push(timer{at: max(at, nw.now), seq: nw.seq, what: what, ref: ref})
 }
 
-// next is the time of the next event, Never if there is none. At the same time datagrams and calls
-// come before passes, so that a pass sees all that has arrived.
+// next is the time of the next event, or Never if there is none. At the same time, datagrams and
+// calls come before passes, and a pass therefore sees all datagrams that have arrived.
 func (nw *Network) next() (at mono.Time, pass bool) {
 	at = mono.Never
 	if len(nw.timers) > 0 {
@@ -188,7 +194,7 @@ func (nw *Network) Step() bool {
 	return true
 }
 
-// RunUntil runs all events up to and including t; then it is t.
+// RunUntil runs all events up to and including t, and then sets the time to t.
 func (nw *Network) RunUntil(t mono.Time) {
 	for {
 		at, pass := nw.next()
@@ -212,7 +218,7 @@ func (nw *Network) run(at mono.Time, pass bool) {
 		nw.inFlight--
 		nw.arrive(nw.packets[t.ref])
 	case timerLeave:
-		if e := nw.endpoints[t.ref]; e != nil { // else it was closed meanwhile
+		if e := nw.endpoints[t.ref]; e != nil { // otherwise the endpoint was closed
 			e.leave(nil)
 		}
 	case timerCall:
@@ -223,27 +229,27 @@ func (nw *Network) run(at mono.Time, pass bool) {
 	}
 }
 
-// Filter sees a datagram as it leaves a node, before anything else happens to it.
+// Filter is called for a datagram that leaves a node, before any fault applies to the datagram.
 type Filter func(d *Datagram) Verdict
 
-// Datagram is valid during the Filter's call; Data is read only.
+// Datagram is valid only during the call of the Filter. The Filter must not alter Data.
 type Datagram struct {
 	ID       uint64
 	From, To Port
 	Data     []byte
 }
 
-// Verdict is what becomes of a datagram. The zero value lets it pass.
+// Verdict is the decision of a Filter about a datagram. The zero value delivers the datagram.
 type Verdict struct {
 	Drop   bool
-	Copies int           // extra ones
-	Delay  time.Duration // beside the path's
+	Copies int           // number of extra copies
+	Delay  time.Duration // in addition to the path's delay
 }
 
-// SetFilter sets the filter of all paths; nil is none.
+// SetFilter sets the filter of all paths, or no filter for nil.
 func (nw *Network) SetFilter(f Filter) { nw.filter = f }
 
-// transmit takes a packet that leaves its node.
+// transmit sends a packet that leaves its node.
 func (nw *Network) transmit(p *packet) {
 	nw.lastID++
 	p.id = nw.lastID
@@ -298,8 +304,9 @@ func (nw *Network) endpoint(p Port) *endpoint {
 	return d.ports[p.Index]
 }
 
-// Inject puts a datagram under way that no endpoint has posted: an attacker's, or junk. It takes
-// the path's delay and none of its faults, and no filter sees it.
+// Inject sends a datagram that no endpoint has posted, such as an attacker's datagram or junk. The
+// datagram has the path's delay and none of the path's faults. The Filter does not see the
+// datagram.
 func (nw *Network) Inject(from, to Port, data []byte) {
 	p := nw.newPacket()
 	p.data = append(p.data, data...)
@@ -312,19 +319,19 @@ func (nw *Network) Inject(from, to Port, data []byte) {
 // Counts returns the number of events of each Kind.
 func (nw *Network) Counts() Counts { return nw.counts }
 
-// Hash is the hash of all events so far: their times, kinds, ports, datagram numbers, lengths and
-// bytes. Two runs with the same hash were the same run.
+// Hash is the hash of all events so far, with their times, kinds, ports, datagram numbers, lengths
+// and bytes. Two runs with the same hash had the same events.
 func (nw *Network) Hash() uint64 { return nw.hash }
 
-// InFlight is the number of datagrams on their way.
+// InFlight is the number of datagrams in transit.
 func (nw *Network) InFlight() int { return nw.inFlight }
 
 // Queued is the number of datagrams that wait at their receivers.
 func (nw *Network) Queued() int { return nw.queued }
 
-// Violations lists what the users of the fabric did wrong, the first 16 of it: a buffer altered or
-// posted again before its completion, a send to an address that was removed, memory taken away from
-// a send, and the like.
+// Violations lists the first 16 mistakes of the users of the fabric. Examples are a buffer altered
+// or posted again before its completion, a send to a removed address, and memory that was
+// deregistered during a send.
 func (nw *Network) Violations() []error { return slices.Clone(nw.violations) }
 
 func (nw *Network) violate(p Port, format string, args ...any) {

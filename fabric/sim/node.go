@@ -9,7 +9,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Process is what a node runs; *btl.Module is one.
+// Process is the program that a node runs, for example a *btl.Module.
 type Process interface {
 	// Progress does one pass.
 	Progress(now mono.Time) (int, error)
@@ -17,21 +17,24 @@ type Process interface {
 	Deadline() mono.Time
 }
 
-// NodeFaults is how bad a host is. The zero value is a good one.
+// NodeFaults are the faults of a host. The zero value has no faults.
 type NodeFaults struct {
-	// PostAgain is the probability that a Post begins a storm of up to AgainPosts (at least 1) Posts
-	// that end with ErrAgain; the first of them may still take some of its sends.
+	// PostAgain is the probability that a Post begins a series of up to AgainPosts (at least 1)
+	// Posts that end with ErrAgain. The first Post of the series may still accept some of its
+	// sends.
 	PostAgain  float64
 	AgainPosts int
-	// SendError is the probability that a send completes with an Errno, its datagram lost; Post
-	// refuses one that would make no completion.
+	// SendError is the probability that a send fails and its datagram is lost. The send completes
+	// with an Errno. If the send makes no completion, Post refuses the send.
 	SendError float64
 	// RecvError is the probability that a datagram is lost and its receive completes with an Errno.
 	RecvError float64
-	// LateSends is how much later than Post a send may leave and complete. Its bytes are read at the
-	// end of that time, as hardware reads them, so a caller that reuses the buffer early is seen.
+	// LateSends is how much later than Post a send may leave and complete. The bytes of the send
+	// are read at the end of that time, as hardware does. A caller that reuses the buffer too early
+	// is therefore detected.
 	LateSends time.Duration
-	// QueueDatagrams is the length of the receive queues from now on; 0 is that of the Config.
+	// QueueDatagrams is the length of the receive queues from now on. Zero means the length in the
+	// Config.
 	QueueDatagrams int
 }
 
@@ -44,11 +47,11 @@ type Node struct {
 	faults NodeFaults
 	out    []*link // by index of the receiving node
 	dom    *domain // nil: none is open
-	opened bool    // there was an Open before
+	opened bool    // Open was called before
 
 	proc        Process
 	run         uint64 // counts the calls of Run
-	place       int    // in Network.passes
+	place       int    // index in Network.passes
 	passAt      mono.Time
 	wanted      mono.Time // when the next pass would be without SetPace
 	passes      uint64
@@ -56,12 +59,13 @@ type Node struct {
 	pausedUntil mono.Time
 	pace        time.Duration
 	inPass      bool
-	kicked      bool // a Kick came during the pass
-	againPosts  int  // of a storm, still to come
+	kicked      bool // Kick was called during the pass
+	againPosts  int  // rest of a series of ErrAgain
 }
 
-// Node returns the node of that name, made if there was none. Names are 1 to 32 printable bytes:
-// others are made so. A network has at most 65536 nodes; asked for more, it returns the last one.
+// Node returns the node with the given name, and makes the node if there is none. Names have 1 to
+// 32 printable bytes, and other names are changed to such a name. A network has at most 65536
+// nodes. Beyond that limit Node returns the last node.
 func (nw *Network) Node(name string) *Node {
 	name = nodeName(name)
 	if n := nw.byName[name]; n != nil {
@@ -90,17 +94,17 @@ func nodeName(name string) string {
 	}, name[:min(len(name), maxNodeNameBytes)])
 }
 
-// Nodes lists the nodes in the order in which they were made.
+// Nodes lists the nodes in the order in which the nodes were made.
 func (nw *Network) Nodes() []*Node { return slices.Clone(nw.nodes) }
 
 // Name is the node's name.
 func (n *Node) Name() string { return n.name }
 
-// Index is the node's number, from 0: Port.Node.
+// Index is the node's number, from 0, which is also Port.Node.
 func (n *Node) Index() int { return n.index }
 
-// Open opens the node's domain. It fails while another one is open. After a Close or Crash it is a
-// restart at the same address: the endpoints have the same names as before.
+// Open opens the node's domain. Open fails while another domain of the node is open. Open after a
+// Close or Crash is a restart at the same address, and the endpoints have the same names as before.
 func (n *Node) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
 	if n.nw.closed {
 		return nil, fabric.ErrClosed
@@ -123,7 +127,7 @@ func (n *Node) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
 	return d, nil
 }
 
-// Run gives passes to p from now on; nil stops that.
+// Run makes p the node's process, whose passes begin now. If p is nil, the passes end.
 func (n *Node) Run(p Process) {
 	n.proc = p
 	n.run++
@@ -134,14 +138,15 @@ func (n *Node) Run(p Process) {
 	}
 }
 
-// Kick asks for a pass now: for an owner that did something with the process outside its passes.
+// Kick requests a pass now. An owner calls Kick after work with the process outside of a pass.
 func (n *Node) Kick() {
 	n.kicked = n.inPass
 	n.wake(n.nw.now)
 }
 
-// Crash ends the process as a SIGKILL would: it gets no more passes, its domain is dead (calls
-// return ErrClosed), what waited in its queues is gone. What it sent is on its way.
+// Crash ends the process as a SIGKILL would. The process gets no more passes, calls on its domain
+// return ErrClosed, and datagrams in its queues are lost. Datagrams that the process has sent stay
+// in transit.
 func (n *Node) Crash() {
 	n.note(KindCrash, nil)
 	n.Run(nil)
@@ -150,7 +155,7 @@ func (n *Node) Crash() {
 	}
 }
 
-// Pause gives the process no pass for d: it computes, or was stopped.
+// Pause gives the process no pass for d, as if the process computed or was stopped.
 func (n *Node) Pause(d time.Duration) {
 	n.note(KindPause, nil)
 	n.pausedUntil = max(n.pausedUntil, n.nw.now.Add(d))
@@ -159,7 +164,7 @@ func (n *Node) Pause(d time.Duration) {
 	}
 }
 
-// SetPace keeps at least d between the process's passes; 0 keeps Config.PassCost.
+// SetPace keeps at least d between the process's passes. A d of 0 means Config.PassCost.
 func (n *Node) SetPace(d time.Duration) {
 	n.pace = d
 	if n.wanted != mono.Never {
@@ -168,7 +173,7 @@ func (n *Node) SetPace(d time.Duration) {
 	}
 }
 
-// SetFaults makes the host bad, or good again.
+// SetFaults sets the faults of the host.
 func (n *Node) SetFaults(f NodeFaults) {
 	n.faults = f
 	if f.PostAgain <= 0 {
@@ -188,7 +193,7 @@ func (n *Node) note(kind Kind, err error) {
 	n.nw.record(Event{Kind: kind, From: p, To: p, Err: err}, 0)
 }
 
-// wake asks for a pass at t, or as soon after it as the node can.
+// wake requests a pass at t, or as soon after t as the node can.
 func (n *Node) wake(t mono.Time) {
 	if n.proc == nil || n.inPass || t == mono.Never {
 		return
@@ -208,7 +213,7 @@ func (n *Node) setPass(t mono.Time) {
 	}
 }
 
-// pass runs the process once and finds out when to do so again.
+// pass runs the process once, and schedules the next pass.
 func (n *Node) pass() {
 	now, proc, run := n.nw.now, n.proc, n.run
 	if n.passes > 0 && n.pace > n.nw.cfg.PassCost && now == n.lastPass.Add(n.pace) &&
@@ -222,7 +227,7 @@ func (n *Node) pass() {
 	n.inPass, n.kicked = true, false
 	_, err := proc.Progress(now)
 	n.inPass = false
-	if n.run != run { // crashed or replaced meanwhile
+	if n.run != run { // crashed or replaced during the pass
 		n.wake(now)
 		return
 	}

@@ -9,40 +9,44 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Path is what lies between two nodes, in one direction. The zero value is a perfect network
+// Path is the network between two nodes, in one direction. The zero value is a perfect network
 // without delay. Probabilities are per datagram.
 type Path struct {
-	// Delay is what every datagram takes, Jitter what it may take longer, uniform in [0,Jitter). Later
-	// datagrams overtake earlier ones if the jitter makes them arrive first.
+	// Delay is the delay of every datagram. Jitter is an additional delay, uniform in [0,Jitter).
+	// Later datagrams overtake earlier ones if the jitter makes them arrive first.
 	Delay, Jitter time.Duration
-	// BytesPerSecond is the rate of the line; 0: infinite.
+	// BytesPerSecond is the rate of the line. Zero means an infinite rate.
 	BytesPerSecond int
-	// QueueBytes is what may wait for the line and be on it; a datagram that would make it more is
-	// dropped, unless the line is idle. 0: no limit.
+	// QueueBytes bounds the bytes that wait for the line or are on the line. A datagram beyond the
+	// bound is dropped, unless the line is idle. Zero means no bound.
 	QueueBytes int
-	// Line is shared by all paths that name it: a bottleneck of several. Rate and queue limit are then
-	// those of the path that a datagram takes. nil: the path has a line of its own.
+	// Line is shared by all paths that refer to the same Line, as the common bottleneck of these
+	// paths. The rate and the bound of the queue are those of the path that a datagram takes. If
+	// Line is nil, the path has a line of its own.
 	Line *Line
 
-	// Loss is the probability to be lost, each datagram for itself.
+	// Loss is the probability that a datagram is lost, independent of other datagrams.
 	Loss float64
-	// BurstStart and BurstEnd are the probabilities to enter and leave the bad state, in which
-	// datagrams are lost with the probability BurstLoss (the model of Gilbert and Elliott).
+	// BurstStart and BurstEnd are the probabilities to enter and leave the bad state. In the bad
+	// state datagrams are lost with the probability BurstLoss (the model of Gilbert and Elliott).
 	BurstStart, BurstEnd, BurstLoss float64
-	// Duplicate is the probability of a second copy, Reorder of being held back by up to ReorderDelay.
+	// Duplicate is the probability of a second copy. Reorder is the probability of an additional
+	// delay of up to ReorderDelay.
 	Duplicate, Reorder float64
 	ReorderDelay       time.Duration
-	// BitFlip damages one to three bits, Truncate cuts off a part, Junk sends random bytes along,
-	// Replay sends one of the last 64 datagrams again, up to two seconds later.
+	// BitFlip is the probability that one to three bits are inverted. Truncate is the probability
+	// that a part is cut off. Junk is the probability that random bytes are also sent. Replay is
+	// the probability that one of the last 64 datagrams is sent again, up to two seconds later.
 	BitFlip, Truncate, Junk, Replay float64
-	// Checksum makes the receiver drop what BitFlip has damaged, as UDP's checksum does.
+	// Checksum makes the receiver drop datagrams that BitFlip has damaged, as UDP's checksum does.
 	Checksum bool
-	// Cut lets nothing through.
+	// Cut makes the path lose all datagrams.
 	Cut bool
-	// MTUBytes: larger datagrams vanish; 0: none do.
+	// MTUBytes is the largest datagram that the path carries. Larger datagrams are lost. Zero means
+	// no limit.
 	MTUBytes int
-	// MTUTold: the sender of a larger datagram is told, as by ICMP: further ones are refused when
-	// they are posted, until SetPath.
+	// MTUTold informs the sender of a datagram above MTUBytes, as ICMP does. Post then refuses
+	// further such datagrams until SetPath.
 	MTUTold bool
 }
 
@@ -51,18 +55,18 @@ const (
 	nsPerS     = int(time.Second)
 )
 
-// Line sends one datagram after the other. The zero value is an idle one; a Line belongs to one
+// Line sends one datagram after the other. The zero value is an idle line. A Line belongs to one
 // Network.
 type Line struct {
-	free mono.Time // when it has sent what it has taken
-	rest int       // the fraction of a nanosecond that it needs beyond that: in 1/BytesPerSecond
+	free mono.Time // when the line has sent all accepted datagrams
+	rest int       // remaining fraction of a nanosecond, in 1/BytesPerSecond
 }
 
-// FreeAt is the instant at which it has sent all that it has taken so far; in the past if nothing
-// waits.
+// FreeAt is the instant at which the line has sent all datagrams accepted so far. The instant is
+// past if no datagram waits.
 func (line *Line) FreeAt() mono.Time { return line.free }
 
-// link is a Path at work.
+// link is a Path with its state.
 type link struct {
 	nw   *Network
 	path Path
@@ -71,12 +75,13 @@ type link struct {
 	burst bool // in the bad state
 	own   Line
 
-	last map[[2]int]mono.Time // arrival of the latest datagram, by endpoints, where that is kept
+	// arrival of the latest datagram, by endpoints; reliable networks only
+	last map[[2]int]mono.Time
 
 	old     []*packet // the last datagrams, for Replay
 	oldNext int
 
-	told int // what the sender has heard of Path.MTUBytes, 0 if nothing
+	told int // Path.MTUBytes as told to the sender; 0: not told
 }
 
 func newLink(nw *Network, from, to int) *link {
@@ -98,8 +103,8 @@ func (nw *Network) link(from, to int) *link {
 	return n.out[to]
 }
 
-// SetPath sets the path of one direction for what leaves from now on; from and to may be the same
-// node.
+// SetPath sets the path of one direction for datagrams that leave from now on. The arguments from
+// and to may be the same node.
 func (nw *Network) SetPath(from, to *Node, p Path) {
 	l := nw.link(from.index, to.index)
 	l.path, l.told = p, 0
@@ -108,7 +113,7 @@ func (nw *Network) SetPath(from, to *Node, p Path) {
 // Path returns the path of one direction.
 func (nw *Network) Path(from, to *Node) Path { return nw.link(from.index, to.index).path }
 
-// carry takes a datagram that leaves its node and does to it what the path does.
+// carry applies the path's faults to a datagram that leaves its node, and sends the datagram.
 func (l *link) carry(p *packet, v Verdict) {
 	nw, path := l.nw, &l.path
 	if nw.cfg.Reliable {
@@ -156,7 +161,8 @@ func (l *link) carry(p *packet, v Verdict) {
 	l.send(p, at, late)
 }
 
-// carryReliably carries a datagram that neither is lost nor overtakes another one of its endpoints.
+// carryReliably carries a datagram without loss. The datagram overtakes no other datagram between
+// the same endpoints.
 func (l *link) carryReliably(p *packet, v Verdict) {
 	if l.path.Cut {
 		l.nw.drop(KindCut, p)
@@ -182,13 +188,14 @@ func (l *link) carryReliably(p *packet, v Verdict) {
 	l.nw.timer(at, timerArrive, p.ref)
 }
 
-// send puts a datagram on its way that has left the line at a time.
+// send puts a datagram in transit that leaves the line at the instant at.
 func (l *link) send(p *packet, at mono.Time, late time.Duration) {
 	l.nw.inFlight++
 	l.nw.timer(at.Add(l.path.Delay).Add(late), timerArrive, p.ref)
 }
 
-// line puts a datagram on the line and returns when it has left it; not ok: the queue is full.
+// line puts a datagram on the line, and returns when the datagram has left the line. The result ok
+// is false if the queue is full.
 func (l *link) line(sizeBytes int) (at mono.Time, ok bool) {
 	rate := l.path.BytesPerSecond
 	if rate <= 0 {
@@ -224,7 +231,8 @@ func (line *Line) waiting(now mono.Time, bytesPerSecond int) int {
 	return int(min(n, math.MaxInt/2))
 }
 
-// lost decides whether the datagram is lost, and how; KindSent: it is not.
+// lost decides whether the datagram is lost, and how. The result is KindSent if the datagram is not
+// lost.
 func (l *link) lost() Kind {
 	path := &l.path
 	if l.burst {
@@ -242,7 +250,7 @@ func (l *link) lost() Kind {
 	}
 }
 
-// damage alters a datagram.
+// damage alters a datagram with the path's probabilities.
 func (l *link) damage(p *packet) {
 	path := &l.path
 	if l.dice.chance(path.Truncate) && len(p.data) > 0 {
@@ -270,7 +278,8 @@ func (l *link) flip(p *packet) {
 	p.spoilt = l.path.Checksum
 }
 
-// extras sends what travels beside a datagram: junk with its addresses, and old datagrams.
+// extras sends additional datagrams with a datagram. These are junk with the same addresses, and
+// old datagrams.
 func (l *link) extras(p *packet) {
 	nw, path := l.nw, &l.path
 	if l.dice.chance(path.Junk) {
@@ -298,8 +307,8 @@ func (l *link) extras(p *packet) {
 	l.oldNext = (l.oldNext + 1) % replayRing
 }
 
-// junk fills a packet with random bytes. Half of them begin as this project's packets do, to get
-// past the first check.
+// junk fills a packet with random bytes. Half of the packets begin like this project's packets,
+// which lets them pass the receiver's first check.
 func (l *link) junk(p *packet) {
 	const (
 		magic    = 0xB7

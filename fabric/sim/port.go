@@ -10,14 +10,16 @@ import (
 const (
 	portNameBytes  = 8
 	portNamePrefix = "sim:"
-	maxPorts       = 1 << 16 // what a name can hold
+	maxPorts       = 1 << 16 // limit of the name format
 )
 
-// Port is the address of an endpoint: its node, and its number in the order in which the node's
-// domain opened its endpoints. A btl.Module has its command channel at 0 and its data channel at 1.
+// Port is the address of an endpoint. The address is the node, and the endpoint's number in the
+// order in which the node's domain opened its endpoints. A btl.Module has its command channel at 0
+// and its data channel at 1.
 type Port struct{ Node, Index int }
 
-// Name returns what Endpoint.Name returns at this port. It stays the same when the node restarts.
+// Name returns the name of the endpoint at this port, as Endpoint.Name does. The name stays the
+// same when the node restarts.
 func (p Port) Name() []byte {
 	return p.appendName(make([]byte, 0, portNameBytes))
 }

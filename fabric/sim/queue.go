@@ -25,7 +25,7 @@ func (r *ring[T]) grow() {
 	r.items, r.head = items, 0
 }
 
-// pop removes the oldest item. There must be one.
+// pop removes the oldest item. The queue must not be empty.
 func (r *ring[T]) pop() T {
 	v := r.items[r.head]
 	r.head = (r.head + 1) & (len(r.items) - 1)
@@ -33,28 +33,29 @@ func (r *ring[T]) pop() T {
 	return v
 }
 
-// at returns the item i places behind the oldest.
+// at returns the item i places after the oldest.
 func (r *ring[T]) at(i int) *T { return &r.items[(r.head+i)&(len(r.items)-1)] }
 
-// What a timer does.
+// These are the actions of a timer.
 const (
 	timerArrive = 1 + iota // ref: a packet
 	timerLeave             // ref: an endpoint with a late send
 	timerCall              // ref: a function given to At
 )
 
-// timer is an event to come. It holds no pointers, so moving it in the heap is cheap.
+// timer is a future event. A timer holds no pointers, and moving a timer in the heap is therefore
+// cheap.
 type timer struct {
 	at   mono.Time
-	seq  uint64 // order of those at the same time: as they were made
+	seq  uint64 // orders timers at the same instant by creation
 	ref  uint32
 	what uint8
 }
 
 func (t *timer) before(u *timer) bool { return t.at < u.at || t.at == u.at && t.seq < u.seq }
 
-// timerHeap is a 4-ary heap: fewer levels than a binary one, and the children share a cache line or
-// two.
+// timerHeap is a 4-ary heap. A 4-ary heap has fewer levels than a binary heap, and the children of
+// a node share one or two cache lines.
 type timerHeap []timer
 
 func (h *timerHeap) push(t timer) {
@@ -72,7 +73,7 @@ func (h *timerHeap) push(t timer) {
 	s[i] = t
 }
 
-// pop removes the first timer. There must be one.
+// pop removes the first timer. The heap must not be empty.
 func (h *timerHeap) pop() timer {
 	s := *h
 	first, last := s[0], s[len(s)-1]
@@ -103,8 +104,8 @@ func (h *timerHeap) pop() timer {
 	return first
 }
 
-// passHeap is a binary heap of the nodes by the time of their next pass; a node knows its place.
-// Nodes without a pass to come stand in it too, with the time Never.
+// passHeap is a binary heap of the nodes by the time of their next pass. Each node stores its index
+// in the heap. Nodes without a next pass are also in the heap, with the time Never.
 type passHeap []*Node
 
 func (h passHeap) less(a, b *Node) bool {

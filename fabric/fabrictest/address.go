@@ -8,16 +8,16 @@ import (
 	"gobtl/fabric"
 )
 
-// testSourceNames has an endpoint that is a Sourcer say where datagrams come from: from names that
-// nobody has inserted, and in batches in which senders take turns.
+// testSourceNames checks that an endpoint that is a Sourcer reports where datagrams come from. The
+// senders are not inserted, and take turns within a batch.
 func testSourceNames(t *testing.T, f *Fixture) {
 	rx := newPort(t, f)
 	sourcer, ok := rx.ep.(fabric.Sourcer)
 	if !ok {
-		return // which is allowed: Sourcer is optional
+		return // permitted: Sourcer is optional
 	}
 	senders := []*port{newPort(t, f), newPort(t, f), newPort(t, f)}
-	senders = append(senders, senders[0].open(f.Endpoint)) // of a domain that has another one
+	senders = append(senders, senders[0].open(f.Endpoint)) // in a domain that has another endpoint
 	const rounds = 8
 	rx.stock(rounds * len(senders))
 	rx.sourcer = sourcer
@@ -45,9 +45,9 @@ func testSourceNames(t *testing.T, f *Fixture) {
 		}
 	}
 	if len(rx.sources[0]) == 0 {
-		return // this Sourcer never knows
+		return // permitted: a Sourcer may never know the source
 	}
-	// What it tells is a name, and leads back.
+	// The reported source is a name, and an answer to that name reaches the sender.
 	back, err := rx.dom.Insert(rx.sources[0])
 	if err != nil {
 		t.Fatalf("Insert of a source: %v", err)
@@ -62,7 +62,7 @@ func testSourceNames(t *testing.T, f *Fixture) {
 	rx.collect(1)
 }
 
-// suffixed asks a Sourcer to append to something.
+// suffixed asks a Sourcer to append to a non-empty slice.
 type suffixed struct {
 	fabric.Sourcer
 	t *testing.T
@@ -77,12 +77,13 @@ func (s suffixed) AppendSource(_ []byte, c *fabric.Completion) []byte {
 	return got
 }
 
-// testAddresses has a domain that is an Addresser write its endpoints' names, and read them again.
+// testAddresses makes a domain that is an Addresser format its endpoints' names and parse them
+// again.
 func testAddresses(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	dom, ok := a.dom.(fabric.Addresser)
 	if !ok {
-		return // which is allowed: Addresser is optional
+		return // permitted: Addresser is optional
 	}
 	for _, text := range []string{"", ",", "nowhere", "nowhere:x", ":", "1.2.3.4:70000", "\x00"} {
 		if _, _, err := dom.ParseAddress(text); !errors.Is(err, fabric.ErrBadName) {
@@ -107,7 +108,7 @@ func testAddresses(t *testing.T, f *Fixture) {
 			t.Errorf("half a name is written like the whole: %q", text)
 		}
 	}
-	// A second port that is told.
+	// An explicit second port is also accepted.
 	text := dom.FormatName(a.ep.Name())
 	first, second, err := dom.ParseAddress(text + ",4711")
 	if err != nil || !bytes.Equal(first, a.ep.Name()) ||

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Bench measures what a provider's calls cost, in Go's benchmark format. One goroutine plays both
-// ends, so an exchange is a send and its receipt, not a round trip.
+// Bench measures the cost of a provider's calls, in Go's benchmark format. One goroutine acts for
+// both ends. An exchange is therefore a send and its receipt instead of a round trip.
 func Bench(b *testing.B, f Fixture) {
 	f.Patience = cmp.Or(f.Patience, defaultPatience)
 	b.Run("PollEmpty", func(b *testing.B) {
@@ -29,7 +29,7 @@ func Bench(b *testing.B, f Fixture) {
 	}
 }
 
-// benchPost measures posting alone: what it posted is received with the timer stopped.
+// benchPost measures only Post. The timer is stopped while the posted datagrams are received.
 func benchPost(b *testing.B, f *Fixture, size int) {
 	l := newLoop(b, f)
 	b.SetBytes(int64(size))

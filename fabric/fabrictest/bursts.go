@@ -9,19 +9,19 @@ import (
 	"gobtl/fabric"
 )
 
-// Datagrams that are posted together may travel together: a provider may hand the kernel a run of
-// equal ones as a single message, and may be handed such a run back in one piece. Nothing of that
-// may show.
+// A provider may pass a run of equal datagrams to the kernel as a single message, and may receive
+// such a run as a single message. These tests check that callers see no difference.
 
-// burstMax bounds the bursts: more than the 64 segments that Linux takes in one message.
+// burstMax is the largest burst, which exceeds the 64 segments that older Linux kernels accept in
+// one message.
 const burstMax = 100
 
-// burstRoom is how many datagrams the suite may leave unread at a port.
+// burstRoom is the number of datagrams that the suite may leave unread at a port.
 func (q *port) burstRoom() int {
 	return min(burstMax, q.caps.RecvCapacity, q.caps.RxDepth)
 }
 
-// volley posts one datagram of each size in one batch, and returns them.
+// volley posts one datagram of each size in one batch, and returns the datagrams.
 func (q *port) volley(to fabric.Addr, key uint64, sizes ...int) [][]byte {
 	q.tb.Helper()
 	if len(q.free) < len(sizes) {
@@ -37,7 +37,7 @@ func (q *port) volley(to fabric.Addr, key uint64, sizes ...int) [][]byte {
 	return want
 }
 
-// expectIn is expect, with Polls for at most room completions.
+// expectIn is expect with Polls for at most room completions.
 func (q *port) expectIn(room int, want ...[]byte) {
 	q.tb.Helper()
 	q.await("a burst to arrive", func() bool {
@@ -47,7 +47,7 @@ func (q *port) expectIn(room int, want ...[]byte) {
 	q.expect(want...)
 }
 
-// burstSizes are datagram sizes that come in bursts.
+// burstSizes are the datagram sizes for bursts.
 func burstSizes(c fabric.Caps) []int {
 	sizes := []int{1, 8, 100, 512, 1200, c.MTUBytes / 7, c.MTUBytes / 3, c.MTUBytes}
 	sizes = slices.DeleteFunc(sizes, func(n int) bool { return n < 1 || n > c.MTUBytes })
@@ -55,7 +55,7 @@ func burstSizes(c fabric.Caps) []int {
 	return slices.Compact(sizes)
 }
 
-// testEqualBursts posts batches of equal datagrams whose last one is shorter.
+// testEqualBursts posts batches of equal datagrams with a shorter last datagram.
 func testEqualBursts(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -64,7 +64,7 @@ func testEqualBursts(t *testing.T, f *Fixture) {
 		count = min(count, b.burstRoom())
 		for j, size := range burstSizes(a.caps) {
 			lasts := []int{size, size - 1, 1, 0}
-			for k := range 2 { // two of them now, the others with the next count
+			for k := range 2 { // two of the sizes now, the others with the next count
 				last := lasts[(2*i+j+k)%len(lasts)]
 				if last == 0 && f.NoZeroLength != "" {
 					continue
@@ -80,19 +80,20 @@ func testEqualBursts(t *testing.T, f *Fixture) {
 }
 
 // testMixedBursts posts batches in which sizes and destinations change at random, with runs of
-// equal ones among them, from two domains to three endpoints that tell their source.
+// equal datagrams in between. The datagrams go from two domains to three endpoints that report
+// sources.
 func testMixedBursts(t *testing.T, f *Fixture) {
 	cfg := f.Endpoint
 	cfg.Source = true
 	left, right := newParty(t, f, fabric.DomainConfig{}), newParty(t, f, fabric.DomainConfig{})
 	to := []*port{left.open(cfg), right.open(cfg), right.open(cfg)}
 	from := []*port{newPort(t, f), newPort(t, f)}
-	// Each batch is the concern of one receiver at most as a whole.
+	// Each batch may go completely to one receiver.
 	room := min(to[0].burstRoom(), to[1].burstRoom(), to[2].burstRoom()) / len(from)
 	if room == 0 {
 		t.Skipf("%s: holds %d datagrams unread", f.Name, to[0].caps.RecvCapacity)
 	}
-	source := make(map[[2]*port]fabric.Addr) // known before anything is sent
+	source := make(map[[2]*port]fabric.Addr) // inserted before any send
 	for _, rx := range to {
 		for _, tx := range from {
 			source[[2]*port{rx, tx}] = fabric.AddrUnknown
@@ -122,8 +123,8 @@ func testMixedBursts(t *testing.T, f *Fixture) {
 	}
 }
 
-// scatter posts one batch to several ports, where receives are posted for it, and returns what each
-// is to receive.
+// scatter posts one batch to several ports, and posts the receives for the batch. The result is the
+// datagrams that each port will receive.
 func (q *port) scatter(rng *rand.Rand, to []*port, key uint64, count int) [][][]byte {
 	q.tb.Helper()
 	want := make([][][]byte, len(to))
@@ -148,7 +149,8 @@ func (q *port) scatter(rng *rand.Rand, to []*port, key uint64, count int) [][][]
 	return want
 }
 
-// expectFrom collects datagrams of several senders: each one's in order.
+// expectFrom collects datagrams of several senders, and checks the order of each sender's
+// datagrams.
 func (q *port) expectFrom(room int, want []datagram) {
 	q.tb.Helper()
 	q.await("bursts to arrive", func() bool {
@@ -156,7 +158,8 @@ func (q *port) expectFrom(room int, want []datagram) {
 		return len(q.arrived) >= len(want)
 	})
 	for _, d := range q.collect(len(want)) {
-		// Without sources the senders cannot be told apart, so any of the next ones will do.
+		// Without sources the senders cannot be distinguished, and the next datagram of any sender
+		// is accepted.
 		same := func(w datagram) bool { return w.from == d.from }
 		i := slices.IndexFunc(want, func(w datagram) bool {
 			return same(w) && bytes.Equal(w.data, d.data)
@@ -172,9 +175,9 @@ func (q *port) expectFrom(room int, want []datagram) {
 	}
 }
 
-// testSizesChange leaves bursts of different sizes unread one behind the other: what the receiver
-// has learnt from one is wrong for the next. A small datagram after a large one stands alone in its
-// buffer.
+// testSizesChange leaves bursts of different sizes unread at the same time. The sizes that a
+// receiver has learnt from one burst are wrong for the next. A small datagram after a large one
+// must be alone in its buffer.
 func testSizesChange(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -209,8 +212,8 @@ func testSizesChange(t *testing.T, f *Fixture) {
 	}
 }
 
-// testSurplusWaits sends more than there are receives posted: the rest waits, in order, until there
-// are.
+// testSurplusWaits sends more datagrams than there are posted receives. The surplus must wait, in
+// order, until more receives are posted.
 func testSurplusWaits(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -224,7 +227,8 @@ func testSurplusWaits(t *testing.T, f *Fixture) {
 			b.stock(min(posted, bursts*each))
 			for j := range bursts {
 				key++
-				size := all[(i+j/2*posted)%len(all)] // a second like the first, then others
+				// the second burst is like the first, the others differ
+				size := all[(i+j/2*posted)%len(all)]
 				sizes := append(slices.Repeat([]int{size}, each-1), (size+1)/2)
 				want = append(want, a.volley(to, key, sizes...)...)
 			}
@@ -238,8 +242,8 @@ func testSurplusWaits(t *testing.T, f *Fixture) {
 	}
 }
 
-// testGatherLengths gathers datagrams of all lengths, in bursts of equal ones with a shorter last,
-// from buffers and regions at all offsets.
+// testGatherLengths gathers datagrams of all lengths from buffers and regions at all offsets. The
+// datagrams come in bursts of equal sizes with a shorter last datagram.
 func testGatherLengths(t *testing.T, f *Fixture) {
 	a, b := gatherPorts(t, f)
 	to := a.insert(b)
@@ -266,7 +270,7 @@ func testGatherLengths(t *testing.T, f *Fixture) {
 				size = (size + 1) / 2
 			}
 			front := pattern(uint64(i<<8|j), min((i+j)%33, size))
-			if (i+j)%5 == 4 { // one without region in the run
+			if (i+j)%5 == 4 { // one datagram of the run has no region
 				front = pattern(uint64(i<<8|j), size)
 			}
 			s := a.load(to, front)
@@ -279,7 +283,7 @@ func testGatherLengths(t *testing.T, f *Fixture) {
 		}
 		b.stock(count)
 		a.postAll(sends)
-		if injected { // then the region is ours again
+		if injected { // the region belongs to the caller again
 			clear(memory)
 		}
 		b.expect(want...)
@@ -290,7 +294,7 @@ func testGatherLengths(t *testing.T, f *Fixture) {
 }
 
 // testRecvCapacityBursts leaves as many datagrams unread as Caps.RecvCapacity promises, as
-// testRecvCapacity does, but of all sizes, and sent in batches.
+// testRecvCapacity does. The datagrams have all sizes, and are sent in batches.
 func testRecvCapacityBursts(t *testing.T, f *Fixture) {
 	mtu := newPort(t, f).caps.MTUBytes
 	sizes := append(burstSizes(newPort(t, f).caps), mtu/2+1, mtu/4+1)

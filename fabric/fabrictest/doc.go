@@ -1,5 +1,5 @@
-// Package fabrictest holds every provider to the contracts of package fabric: one suite, run by
-// each provider's tests against itself.
+// Package fabrictest tests that a provider fulfils the contracts of package fabric. The tests of
+// each provider run the same suite:
 //
 //	func TestConformance(t *testing.T) {
 //		nw := mem.New(mem.Config{})
@@ -15,14 +15,14 @@
 //		})
 //	}
 //
-// The suite assumes a network on which a datagram arrives, once and in its sender's order, unless
-// the receiver holds more unread ones than Caps.RecvCapacity: the loopback interface does that, and
-// a wrapper that injects faults does it when told to inject none. It sleeps only where sleeping is
-// the subject, and waits for arrivals with a deadline (Fixture.Patience) that fails with a
-// sentence.
+// The suite assumes a network on which each datagram arrives once and in its sender's order.
+// Datagrams beyond Caps.RecvCapacity at one receiver may be lost. The loopback interface is such a
+// network, and so is a fault injector without faults. The suite sleeps only in tests of sleeping. A
+// missing arrival fails a test after a deadline (Fixture.Patience), with a sentence that describes
+// the failure.
 //
-// Every subtest follows the owner of each buffer: a completion for a buffer that was not posted, or
-// a second one for a buffer that was, fails whichever test happens to see it.
+// Every subtest follows the owner of each buffer. A completion for a buffer that was not posted, or
+// a second completion for a posted buffer, fails the current test.
 //
-// What a provider cannot do is said in its Fixture, each time with a reason that the skip shows.
+// A Fixture lists the abilities that a provider lacks, each with a reason that the skip shows.
 package fabrictest

@@ -49,7 +49,7 @@ func testAttributes(t *testing.T, f *Fixture) {
 		t.Errorf("two endpoints are named %x", name)
 	}
 	want := bytes.Clone(name)
-	clear(name) // the slice is ours
+	clear(name) // the caller owns the slice
 	if got := a.ep.Name(); !bytes.Equal(got, want) {
 		t.Errorf("the name was %x and is %x now", want, got)
 	}
@@ -76,7 +76,7 @@ func testArenaBuffersAreApart(t *testing.T, f *Fixture) {
 	}
 }
 
-// testExchangeBothWays does what fabtests' dgram does: the server learns its client's name from the
+// testExchangeBothWays works like fabtests' dgram. The server learns its client's name from the
 // first datagram.
 func testExchangeBothWays(t *testing.T, f *Fixture) {
 	client, server := newPort(t, f), newPort(t, f)
@@ -102,8 +102,8 @@ func testExchangeBothWays(t *testing.T, f *Fixture) {
 	}
 }
 
-// edgeSizes are the datagram sizes where a provider changes its ways: around words, cache lines,
-// the inject limit and the MTU.
+// edgeSizes are the datagram sizes at which a provider may behave differently, near word sizes,
+// cache lines, the inject limit and the MTU.
 func edgeSizes(f *Fixture, c fabric.Caps) []int {
 	sizes := []int{
 		1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513,
@@ -135,7 +135,8 @@ func testSizes(t *testing.T, f *Fixture) {
 	a.settle()
 }
 
-// testEndpointsDoNotMix sends between two endpoints of one domain and two of another, each to each.
+// testEndpointsDoNotMix sends from two endpoints of different domains to each of three endpoints in
+// the same domains.
 func testEndpointsDoNotMix(t *testing.T, f *Fixture) {
 	left, right := newParty(t, f, fabric.DomainConfig{}), newParty(t, f, fabric.DomainConfig{})
 	from := []*port{left.open(f.Endpoint), left.open(f.Endpoint)}
@@ -150,7 +151,7 @@ func testEndpointsDoNotMix(t *testing.T, f *Fixture) {
 		}
 	}
 	for j, rx := range to {
-		rx.expectAnyOrder(want[j]...) // there is none between those of different endpoints
+		rx.expectAnyOrder(want[j]...) // endpoints have no order among each other
 	}
 }
 
@@ -215,8 +216,9 @@ func testBatchOrder(t *testing.T, f *Fixture) {
 	}
 }
 
-// testBatchStopsAtBadSend posts a batch with a send in the middle that cannot be: those before it
-// are taken, it is named by n, and the caller may go on after it.
+// testBatchStopsAtBadSend posts a batch with an invalid send in the middle. The earlier sends must
+// be accepted, n must point to the invalid send, and the caller may continue after the invalid
+// send.
 func testBatchStopsAtBadSend(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -248,7 +250,7 @@ func testPollNothing(t *testing.T, f *Fixture) {
 			}
 		}
 	}
-	// No room is no reason to lose anything.
+	// A Poll without room must lose nothing.
 	b.send(b.insert(a), []byte("x"))
 	for range 100 {
 		if n, err := a.ep.Poll(nil); n != 0 || err != nil {
@@ -258,7 +260,7 @@ func testPollNothing(t *testing.T, f *Fixture) {
 	a.expect([]byte("x"))
 }
 
-// testPollOne polls for one completion while several are there.
+// testPollOne polls for one completion while several are ready.
 func testPollOne(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)

@@ -12,23 +12,25 @@ import (
 type Fixture struct {
 	// Name is shown in failures.
 	Name string
-	// Open opens a new Domain on each call, or fails tb. All the Domains of one Fixture reach each
-	// other. The suite closes them, some more than once.
+	// Open opens a new Domain on each call, or fails tb. All Domains of one Fixture reach each
+	// other. The suite closes the Domains, some more than once.
 	Open func(tb testing.TB, cfg fabric.DomainConfig) fabric.Domain
-	// Endpoint is what the suite's endpoints are opened with; a subtest changes what it is about.
+	// Endpoint is the configuration of the suite's endpoints. A subtest changes only the fields
+	// that it tests.
 	Endpoint fabric.EndpointConfig
-	// Patience is how long the suite waits for something that must happen. 0 means 30 s, which only a
-	// machine without a core to spare comes near.
+	// Patience is how long the suite waits for an event that must happen. 0 means 30 s. Only an
+	// overloaded machine comes near this time.
 	Patience time.Duration
-	// Seed repeats the random traffic that a failure has named. 0 takes a new one for each run.
+	// Seed repeats the random traffic of a failure that printed the seed. 0 takes a new seed for
+	// each run.
 	Seed uint64
 
-	// NoZeroLength, when it is not empty, is the reason why datagrams without bytes do not arrive.
+	// NoZeroLength is the reason why datagrams without bytes do not arrive, or empty if they do.
 	NoZeroLength string
-	// NoTruncation, when it is not empty, is the reason why the provider cannot tell that a datagram
-	// was larger than the buffer it arrived in.
+	// NoTruncation is the reason why the provider does not report that a datagram was larger than
+	// its buffer, or empty if the provider does.
 	NoTruncation string
-	// Skip leaves whole subtests out: their name and the reason. A name that is no subtest fails.
+	// Skip lists subtests to leave out, by name, with the reason. An unknown name fails the test.
 	Skip map[string]string
 }
 
@@ -39,7 +41,7 @@ type subtest struct {
 	run  func(t *testing.T, f *Fixture)
 }
 
-// subtests in the order from simple to involved, so that the first failure is the most telling one.
+// The subtests go from simple to complex, so that the first failure is the most informative one.
 var subtests = []subtest{
 	{"Attributes", testAttributes},
 	{"ArenaBuffersAreApart", testArenaBuffersAreApart},

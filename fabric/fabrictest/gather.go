@@ -8,8 +8,8 @@ import (
 	"gobtl/fabric"
 )
 
-// gatherPorts skips a test that needs Caps.Gather, after checking that a provider without it says
-// so.
+// gatherPorts skips a test that needs Caps.Gather if the provider has no Gather. Before the skip,
+// gatherPorts checks the provider's errors for regions.
 func gatherPorts(t *testing.T, f *Fixture) (a, b *port) {
 	a, b = newPort(t, f), newPort(t, f)
 	if a.caps.Gather {
@@ -76,7 +76,7 @@ func testGather(t *testing.T, f *Fixture) {
 		s.Region, s.RegionOff, s.RegionLen = region, uint64(tc.off), uint32(tc.size)
 		want := slices.Concat(front, memory[tc.off:tc.off+tc.size])
 		a.postAll([]fabric.Send{s})
-		if a.injected(&s) { // then the region is ours again, too
+		if a.injected(&s) { // the region also belongs to the caller again
 			fill(memory, 99)
 		}
 		b.expect(want)
@@ -93,7 +93,7 @@ func testGather(t *testing.T, f *Fixture) {
 	a.deregister(second)
 }
 
-// testGatherBounds names regions and bytes that are not registered.
+// testGatherBounds posts sends with regions and bytes that are not registered.
 func testGatherBounds(t *testing.T, f *Fixture) {
 	a, b := gatherPorts(t, f)
 	to := a.insert(b)
@@ -135,7 +135,7 @@ func testGatherBounds(t *testing.T, f *Fixture) {
 	}
 	b.hush(0)
 	s := a.load(to, []byte("good"))
-	s.Region, s.RegionOff, s.RegionLen = region, size, 0 // nothing of it, at its very end
+	s.Region, s.RegionOff, s.RegionLen = region, size, 0 // no bytes, at the end of the region
 	a.postAll([]fabric.Send{s})
 	b.expect([]byte("good"))
 }

@@ -8,16 +8,17 @@ import (
 	"gobtl/fabric"
 )
 
-// landing is the suite's account of what Lander.Land was called with.
+// landing is the suite's record of the latest call of Lander.Land.
 type landing struct {
-	whole     []byte // the memory of the landing, with a guard before and behind
+	whole     []byte // memory of the landing, with a guard before and after
 	mem       []byte
 	headBytes int
 	named     []named
 	count     int // datagrams that landed, in all landings
 }
 
-// named is a part of a landing that a completion has named, and what it held then.
+// named is a part of a landing that a completion has named, and the content of that part at that
+// time.
 type named struct {
 	off  int
 	data []byte
@@ -44,8 +45,8 @@ func (q *port) lander() fabric.Lander {
 	return l
 }
 
-// land makes a landing of some bytes for what follows the first headBytes of a datagram. While
-// Polls have filled their room it may take some more of them.
+// land sets a landing of sizeBytes for the bytes after the first headBytes of a datagram. If the
+// last Poll was filled, land may have to poll again before the landing is accepted.
 func (q *port) land(sizeBytes, headBytes int) {
 	q.tb.Helper()
 	l := q.lander()
@@ -68,7 +69,7 @@ func (q *port) land(sizeBytes, headBytes int) {
 	q.landing = landing{whole: whole, mem: mem, headBytes: headBytes, count: q.landing.count}
 }
 
-// landed returns the bytes of a datagram that has landed, in part.
+// landed returns the bytes of a datagram of which a part has landed.
 func (q *port) landed(c fabric.Completion) []byte {
 	q.tb.Helper()
 	l := &q.landing
@@ -90,7 +91,8 @@ func (q *port) landed(c fabric.Completion) []byte {
 	return slices.Concat(q.arena.Bytes(c.Buf)[:l.headBytes], data)
 }
 
-// checkLanding wants what has landed to be there still, and nothing outside the landing changed.
+// checkLanding checks that landed bytes are unchanged, and that memory outside of the landing is
+// unchanged.
 func (q *port) checkLanding() {
 	q.tb.Helper()
 	l := &q.landing
@@ -116,7 +118,7 @@ func testLanding(t *testing.T, f *Fixture) {
 	for i, tc := range []struct {
 		sizes     []int
 		headBytes int
-		share     int // of the bytes behind the heads, in percent, for which the landing has room
+		share     int // room in the landing, in percent of the bytes after the heads
 	}{
 		{slices.Repeat([]int{mtu}, 20), 24, 100},
 		{slices.Repeat([]int{mtu}, 20), 0, 100},
@@ -140,7 +142,7 @@ func testLanding(t *testing.T, f *Fixture) {
 			behind += max(tc.sizes[j]-tc.headBytes, 0)
 		}
 		b.landing.count = 0
-		for round := range 6 { // a provider that predicts sizes has something to learn from
+		for round := range 6 { // repeated, because a provider may predict sizes
 			b.stock(len(tc.sizes))
 			b.land(max(behind*tc.share/100, 1), tc.headBytes)
 			want := a.volley(to, key, tc.sizes...)
@@ -155,7 +157,8 @@ func testLanding(t *testing.T, f *Fixture) {
 	}
 }
 
-// testLandingsChange gives a new landing after each Poll, or ends it, while a mixture arrives.
+// testLandingsChange sets a new landing or ends the landing after each Poll, while datagrams of
+// different sizes arrive.
 func testLandingsChange(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	b.lander()

@@ -8,7 +8,7 @@ import (
 	"gobtl/fabric"
 )
 
-// checkClosed calls everything on an endpoint that was closed.
+// checkClosed calls all methods of a closed endpoint.
 func checkClosed(t *testing.T, q *port, to fabric.Addr) {
 	t.Helper()
 	var out [4]fabric.Completion
@@ -29,7 +29,7 @@ func checkClosed(t *testing.T, q *port, to fabric.Addr) {
 	}
 }
 
-// closeAgain accepts both answers of a second Close.
+// closeAgain accepts nil and ErrClosed from a second Close.
 func closeAgain(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil && !errors.Is(err, fabric.ErrClosed) {
@@ -46,7 +46,7 @@ func testCloseEndpoint(t *testing.T, f *Fixture) {
 		t.Fatalf("Close: %v", err)
 	}
 	checkClosed(t, q, to)
-	// A datagram to a closed endpoint is lost, whatever the provider says of it later.
+	// A datagram to a closed endpoint is lost, whatever error the provider reports later.
 	other.tolerant = true
 	other.stock(2)
 	for range 3 {
@@ -105,7 +105,7 @@ func testCloseDomain(t *testing.T, f *Fixture) {
 	}
 }
 
-// testCloseDomainHeld closes a domain whose arena somebody holds and reads meanwhile.
+// testCloseDomainHeld closes a domain while another goroutine holds and reads the arena.
 func testCloseDomainHeld(t *testing.T, f *Fixture) {
 	p := newParty(t, f, fabric.DomainConfig{})
 	p.open(f.Endpoint)
@@ -138,11 +138,11 @@ func testCloseDomainHeld(t *testing.T, f *Fixture) {
 	arena.Drop()
 }
 
-// testCloseWithPostedBuffers closes an endpoint that has receives posted and sends not polled. Its
-// buffers are the caller's again, and serve the next endpoint of the same domain.
+// testCloseWithPostedBuffers closes an endpoint with posted receives and unpolled sends. The caller
+// owns the buffers again, and uses them with the next endpoint of the same domain.
 func testCloseWithPostedBuffers(t *testing.T, f *Fixture) {
 	p, other := newParty(t, f, fabric.DomainConfig{Buffers: 12}), newPort(t, f)
-	other.tolerant = true // one send in each round is to an endpoint that closes meanwhile
+	other.tolerant = true // one send in each round goes to an endpoint that closes
 	to := p.insert(other)
 	if room := other.burstRoom(); room < 2 {
 		t.Skipf("%s: holds %d datagrams unread", f.Name, room)
@@ -185,7 +185,7 @@ func testCloseWithPostedBuffers(t *testing.T, f *Fixture) {
 	}
 }
 
-// reclaim takes back what a closed port had posted.
+// reclaim takes back the buffers that a closed port had posted.
 func (p *party) reclaim(q *port) {
 	for b, o := range p.owner {
 		if o.port == q {
@@ -219,8 +219,8 @@ func testReopenEndpoint(t *testing.T, f *Fixture) {
 	}
 }
 
-// testReopenDomain is fabtests' rdm_multi_client: one server outlives many incarnations of a
-// client.
+// testReopenDomain works like fabtests' rdm_multi_client. One server outlives many incarnations of
+// a client.
 func testReopenDomain(t *testing.T, f *Fixture) {
 	server := newPort(t, f)
 	for i := range uint64(10) {

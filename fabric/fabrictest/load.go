@@ -12,7 +12,7 @@ import (
 	"gobtl/fabric"
 )
 
-// testNoAllocations counts what the calls of the hot path allocate.
+// testNoAllocations counts the allocations of the hot-path calls.
 func testNoAllocations(t *testing.T, f *Fixture) {
 	l := newLoop(t, f)
 	for _, tc := range []struct {
@@ -24,15 +24,15 @@ func testNoAllocations(t *testing.T, f *Fixture) {
 		{"a datagram of a full MTU", func() { l.exchange(1, l.tx.caps.MTUBytes) }},
 		{"a batch", func() { l.exchange(l.batch, 64) }},
 	} {
-		tc.run() // the first may set something up
+		tc.run() // the first call may initialise something
 		if got := testing.AllocsPerRun(200, tc.run); got != 0 {
 			t.Errorf("%s: %v allocations", tc.name, got)
 		}
 	}
 }
 
-// loop is a sender and a receiver that do nothing but the fabric's own calls: no accounts, so that
-// what is measured is the provider.
+// loop is a sender and a receiver that make only the fabric's own calls. A loop keeps no records of
+// buffers, because only the provider should be measured.
 type loop struct {
 	tb     testing.TB
 	tx, rx *port
@@ -41,7 +41,7 @@ type loop struct {
 	sends  [batchMax]fabric.Send
 	bufs   [batchMax]fabric.Buf
 	out    [batchMax]fabric.Completion
-	// waiting counts tx's sends without completion.
+	// waiting is the number of tx's sends without a completion.
 	waiting int
 }
 
@@ -59,8 +59,8 @@ func newLoop(tb testing.TB, f *Fixture) *loop {
 	return l
 }
 
-// poll polls one endpoint and posts again the receives that it completed. Failures are counted by
-// the caller through what does not arrive; an error ends the test.
+// poll polls one endpoint, and posts the completed receives again. A failed completion shows as a
+// missing datagram. An error of a call ends the test.
 func (l *loop) poll(q *port, want int) (received int) {
 	for polls := 0; ; polls++ {
 		n, err := q.ep.Poll(l.out[:])
@@ -121,7 +121,7 @@ func (l *loop) exchange(count, size int) {
 	}
 }
 
-// stream is the traffic from one port to another: numbered datagrams of random sizes.
+// stream is the traffic from one port to another, with numbered datagrams of random sizes.
 type stream struct {
 	id       uint64
 	tx, rx   *port
@@ -140,10 +140,10 @@ func (s *stream) message(i uint64) []byte {
 	return msg
 }
 
-// testRandomTraffic moves random batches among four endpoints of two domains, never more unread
-// than a receiver promises to hold, and wants every datagram once, whole, in the order of its
-// stream. With reliable providers a receiver holds what it has posted buffers for: a send may stay
-// in its queue until it is taken.
+// testRandomTraffic moves random batches among four endpoints of two domains. The unread datagrams
+// never exceed the receiver's promised capacity. Every datagram must arrive once, complete, and in
+// the order of its stream. With a reliable provider the capacity is the number of posted buffers,
+// because a send may stay in the queue until the receiver accepts the datagram.
 func testRandomTraffic(t *testing.T, f *Fixture) {
 	const steps = 3000
 	seed := cmp.Or(f.Seed, rand.Uint64())
@@ -188,7 +188,8 @@ func testRandomTraffic(t *testing.T, f *Fixture) {
 			unread[s.tx] -= s.tx.check(streams)
 		}
 	}
-	// All of them poll: a send may complete only when its receiver has taken others.
+	// All ports must poll, because a send may complete only after its receiver has accepted other
+	// datagrams.
 	left.await("the rest of the traffic", func() bool {
 		done := true
 		for _, q := range ports {
@@ -218,7 +219,7 @@ func (s *stream) burst(count int) int {
 	return count
 }
 
-// check compares what has arrived with the streams, and returns how many datagrams that was.
+// check compares the arrived datagrams with the streams, and returns the number of these datagrams.
 func (q *port) check(streams []*stream) int {
 	q.tb.Helper()
 	for _, d := range q.arrived {
@@ -243,11 +244,11 @@ func (q *port) check(streams []*stream) int {
 	return n
 }
 
-// testConcurrentDomains runs pairs of domains, each domain on its goroutine: what the race detector
-// wants to see.
+// testConcurrentDomains runs pairs of domains, each domain on its own goroutine, for the race
+// detector.
 func testConcurrentDomains(t *testing.T, f *Fixture) {
 	const pairs, rounds = 2, 300
-	var plays []func() // none begins while the test can still fail or skip
+	var plays []func() // started only when the test can no longer skip
 	for pair := range uint64(pairs) {
 		ports := [2]*port{newPort(t, f), newPort(t, f)}
 		if room := ports[0].burstRoom(); room < 2 {
@@ -267,9 +268,9 @@ func testConcurrentDomains(t *testing.T, f *Fixture) {
 	workers.Wait()
 }
 
-// pingPong sends a few datagrams, waits for as many of the peer, and so on.
+// pingPong sends a few datagrams, waits for as many datagrams of the peer, and repeats this.
 func pingPong(q *port, to fabric.Addr, pair uint64, first bool, rounds int) {
-	window := min(4, q.burstRoom()/2) // the peer may be a round ahead
+	window := min(4, q.burstRoom()/2) // the peer may be one round ahead
 	message := func(mine bool, round, i int) []byte {
 		side := uint64(0)
 		if mine == first {

@@ -9,8 +9,8 @@ import (
 	"gobtl/fabric"
 )
 
-// testMalformedNames inserts what is no name. Bytes that happen to be one may be taken, but nothing
-// may crash, and the domain works afterwards.
+// testMalformedNames inserts malformed names. Bytes that happen to be a valid name may be accepted,
+// but nothing may crash, and the domain must work afterwards.
 func testMalformedNames(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	name := b.ep.Name()
@@ -91,7 +91,7 @@ func testInsertIsCounted(t *testing.T, f *Fixture) {
 	c.expect([]byte("the other peer"))
 }
 
-// testRemoveAndInsertAgain is fabtests' av_xfer.
+// testRemoveAndInsertAgain works like fabtests' av_xfer.
 func testRemoveAndInsertAgain(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	for i := range uint64(10) {
@@ -107,7 +107,7 @@ func testRemoveAndInsertAgain(t *testing.T, f *Fixture) {
 	}
 }
 
-// testSource asks who sent what, with and without the cap.
+// testSource checks Completion.From, with and without Caps.Source.
 func testSource(t *testing.T, f *Fixture) {
 	for _, ask := range []bool{false, true} {
 		cfg := f.Endpoint

@@ -18,14 +18,14 @@ const defaultBuffers = 256
 // batchMax is the size of the batches that the suite posts and polls.
 const batchMax = 32
 
-// owner says who may touch a buffer now: nobody but the suite (nil), or the port that posted it.
+// owner is the port that has posted a buffer. A nil port means that the suite owns the buffer.
 type owner struct {
 	port *port
 	op   fabric.Op
 }
 
-// party is a Domain under test with the suite's own account of its buffers. It is used by one
-// goroutine at a time, as its Domain.
+// party is a Domain under test with the suite's own record of its buffers. Like its Domain, a party
+// is used by one goroutine at a time.
 type party struct {
 	tb    testing.TB
 	f     *Fixture
@@ -33,29 +33,31 @@ type party struct {
 	arena fabric.Arena
 	owner []owner // by Buf
 	free  []fabric.Buf
-	// guest is set while another goroutine than the test's uses the party: testing wants FailNow to be
-	// called by the test's own goroutine.
+	// guest says that a goroutine other than the test's uses the party. Package testing requires
+	// that only the test's own goroutine calls FailNow.
 	guest bool
-	// stuck is set when a Wait does not end: the Domain is still in use then and cannot be closed.
+	// stuck says that a Wait has not ended. The Domain is then still in use, and cannot be closed.
 	stuck bool
 }
 
-// port is an Endpoint under test with what it has sent and received.
+// port is an Endpoint under test with a record of its sends and receives.
 type port struct {
 	*party
 	ep      fabric.Endpoint
 	caps    fabric.Caps
-	arrived []datagram // whole datagrams, oldest first
+	arrived []datagram // complete datagrams, oldest first
 	spoiled []fabric.Completion
 	sending int // sends without their completion
 	posted  int // receive buffers
 	out     [batchMax]fabric.Completion
 	landing landing
 	filled  bool // the last Poll used all its room
-	// sourcer, if it is set, is asked where each datagram came from: sources, as arrived.
+	// sourcer, if set, is asked for the source of each datagram. The results are in sources, in the
+	// order of arrived.
 	sourcer fabric.Sourcer
 	sources [][]byte
-	// tolerant ports collect failed and truncated completions in spoiled; others fail the test.
+	// tolerant ports collect failed and truncated completions in spoiled. Such completions fail the
+	// test of any other port.
 	tolerant bool
 }
 
@@ -64,7 +66,7 @@ type datagram struct {
 	data []byte
 }
 
-// newParty opens a Domain that is closed with the test.
+// newParty opens a Domain that is closed at the end of the test.
 func newParty(tb testing.TB, f *Fixture, cfg fabric.DomainConfig) *party {
 	tb.Helper()
 	if cfg.Buffers == 0 {
@@ -125,7 +127,7 @@ func (p *party) insert(peer *port) fabric.Addr {
 	return a
 }
 
-// take takes a buffer that nobody uses.
+// take takes a free buffer.
 func (p *party) take() fabric.Buf {
 	p.tb.Helper()
 	if len(p.free) == 0 {
@@ -138,8 +140,8 @@ func (p *party) take() fabric.Buf {
 
 func (p *party) give(b fabric.Buf) { p.free = append(p.free, b) }
 
-// await calls step until it says that the thing has happened; a sentence ends the test if that
-// takes too long.
+// await calls step until the result is true. If that takes longer than Patience, the test fails
+// with a sentence.
 func (p *party) await(what string, step func() bool) {
 	p.tb.Helper()
 	deadline := time.Now().Add(p.f.Patience)
@@ -163,10 +165,10 @@ func (q *port) stock(n int) {
 	}
 }
 
-// recv is Recv with the account of the buffers.
+// recv is Recv with the record of the buffers.
 func (q *port) recv(bufs []fabric.Buf) (int, error) {
 	q.tb.Helper()
-	for _, b := range bufs { // before the call: a datagram may arrive during it
+	for _, b := range bufs { // before the call, because a datagram may arrive during the call
 		q.owner[b] = owner{q, fabric.OpRecv}
 	}
 	n, err := q.ep.Recv(bufs)
@@ -181,7 +183,7 @@ func (q *port) recv(bufs []fabric.Buf) (int, error) {
 	return n, err
 }
 
-// injected says whether a send makes no completion.
+// injected reports whether a send makes no completion.
 func (q *port) injected(s *fabric.Send) bool {
 	size := int(s.Len)
 	if s.Region != 0 {
@@ -190,8 +192,8 @@ func (q *port) injected(s *fabric.Send) bool {
 	return size <= q.caps.InjectBytes
 }
 
-// post is Post with the account of the buffers: those of taken sends are taken from the suite until
-// they complete; the others stay with the caller.
+// post is Post with the record of the buffers. Buffers of accepted sends leave the suite until they
+// complete, and the other buffers stay with the caller.
 func (q *port) post(sends []fabric.Send) (int, error) {
 	q.tb.Helper()
 	n, err := q.ep.Post(sends)
@@ -209,7 +211,7 @@ func (q *port) post(sends []fabric.Send) (int, error) {
 	return n, err
 }
 
-// load takes a buffer, fills it with data, and returns the send of it.
+// load takes a buffer, copies data to the buffer, and returns a send of the buffer.
 func (q *port) load(to fabric.Addr, data []byte) fabric.Send {
 	q.tb.Helper()
 	b := q.take()
@@ -241,7 +243,7 @@ func (q *port) send(to fabric.Addr, data []byte) {
 	q.postAll([]fabric.Send{q.load(to, data)})
 }
 
-// poll polls once for at most room completions, checks them, and returns how many came.
+// poll polls once for at most room completions, checks the completions, and returns their number.
 func (q *port) poll(room int) int {
 	q.tb.Helper()
 	for i := range q.out {
@@ -261,7 +263,7 @@ func (q *port) poll(room int) int {
 	return n
 }
 
-// complete accounts for a completion.
+// complete records a completion.
 func (q *port) complete(c fabric.Completion) {
 	q.tb.Helper()
 	if c.Op != fabric.OpSend && c.Op != fabric.OpRecv {
@@ -313,8 +315,8 @@ func (q *port) settle() {
 	})
 }
 
-// collect polls until n datagrams have arrived altogether since the last collect, and returns them.
-// More than n fail the test.
+// collect polls until n datagrams have arrived since the last collect, and returns the datagrams.
+// More than n datagrams fail the test.
 func (q *port) collect(n int) []datagram {
 	q.tb.Helper()
 	deadline := time.Now().Add(q.f.Patience)
@@ -332,7 +334,7 @@ func (q *port) collect(n int) []datagram {
 	return got
 }
 
-// hush polls a while and fails if more than n datagrams have arrived since the last collect.
+// hush polls for a while, and fails if more than n datagrams have arrived since the last collect.
 func (q *port) hush(n int) {
 	q.tb.Helper()
 	for range 50 {
@@ -344,7 +346,7 @@ func (q *port) hush(n int) {
 	}
 }
 
-// expect collects the datagrams of the given contents, in this order.
+// expect collects the datagrams of the given contents, in the given order.
 func (q *port) expect(want ...[]byte) {
 	q.tb.Helper()
 	got := q.collect(len(want))
@@ -356,7 +358,7 @@ func (q *port) expect(want ...[]byte) {
 	}
 }
 
-// expectAnyOrder collects the datagrams of the given contents, in whatever order they come.
+// expectAnyOrder collects the datagrams of the given contents, in any order.
 func (q *port) expectAnyOrder(want ...[]byte) {
 	q.tb.Helper()
 	for _, d := range q.collect(len(want)) {
@@ -368,11 +370,11 @@ func (q *port) expectAnyOrder(want ...[]byte) {
 	}
 }
 
-// head shortens what a message shows.
+// head returns the first bytes of b, for messages.
 func head(b []byte) []byte { return b[:min(len(b), 16)] }
 
-// pattern returns size bytes that depend on key in every place: a byte that is missing, shifted or
-// of another datagram shows.
+// pattern returns size bytes, each of which depends on key. A byte that is missing, shifted or from
+// another datagram is therefore detected.
 func pattern(key uint64, size int) []byte {
 	b := make([]byte, size)
 	fill(b, key)
@@ -382,7 +384,7 @@ func pattern(key uint64, size int) []byte {
 func fill(b []byte, key uint64) {
 	x := key*0x9e3779b97f4a7c15 + 0x6a09e667f3bcc909
 	var word [8]byte
-	for len(b) > 0 { // a xorshift generator: word for word, the race detector makes bytes dear
+	for len(b) > 0 { // a xorshift generator of words, because the race detector makes bytes slow
 		x ^= x << 13
 		x ^= x >> 7
 		x ^= x << 17

@@ -9,7 +9,7 @@ import (
 	"gobtl/fabric"
 )
 
-// bigSend is a size that makes a completion, or 0 if the provider injects everything.
+// bigSend is a size of sends that make a completion, or 0 if the provider injects all sends.
 func bigSend(c fabric.Caps) int {
 	if c.InjectBytes >= c.MTUBytes {
 		return 0
@@ -33,7 +33,7 @@ func testInjectLeavesBuffer(t *testing.T, f *Fixture) {
 		s := a.load(to, want)
 		a.postAll([]fabric.Send{s})
 		fill(a.arena.Bytes(s.Buf), 0xdead)
-		a.hush(0) // a completion for it fails as one that nobody posted
+		a.hush(0) // a completion of the send would fail the test
 		b.expect(want)
 	}
 }
@@ -105,7 +105,7 @@ func testTxQueueFull(t *testing.T, f *Fixture) {
 		}
 		a.settle()
 		if n > b.caps.RecvCapacity || n > b.caps.RxDepth {
-			b.arrived = nil // more than it must hold: what is lost is not the sender's fault
+			b.arrived = nil // lost datagrams beyond the capacity are not the sender's fault
 			continue
 		}
 		b.expect(want[:n]...)
@@ -113,7 +113,7 @@ func testTxQueueFull(t *testing.T, f *Fixture) {
 	}
 }
 
-// testRxQueueFull posts receive buffers until there is no more room for them.
+// testRxQueueFull posts receive buffers until the queue is full.
 func testRxQueueFull(t *testing.T, f *Fixture) {
 	cfg := f.Endpoint
 	cfg.RxDepth = 16
@@ -142,7 +142,7 @@ func testRxQueueFull(t *testing.T, f *Fixture) {
 	}
 }
 
-// testReceiveBuffersRotate runs many more datagrams than there are buffers through a few of them.
+// testReceiveBuffersRotate receives many more datagrams than there are buffers.
 func testReceiveBuffersRotate(t *testing.T, f *Fixture) {
 	a := newPort(t, f)
 	b := newParty(t, f, fabric.DomainConfig{Buffers: 5}).open(f.Endpoint)
@@ -160,13 +160,14 @@ func testReceiveBuffersRotate(t *testing.T, f *Fixture) {
 		b.expect(want...)
 		b.stock(len(want))
 	}
-	// Nothing is posted twice over: with all its buffers filled, the endpoint has none left.
+	// No buffer may be posted twice. After all posted buffers were filled, the endpoint has none
+	// left.
 	if b.posted != inside || len(b.free) != 5-inside {
 		t.Fatalf("%d buffers posted and %d free of 5", b.posted, len(b.free))
 	}
 }
 
-// capacityRun opens a receiver that has posted all the buffers it may, and a sender.
+// capacityRun opens a sender, and a receiver that has posted all permitted buffers.
 func capacityRun(t *testing.T, f *Fixture) (tx, rx *port, to fabric.Addr) {
 	caps := newPort(t, f).caps
 	tx = newPort(t, f)
@@ -186,7 +187,8 @@ func (q *port) sequence(to fabric.Addr, count int) {
 	}
 }
 
-// checkSequence returns the number of a datagram of sequence, having compared all of it.
+// checkSequence compares a datagram of sequence with its expected content, and returns the
+// datagram's number.
 func (q *port) checkSequence(d datagram) int {
 	q.tb.Helper()
 	if len(d.data) != max(q.caps.MTUBytes, 4) {
@@ -200,7 +202,7 @@ func (q *port) checkSequence(d datagram) int {
 	return int(i)
 }
 
-// maxCapacityTested bounds the time and memory that the tests of capacity take.
+// maxCapacityTested bounds the time and memory of the capacity tests.
 const maxCapacityTested = 8192
 
 // testRecvCapacity leaves as many full-size datagrams unread as Caps.RecvCapacity promises.
@@ -227,8 +229,8 @@ func testRecvCapacity(t *testing.T, f *Fixture) {
 	rx.hush(0)
 }
 
-// testOverflow sends far more than the receiver promises to hold: some may be lost, none may be
-// altered or come twice, and the endpoint works afterwards.
+// testOverflow sends far more datagrams than the receiver's promised capacity. Some datagrams may
+// be lost, but none may be altered or duplicated, and the endpoint must work afterwards.
 func testOverflow(t *testing.T, f *Fixture) {
 	tx, rx, to := capacityRun(t, f)
 	count := min(4*rx.caps.RecvCapacity, 2*maxCapacityTested)
@@ -258,7 +260,7 @@ func testOverflow(t *testing.T, f *Fixture) {
 	})
 }
 
-// testOversize sends more than the MTU, and more than a buffer holds.
+// testOversize sends datagrams larger than the MTU, and larger than a buffer.
 func testOversize(t *testing.T, f *Fixture) {
 	mtu := newPort(t, f).caps.MTUBytes
 	a := newParty(t, f, fabric.DomainConfig{BufferBytes: mtu + 64}).open(f.Endpoint)
@@ -335,7 +337,7 @@ func testTruncation(t *testing.T, f *Fixture) {
 	a.settle()
 }
 
-// lastTaken returns the buffer that is posted for receiving when it is the only one.
+// lastTaken returns the only buffer that is posted for receiving.
 func (q *port) lastTaken() fabric.Buf {
 	q.tb.Helper()
 	for b, o := range q.owner {

@@ -12,8 +12,8 @@ import (
 
 // interrupter returns a function that sends a signal to one thread of this process.
 func interrupter(tb testing.TB) (interrupt func(tid int), stop func()) {
-	// Catching it keeps the default action away; Go installs handlers with SA_RESTART, which
-	// epoll_wait and its like ignore: they return EINTR all the same.
+	// Catching the signal prevents the default action. Go installs handlers with SA_RESTART, but
+	// epoll_wait and similar calls ignore SA_RESTART and return EINTR.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGUSR2)
 	pid := os.Getpid()

@@ -19,8 +19,8 @@ func (p *party) waiter() fabric.Waiter {
 	return w
 }
 
-// asleep calls Wait on another goroutine, so that one that never ends is seen. The caller leaves
-// the Domain alone until the channel has delivered.
+// asleep calls Wait on another goroutine, which lets the caller detect a Wait that never ends. The
+// caller must not use the Domain until the channel has delivered.
 func (p *party) asleep(w fabric.Waiter, timeout time.Duration) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Wait(timeout) }()
@@ -41,7 +41,8 @@ func (p *party) awake(ended <-chan error, what string) {
 	}
 }
 
-// awaitPoll waits and polls until done, as a caller's loop does; early returns are allowed.
+// awaitPoll waits and polls until done returns true, as a caller's loop does. Wait may return
+// early.
 func (q *port) awaitPoll(w fabric.Waiter, timeout time.Duration, what string, done func() bool) {
 	q.tb.Helper()
 	deadline := time.Now().Add(q.f.Patience)
@@ -65,7 +66,7 @@ func testWaitTimesOut(t *testing.T, f *Fixture) {
 	const nap = 20 * time.Millisecond
 	start := time.Now()
 	const naps = 10
-	for range naps { // any of them may be early, but a waiter that never sleeps is none
+	for range naps { // any Wait may be early, but not all of them
 		q.awake(q.asleep(w, nap), "with a timeout of 20 ms and no event")
 	}
 	if slept := time.Since(start); slept < nap {
@@ -86,7 +87,7 @@ func testWaitSeesDatagram(t *testing.T, f *Fixture) {
 		to := tx.insert(rx)
 		rx.poll(batchMax)
 		ended := p.asleep(w, -1)
-		if i >= 5 { // by then it surely sleeps; before, it is a race on purpose
+		if i >= 5 { // the domain sleeps by then; earlier rounds race on purpose
 			time.Sleep(2 * time.Millisecond)
 		}
 		tx.send(to, want)
@@ -96,7 +97,7 @@ func testWaitSeesDatagram(t *testing.T, f *Fixture) {
 	}
 }
 
-// testWaitSeesEarlierDatagram waits when the datagram is there already.
+// testWaitSeesEarlierDatagram calls Wait after the datagram has arrived.
 func testWaitSeesEarlierDatagram(t *testing.T, f *Fixture) {
 	rx, tx := newPort(t, f), newPort(t, f)
 	w := rx.waiter()
@@ -138,7 +139,7 @@ func testWakeEndsWait(t *testing.T, f *Fixture) {
 	for i := range 20 {
 		ended := q.asleep(w, -1)
 		if i%4 == 3 {
-			time.Sleep(2 * time.Millisecond) // by now it sleeps
+			time.Sleep(2 * time.Millisecond) // the domain sleeps by now
 		}
 		var callers sync.WaitGroup
 		for range 1 + i%3 {
@@ -169,8 +170,8 @@ func testWakeBeforeWait(t *testing.T, f *Fixture) {
 	w.Wake()
 }
 
-// testWaitAndSignals interrupts the sleeping thread: Wait goes on or returns, without an error, and
-// what arrives afterwards is seen.
+// testWaitAndSignals sends signals to the sleeping thread. Wait must continue or return without an
+// error, and a later datagram must be seen.
 func testWaitAndSignals(t *testing.T, f *Fixture) {
 	rx, tx := newPort(t, f), newPort(t, f)
 	w := rx.waiter()

@@ -10,13 +10,13 @@ import (
 
 // Refusals counts the connections that got no place or lost their place.
 type Refusals struct {
-	// Full connections came while all guests were proven. Displaced guests were silent when a
-	// newcomer needed a place.
+	// Full counts connections that came while all guests were proven. Displaced counts silent
+	// guests that lost their place to a newcomer.
 	Full, Displaced uint64
 }
 
-// Listener is a net.Listener with a bounded number of guests: accepted connections that are not
-// closed. Accept returns a *Guest.
+// Listener is a net.Listener with a bounded number of guests, which are accepted connections that
+// are not closed. Accept returns a *Guest.
 type Listener struct {
 	listener net.Listener
 	most     int
@@ -24,7 +24,7 @@ type Listener struct {
 	closed   chan struct{}
 	close    sync.Once
 
-	lock     sync.Mutex // guards what follows
+	lock     sync.Mutex // guards the fields below
 	guests   []*Guest   // the first to come first
 	refusals Refusals
 }
@@ -45,8 +45,9 @@ const (
 	retryTime = 20 * time.Millisecond
 )
 
-// NewListener takes over a listener. most bounds the number of guests; it is at least 1. told is
-// the line that is written to a connection that gets no place, and to a guest that loses its place.
+// NewListener takes over a listener. The argument most bounds the number of guests, and values
+// below 1 count as 1. The argument told is the line that is written to a connection that gets no
+// place, and to a guest that loses its place.
 func NewListener(l net.Listener, most int, told string) *Listener {
 	return &Listener{listener: l, most: max(most, 1), told: told, closed: make(chan struct{})}
 }
@@ -60,7 +61,7 @@ func (l *Listener) Close() error {
 	return l.listener.Close()
 }
 
-// Accept implements net.Listener. It returns an error only if the listener is closed. The error
+// Accept implements net.Listener. Accept returns an error only if the listener is closed. The error
 // wraps net.ErrClosed.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
@@ -82,7 +83,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Serve accepts connections until the listener is closed. It runs fn for each guest on a new
+// Serve accepts connections until the listener is closed. Serve runs fn for each guest on a new
 // goroutine, and closes the guest when fn returns. Serve returns when all these goroutines have
 // ended.
 func (l *Listener) Serve(fn func(*Guest)) {
@@ -119,7 +120,7 @@ func (l *Listener) enter(conn net.Conn) *Guest {
 			return nil
 		}
 		l.refusals.Displaced++
-		refuse(l.guests[i].Conn, l.told) // ends what serves it
+		refuse(l.guests[i].Conn, l.told) // ends the goroutine that serves the guest
 		l.guests = slices.Delete(l.guests, i, i+1)
 	}
 	l.guests = append(l.guests, g)
@@ -127,7 +128,7 @@ func (l *Listener) enter(conn net.Conn) *Guest {
 }
 
 // silent returns the index of the silent guest that must give up its place, or -1 if there is none.
-// The lock is held.
+// The caller must hold the lock.
 func (l *Listener) silent() int {
 	count := make(map[string]int)
 	for _, g := range l.guests {
@@ -144,13 +145,13 @@ func (l *Listener) silent() int {
 	return found
 }
 
-// refuse writes the reason to a connection and closes it. It leaves out the line if the connection
-// has no room for it.
+// refuse writes the reason to a connection, and closes the connection. If the connection has no
+// room for the line, refuse leaves out the line.
 func refuse(conn net.Conn, told string) {
 	if told != "" && conn.SetWriteDeadline(time.Now().Add(toldTime)) == nil {
-		_, _ = conn.Write([]byte(told)) // it may have gone
+		_, _ = conn.Write([]byte(told)) // the peer may be gone
 	}
-	_ = conn.Close() // nothing is lost with it
+	_ = conn.Close() // nothing is lost by the close
 }
 
 // Proven marks the guest as a genuine peer. The guest then keeps its place until Close.

@@ -25,6 +25,6 @@ func HTTPServer(h http.Handler) *http.Server {
 	}
 }
 
-// HTTPListener takes over a listener for such a server. When 64 clients are connected, the next
-// client replaces the oldest client of the address with the most clients.
+// HTTPListener takes over a listener for the server of HTTPServer. When 64 clients are connected,
+// the next client replaces the oldest client of the address with the most clients.
 func HTTPListener(l net.Listener) *Listener { return NewListener(l, httpGuests, httpBusy) }

@@ -1,8 +1,8 @@
 package bulk
 
 // Min is the size in bytes from which on Copy uses the string instruction instead of the builtin
-// copy. Below it, if the CPUs share a cache, the start-up of the instruction takes longer than it
-// saves.
+// copy. For smaller blocks, if the CPUs share a cache, the start-up of the instruction takes longer
+// than the instruction saves.
 const Min = 2 << 10
 
 // lineBytes is the size of a cache line. Copy first advances the destination to the beginning of a

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// hasString says whether the CPU moves strings of bytes by the line (ERMS).
+// hasString reports whether the CPU has fast string instructions (ERMS).
 var hasString = cpu.X86.HasERMS
 
 // moveString copies n bytes with REP MOVSB.
@@ -16,7 +16,8 @@ var hasString = cpu.X86.HasERMS
 //go:noescape
 func moveString(dst, src *byte, n int)
 
-// copyString copies len(src) bytes, at least two lines, to dst, which is as long.
+// copyString copies len(src) bytes to dst, which must have the same length. The length must be at
+// least two cache lines.
 func copyString(dst, src []byte) {
 	ahead := int(-uintptr(unsafe.Pointer(&dst[0])) & (lineBytes - 1))
 	copy(dst[:ahead], src)

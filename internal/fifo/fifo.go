@@ -27,11 +27,11 @@ func (q *Queue[T]) Len() int { return q.count }
 // Cap is the number of items that the queue has memory for.
 func (q *Queue[T]) Cap() int { return len(q.items) }
 
-// Full says that there is no room for another item.
+// Full reports whether the queue has no room for another item.
 func (q *Queue[T]) Full() bool { return q.count == len(q.items) }
 
-// Grow makes room for another item if the queue is full, by doubling, up to limit items. It does
-// nothing to a queue that has room for limit items already.
+// Grow makes room for another item if the queue is full. Grow doubles the room, up to limit items.
+// If the queue already has room for limit items, Grow does nothing.
 func (q *Queue[T]) Grow(limit int) {
 	if !q.Full() || len(q.items) >= limit {
 		return

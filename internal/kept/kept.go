@@ -3,32 +3,32 @@
 //	peer "a"  [ 5 KiB ][ 4 KiB ]          the most of all: its oldest goes first
 //	peer "b"  [ 6 KiB ]
 //
-// The data of a peer may be received after the peer has left. A peer that connects, sends something
-// and leaves, again and again, must not fill the memory, nor displace the data of other peers. So a
-// Keeper counts the bytes for each peer by its name, which stays the same in a new connection.
-// Above the bound, the peer with the most bytes loses data first.
+// The data of a peer may be received after the peer has left. A peer that repeatedly connects,
+// sends something and leaves must not fill the memory, and must not displace the data of other
+// peers. A Keeper therefore counts the bytes for each peer by its name, which stays the same in a
+// new connection. Above the bound, the peer with the most bytes loses data first.
 //
-// A Keeper belongs to one goroutine, or its owner must guard it with a lock.
+// A Keeper belongs to one goroutine, or its owner must guard the Keeper with a lock.
 package kept
 
 import "slices"
 
-// Keeper accounts for the things that peers have left behind.
+// Keeper accounts for the data that peers have left behind.
 type Keeper[T comparable] struct {
 	most, bytes int64
 	things      map[T]*thing[T]
 	peers       map[string]*peer[T]
-	number      uint64 // of the next peer
+	number      uint64 // number of the next peer
 }
 
-// thing is what one connection has left.
+// thing is the data that one connection has left.
 type thing[T comparable] struct {
 	what  T
 	of    *peer[T]
 	bytes int64
 }
 
-// peer is all that one peer has left.
+// peer has all things that one peer has left.
 type peer[T comparable] struct {
 	name   string
 	number uint64
@@ -36,16 +36,16 @@ type peer[T comparable] struct {
 	things []*thing[T] // the oldest in front
 }
 
-// New returns a Keeper of at most so many bytes.
+// New returns a Keeper of at most mostBytes bytes.
 func New[T comparable](mostBytes int64) *Keeper[T] {
 	return &Keeper[T]{
 		most: mostBytes, things: map[T]*thing[T]{}, peers: map[string]*peer[T]{},
 	}
 }
 
-// Add keeps a thing of a peer. bytes is its whole size in memory. Add returns the things that the
-// caller must drop to make room, perhaps including this thing; the Keeper has already forgotten
-// them. If the thing is already kept, Add changes its size.
+// Add keeps a thing of a peer. The argument bytes is the thing's whole size in memory. Add returns
+// the things that the caller must drop to make room, possibly including the new thing. The Keeper
+// has already forgotten the returned things. If the thing is already kept, Add changes its size.
 func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	k.Remove(what)
 	p := k.peers[name]
@@ -67,7 +67,8 @@ func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	return dropped
 }
 
-// largest returns the peer with the most bytes; among equals, the peer that left first.
+// largest returns the peer with the most bytes. Of several such peers, the result is the peer that
+// left first.
 func (k *Keeper[T]) largest() (l *peer[T]) {
 	for _, p := range k.peers {
 		if l == nil || p.bytes > l.bytes || p.bytes == l.bytes && p.number < l.number {
@@ -77,7 +78,8 @@ func (k *Keeper[T]) largest() (l *peer[T]) {
 	return l
 }
 
-// Shrink reduces the size of a thing by the given bytes. It does nothing if the thing is not kept.
+// Shrink reduces the size of a thing by the given bytes. If the thing is not kept, Shrink does
+// nothing.
 func (k *Keeper[T]) Shrink(what T, bytes int64) {
 	if t := k.things[what]; t != nil {
 		bytes = min(bytes, t.bytes)

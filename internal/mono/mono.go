@@ -1,19 +1,20 @@
-// Package mono is the project's time axis: an instant is a count of nanoseconds on the caller's
-// monotonic axis, eight bytes, comparable with < and never read from a clock here. The packages of
-// the transport take an instant as an argument and give back the instant of their next deadline, so
-// the same code runs on a real clock and in a simulator's virtual time.
+// Package mono has the type of instants in this project. An instant is a count of nanoseconds on
+// the caller's monotonic time axis. Package mono never reads a clock. The packages of the transport
+// take an instant as an argument, and return the instant of their next deadline. The same code
+// therefore runs on a real clock and in a simulator's virtual time.
 package mono
 
 import "time"
 
-// Time is an instant in nanoseconds. The caller chooses its zero; only differences and order have a
-// meaning.
+// Time is an instant in nanoseconds. The caller chooses the zero instant, and only differences and
+// order have a meaning.
 type Time int64
 
-// Never is later than every instant that a caller passes. It means that there is no deadline.
+// Never is later than every instant that a caller passes. As a deadline, Never means that there is
+// no deadline.
 const Never Time = 1<<63 - 1
 
-// Add returns the instant d after t; it stays at Never instead of wrapping round.
+// Add returns the instant d after t. If the sum overflows, Add returns Never.
 func (t Time) Add(d time.Duration) Time {
 	sum := t + Time(d)
 	if d > 0 && sum < t {

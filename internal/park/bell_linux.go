@@ -9,10 +9,10 @@ import (
 )
 
 // Bell is a descriptor that any goroutine can make readable, to wake the goroutine that sleeps on
-// it. Ring and Close may be called at any time by any goroutine. Only the sleeping goroutine may
-// use Fd and Hush.
+// the descriptor. Ring and Close may be called at any time by any goroutine. Only the sleeping
+// goroutine may use Fd and Hush.
 type Bell struct {
-	mu    sync.Mutex // held while event is written, so that a closed descriptor's number never is
+	mu    sync.Mutex // held while event is written or closed
 	event int        // -1 after Close
 }
 
@@ -27,10 +27,10 @@ func NewBell() (*Bell, error) {
 }
 
 // Fd returns the descriptor, which is readable from a Ring to the next Hush. The bell still owns
-// it.
+// the descriptor.
 func (b *Bell) Fd() int { return b.event }
 
-// Ring makes the descriptor readable. After Close it does nothing.
+// Ring makes the descriptor readable. After Close, Ring does nothing.
 func (b *Bell) Ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +49,7 @@ func (b *Bell) Hush() {
 	_, _ = unix.Read(b.event, count[:])
 }
 
-// Close closes the descriptor. It may be called again.
+// Close closes the descriptor. A second Close does nothing.
 func (b *Bell) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

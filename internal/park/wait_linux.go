@@ -10,46 +10,49 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Timer is the Fd in the epoll event of a Parker's timer. It is for callers that poll the epoll
-// descriptor themselves.
+// Timer is the Fd in the epoll event of a Parker's timer. Callers that poll the epoll descriptor
+// themselves need Timer.
 const Timer = -1
 
-// Parker parks a goroutine until an epoll descriptor is readable. It belongs to one goroutine at a
-// time.
+// Parker parks a goroutine until an epoll descriptor is readable. A Parker belongs to one goroutine
+// at a time.
 //
 // A kernel timer in the same epoll ends a Wait at its time. A Go timer would be a millisecond late.
 // A Go timer that is postponed, as for a packet that is acknowledged early, would still wake its
-// processor at the old time. A Wait that ends early leaves the timer set, because stopping it costs
-// as much as setting it, which the next Wait does anyway. If the next Wait comes late the timer
-// fires once. A caller that polls the descriptor itself must stop the timer first, with Still.
+// processor at the old time.
+//
+// A Wait that ends early leaves the kernel timer set, because stopping the timer costs as much as
+// setting it, which the next Wait does anyway. If the next Wait comes late, the timer fires once. A
+// caller that polls the descriptor itself must first stop the timer with Still.
 type Parker struct {
 	file *os.File
 	raw  syscall.RawConn
 	look func(fd uintptr) bool
 	bell int32
-	rung bool // the bell was among what happened
-	over bool // the timer was
+	rung bool // the bell was among the events
+	over bool // the timer was among the events
 
 	mu     sync.Mutex
-	timer  int       // its descriptor
-	set    bool      // it will go off, or has
-	until  time.Time // when a Wait that goes on ends; zero: never
+	timer  int       // the timer's descriptor
+	set    bool      // the timer is set, or has fired
+	until  time.Time // end of the Wait in progress; zero: never
 	waits  bool
-	sooner time.Time // by when the Wait to come shall end; zero: it may choose
+	sooner time.Time // latest end of the next Wait; zero: no limit
 	events [8]unix.EpollEvent
 }
 
 // Open makes the Parker park on an epoll descriptor, which the Parker then owns. If Go's poller
-// does not accept the descriptor Open closes it and reports false. bell is the Fd of the event that
-// Wait reports separately.
+// does not accept the descriptor, Open closes the descriptor and reports false. The argument bell
+// is the Fd of the event that Wait reports separately.
 func (p *Parker) Open(epoll int, bell int32) bool {
-	if unix.SetNonblock(epoll, true) != nil { // the poller takes files that do not block
+	if unix.SetNonblock(epoll, true) != nil { // the poller accepts only non-blocking files
 		unix.Close(epoll)
 		return false
 	}
 	file := os.NewFile(uintptr(epoll), "epoll")
 	raw, err := file.SyscallConn()
-	if err != nil || file.SetReadDeadline(time.Time{}) != nil { // one outside has no deadlines
+	// a file outside of the poller has no deadlines
+	if err != nil || file.SetReadDeadline(time.Time{}) != nil {
 		file.Close()
 		return false
 	}
@@ -70,8 +73,8 @@ func (p *Parker) Open(epoll int, bell int32) bool {
 	return true
 }
 
-// Wait parks until an event occurs, or for a time (negative: no limit), and reports whether the
-// bell was among the events.
+// Wait parks until an event occurs or the timeout is over (negative: no limit), and reports whether
+// the bell was among the events.
 func (p *Parker) Wait(timeout time.Duration) (rung bool, err error) {
 	p.rung, p.over = false, false
 	err = p.begin(timeout)
@@ -110,7 +113,7 @@ func (p *Parker) begin(timeout time.Duration) error {
 	return p.setTimer()
 }
 
-// newTimer makes a timer that an epoll looks at.
+// newTimer makes a timer, and adds the timer to an epoll.
 func newTimer(epoll int) (int, error) {
 	timer, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
@@ -124,7 +127,7 @@ func newTimer(epoll int) (int, error) {
 	return timer, nil
 }
 
-// setTimer sets the timer to until, and clears its expiration. mu is held.
+// setTimer sets the timer to until, and clears the timer's expiration. The caller must hold mu.
 func (p *Parker) setTimer() error {
 	var at unix.ItimerSpec // zero: never
 	switch {
@@ -137,8 +140,8 @@ func (p *Parker) setTimer() error {
 	return unix.TimerfdSettime(p.timer, 0, &at, nil)
 }
 
-// Hasten makes the present Wait, or else the next one, end after the given time at the latest. Any
-// goroutine may call it.
+// Hasten makes the present Wait, or else the next Wait, end after the given time at the latest. Any
+// goroutine may call Hasten.
 func (p *Parker) Hasten(timeout time.Duration) {
 	at := time.Now().Add(timeout)
 	p.mu.Lock()
@@ -150,7 +153,7 @@ func (p *Parker) Hasten(timeout time.Duration) {
 		}
 	case p.until.IsZero() || at.Before(p.until):
 		p.until = at
-		_ = p.setTimer() // as in begin, where it could
+		_ = p.setTimer() // the call also succeeded in begin
 	}
 }
 

@@ -2,7 +2,7 @@
 //
 //	"no such\x1b[2J receiver\n"  ->  "no such [2J receiver"
 //
-// The functions have no state; any goroutine may call them.
+// The functions have no state, and any goroutine may call them.
 package plain
 
 import (
@@ -13,8 +13,8 @@ import (
 // LineMax bounds a line of untrusted text, in characters.
 const LineMax = 300
 
-// Line makes one line of a text: characters that do not print become spaces, runs of them one
-// space, none at the ends, and at most LineMax characters stay.
+// Line converts a text to one line. Runs of spaces and unprintable characters become one space, and
+// spaces at the ends are removed. At most LineMax characters remain.
 func Line(text string) string {
 	var b strings.Builder
 	space, count := false, 0
@@ -36,7 +36,8 @@ func Line(text string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Text is Line without a bound. It is for the program's own text that quotes untrusted text.
+// Text replaces unprintable characters by spaces, without a limit of length. Text is for the
+// program's own text that quotes untrusted text.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

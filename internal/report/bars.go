@@ -8,25 +8,26 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// Bar is a series of a Bars plot: a value for each group, NaN for none.
+// Bar is a series of a Bars plot. Values has a value for each group, and NaN for a missing value.
 type Bar struct {
 	Label  string
 	Color  color.Color
 	Values []float64
 }
 
-// Bars is a plot of groups of bars, over a linear axis or, with Log, a logarithmic one. Bars beyond
-// the axis stand at its ends; above each is its value, in the place of one that is missing a dash.
+// Bars is a plot of groups of bars over a linear axis or, with Log, a logarithmic axis. Bars beyond
+// the axis end at the end of the axis. The value is written above each bar, and a dash replaces a
+// missing bar.
 type Bars struct {
 	Title, Unit string
 	Groups      []string
 	Series      []Bar
 	Log         bool
 	Low, High   float64
-	Step        float64 // between the marks of the axis: a difference, with Log a factor
+	Step        float64 // difference between marks of the axis; with Log, a factor
 }
 
-// groupShare is the part of a group's room that its bars take.
+// groupShare is the part of a group's width that its bars take.
 const groupShare = 0.8
 
 // SVG draws the plot.
@@ -37,7 +38,7 @@ func (b *Bars) SVG() (string, error) {
 	}
 	p.NominalX(b.Groups...)
 	bar := groupShare / float64(max(1, len(b.Series)))
-	// What the axes and their texts leave of the plot's width.
+	// The room is the part of the plot's width without the axes and their texts.
 	room := float64(plotWidth-legendWidth-2*margin-60) / float64(len(b.Groups))
 	labels := plotter.XYLabels{}
 	for j, s := range b.Series {
@@ -71,7 +72,7 @@ func (b *Bars) SVG() (string, error) {
 	p.Add(texts)
 	p.X.Min, p.X.Max = -0.5, float64(len(b.Groups))-0.5
 	p.Y.Min, p.Y.Max = 0, b.at(b.High)
-	// gonum has no bars over a logarithmic axis: they are as high as the logarithms.
+	// gonum has no bars over a logarithmic axis. The height of each bar is therefore a logarithm.
 	p.Y.Tick.Marker = ticks(func(_, _ float64) (at []float64) {
 		for v := b.Low; v <= b.High*1.001; v = b.next(v) {
 			at = append(at, b.at(v))
@@ -81,7 +82,7 @@ func (b *Bars) SVG() (string, error) {
 	return render(p, &legend)
 }
 
-// at is the height of a bar, and value the value of a height.
+// at converts a value to the height of a bar, and the method value converts a height back.
 func (b *Bars) at(v float64) float64 {
 	v = min(max(v, b.Low), b.High)
 	if b.Log {

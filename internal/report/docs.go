@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Between returns a document with what stands between the lines "<!-- name:begin -->" and
-// "<!-- name:end -->" replaced. A document without them is an error.
+// Between returns a document in which content replaces the text between the lines "<!-- name:begin
+// -->" and "<!-- name:end -->". If a line is missing, Between returns an error.
 func Between(doc []byte, name, content string) ([]byte, error) {
 	begin, end := "<!-- "+name+":begin -->\n", "<!-- "+name+":end -->"
 	before, rest, ok := bytes.Cut(doc, []byte(begin))
@@ -22,7 +22,7 @@ func Between(doc []byte, name, content string) ([]byte, error) {
 	return slices.Concat(before, []byte(begin+content+end), after), nil
 }
 
-// Links links plots in Markdown, by their paths as the document has them.
+// Links returns Markdown images of plots, by their paths relative to the document.
 func Links(plots []string) string {
 	var b strings.Builder
 	for _, plot := range plots {
@@ -31,15 +31,14 @@ func Links(plots []string) string {
 	return b.String()
 }
 
-// PlotFolder is where the plots of a document are, beside it; PlotPath is the path of one as the
-// document links it.
+// PlotFolder is the folder of a document's plots, beside the document.
 func PlotFolder(document string) string { return filepath.Join(filepath.Dir(document), "plots") }
 
-// PlotPath is what PlotFolder says.
+// PlotPath is the path of a plot in the document's links.
 func PlotPath(name string) string { return "plots/" + name }
 
-// WriteFiles writes files by their paths, and their folders, and returns the paths in order. On an
-// error some may be there.
+// WriteFiles writes files by their paths, makes their folders, and returns the sorted paths. After
+// an error some of the files may exist.
 func WriteFiles(files map[string][]byte) (paths []string, err error) {
 	for name, data := range files {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

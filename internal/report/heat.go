@@ -11,18 +11,19 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Box is one value of a Heat: its shade runs from 0, bad, to 1, good.
+// Box is one value of a Heat. The shade goes from 0 (bad) to 1 (good).
 type Box struct {
 	Shade float64
 	Text  string
 }
 
-// Heat is a map of values as colours, in panels beside each other that have the same rows and
+// Heat is a map of values as colours. The map has panels side by side, which have the same rows and
 // columns.
 type Heat struct {
 	Title                 string
 	Panels, Rows, Columns []string
-	// Box returns the value of a panel, a row and a column; ok is false where there is none.
+	// Box returns the value of a panel, a row and a column. The result ok is false if there is no
+	// value.
 	Box func(panel, row, column int) (b Box, ok bool)
 }
 
@@ -33,7 +34,7 @@ const (
 	heatFrame           = 90 // above and below the boxes
 )
 
-// SVG draws the map. Its first row is on top.
+// SVG draws the map, with the first row on top.
 func (h *Heat) SVG() (string, error) {
 	width := len(h.Panels) * (rowTextWidth + len(h.Columns)*boxWidth)
 	canvas := vgsvg.New(vg.Length(width+2*margin), vg.Length(len(h.Rows)*boxHeight+heatFrame))
@@ -99,7 +100,7 @@ func nominal(names []string, step float64) plot.ConstantTicks {
 	return list
 }
 
-// heatPanel is a panel as gonum's heat maps read it: row 0 is the lowest.
+// heatPanel is a panel in the form of gonum's heat maps, in which row 0 is the lowest.
 type heatPanel struct {
 	*Heat
 	n int
@@ -117,14 +118,14 @@ func (p *heatPanel) Z(column, row int) float64 {
 	return min(max(b.Shade, 0), 1)
 }
 
-// viridis runs from bad to good; in grey, too, good is lighter.
+// viridis is a colour scale from bad to good. Good is also lighter in a grey print.
 type viridis struct{}
 
 var viridisStops = [][3]float64{
 	{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37},
 }
 
-// viridisColors is how many colours a map has.
+// viridisColors is the number of colours in a map.
 const viridisColors = 64
 
 func (viridis) Colors() (list []color.Color) {
@@ -134,7 +135,7 @@ func (viridis) Colors() (list []color.Color) {
 	return list
 }
 
-// shadeColor returns the colour of a value; those below 0 or above 1 have that of 0 or 1.
+// shadeColor returns the colour of a value. A value below 0 or above 1 has the colour of 0 or 1.
 func shadeColor(x float64) color.NRGBA {
 	x = min(max(x, 0), 1) * float64(len(viridisStops)-1)
 	i := min(int(x), len(viridisStops)-2)
@@ -146,7 +147,7 @@ func shadeColor(x float64) color.NRGBA {
 	return color.NRGBA{c[0], c[1], c[2], 0xFF}
 }
 
-// inkOn is a colour of text that is read on a shade.
+// inkOn is a text colour that is readable on a shade.
 func inkOn(shade float64) color.Color {
 	if shade > 0.55 {
 		return color.Black

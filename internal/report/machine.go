@@ -9,7 +9,8 @@ import (
 	"gobtl/internal/version"
 )
 
-// Machine says where figures come from. What the system does not tell is "unknown".
+// Machine describes the machine on which figures were measured. A field that the system does not
+// report is "unknown".
 type Machine struct {
 	CPUModel string `json:"cpu_model"`
 	CPUs     int    `json:"cpus"`
@@ -20,7 +21,7 @@ type Machine struct {
 	Version  string `json:"version"` // of this program
 }
 
-// ThisMachine describes the one that this process runs on.
+// ThisMachine describes the machine on which this process runs.
 func ThisMachine() Machine {
 	return Machine{
 		CPUModel: cpuModel(), CPUs: runtime.NumCPU(), Kernel: kernelRelease(), OS: runtime.GOOS,
@@ -28,7 +29,7 @@ func ThisMachine() Machine {
 	}
 }
 
-// cpuModel is the first model name that /proc/cpuinfo tells, where there is such a file.
+// cpuModel is the first model name in /proc/cpuinfo, or "unknown".
 func cpuModel() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
@@ -52,5 +53,5 @@ func kernelRelease() string {
 	return strings.TrimSpace(string(release))
 }
 
-// Version is the program's version, or the commit that a working copy stands at.
+// Version is the program's version, or the commit of the working copy.
 func Version() string { return version.String() }

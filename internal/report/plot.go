@@ -12,7 +12,8 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Colors that are told apart in print and by the colour-blind (the palette is Okabe and Ito's).
+// These colors can be distinguished in print and by colour-blind readers (the palette of Okabe and
+// Ito).
 var (
 	Blue      = color.NRGBA{0x00, 0x72, 0xB2, 0xFF}
 	SkyBlue   = color.NRGBA{0x56, 0xB4, 0xE9, 0xFF}
@@ -25,14 +26,14 @@ var (
 	gridGrey  = color.NRGBA{0xE0, 0xE0, 0xE0, 0xFF}
 )
 
-// Sizes of a plot in points, and of the legend at its right.
+// The sizes of a plot and of the legend at the right of the plot are in points.
 const (
 	plotWidth, plotHeight = 720, 420
 	legendWidth           = 170
 	margin                = 10
 )
 
-// sans is the one font of all plots; where it is missing, fonts of the same widths do.
+// sans is the only font of all plots. If the font is missing, fonts of the same widths replace it.
 const sans = "Liberation Sans"
 
 // newPlot returns an empty plot with its texts.
@@ -52,7 +53,7 @@ func newPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// newLegend returns the legend of a plot, which stands beside it.
+// newLegend returns the legend of a plot, to be drawn beside the plot.
 func newLegend() plot.Legend {
 	l := plot.NewLegend()
 	l.TextStyle.Font.Variant = "Sans"
@@ -70,7 +71,7 @@ func render(p *plot.Plot, l *plot.Legend) (string, error) {
 	return svgText(canvas)
 }
 
-// renderEmpty draws a plot of nothing.
+// renderEmpty draws a plot without values.
 func renderEmpty(p *plot.Plot) (string, error) {
 	p.X.Label.Text = "nothing was measured"
 	p.HideY()
@@ -102,21 +103,22 @@ type Line struct {
 	Label  string
 	Color  color.Color
 	Width  float64   // in points
-	Dashes []float64 // in points, drawn and left out in turn; nil is solid
+	Dashes []float64 // lengths drawn and left out in turn, in points; nil: solid
 	Mark   Mark
 	X, Y   []float64
 }
 
-// Lines is a plot of lines over two logarithmic axes; all values are positive.
+// Lines is a plot of lines over two logarithmic axes. All values must be positive.
 type Lines struct {
 	Title, XTitle, YTitle string
-	Series                []Line // the first lies on top
-	// XFactor is from one mark of the horizontal axis to the next, which XText writes.
+	Series                []Line // the first series is on top
+	// XFactor is the factor between two marks of the horizontal axis. XText formats the value of a
+	// mark.
 	XFactor float64
 	XText   func(x float64) string
 }
 
-// SVG draws the plot. One without a point says that nothing was measured.
+// SVG draws the plot. A plot without a point says that nothing was measured.
 func (l *Lines) SVG() (string, error) {
 	p, legend := newPlot(l.Title, l.XTitle, l.YTitle), newLegend()
 	low, high := math.Inf(1), math.Inf(-1)
@@ -142,7 +144,7 @@ func (l *Lines) SVG() (string, error) {
 			legend.Add(l.Series[i].Label, line, points)
 		}
 	}
-	// Some room, so that no line runs along the frame and one value alone has a span.
+	// The margin keeps lines away from the frame, and gives a single value a span.
 	p.X.Min, p.X.Max = p.X.Min/1.3, p.X.Max*1.3
 	p.Y.Min, p.Y.Max = low/1.3, high*1.3
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
@@ -161,7 +163,7 @@ func (l *Lines) SVG() (string, error) {
 	return render(p, &legend)
 }
 
-// ticks is a Ticker whose values outside the axis are left out.
+// ticks is a Ticker that leaves out values outside of the axis.
 func ticks(values func(from, to float64) []float64, text func(float64) string) plot.TickerFunc {
 	return func(from, to float64) (list []plot.Tick) {
 		for _, v := range values(from, to) {
@@ -188,7 +190,7 @@ func (s *Line) plotters() (*plotter.Line, *plotter.Scatter, error) {
 	}
 	points.Color, points.Radius = s.Color, 3.5
 	switch s.Mark {
-	case NoMark: // A dot, so that one value alone is seen.
+	case NoMark: // A dot makes a single value visible.
 		points.Shape, points.Radius = draw.CircleGlyph{}, 1.5
 	case Circle:
 		points.Shape = draw.CircleGlyph{}

@@ -8,13 +8,14 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress shows how far a measurement is, on a terminal. It draws between steps only: drawing
-// takes the CPU that is being measured.
+// Progress shows the progress of a measurement on a terminal. Progress draws only between steps,
+// because drawing takes time of the measured CPU.
 type Progress struct {
 	bar *progressbar.ProgressBar // nil without a terminal
 }
 
-// NewProgress returns a bar of so many steps; on what is no terminal it shows nothing.
+// NewProgress returns a bar with the given number of steps. If w is not a terminal, the bar shows
+// nothing.
 func NewProgress(w io.Writer, steps int) *Progress {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -36,7 +37,7 @@ func (p *Progress) Begin(what string) {
 	}
 }
 
-// Step notes a step done. A terminal that went away is no reason to stop.
+// Step records a completed step, and ignores errors of the terminal.
 func (p *Progress) Step() {
 	if p.bar != nil {
 		_ = p.bar.Add(1)

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Median is the middle value, or the mean of the two in the middle; 0 of none. It leaves all as it
-// is.
+// Median is the middle value, or the mean of the two middle values, or 0 for an empty slice. Median
+// does not change the slice.
 func Median(all []float64) float64 {
 	if len(all) == 0 {
 		return 0
@@ -16,13 +16,13 @@ func Median(all []float64) float64 {
 	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 }
 
-// Decimals keeps n digits behind the point.
+// Decimals rounds to n decimal places.
 func Decimals(x float64, n int) float64 {
 	unit := math.Pow10(n)
 	return math.Round(x*unit) / unit
 }
 
-// Significant keeps four digits: more would be noise.
+// Significant rounds to four significant digits, because more digits would be noise.
 func Significant(x float64) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
 	if err != nil {
@@ -31,8 +31,8 @@ func Significant(x float64) float64 {
 	return y
 }
 
-// Short writes a figure for an axis or a bar: two digits, or all before the
-// point, k for thousands and M for millions.
+// Short formats a figure for an axis or a bar. The text has two significant digits or all digits
+// before the point, and k for thousands or M for millions.
 func Short(x float64) string {
 	for _, unit := range []struct {
 		from, size float64
@@ -52,7 +52,7 @@ func short(x float64) string {
 	return strconv.FormatFloat(x, 'g', 2, 64)
 }
 
-// InOrder lists the values that key gives of a list, each once, in the order in which they come.
+// InOrder lists the different values of key for a list, in the order of their first occurrence.
 func InOrder[T any, K comparable](list []T, key func(*T) K) []K {
 	var keys []K
 	for i := range list {

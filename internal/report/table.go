@@ -10,8 +10,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// NewWriter returns go-pretty's table in the one style of all programs: no frame, headers as they
-// are written. Rendered, it is written to w as well, if that is not nil.
+// NewWriter returns go-pretty's table in the common style of all programs. The table has no frame,
+// and headers are unchanged. If w is not nil, rendering also writes the table to w.
 func NewWriter(w io.Writer) table.Writer {
 	t := table.NewWriter()
 	if w != nil {
@@ -28,15 +28,16 @@ func NewWriter(w io.Writer) table.Writer {
 	return t
 }
 
-// Table is figures in columns, aligned right, but for those whose numbers, from 0 on, are in Left.
+// Table is a table of figures. Columns are aligned right, except the columns whose numbers (from 0)
+// are in Left.
 type Table struct {
 	Heads [][]string // rows above the rule
 	Rows  [][]string
 	Left  []int
 }
 
-// String lays the table out. Each line ends with a newline; the rule under the heads is as wide as
-// the rows.
+// String formats the table. Each line ends with a newline, and the rule below the heads is as wide
+// as the rows.
 func (t *Table) String() string {
 	w := NewWriter(nil)
 	row := func(cells []string) (r table.Row) {
@@ -67,7 +68,7 @@ func (t *Table) String() string {
 
 const ruleMark = "─"
 
-// fitRule cuts the rule, which goes beyond the rows by the padding of the last column.
+// fitRule shortens the rule, which is longer than the rows by the padding of the last column.
 func fitRule(rendered string) string {
 	columns := Columns(rendered)
 	var b strings.Builder
@@ -90,10 +91,11 @@ func Columns(rendered string) (columns int) {
 	return columns
 }
 
-// WrapColumns is the width that Wrap keeps to.
+// WrapColumns is the width for Wrap.
 const WrapColumns = 100
 
-// Wrap cuts a line at blanks to fit, the rest indented, and ends it with a newline.
+// Wrap breaks a line at blanks to fit WrapColumns, indents the following lines, and ends the text
+// with a newline.
 func Wrap(line string) string {
 	const indent = "  "
 	line = text.WrapSoft(strings.Join(strings.Fields(line), " "), WrapColumns-len(indent))

@@ -1,10 +1,10 @@
 // Package seq does the arithmetic of 32-bit packet sequence numbers, which wrap (RFC 1982). Every
-// comparison of two sequence numbers in the project goes through it: usnic compared with plain
-// operators in places and was wrong at the wrap.
+// comparison of two sequence numbers in the project uses this package. In usnic some comparisons
+// use plain operators, and are wrong at the wrap.
 package seq
 
 // Num is a packet's sequence number. Two numbers can be ordered while they are less than 2^31
-// apart; a window is at most 2^16, so numbers in use always are.
+// apart. All numbers in use are closer, because a window has at most 2^16 packets.
 type Num uint32
 
 // Add returns the number n steps after s.

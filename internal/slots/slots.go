@@ -6,32 +6,33 @@
 //	|          random           |    slot    |
 //	+---------------------------+------------+
 //
-// So a lookup is an index and a comparison, a stale handle finds nothing, and handles cannot be
-// guessed. A Table belongs to one goroutine.
+// A lookup is therefore an index and a comparison. A stale handle finds nothing, and handles cannot
+// be guessed. A Table belongs to one goroutine.
 package slots
 
 import "fmt"
 
-// Table is a table of values under handles. Init makes it ready.
+// Table is a table of values under handles. Init prepares a Table for use.
 type Table[T any] struct {
-	handles []uint64 // of places that are free what names another place
-	values  []T      // and their zero value there
+	handles []uint64 // a free place has a handle that names another place
+	values  []T      // a free place has the zero value
 	free    []uint32
 	bits    uint
 	max     int
 }
 
-// none marks a free place. It is not a valid handle of that place, because it names another place.
+// none is the handle of a free place. The handle is invalid for the place, because the handle names
+// another place.
 func none(slot uint32) uint64 { return ^uint64(slot) }
 
-// Init makes an empty table of at most placesMax values, whose places take bits bits of a handle, 1
-// to 31. For more than 1<<bits values there is no room in any case.
+// Init makes an empty table of at most placesMax values. The index takes bits bits of a handle, 1
+// to 31. The table never holds more than 1<<bits values.
 func (t *Table[T]) Init(bits uint, placesMax int) {
 	*t = Table[T]{bits: bits, max: min(placesMax, 1<<bits)}
 }
 
-// Add puts a value in under a new handle, of which the bits above the place are the low ones of
-// random. It reports false if the table is full.
+// Add stores a value under a new handle. The bits of the handle above the index are the low bits of
+// random. If the table is full, Add reports false.
 func (t *Table[T]) Add(random uint64, v T) (handle uint64, ok bool) {
 	var slot uint32
 	switch n := len(t.free); {
@@ -58,7 +59,7 @@ func (t *Table[T]) Get(handle uint64) (v T, ok bool) {
 	return t.values[slot], true
 }
 
-// Remove takes the value under a handle out; false if there is none.
+// Remove removes the value under a handle, and reports whether there was a value.
 func (t *Table[T]) Remove(handle uint64) bool {
 	if _, ok := t.Get(handle); !ok {
 		return false
@@ -70,14 +71,14 @@ func (t *Table[T]) Remove(handle uint64) bool {
 	return true
 }
 
-// Replace puts another value under a handle that is in use.
+// Replace replaces the value under a handle that is in use.
 func (t *Table[T]) Replace(handle uint64, v T) {
 	if _, ok := t.Get(handle); ok {
 		t.values[t.Slot(handle)] = v
 	}
 }
 
-// Rename gives a value a new handle, for the same place.
+// Rename gives a value a new handle with the same index, and returns the new handle.
 func (t *Table[T]) Rename(handle, random uint64) uint64 {
 	if _, ok := t.Get(handle); !ok {
 		return handle
@@ -87,23 +88,24 @@ func (t *Table[T]) Rename(handle, random uint64) uint64 {
 	return t.handles[slot]
 }
 
-// Slot is the place that a handle names.
+// Slot is the index in a handle.
 func (t *Table[T]) Slot(handle uint64) uint32 { return uint32(handle & (1<<t.bits - 1)) }
 
-// At returns the value at a place, the zero value if the place is free.
+// At returns the value at an index, or the zero value if the place is free.
 func (t *Table[T]) At(slot uint32) T { return t.values[slot] }
 
-// Values are the values by place, with the zero value at those that are free. The slice is the
-// table's own, and valid until the next Add.
+// Values are the values by index, with the zero value at free places. The table owns the slice,
+// which is valid until the next Add.
 func (t *Table[T]) Values() []T { return t.values }
 
 // Len is the number of values in the table.
 func (t *Table[T]) Len() int { return len(t.values) - len(t.free) }
 
-// Full says whether Add has no room.
+// Full reports whether Add has no room.
 func (t *Table[T]) Full() bool { return len(t.free) == 0 && len(t.values) >= t.max }
 
-// Check returns an error if an invariant of the table is violated. It allocates nothing.
+// Check returns an error if an invariant of the table is violated. If all invariants hold, Check
+// allocates nothing.
 func (t *Table[T]) Check() error {
 	if len(t.handles) != len(t.values) || len(t.values) > t.max {
 		return fmt.Errorf("slots: %d handles, %d values, at most %d", len(t.handles), len(t.values),

@@ -2,5 +2,5 @@
 
 package testenv
 
-// Race says whether the race detector is on, which makes tests slow.
+// Race reports whether the race detector is on, which makes tests slow.
 const Race = false

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// TB is the part of testing.TB that is needed here.
+// TB is the part of testing.TB that this package needs.
 type TB interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -15,11 +15,12 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// seedVariable names the seed that tests take instead of their own.
+// seedVariable names the environment variable with a seed that replaces the seeds of tests.
 const seedVariable = "GOBTL_TEST_SEED"
 
-// Seed is the seed of everything random in a test: GOBTL_TEST_SEED, or fallback, or a fresh one for
-// 0. It is logged, so that a failure can be run again.
+// Seed is the seed for all random numbers in a test. The seed is the value of GOBTL_TEST_SEED, or
+// fallback, or a random seed if fallback is 0. Seed logs the value, which allows a failed test to
+// be repeated.
 func Seed(tb TB, fallback uint64) uint64 {
 	tb.Helper()
 	seed := fallback
@@ -35,8 +36,8 @@ func Seed(tb TB, fallback uint64) uint64 {
 	return seed
 }
 
-// Missing skips a test with a message that names the missing thing. If the variable CI is set it
-// fails the test, because CI must have everything.
+// Missing skips a test with a message that names the missing thing. If the variable CI is set,
+// Missing fails the test, because CI must have everything.
 func Missing(tb TB, format string, args ...any) {
 	tb.Helper()
 	if os.Getenv("CI") != "" {
@@ -46,7 +47,7 @@ func Missing(tb TB, format string, args ...any) {
 	tb.Skipf(format, args...)
 }
 
-// Need returns the path of a program. If the program does not exist it calls Missing.
+// Need returns the path of a program. If the program does not exist, Need calls Missing.
 func Need(tb TB, program, debianPackage string) string {
 	tb.Helper()
 	path, err := exec.LookPath(program)

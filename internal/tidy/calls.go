@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// clockNames are the ways to the real clock in the standard library and in x/sys.
+// clockNames are the functions of the standard library and of x/sys that read or use the real
+// clock.
 var clockNames = map[string][]string{
 	"time": {
 		"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until",
@@ -18,25 +19,26 @@ var clockNames = map[string][]string{
 	"syscall":               {"Gettimeofday", "Nanosleep", "Time"},
 }
 
-// yieldNames are the ways to give the processor away.
+// yieldNames are the functions that yield the processor.
 var yieldNames = map[string][]string{
 	"runtime":               {"Gosched"},
 	"golang.org/x/sys/unix": {"SYS_SCHED_YIELD"},
 	"syscall":               {"SYS_SCHED_YIELD"},
 }
 
-// outputNames are what only the owner of a process does with it.
+// outputNames are the functions that only the owner of a process may use.
 var outputNames = map[string][]string{
 	"fmt": {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
 	"os":  {"Stderr", "Stdin", "Stdout"},
 }
 
-// seededNames are the names of math/rand/v2 that a caller gives the seed; all others are global.
+// seededNames are the functions of math/rand/v2 that use a seed of the caller. All other functions
+// are global.
 var seededNames = []string{
 	"ChaCha8", "New", "NewChaCha8", "NewPCG", "NewZipf", "PCG", "Rand", "Source", "Zipf",
 }
 
-// calls checks what the code of a file does.
+// calls checks the calls in the code of a file.
 func (c *checker) calls(s *source) {
 	for _, decl := range s.ast.Decls {
 		fn, ok := decl.(*ast.FuncDecl)
@@ -73,7 +75,7 @@ func (c *checker) calls(s *source) {
 	}
 }
 
-// selector judges a name of an imported package.
+// selector checks the use of a name of an imported package.
 func (c *checker) selector(s *source, pos token.Pos, imported, name string) {
 	library := !isTest(s.Path) && !isProgram(s.Path)
 	switch {
@@ -95,7 +97,7 @@ func (c *checker) selector(s *source, pos token.Pos, imported, name string) {
 	}
 }
 
-// builtin judges the calls of panic, print and println.
+// builtin checks the calls of panic, print and println.
 func (c *checker) builtin(s *source, call *ast.CallExpr) {
 	fn, ok := call.Fun.(*ast.Ident)
 	if !ok || isTest(s.Path) {
@@ -114,8 +116,8 @@ func (c *checker) builtin(s *source, call *ast.CallExpr) {
 	}
 }
 
-// leading returns the string literal with which an expression begins: of "a" + b, and of the first
-// argument of a call such as fmt.Sprintf.
+// leading returns the string literal with which an expression begins. For "a" + b the literal is
+// "a". For a call such as fmt.Sprintf the literal is that of the first argument.
 func leading(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -1,8 +1,8 @@
-// Package tidy enforces the rules of this repository as a test: which package may import which,
-// which code may read a clock, start a goroutine, print or exit, and how long a line, a function
-// and a file may be. Its test reads every file of the repository that git knows or would add, and
-// names each violation by file, line and rule; the tests of the rules show on small sources that
-// each of them can fail.
+// Package tidy enforces the rules of this repository as a test. The rules say which package may
+// import which package, which code may read a clock, start a goroutine, print or exit, and how long
+// a line, a function and a file may be. The test reads every file of the repository that git tracks
+// or would add, and names each violation by file, line and rule. The tests of the rules show on
+// small sources that each rule can fail.
 //
 //	rules.go    the table of packages and what each may import: change it when the house changes
 //	imports.go  imports, cgo
@@ -13,6 +13,6 @@
 //	text.go     words and paths that no file may contain
 //	files.go    the files of the repository
 //
-// The rules look at the syntax alone, without types and for all build tags at once. The package has
-// no state; any goroutine may call its functions.
+// The rules examine only the syntax, without types and for all build tags at once. The package has
+// no state, and any goroutine may call its functions.
 package tidy

@@ -10,11 +10,12 @@ import (
 	"path/filepath"
 )
 
-// Files reads the files below root that git tracks or would add. Links are left out, and so are
-// files that were deleted but not yet committed as such.
+// Files reads the files below root that git tracks or would add. Symbolic links are left out. Files
+// that were deleted without a commit are also left out.
 func Files(root string) ([]File, error) {
-	// git refuses a working copy that belongs to another user, as it often does in a container, for
-	// fear of what the repository's configuration may run. This test runs its code anyway.
+	// By default git refuses a working copy that belongs to another user, as is common in a
+	// container, because the repository's configuration may run code. The test runs the
+	// repository's code anyway.
 	cmd := exec.Command("git", "-c", "safe.directory=*", "ls-files", "-z",
 		"--cached", "--others", "--exclude-standard", "--deduplicate")
 	cmd.Dir = root

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// arrow is a call in one file of btl of a function or method that another one declares.
+// arrow is a call from one file of btl to a function or method that another file declares.
 type arrow struct{ from, to string }
 
-// floors judges the calls between the files of btl by the order of btlFloors: a file calls what
-// stands on its own floor or below.
+// floors checks the calls between the files of btl against the layers in btlFloors. A file may call
+// only files of its own layer or of a lower layer.
 func (c *checker) floors() {
 	found := c.arrows()
 	all := make([]arrow, 0, len(found))
@@ -29,7 +29,7 @@ func (c *checker) floors() {
 		}
 	}
 	if len(all) == 0 {
-		return // not the whole house
+		return // not the whole repository
 	}
 	for _, a := range arrowsUp {
 		if _, used := found[a]; !used {
@@ -39,8 +39,9 @@ func (c *checker) floors() {
 	}
 }
 
-// arrows lists which file of btl calls what of which other one, as far as names alone say: one that
-// several declare (check, say), or that a type of another package has, too, is left out.
+// arrows lists the calls between the files of btl, by the names of functions alone. A name that
+// several files declare (for example check), or that a type of another package also has, is left
+// out.
 func (c *checker) arrows() map[arrow][]string {
 	home := map[string]string{}
 	files := c.btlFiles()
@@ -82,14 +83,15 @@ func (c *checker) arrows() map[arrow][]string {
 	return found
 }
 
-// btlFiles are the files of btl that are no tests.
+// btlFiles are the non-test files of btl.
 func (c *checker) btlFiles() []*source {
 	return slices.DeleteFunc(slices.Clone(c.sources), func(s *source) bool {
 		return s.dir != btlDir || isTest(s.Path) || path.Base(s.Path) == "doc.go"
 	})
 }
 
-// calledInPackage is the name of what is called, "" if it is another package's.
+// calledInPackage is the name of the called function, or "" if the function belongs to another
+// package.
 func (s *source) calledInPackage(call *ast.CallExpr) string {
 	switch fn := call.Fun.(type) {
 	case *ast.Ident:
@@ -103,7 +105,7 @@ func (s *source) calledInPackage(call *ast.CallExpr) string {
 	return ""
 }
 
-// floorOf is the number of a file's floor, from the top; -1 if it has none.
+// floorOf is the number of a file's layer, counted from the top, or -1 if the file has no layer.
 func floorOf(file string) int {
 	return slices.IndexFunc(btlFloors, func(files []string) bool {
 		return slices.Contains(files, file)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// The document that says what each folder is, and the first line of its table. A cell of the first
-// column names folders in backquotes, as the policies do: one that ends in "/..." stands for all
-// below it, too.
+// foldersFile is the document that describes each folder, and foldersHead begins the first line of
+// its table. A cell of the first column names folders in backquotes, in the format of the policies.
+// A name that ends in "/..." includes all folders below.
 const (
 	foldersFile = "docs/architecture.md"
 	foldersHead = "| folder |"
@@ -16,11 +16,11 @@ const (
 
 var quotedName = regexp.MustCompile("`([^`]+)`")
 
-// folders asks that each directory with Go code stands in the table of folders.
+// folders checks that each directory with Go code is in the table of folders.
 func (c *checker) folders(files []File) {
 	at := slices.IndexFunc(files, func(f File) bool { return f.Path == foldersFile })
 	if at < 0 {
-		return // not the whole house
+		return // not the whole repository
 	}
 	named := foldersOf(string(files[at].Data))
 	var missing []string
@@ -36,7 +36,7 @@ func (c *checker) folders(files []File) {
 	}
 }
 
-// foldersOf returns what the first column of the table of folders names.
+// foldersOf returns the names in the first column of the table of folders.
 func foldersOf(document string) (names []string) {
 	inside := false
 	for line := range strings.Lines(document) {

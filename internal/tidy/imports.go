@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// imports checks the direction of the imports and fills s.names.
+// imports checks the direction of the imports, and fills s.names.
 func (c *checker) imports(s *source) {
 	s.names = map[string]string{}
 	rules, known := policyOf(s.dir)
@@ -56,7 +56,7 @@ func (c *checker) judge(s *source, rules policy, imported string, line int) {
 	case house && covers("test/...", inner) && !covers("test/...", s.dir):
 		c.report(s.Path, line, "import", "nothing imports %s", imported)
 	case test:
-		// A test may name providers and anything else; the build keeps it free of cycles.
+		// A test may import providers and anything else. The compiler prevents cycles.
 	case house && !coversAny(rules.imports, inner):
 		c.report(s.Path, line, "import", "%s must not import %s", s.dir, imported)
 	case !house && isModule(imported) && !anyPrefix(rules.libs, imported):
@@ -66,7 +66,8 @@ func (c *checker) judge(s *source, rules policy, imported string, line int) {
 	}
 }
 
-// isModule says whether an import path lies outside the standard library: its first part has a dot.
+// isModule reports whether an import path is outside of the standard library, which means that the
+// first part of the path has a dot.
 func isModule(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return strings.Contains(first, ".")

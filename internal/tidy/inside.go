@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// headerCalls judges the calls in btl that write or decode a header: each kind has one file.
-// Methods are known by their names alone, which no other type of btl has.
+// headerCalls checks the calls in btl that write or decode a header. Each kind of call has one
+// file. Methods are identified by their names alone, because no other type of btl has methods with
+// these names.
 func (c *checker) headerCalls(s *source) {
 	if s.dir != btlDir || isTest(s.Path) {
 		return
@@ -32,7 +33,8 @@ func (c *checker) headerCalls(s *source) {
 	})
 }
 
-// structSizes counts the fields of the structs of btl. An embedded struct is one.
+// structSizes checks the number of fields of the structs of btl. An embedded struct counts as one
+// field.
 func (c *checker) structSizes(s *source) {
 	if s.dir != btlDir || isTest(s.Path) {
 		return

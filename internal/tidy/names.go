@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// docNames judges how the comments of functions begin: a sentence begins with a capital letter, so
-// one that does not begins with a name, which must be the function's.
+// docNames checks the beginnings of the comments of functions. A comment that does not begin with a
+// capital letter begins with a name, which must be the function's name.
 func (c *checker) docNames(s *source) {
 	for _, decl := range s.ast.Decls {
 		fn, ok := decl.(*ast.FuncDecl)

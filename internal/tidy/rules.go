@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// module is the module's path: the prefix of imports that stay in the house.
+// module is the module's path, with which the imports of the module's own packages begin.
 const module = "gobtl"
 
 // Limits of the house.
@@ -18,17 +18,19 @@ const (
 )
 
 // policy lists the packages that a package may import, in addition to the standard library.
-// Directories are relative to the module; one that ends in "/..." stands for all below it too.
+// Directories are relative to the module. A directory that ends in "/..." includes all directories
+// below.
 type policy struct {
 	dir     string
 	imports []string // packages of the module
 	libs    []string // other modules
-	deny    []string // packages of the standard library that are not for it
+	deny    []string // forbidden packages of the standard library
 }
 
-// pureDeny lists the standard packages that the sans-I/O core must not import. The core takes
-// instants and bytes as arguments, so it runs in a simulator exactly as in production. "time" is
-// not here: a time.Duration is a number, and the clocks in it are found by name.
+// pureDeny lists the standard packages that the core without I/O must not import. The core takes
+// instants and bytes as arguments, and therefore runs in a simulator exactly as in production. The
+// list does not contain "time", because the core uses time.Duration. The clock functions of package
+// time are found by their names (clockNames).
 var pureDeny = []string{
 	"context", "crypto/rand", "io", "log/...", "math/rand", "net/...", "os/...", "runtime/...",
 	"sync/...", "syscall", "testing/...", "unsafe",
@@ -41,7 +43,8 @@ var leaves = []string{
 }
 
 // policies defines the direction of the imports. The first row that matches a package applies. Code
-// in a directory that no row matches is a violation, so each new package needs a row here.
+// in a directory without a matching row is a violation, and therefore each new package needs a row
+// here.
 var policies = []policy{
 	{dir: "internal/tidy"},
 	{dir: "internal/testenv"},
@@ -87,7 +90,7 @@ var policies = []policy{
 		imports: with(leaves, "btl/internal/...", "fabric", "frag", "hotel", "reliability"),
 	},
 	{
-		// The front door.
+		// This row is for the root package, which is the simplified API.
 		dir: ".",
 		imports: []string{
 			"btl", "btl/call", "btl/conn", "btl/queue", "btl/runner", "fabric", "fabric/ofi",
@@ -129,7 +132,7 @@ var policies = []policy{
 	{dir: "launch/pmi", deny: pureDeny},
 	{dir: "launch", imports: []string{"internal/bounded", "launch/pmi"}},
 	{
-		// What a user can do: nothing internal, hence the same rules as for another module.
+		// Examples may import no internal package, because a user's module cannot import one.
 		dir: "examples/...",
 		imports: []string{
 			".", "btl/...", "fabric/...", "frag", "hotel", "mpi", "pml", "reliability",
@@ -184,12 +187,12 @@ var policies = []policy{
 	{dir: "test/...", imports: []string{"..."}, libs: []string{"..."}},
 }
 
-// testOnly are packages of the house that only tests import.
+// testOnly are packages of the module that only tests import.
 var testOnly = []string{"test/...", "fabric/fabrictest", "internal/testenv"}
 
 func with(list []string, more ...string) []string { return append(slices.Clone(list), more...) }
 
-// policyOf returns the row that holds for a directory.
+// policyOf returns the row that applies to a directory.
 func policyOf(dir string) (policy, bool) {
 	for _, p := range policies {
 		if covers(p.dir, dir) {
@@ -199,7 +202,7 @@ func policyOf(dir string) (policy, bool) {
 	return policy{}, false
 }
 
-// covers says whether a pattern of the tables names a directory or an import path.
+// covers reports whether a pattern of the tables matches a directory or an import path.
 func covers(pattern, name string) bool {
 	if pattern == "..." {
 		return true
@@ -213,24 +216,24 @@ func coversAny(patterns []string, name string) bool {
 }
 
 // isTest reports whether a file is test code. The rules for clocks, output and sizes of functions
-// do not apply to it.
+// do not apply to test code.
 func isTest(name string) bool {
 	return strings.HasSuffix(name, "_test.go") || strings.Contains("/"+name, "/testdata/") ||
 		coversAny(testOnly, path.Dir(name))
 }
 
-// isProgram says whether a file belongs to a program, which owns its process, instead of to the
+// isProgram reports whether a file belongs to a program, which owns its process, instead of the
 // library.
 func isProgram(name string) bool {
 	return coversAny([]string{"cmd/...", "examples/...", "internal/report", "test/..."},
 		path.Dir(name))
 }
 
-// isProvider says whether a directory is one of a fabric provider.
+// isProvider reports whether a directory belongs to a fabric provider.
 func isProvider(dir string) bool { return dir != "fabric" && covers("fabric/...", dir) }
 
-// mayReadClock reports whether a file may read the real clock or sleep by it. In the library only
-// the Runner may, and the provider files whose names say so.
+// mayReadClock reports whether a file may read the real clock, or sleep. In the library, only a few
+// packages and the files with certain names may.
 func mayReadClock(name string) bool {
 	if isTest(name) || isProgram(name) {
 		return true
@@ -244,8 +247,8 @@ func mayReadClock(name string) bool {
 		isProvider(dir) && (strings.HasPrefix(base, "clock") || strings.HasPrefix(base, "wait"))
 }
 
-// mayStartGoroutines says whether a file may use a go statement. The core is driven by its owner's
-// goroutine, and the simulator is deterministic only without any.
+// mayStartGoroutines reports whether a file may use a go statement. The core runs on its owner's
+// goroutine, and the simulator is deterministic only without further goroutines.
 func mayStartGoroutines(name string) bool {
 	if isTest(name) || isProgram(name) {
 		return true
@@ -267,11 +270,11 @@ func mayYield(name, how string) bool {
 		(dir == "btl/runner" || dir == "mpi" || covers("examples/...", dir))
 }
 
-// btlDir is the package whose inside has rules of its own.
+// btlDir is the package btl, which has additional rules for its files.
 const btlDir = "btl"
 
-// headerRooms are the files of btl that may write headers, and read them, with those whose names
-// begin alike.
+// headerRooms are the files of btl that may write or read headers. Files whose names begin with the
+// same word are included.
 var headerRooms = []struct {
 	file, does string
 	calls      []string
@@ -286,14 +289,15 @@ var headerRooms = []struct {
 	}},
 }
 
-// methodsMax bounds the methods of a type of the library, and packageLinesMax the lines of a
-// package of btl, tests left out.
+// methodsMax bounds the methods of a type of the library. packageLinesMax bounds the lines of a
+// package of btl without tests.
 const (
 	methodsMax      = 60
 	packageLinesMax = 7000
 )
 
-// methodsToday and linesToday are the bounds of what is larger than that today.
+// methodsToday and linesToday are the bounds of types and packages that already exceed the general
+// bounds.
 var (
 	methodsToday = map[string]int{
 		"btl.Endpoint": 127, "btl.Module": 395, "btl/runner.Runner": 75, "mpi.engine": 72,
@@ -305,7 +309,7 @@ var (
 // structFieldsMax bounds the fields of a struct of btl.
 const structFieldsMax = 25
 
-// tunables are structs of btl that are lists of settings for users, not a state.
+// tunables are structs of btl that are lists of settings for users instead of a state.
 var tunables = []string{"Config"}
 
 // btlFloors lists the files of btl in layers, from the top down: the API, the processing of packets
@@ -337,15 +341,15 @@ var btlFloors = [][]string{
 
 // arrowsUp are the allowed calls from a lower layer to a higher one. Each is a notification.
 var arrowsUp = []arrow{
-	{"buffers.go", "link.go"},           // and the link counts what the fabric holds
-	{"buffers.go", "sched.go"},          // who found no buffer may try again
-	{"buffers.go", "send.go"},           // one that is lent and not filled yet is taken back
-	{"clock.go", "progress.go"},         // late is what is later than the Deadline
+	{"buffers.go", "link.go"},           // the link counts the datagrams that the fabric holds
+	{"buffers.go", "sched.go"},          // a peer that found no buffer may try again
+	{"buffers.go", "send.go"},           // a buffer that is lent and not filled yet is taken back
+	{"clock.go", "progress.go"},         // late means later than the Deadline
 	{"descriptors.go", "remote_ask.go"}, // a fragment may have been an operation
-	{"outbox.go", "endpoint.go"},        // the goodbye is the transport's own send
+	{"outbox.go", "endpoint.go"},        // the transport itself sends the goodbye
 }
 
-// commonNames are methods that types of other packages have, too.
+// commonNames are method names that types of other packages also have.
 var commonNames = []string{
 	"Accept", "Admit", "Check", "Close", "Defer", "Name", "Open",
 	"Refuse", "Wait", "Wake", "label", "len",

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// wideMarker exempts the node that starts on its line or on the next from the limit of columns. It
-// is the word of the linter of the same name, so one comment serves both.
+// wideMarker exempts the syntax node that starts on its line or on the next line from the limit of
+// columns. The marker is also the directive of the linter lll.
 const wideMarker = "nolint:lll"
 
-// sizes checks the lengths of a Go file, its functions and its lines.
+// sizes checks the length of a Go file, of its functions and of its lines.
 func (c *checker) sizes(s *source) {
 	c.fileLength(s.File)
 	if !isTest(s.Path) {
@@ -39,7 +39,7 @@ func (c *checker) fileLength(f File) {
 	}
 }
 
-// lineLength counts a tab as one column, as the linter does.
+// lineLength checks the lengths of lines, and counts a tab as one column, as the linter does.
 func (c *checker) lineLength(f File, exempt map[int]bool) {
 	number := 0
 	for line := range bytes.Lines(f.Data) {

@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// The patterns are put together from pieces, so that this file does not contain what it forbids.
+// The patterns are composed of pieces, because this file must not contain the forbidden words.
 var (
-	// unfinished finds the notes that stand for work not done.
+	// unfinished finds the usual marks of unfinished work.
 	unfinished = regexp.MustCompile(`\b(` + "TO" + "DO|FIX" + "ME|X" + "XX" + `)\b`)
 
-	// ownPath finds paths that exist on one machine alone.
+	// ownPath finds paths that exist on only one machine.
 	ownPath = regexp.MustCompile(
 		`(^|[\s"'=:(\x60])/(` + "ho" + "me|ro" + "ot|Us" + "ers|wo" + "rk" + `)(/|\b)`)
 
-	// picture finds emoji and the dingbats that are used like them.
+	// picture finds emoji, and dingbats that are used like emoji.
 	picture = regexp.MustCompile(`[\x{1F000}-\x{1FAFF}\x{2600}-\x{27BF}\x{FE0F}]`)
 )
 
 // text checks the words of a file of any kind.
 func (c *checker) text(f File) {
 	if path.Base(f.Path) == "go.sum" || strings.Contains("/"+f.Path, "/testdata/fuzz/") {
-		return // checksums and fuzzed bytes are nobody's words
+		return // checksums and fuzzed bytes are not words
 	}
 	number := 0
 	for line := range bytes.Lines(f.Data) {
@@ -40,7 +40,7 @@ func (c *checker) text(f File) {
 	}
 }
 
-// isBinary says whether data is no text, as git decides it.
+// isBinary reports whether data is binary, by the same rule as git.
 func isBinary(data []byte) bool {
 	return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0
 }

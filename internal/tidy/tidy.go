@@ -29,8 +29,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", f.Path, f.Line, f.Rule, f.Text)
 }
 
-// Check returns the violations in files, which should be all files of the repository, by path and
-// line.
+// Check returns the violations in files, sorted by path and line. The argument should have all
+// files of the repository.
 func Check(files []File) []Finding {
 	var c checker
 	for _, f := range files {
@@ -57,7 +57,7 @@ func Check(files []File) []Finding {
 	return c.findings
 }
 
-// checker collects findings, and what is judged only when all files are seen.
+// checker collects findings, and the data for checks that need all files.
 type checker struct {
 	findings []Finding
 	sources  []*source
@@ -101,7 +101,8 @@ func (c *checker) goFile(f File) {
 	c.docNames(s)
 }
 
-// packageDocs asks for a package comment in doc.go; a package of a single file may have it there.
+// packageDocs checks that each package has a package comment in doc.go. A package with a single
+// file may have the comment in that file.
 func (c *checker) packageDocs() {
 	byDir := map[string][]*source{}
 	for _, s := range c.sources {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// walls judges how large a type and a package of the library may be: what has more than methodsMax
-// methods, or more lines than its bound, is several things. The largest of today have bounds of
-// their own, which only fall.
+// walls checks the sizes of types and packages of the library. A type may have methodsMax methods,
+// and a package has a bound of lines. Types and packages that already exceed these bounds have
+// bounds of their own, which may only decrease.
 func (c *checker) walls() {
 	methods, lines := map[string]int{}, map[string]int{}
 	for _, s := range c.sources {
@@ -35,7 +35,7 @@ func (c *checker) walls() {
 	}
 }
 
-// bounded reports a count above its bound, and a bound of today that can be lowered.
+// bounded reports a count above its bound, and an individual bound that can be lowered.
 func (c *checker) bounded(place, name, what string, count, most int, today map[string]int) {
 	own, has := today[name]
 	switch {
@@ -51,13 +51,13 @@ func (c *checker) bounded(place, name, what string, count, most int, today map[s
 	}
 }
 
-// slack is by how much a bound of today may be above what is there.
+// slack is how far an individual bound may be above the present count.
 func slack(bound int) int { return max(3, bound/50) }
 
-// wholeHouse is a number of files that only the whole repository has.
+// wholeHouse is a number of files that only the whole repository exceeds.
 const wholeHouse = 200
 
-// receiverOf is the name of the type that a method belongs to.
+// receiverOf is the name of the type to which a method belongs.
 func receiverOf(fn *ast.FuncDecl) string {
 	t := fn.Recv.List[0].Type
 	for {

@@ -8,7 +8,7 @@ import (
 )
 
 // Bytes makes kong keep the exact bytes of values. By default kong passes strings through JSON,
-// which replaces each byte that is not UTF-8 by U+FFFD, so a path could name another file.
+// which replaces each byte that is not UTF-8 by U+FFFD. A path would then name another file.
 func Bytes() kong.Option {
 	return kong.KindMapper(reflect.String, kong.MapperFunc(
 		func(ctx *kong.DecodeContext, target reflect.Value) error {

@@ -9,7 +9,7 @@ import (
 )
 
 // Completion returns a script with which a shell (bash, zsh or fish) completes the commands, flags
-// and values of a program. Where a file may stand the shell completes files.
+// and values of a program. Where a file name is possible, the shell completes file names.
 func Completion(app *kong.Application, shell string) (string, error) {
 	switch shell {
 	case "bash":
@@ -23,7 +23,7 @@ func Completion(app *kong.Application, shell string) (string, error) {
 	return "", fmt.Errorf("--completion %q: want bash, zsh or fish", shell)
 }
 
-// commands are those of a program, itself first, under the name "".
+// commands are the commands of a program. The first element is the program itself.
 func commands(app *kong.Application) []*kong.Node {
 	list := []*kong.Node{app.Node}
 	for _, c := range app.Children {
@@ -34,7 +34,7 @@ func commands(app *kong.Application) []*kong.Node {
 	return list
 }
 
-// nameOf is the word that stands for a command on the command line.
+// nameOf is the name of a command on the command line, or "" for the program itself.
 func nameOf(app *kong.Application, c *kong.Node) string {
 	if c == app.Node {
 		return ""
@@ -42,7 +42,7 @@ func nameOf(app *kong.Application, c *kong.Node) string {
 	return c.Name
 }
 
-// flagsOf are the flags that may stand behind a command.
+// flagsOf are the flags that may follow a command.
 func flagsOf(app *kong.Application, c *kong.Node) (list []*kong.Flag) {
 	nodes := []*kong.Node{app.Node}
 	switch {
@@ -61,7 +61,7 @@ func flagsOf(app *kong.Application, c *kong.Node) (list []*kong.Flag) {
 	return list
 }
 
-// valuesOf are the words that a flag or an argument takes, nil if any will do.
+// valuesOf are the possible values of a flag or an argument, or nil if any value is possible.
 func valuesOf(v *kong.Value) []string {
 	switch {
 	case v.Enum != "":
@@ -72,7 +72,7 @@ func valuesOf(v *kong.Value) []string {
 	return nil
 }
 
-// words are what may stand behind a command.
+// words are the words that may follow a command.
 func words(app *kong.Application, c *kong.Node) (list []string) {
 	if c == app.Node {
 		for _, sub := range commands(app)[1:] {
@@ -91,7 +91,7 @@ func words(app *kong.Application, c *kong.Node) (list []string) {
 	return list
 }
 
-// names are a flag's, as they are written.
+// names are the spellings of a flag on the command line.
 func names(f *kong.Flag) []string {
 	if f.Short == 0 {
 		return []string{"--" + f.Name}
@@ -99,8 +99,9 @@ func names(f *kong.Flag) []string {
 	return []string{"-" + string(f.Short), "--" + f.Name}
 }
 
-// bash is the script for bash. It looks for the command among the words, then for a flag in front
-// of the cursor. It knows the flag's values, or leaves them to the shell.
+// bash returns the script for bash. The script searches the words for the command, and then looks
+// for a flag before the cursor. The script completes the flag's known values, and leaves other
+// values to the shell.
 func bash(app *kong.Application) string {
 	var b strings.Builder
 	all := commands(app)
@@ -141,7 +142,7 @@ func bash(app *kong.Application) string {
 	return b.String()
 }
 
-// fish is the script for fish, a line for each command and flag.
+// fish returns the script for fish, with a line for each command and flag.
 func fish(app *kong.Application) string {
 	var b strings.Builder
 	all := commands(app)
@@ -157,7 +158,7 @@ func fish(app *kong.Application) string {
 		}
 		for _, f := range flagsOf(app, c) {
 			if c != app.Node && slices.Contains(app.Flags, f) {
-				continue // The program's own line has it.
+				continue // The program's own line has the flag.
 			}
 			line := "complete -c " + app.Name + when + " -l " + f.Name
 			if f.Short != 0 {

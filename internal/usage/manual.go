@@ -62,7 +62,7 @@ func Markdown(app *kong.Application) string {
 	return b.String()
 }
 
-// row is a flag or an argument, and what it means.
+// row is a flag or an argument with its help text.
 type row struct{ name, help string }
 
 // rows are the arguments and flags of a command.
@@ -82,7 +82,7 @@ func rows(c *kong.Node) (list []row) {
 	return list
 }
 
-// flagText is a flag as it is written, with its value.
+// flagText is the spelling of a flag with its value.
 func flagText(f *kong.Flag) string {
 	text := strings.Join(names(f), ", ")
 	switch {
@@ -141,7 +141,7 @@ func synopsis(app *kong.Application, c *kong.Node) string {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// roff is a text in which nothing is a request of man's language.
+// roff escapes a text for man(7), so that no part of the text is a request.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`).Replace(oneLine(text))
 	if strings.HasPrefix(text, ".") {
@@ -150,5 +150,5 @@ func roff(text string) string {
 	return text
 }
 
-// cell is a text in which nothing ends a cell of a table.
+// cell escapes a text for a cell of a Markdown table.
 func cell(text string) string { return strings.ReplaceAll(oneLine(text), "|", `\|`) }

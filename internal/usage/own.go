@@ -9,7 +9,8 @@ import (
 	"gobtl/internal/version"
 )
 
-// Own are the flags that every program of the house has. A program embeds it in its command line.
+// Own are the flags of every program in this module. A program embeds Own in the struct of its
+// command line.
 //
 //nolint:lll // A struct tag cannot be broken.
 type Own struct {
@@ -19,7 +20,7 @@ type Own struct {
 	Reference  printPage    `help:"Print this as a page of Markdown." hidden:""`
 }
 
-// The types of the flags. Each prints and ends the program before anything else is looked at.
+// Each of these flag types prints a text and ends the program, before other flags are examined.
 type (
 	printVersion bool
 	printMan     bool

@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// SizeBytesMax is the largest Size: 4 GiB - 1, the longest message of the transport.
+// SizeBytesMax is the largest Size, 4 GiB - 1, which is the longest message of the transport.
 const SizeBytesMax = min(1<<32-1, math.MaxInt)
 
 // Size is a number of bytes on a command line, 0 to SizeBytesMax.
 type Size int
 
-// UnmarshalText reads what ParseSize does.
+// UnmarshalText reads the format of ParseSize.
 func (s *Size) UnmarshalText(text []byte) error {
 	n, err := ParseSize(string(text))
 	*s = Size(n)
 	return err
 }
 
-// String writes a size as ParseSize reads it.
+// String formats a size in the format of ParseSize.
 func (s Size) String() string { return SizeText(int(s)) }
 
-// ParseSize parses a number of bytes with an optional binary suffix: "8", "1K", "4MiB".
+// ParseSize parses a number of bytes with an optional binary suffix, such as "8", "1K" or "4MiB".
 func ParseSize(text string) (int, error) {
 	digits := strings.TrimRight(text, "BKMGikmgb")
 	suffix := strings.ToUpper(text[len(digits):])
@@ -41,7 +41,7 @@ func ParseSize(text string) (int, error) {
 	return int(n << shift), nil
 }
 
-// SizeText writes a size as ParseSize reads it, in the largest unit that needs no fraction.
+// SizeText formats a size in the format of ParseSize, in the largest unit that needs no fraction.
 func SizeText(sizeBytes int) string {
 	for _, unit := range []struct {
 		shift int

@@ -5,15 +5,16 @@ import (
 	"strconv"
 )
 
-// misread is kong's error of a flag behind which it has found no value: the flag, and what stood
-// there.
+// misread matches kong's error for a flag without a value. The groups are the flag, the next word
+// and its kind.
 var misread = regexp.MustCompile(
 	`^(-\S+): expected \w+ value but got ("(?:[^"\\]|\\.)*") \((.+?)\)`)
 
-// negative is a number that looks like a flag; no flag of the house takes one.
+// negative matches a negative number, which looks like a flag. No flag of this module takes a
+// negative number.
 var negative = regexp.MustCompile(`^-[0-9.]`)
 
-// Text is the text of an error of kong's Parse.
+// Text is the text of an error that kong's Parse returned.
 func Text(err error) string {
 	text := err.Error()
 	found := misread.FindStringSubmatch(text)

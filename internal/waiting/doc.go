@@ -1,7 +1,7 @@
-// Package waiting decides what a thread does after it has looked for work and found none. There
-// are three actions: look again at once (spin), yield the processor and then look again, or sleep.
-// All polling loops of this module use this one policy. The loop tells its Policy the time and
-// whether it found work, and the Policy answers with an Action, which the loop carries out.
+// Package waiting decides what a thread does after the thread has looked for work and found none.
+// There are three actions: look again at once (spin), yield the processor and then look again, or
+// sleep. All polling loops of this module use this one policy. The loop tells its Policy the time
+// and whether the loop found work. The Policy returns an Action, which the loop carries out.
 //
 //	         found                         found
 //	+-------------------+         +---------------------+
@@ -13,28 +13,30 @@
 //	                yielding --- the same time ------------------------+
 //
 // The mode Busy never sleeps, and the mode Event never spins. The mode Adaptive spins for as long
-// as a wake-up costs, and then sleeps: this loses at most half of what an oracle would save.
+// as a wake-up costs, and then sleeps. This rule takes at most twice the processor time of an
+// oracle.
 //
-// Adaptive learns two durations: by how much sleeps overrun on this machine, and how long the
-// pauses between two finds are. It spins longer where slightly more spinning would have avoided a
-// wake-up. It hardly spins at all where spinning has failed many times in a row.
+// Adaptive learns two durations. The first is the time by which sleeps overrun on this machine, and
+// the second is the length of the pauses between two finds. Adaptive spins longer if slightly more
+// spinning would have avoided a wake-up, and hardly spins if spinning has failed many times in a
+// row.
 //
-// When two threads wait for each other and both sleep, each measures pauses that contain the
-// wake-up of the other. From time to time Adaptive therefore spins through some pauses, to see
-// whether they become shorter without sleeps (see trial).
+// If two threads wait for each other and sleep, each thread measures pauses that contain the
+// wake-up of the other thread. From time to time Adaptive therefore spins through some pauses, to
+// see whether the pauses become shorter without sleeps (see trial).
 //
 // The first search after a silence has a spinning time of its own, because the thread that will
-// answer it is most probably asleep too. A Policy whose latest pauses were all silences, slept
-// through, is Calm. A caller that is Calm need not look again after it has found something, if its
-// sleep ends when something has arrived in the meantime.
+// answer the search is most probably asleep, too. A Policy is Calm if its latest pauses were all
+// silences that the thread slept through. A Calm caller that has found something may sleep without
+// another look, if the arrival of more work ends the sleep.
 //
 // A thread that is preempted while it spins shares its processor with another thread, perhaps with
-// the thread that it waits for. From then on it yields after each look, until its yields no longer
-// let another thread run. Only the kernel counts preemptions, so a Policy rarely asks for the count
-// (interface Thread). A thread that sleeps before it can be preempted yields once before
-// the sleep, and goes on yielding if it then finds something. Where such yields never help, the
-// thread tries one only now and then. A thread also yields when as many threads of its process wait
-// as GOMAXPROCS allows, because the other goroutines need a processor.
+// the thread that it waits for. From then on the thread yields after each look, until the yields no
+// longer let another thread run. Only the kernel counts preemptions, and therefore a Policy rarely
+// asks for the count (interface Thread). A thread that sleeps before it can be preempted yields
+// once before the sleep. If the thread then finds work, the thread goes on yielding. If such yields
+// never help, the thread tries a yield only now and then. A thread also yields if as many threads
+// of its process wait as GOMAXPROCS allows, because the other goroutines need a processor.
 //
 // Whether yielding pays depends on the thread that runs after the yield:
 //
@@ -43,14 +45,14 @@
 //	none                         at once               spin
 //	a thread that computes       a time slice later    never yield: spin briefly, then sleep
 //
-// On Linux a yield gives a whole time slice to a computing thread only within one scheduling group:
-// a session, a container or a job step. Two yields in a row that take a millisecond or more show
-// such a thread (see Yielded). The Policy then yields nothing for 100 ms. Each further long yield
-// doubles that time, up to 3.2 s. Until then the thread spins for no longer than a wake-up costs,
-// whatever spinning time it was given: if more threads than processors spun longer, each would look
-// like a computing thread to the next. When a job has more threads than processors, its threads
-// yield in any case (see AmongFriends).
+// On Linux a yield gives a whole time slice to a computing thread only within one scheduling group,
+// which is a session, a container or a job step. Two consecutive yields of a millisecond or more
+// show a computing thread (see Yielded). The Policy then stops yielding for 100 ms. Each further
+// long yield doubles that time, up to 3.2 s. During that time the thread spins for no longer than a
+// wake-up costs, whatever its spinning time is. If more threads than processors spun longer, each
+// spinning thread would look like a computing thread to the other threads. If a job has more
+// threads than processors, the threads of the job yield in any case (see AmongFriends).
 //
-// One thread uses a Policy at a time. Several threads may use it in turn under a lock, if each
-// calls Begin first. A Policy allocates nothing after New.
+// One thread uses a Policy at a time. Several threads may use a Policy in turn under a lock, if
+// each thread calls Begin first. A Policy allocates nothing after New.
 package waiting

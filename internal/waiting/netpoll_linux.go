@@ -24,9 +24,9 @@ type netpoller struct {
 var poller netpoller
 
 // ask parks the calling goroutine on a descriptor that becomes readable as the wait begins. The
-// scheduler then finds nothing to run and asks the poller, which returns this goroutine together
-// with all others whose descriptors are ready. ask does nothing while another goroutine runs it, or
-// if the system has no descriptor left.
+// scheduler then finds nothing to run and asks the poller. The poller returns this goroutine
+// together with all other goroutines whose descriptors are ready. If another goroutine runs ask, or
+// if the system has no descriptor left, ask does nothing.
 func (p *netpoller) ask() {
 	if !p.mu.TryLock() {
 		return

@@ -52,34 +52,34 @@ type Thread interface {
 	// Switches returns the number of involuntary context switches of the thread, including yields
 	// that let another thread run.
 	Switches() uint64
-	// Crowded reports whether at least as many threads of this process wait as it may use
+	// Crowded reports whether at least as many threads of this process wait as the process may use
 	// processors.
 	Crowded() bool
 }
 
 const (
-	// wakeFirst is the assumed cost of a wake-up before the first one was measured. wakeLeast and
+	// wakeFirst is the assumed cost of a wake-up before the first measurement. wakeLeast and
 	// wakeMost bound each measured cost.
 	wakeFirst = 40 * time.Microsecond
 	wakeLeast = 20 * time.Microsecond
 	wakeMost  = 60 * time.Microsecond
-	// spinLeast is the spinning time after spinning has failed every time. It is still long enough
-	// to catch the answer of a peer that is awake.
+	// spinLeast is the spinning time after spinning has failed every time. The time is still long
+	// enough to catch the answer of a peer that is awake.
 	spinLeast = 4 * time.Microsecond
 	// silence is the shortest pause that no spinning could have bridged. After calmLeast silences
 	// in a row the policy expects the next pause to be a silence too.
 	silence   = time.Millisecond
 	calmLeast = 4
-	// rareLeast is how many times in a row an action may fail before it is tried less often: from
-	// then on rareLeast+1 times in rareEvery chances.
+	// rareLeast is how many times in a row an action may fail before the action is tried less
+	// often. From then on the action is tried rareLeast+1 times in rareEvery chances.
 	rareLeast = 2
 	rareEvery = 64
 	// learnLog2 is the weight of a new sample in a moving average, as a shift: one eighth.
 	learnLog2 = 3
 	// lookEvery is the time between two questions to the kernel about preemptions, while a search
-	// finds nothing. It is also the time before the first question.
+	// finds nothing. The first question comes after the same time.
 	lookEvery = 100 * time.Microsecond
-	// yieldsLook is the number of yields after which the policy checks whether they let other
+	// yieldsLook is the number of yields after which the policy checks whether the yields let other
 	// threads run.
 	yieldsLook = 64
 	// yieldsTaken is how many of yieldsLook yields must have let another thread run for the thread
@@ -88,13 +88,13 @@ const (
 	// yieldLong is the shortest duration of a yield that shows a computing thread, to which Linux
 	// gives a whole time slice. A thread that waits gives the processor back within microseconds.
 	yieldLong = time.Millisecond
-	// yieldsLong is how many long yields in a row show a computing neighbour. A single long yield
-	// may have other causes: a time slice of another scheduling group, which a yield does not
-	// influence, or a rank of the same job that computed for a moment.
+	// yieldsLong is how many consecutive long yields show a computing neighbour. A single long
+	// yield may have other causes. One cause is a time slice of another scheduling group, on which
+	// a yield has no influence. Another cause is a rank of the same job that computed for a moment.
 	yieldsLong = 2
 	// apartLeast is the first time for which the policy stops yielding to a computing neighbour.
-	// After it the next yield shows whether the neighbour still computes. Each long yield doubles
-	// the time, up to apartMost.
+	// After that time the next yield shows whether the neighbour still computes. Each long yield
+	// doubles the time, up to apartMost.
 	apartLeast = 100 * time.Millisecond
 	apartMost  = 3200 * time.Millisecond
 )
@@ -105,7 +105,7 @@ type Policy struct {
 	fixed  bool // the caller has set the spinning time
 	slept  bool // the thread has slept since the latest find
 	shared bool // other threads want the processor
-	friend bool // the other threads wait, too: see AmongFriends
+	friend bool // the other threads also wait: see AmongFriends
 	probed bool // the thread has yielded once before a sleep
 	cold   bool // the search began after a silence
 	yields int  // since the latest look
@@ -117,14 +117,14 @@ type Policy struct {
 
 	since  mono.Time // of the latest find
 	lookAt mono.Time
-	apart  mono.Time     // until then a neighbour is assumed to compute
+	apart  mono.Time     // time until which a neighbour is assumed to compute
 	pause  time.Duration // the latest time without yields
 	budget time.Duration // time to spin before a sleep
 	first  time.Duration // the same for the first pause after a silence, if shorter
 	wake   time.Duration // what a wake-up costs
 	trial  trial         // tests whether longer spinning pays
 
-	switches uint64 // as of the latest look
+	switches uint64 // preemptions at the latest look
 	counts   Counts
 }
 
@@ -146,8 +146,8 @@ func (c *Counts) Add(o Counts) {
 	c.Apart += o.Apart
 }
 
-// New returns the policy of a thread whose search begins at now. spin is the time for which
-// Adaptive spins. With 0 the policy learns that time.
+// New returns the policy of a thread whose search begins at now. The argument spin is the time for
+// which Adaptive spins. If spin is 0, the policy learns the spinning time.
 func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	p := &Policy{
 		mode: mode, fixed: spin > 0, thread: thread, since: now, lookAt: now.Add(lookEvery),
@@ -163,7 +163,7 @@ func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	return p
 }
 
-// Begin records that the thread begins to search now, after it has done something else.
+// Begin records that the thread begins to search now, after the thread has done something else.
 func (p *Policy) Begin(now mono.Time) {
 	p.cold = now.Sub(p.since) >= silence
 	p.since, p.slept, p.probed = now, false, false
@@ -213,7 +213,7 @@ func (p *Policy) learn(pause time.Duration) {
 }
 
 // learnCold adapts the spinning time of the first pause after a silence. The peer that ends that
-// pause most probably sleeps, so the pause is learned apart from those that follow each other. If
+// pause most probably sleeps, and therefore the pause is learned separately from later pauses. If
 // the peer's wake-up makes the pause slightly too long each time, longer spinning does not help.
 func (p *Policy) learnCold(pause time.Duration, slept bool) {
 	most := p.budgetMost()
@@ -231,18 +231,19 @@ func (p *Policy) learnCold(pause time.Duration, slept bool) {
 	}
 }
 
-// rare reports whether to leave out an attempt, by its number among the failed attempts in a row.
+// rare reports whether to leave out an attempt. The argument is the number of consecutive failed
+// attempts.
 func rare(number uint) bool { return number%rareEvery > rareLeast }
 
-// Calm reports whether a search that begins now will most probably find nothing: all recent pauses
-// were slept through and much too long to spin through. A thread that has just found work, and
-// knows of no more, may then sleep without another look, if work that arrives in the meantime ends
-// the sleep.
+// Calm reports whether a search that begins now will most probably find nothing. All recent pauses
+// were slept through, and were much too long to spin through. A thread that has just found work,
+// and knows of no more, may then sleep without another look, if work that arrives in the meantime
+// ends the sleep.
 func (p *Policy) Calm() bool {
 	return p.mode == Event || p.mode == Adaptive && !p.fixed && p.calm >= calmLeast
 }
 
-// budgetMost is the longest spinning time, the cost of a sleep.
+// budgetMost is the longest spinning time, which is the cost of a sleep.
 func (p *Policy) budgetMost() time.Duration { return max(p.wake, p.trial.cost) }
 
 // learnLate adapts the spinning time to a pause that outlasted the spinning.
@@ -259,7 +260,7 @@ func (p *Policy) learnLate(pause time.Duration) {
 func (p *Policy) Since() mono.Time { return p.since }
 
 // Late records that another thread found the work that this thread had searched for without
-// success. pause is the time from the start of that search to the find.
+// success. The argument pause is the time from the start of that search to the find.
 func (p *Policy) Late(pause time.Duration) {
 	switch {
 	case p.fixed || p.mode != Adaptive:
@@ -282,9 +283,9 @@ func (p *Policy) Empty(now mono.Time) Action {
 		if p.probes++; rare(p.probes) {
 			return Sleep
 		}
-		// A thread that spins only briefly before each sleep is never preempted. It therefore
-		// yields once before the sleep. If it finds work after the yield, its spinning had kept the
-		// thread that it waits for from running.
+		// A thread that spins only briefly before each sleep is never preempted, and therefore
+		// yields once before the sleep. If the thread finds work after the yield, its spinning had
+		// kept the thread that it waits for from running.
 		p.probed = true
 		return Yield
 	}
@@ -301,19 +302,19 @@ func (p *Policy) Empty(now mono.Time) Action {
 }
 
 // MayYield reports whether a yield will return soon because no neighbour is known to compute. In a
-// crowded process it is always true, because the other goroutines must run.
+// crowded process the result is always true, because the other goroutines must run.
 func (p *Policy) MayYield(now mono.Time) bool { return now >= p.apart || p.thread.Crowded() }
 
-// AmongFriends tells the policy that more threads of one job wait than there are processors for
-// them. The thread that runs after a yield then mostly belongs to the job, even if the yield takes
-// long. A thread of the job that did not yield would delay it, and make the yields of the other
-// threads long.
+// AmongFriends tells the policy that more threads of one job wait than there are processors for the
+// threads. The thread that runs after a yield then mostly belongs to the job, even if the yield
+// takes long. A thread that did not yield would delay the job, and make the yields of the job's
+// other threads long.
 func (p *Policy) AmongFriends() { p.friend = true }
 
-// Yielded records that a yield ended at now, after the time took. If each yield takes a whole time
+// Yielded records that a yield of the duration took ended at now. If each yield takes a whole time
 // slice, a neighbour computes. On Linux a thread that yields within one scheduling group (a
-// session, a container, a job step) gets the processor back when the slice of the other thread is
-// over.
+// session, a container, a job step) gets the processor back when the time slice of the other thread
+// is over.
 func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 	p.counts.Yields++
 	if p.friend {
@@ -359,8 +360,9 @@ func (p *Policy) SleepMin() time.Duration {
 	return p.wake
 }
 
-// Slept records a sleep of the duration took. asked was the limit of the sleep; a negative value
-// means no limit. slack is the time by which the system may lengthen a sleep by its own rules.
+// Slept records a sleep of the duration took. The argument asked was the limit of the sleep, and a
+// negative value means no limit. The argument slack is the time by which the system may lengthen a
+// sleep by its own rules.
 func (p *Policy) Slept(asked, took, slack time.Duration) {
 	p.counts.Sleeps++
 	p.slept = true

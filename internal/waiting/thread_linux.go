@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OSThread is the calling thread. If the calling thread changes between two calls, as with
-// goroutines that are not locked to a thread or that wait in turn, the switches of the new thread
-// before its call do not count.
+// OSThread is the calling thread. The calling thread may change between two calls, for example with
+// goroutines that are not locked to a thread. The switches of the new thread before its call then
+// do not count.
 type OSThread struct {
 	usage unix.Rusage
 	count turns
@@ -22,7 +22,7 @@ func (t *OSThread) Switches() uint64 {
 	return t.count.add(unix.Gettid(), uint64(t.usage.Nivcsw))
 }
 
-// TimerSlack is how much longer than asked the kernel may let the calling thread sleep.
+// TimerSlack is how much longer than requested the kernel may let the calling thread sleep.
 func TimerSlack() time.Duration {
 	slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
 	if err != nil || slack < 0 {
@@ -31,6 +31,6 @@ func TimerSlack() time.Duration {
 	return time.Duration(slack)
 }
 
-// osYield lets another thread that waits for this processor run. If there is no such thread it
-// returns at once, so Go's scheduler need not know of the system call.
+// osYield lets another thread that waits for this processor run. If there is no such thread,
+// osYield returns at once, and therefore Go's scheduler is not told of the system call.
 func osYield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

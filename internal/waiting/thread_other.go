@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// OSThread cannot count preemptions on this system, so a thread never yields because of one.
+// OSThread cannot count preemptions on this system, and therefore a thread never yields because of
+// a preemption.
 type OSThread struct{}
 
 // Switches implements Thread.

@@ -3,9 +3,9 @@ package waiting
 import "time"
 
 // trial measures the cost of a sleep by spinning through some pauses instead. A sleep lengthens a
-// pause by the thread's own wake-up and, where both sides of an exchange sleep, by the wake-up of
-// the other side. Neither side can see this while it sleeps, so without trials both would sleep for
-// ever.
+// pause by the thread's own wake-up. If the threads at both sides of an exchange sleep, the wake-up
+// of the other thread lengthens the pause, too. A sleeping thread cannot see the second effect.
+// Without trials the two threads would sleep for ever.
 //
 //	trialEvery short pauses slept through --> trialLen spun through, up to trialMost
 //	      ^                                       |
@@ -24,26 +24,27 @@ type trial struct {
 }
 
 const (
-	// trialMost is the longest pause that may be worth spinning through. It is about two wake-ups
-	// of sleeping processors, which take some 100 us each under a hypervisor.
+	// trialMost is the longest pause that may be worth spinning through. The time is about two
+	// wake-ups of sleeping processors, which take some 100 us each under a hypervisor.
 	trialMost = 300 * time.Microsecond
 	// trialEvery and trialEveryMost bound the pauses between two trials.
 	trialEvery     = 64
 	trialEveryMost = 64 << 6
-	// trialLen is the number of searches in a trial. The first half does not count, because it
-	// gives the other side time to stop sleeping, too.
+	// trialLen is the number of searches in a trial. The first half of the searches does not count,
+	// because the other thread needs time to stop sleeping, too.
 	trialLen = 16
-	// joinAfter is the number of much shorter pauses in a row after which a trial begins early,
-	// because the other side seems to run a trial. The full saving shows only if both sides spin.
-	// joinShare bounds early trials to joinShare times the number of regular trials.
+	// joinAfter is the number of consecutive much shorter pauses after which a trial begins early,
+	// because the other thread seems to run a trial. The full saving shows only if the two threads
+	// spin at the same time. joinShare bounds early trials to joinShare times the number of regular
+	// trials.
 	joinAfter = 3
 	joinShare = 8
-	// doubtMost is the doubt at which the measured cost is forgotten, because most pauses are long
-	// now.
+	// doubtMost is the doubt at which the measured cost is forgotten, because most pauses have
+	// become long.
 	doubtMost = 32
 )
 
-// sum is a number of pauses, and the time that they took.
+// sum is a number of pauses with their total duration.
 type sum struct {
 	pauses int
 	took   time.Duration
@@ -78,9 +79,9 @@ func (t *trial) slept(pause time.Duration) {
 	}
 }
 
-// found records a pause of a trial. It reports whether the trial is over and has shown that
-// spinning pays: the sleeps cost at least three fifths of the time that spinning takes. Pauses
-// within the present spinning time are not compared.
+// found records a pause of a trial. The result is true if the trial is over and has shown that
+// spinning pays. Spinning pays if the sleeps cost at least three fifths of the time that spinning
+// takes. Pauses within the present spinning time are not compared.
 func (t *trial) found(pause, budget time.Duration) (pays bool) {
 	t.left--
 	if t.left < trialLen/2 && pause > budget {

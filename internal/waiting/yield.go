@@ -17,8 +17,8 @@ func Enter() (leave func()) {
 	return func() { pollers.Add(-1) }
 }
 
-// netpollEvery is the number of yields in a crowded process for each one that makes Go's scheduler
-// ask the network poller. Asking the poller costs as much as some tens of yields.
+// netpollEvery is the number of yields in a crowded process for each yield that makes Go's
+// scheduler ask the network poller. Asking the poller costs as much as some tens of yields.
 const netpollEvery = 512
 
 // yields counts the yields of this process while it was crowded.
@@ -30,8 +30,8 @@ func crowded() bool { return int(pollers.Load()) >= runtime.GOMAXPROCS(0) }
 func (*OSThread) Crowded() bool { return crowded() }
 
 // Cede yields the processor to other threads of the system. If waiting threads hold all processors
-// that Go may use, Cede also lets other goroutines run, and now and then those that wait for a
-// socket.
+// that Go may use, Cede also lets other goroutines run. Now and then Cede also lets goroutines run
+// that wait for a socket.
 func Cede() {
 	if crowded() {
 		if yields.Add(1)%netpollEvery == 0 {
@@ -44,7 +44,7 @@ func Cede() {
 }
 
 // CedeBy calls Cede, unless the policy knows of a computing neighbour that would take a time slice.
-// It is for loops that yield after each search. clock reads the time.
+// CedeBy is for loops that yield after each search. The function clock reads the time.
 func CedeBy(p *Policy, clock func() mono.Time) {
 	before := clock()
 	if !p.MayYield(before) {

@@ -153,7 +153,7 @@ func (l *Layout[T]) Len() int { return l.bytes / l.unit }
 func (l *Layout[T]) Pack(to []T) int {
 	n := min(len(to), l.Len())
 	b, _ := bytesOf(to[:n]) // the type was already checked
-	l.shape.Gather(b)
+	l.shape.Gather(b, 0)
 	return n
 }
 
@@ -162,7 +162,7 @@ func (l *Layout[T]) Pack(to []T) int {
 func (l *Layout[T]) Unpack(from []T) int {
 	n := min(len(from), l.Len())
 	b, _ := bytesOf(from[:n])
-	l.shape.Scatter(b)
+	l.shape.Scatter(b, 0)
 	return n
 }
 
@@ -179,23 +179,9 @@ func (s *shape) Bytes() int { return s.bytes }
 
 // Run implements pml.Layout.
 func (s *shape) Run(at int) []byte {
-	i, end := 0, 0
-	if s.ends == nil {
-		i = at / s.block
-		end = (i + 1) * s.block
-	} else {
-		i = sort.SearchInts(s.ends, at+1)
-		end = s.ends[i]
-	}
-	size := s.block
-	if s.ends != nil {
-		size = end
-		if i > 0 {
-			size -= s.ends[i-1]
-		}
-	}
+	i, skip := s.find(at)
 	from := s.start(i)
-	return s.mem[from+size-(end-at) : from+size]
+	return s.mem[from+skip : from+s.length(i)]
 }
 
 // start returns the offset of a block.
@@ -207,45 +193,58 @@ func (s *shape) start(i int) int {
 }
 
 // Gather implements pml.Layout.
-func (s *shape) Gather(to []byte) {
-	switch {
-	case s.ends != nil:
-		for i, at := 0, 0; at < len(to); i++ {
-			n := min(s.ends[i], len(to)) - at
-			copy(to[at:at+n], s.mem[s.starts[i]:])
-			at += n
-		}
-	case s.block == 8 && len(to)%8 == 0: // a column of float64, for which copy is slow
-		for i := 0; len(to) > 0; i, to = i+1, to[8:] {
+func (s *shape) Gather(to []byte, at int) {
+	if s.numbers(len(to), at) {
+		for i := at / s.block; len(to) > 0; i, to = i+1, to[8:] {
 			*(*[8]byte)(to) = *(*[8]byte)(s.mem[s.start(i):])
 		}
-	default:
-		for i := 0; len(to) > 0; i++ {
-			n := min(s.block, len(to))
-			copy(to[:n], s.mem[s.start(i):])
-			to = to[n:]
-		}
+		return
+	}
+	for i, skip := s.find(at); len(to) > 0; i, skip = i+1, 0 {
+		n := min(s.length(i)-skip, len(to))
+		copy(to[:n], s.mem[s.start(i)+skip:])
+		to = to[n:]
 	}
 }
 
 // Scatter implements pml.Layout.
-func (s *shape) Scatter(from []byte) {
-	switch {
-	case s.ends != nil:
-		for i, at := 0, 0; at < len(from); i++ {
-			n := min(s.ends[i], len(from)) - at
-			copy(s.mem[s.starts[i]:], from[at:at+n])
-			at += n
-		}
-	case s.block == 8 && len(from)%8 == 0:
-		for i := 0; len(from) > 0; i, from = i+1, from[8:] {
+func (s *shape) Scatter(from []byte, at int) {
+	if s.numbers(len(from), at) {
+		for i := at / s.block; len(from) > 0; i, from = i+1, from[8:] {
 			*(*[8]byte)(s.mem[s.start(i):]) = *(*[8]byte)(from)
 		}
-	default:
-		for i := 0; len(from) > 0; i++ {
-			n := min(s.block, len(from))
-			copy(s.mem[s.start(i):], from[:n])
-			from = from[n:]
-		}
+		return
 	}
+	for i, skip := s.find(at); len(from) > 0; i, skip = i+1, 0 {
+		n := min(s.length(i)-skip, len(from))
+		copy(s.mem[s.start(i)+skip:], from[:n])
+		from = from[n:]
+	}
+}
+
+// numbers reports whether a part of the message is whole blocks of eight bytes, as of a column of
+// float64. copy is slow for these.
+func (s *shape) numbers(bytes, at int) bool { return s.block == 8 && (bytes|at)%8 == 0 }
+
+// find returns the block of byte at of the message, and where in that block the byte is.
+func (s *shape) find(at int) (i, skip int) {
+	switch {
+	case at == 0: // even without blocks
+		return 0, 0
+	case s.ends == nil:
+		return at / s.block, at % s.block
+	}
+	i = sort.SearchInts(s.ends, at+1)
+	return i, at - (s.ends[i] - s.length(i))
+}
+
+// length returns the bytes of block i.
+func (s *shape) length(i int) int {
+	switch {
+	case s.ends == nil:
+		return s.block
+	case i == 0:
+		return s.ends[0]
+	}
+	return s.ends[i] - s.ends[i-1]
 }

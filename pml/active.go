@@ -39,9 +39,9 @@ func (l *Layer) HeaderMax() int {
 // Layout may replace data. Active and other messages to a peer arrive in the order of sending, and
 // share the room at the peer. A message that is longer than Config.EagerBytes, or for which the
 // peer has no room, is only announced, with its header. A Synchronous message is always announced;
-// it is Done when the receiving side has received or dropped it. Ready has the same effect as
-// Standard. now is the present instant. Errors: ErrBusy, ErrHeader, or ErrPeer if the peer is gone.
-// Later errors, such as ErrNoHandler, are in the request's Err.
+// it is Done when the receiving side has received or dropped it. Announce has the same effect,
+// and Ready that of Standard. now is the present instant. Errors: ErrBusy, ErrHeader, ErrEager, or
+// ErrPeer if the peer is gone. Later errors, such as ErrNoHandler, are in the request's Err.
 func (l *Layer) SendActive(
 	now btl.Time, r *Request, to *Peer, id uint16, header, data []byte, mode Mode,
 ) error {
@@ -55,9 +55,15 @@ func (l *Layer) SendActive(
 	}
 	if mode == Ready {
 		mode = Standard
+	} else if mode == Announce {
+		mode = Synchronous
+	}
+	r.mem = data
+	if err := l.cfg.mayLeave(len(header)+r.room(), mode); err != nil {
+		return err
 	}
 	r.repeat, r.state, r.mode, r.peer, r.from = never, queued, active|mode, to, nil
-	r.tag, r.header, r.mem, r.err = uint64(id), header, data, nil
+	r.tag, r.header, r.err = uint64(id), header, nil
 	l.begin(now, r, to)
 	return nil
 }

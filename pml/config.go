@@ -19,8 +19,17 @@ var (
 	ErrShort = errors.New("pml: message too short")
 	// ErrCancelled: the receive was cancelled before it was matched.
 	ErrCancelled = errors.New("pml: cancelled")
-	// ErrPeer: the peer is gone. The error also wraps the reason.
+	// ErrPeer: the peer is gone, or its endpoint was closed. The error also wraps the reason, and for
+	// a send ErrUndelivered or ErrUnknown.
 	ErrPeer = errors.New("pml: peer is gone")
+	// ErrUndelivered: the peer certainly has not received the message, and never will. At most it
+	// knows that the message was announced, and an announced active message's header.
+	ErrUndelivered = errors.New("pml: message not delivered")
+	// ErrUnknown: bytes of the message have left, and it is not known whether the peer has received
+	// all of them.
+	ErrUnknown = errors.New("pml: unknown whether the message was delivered")
+	// ErrEager: a message of the mode Eager is longer than Config allows messages that leave at once.
+	ErrEager = errors.New("pml: message too long to leave at once")
 	// ErrProtocol: the peer has violated the protocol of this layer, and the connection to it is
 	// ended.
 	ErrProtocol = errors.New("pml: protocol violated")
@@ -111,6 +120,16 @@ func (c Config) Validate() error {
 	case c.EnvelopesMax < 4 || c.EnvelopesMax > 1<<20 || c.EnvelopesMax&(c.EnvelopesMax-1) != 0:
 		return fmt.Errorf("%w: EnvelopesMax is %d, want a power of two, 4 to 1<<20", ErrConfig,
 			c.EnvelopesMax)
+	}
+	return nil
+}
+
+// mayLeave returns ErrEager for a message of the mode Eager that might never leave at once. A peer
+// that keeps nothing may have reported a quarter less than it has taken: see Layer.took.
+func (c *Config) mayLeave(bytes int, mode Mode) error {
+	most := min(c.EagerBytes, c.UnexpectedBytes-c.UnexpectedBytes/4-messageOverhead)
+	if mode == Eager && bytes > most {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrEager, bytes, most)
 	}
 	return nil
 }

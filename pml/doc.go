@@ -20,12 +20,22 @@
 // A message of this layer is a btl fragment with a header of 16 bytes, in little-endian order:
 //
 //	0   1   kind
-//	1   1   flags: synchronous 1, ready 2
+//	1   1   flags: synchronous 1, ready 2; of clear: in packets 4
 //	2   2   of an active message its id, else 0
 //	4   4   number: of envelopes, counted from 0 to each peer, modulo 2^32
 //	8   8   tag
 //	16  8   of announce, and of eager if it is synchronous: the send's id
 //	24  8   of announce: bytes of the message
+//
+// Bytes that do not lie in one piece, at the sender or at the receiver, go in packets instead of
+// puts (packets.go):
+//
+//	|                                     clear: in packets            |
+//	+-<---------------------------------------------------------------+
+//	|                                     data: a packet of bytes      |
+//	+=================================================================>+-> copied to its place
+//	|                                     data: the last one           |
+//	+=================================================================>+-> all in place: done
 //
 // An active message has the kind active or active announce. These correspond to eager and announce,
 // except that the field of the tag has the length of the active header, which lies between the head
@@ -38,6 +48,7 @@
 //	kind        number   at 8                      at 16             at 24
 //	clear       status   the send's id             the receive's id  the region, and its size at 32
 //	fin         status   the receive's id
+//	data        0        the receive's id  where in the message  bytes that were put, not sent so
 //	matched     0        the send's id
 //	credit      taken    bytes taken, in all
 //

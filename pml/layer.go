@@ -23,6 +23,8 @@ type Stats struct {
 	Refused                  uint64 // dropped messages
 	Forgotten                uint64 // messages dropped because of Config.GoneBytes
 	Unhandled                uint64 // dropped active messages without a handler
+	SentPacked               uint64 // bytes that were copied into packets: see packets.go
+	ReceivedUnpacked         uint64 // bytes that were copied from packets to their places
 	UnexpectedBytes          int    // bytes kept now, for all peers
 	UnexpectedMessages       int    // messages that a Recv could match now
 }
@@ -51,8 +53,11 @@ type Layer struct {
 	actives  [256]*[256]Handler         // requests by the parts of an id
 	refused  map[uint64]bool            // refused groups of tags; nil until there is one
 	observe  func(p *Peer, tag, size uint64, eager bool)
+	overhead int    // bytes of a packet that are not for a fragment
 	peers    uint32 // so far
 	onPeer   func(*Peer, error)
+	onPut    func(*btl.Fragment, error) // putDone
+	onPacket func(*btl.Fragment, error) // packetDone
 }
 
 // Peer is the remote side of an endpoint.
@@ -115,7 +120,9 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 		regions:  max(1, m.Config().RegionsMax/regionsPart),
 		ended:    list[Request]{at: queue}, onPeer: onPeer, gone: kept.New[*Peer](cfg.GoneBytes),
 	}
+	l.onPut, l.onPacket = l.putDone, l.packetDone
 	l.requests.Init(requestsBits, 1<<requestsBits)
+	l.overhead = m.Limits().MTUBytes - m.Limits().SegmentBytes
 	most := uint32(headMostSize + max(cfg.EagerBytes, l.HeaderMax()))
 	if err := m.HandleUpTo(cfg.Tag, most, l.arrive); err != nil {
 		return nil, err
@@ -306,7 +313,7 @@ func (l *Layer) end(p *Peer, why error) {
 	l.busy.remove(p)
 	l.homeless.remove(p)
 	for r := p.active.first; r != nil; r = p.active.first {
-		l.finish(r, p.err)
+		l.finish(r, r.lost(p.err))
 	}
 	l.posted.each(func(r *Request) {
 		if r.from == p {
@@ -359,9 +366,6 @@ func (l *Layer) finish(r *Request, err error) {
 		if p.regions--; p.landing.first != nil && !p.homes.in && p.err == nil {
 			l.homeless.add(r.peer)
 		}
-	}
-	if r.Layout != nil {
-		l.unstage(r, err != nil)
 	}
 	r.state, r.err, r.header = over, err, nil
 	l.ended.add(r)

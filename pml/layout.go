@@ -7,22 +7,25 @@ import (
 )
 
 // Layout describes the memory of a non-contiguous message, like a derived datatype of MPI: see
-// Request.Layout. Its methods are called on the goroutine that calls the Layer. It must not change
-// while a request with it is under way. Many requests may share one Layout.
+// Request.Layout. Its methods are called on the goroutine that calls the Layer, by the call that
+// begins the request and by Progress, until the request is Done. It must not change while a request
+// with it is under way. Many requests may share one Layout.
 type Layout interface {
 	// Bytes returns the total number of bytes.
 	Bytes() int
-	// Gather copies the first len(to) bytes of the message into to. len(to) is at most Bytes.
-	Gather(to []byte)
-	// Scatter copies from into the places of the first len(from) bytes of the message.
-	Scatter(from []byte)
+	// Gather copies the bytes of the message from at on into to, until to is full. The message has
+	// at least at+len(to) bytes. Gather is called for each packet while it is filled.
+	Gather(to []byte, at int)
+	// Scatter copies from into the places of the bytes of the message from at on. The message has at
+	// least at+len(from) bytes. Scatter is called for each packet when it has arrived.
+	Scatter(from []byte, at int)
 	// Run returns the contiguous memory that begins with byte at of the message. It has at least
 	// one byte, because at is less than Bytes.
 	Run(at int) []byte
 }
 
-// runBytesMin is the size from which on runs are put directly from their memory, several in a
-// fragment. Smaller runs of a message that is not eager are first copied into one piece.
+// runBytesMin is the size from which on the runs of a send are put directly from their memory,
+// several in a fragment. Smaller runs are packed into packets: see packets.go.
 const runBytesMin = 4 << 10
 
 // pooledMax is the largest piece of memory that is kept for the next message, in bytes.
@@ -36,65 +39,38 @@ func (r *Request) room() int {
 	return len(r.mem)
 }
 
-// gather copies a whole message into to, which has room for it.
-func (r *Request) gather(to []byte) {
+// gather copies bytes of a send from at on into to, until to is full.
+func (r *Request) gather(to []byte, at int) {
 	if r.Layout == nil {
-		copy(to, r.mem)
+		copy(to, r.mem[at:])
 		return
 	}
-	r.Layout.Gather(to[:r.size])
+	r.Layout.Gather(to, at)
 }
 
-// scatter copies received data to the caller's memory, as far as there is room.
-func (r *Request) scatter(from []byte) {
+// scatter copies received data to the caller's memory, from byte at of the message on, as far as
+// there is room.
+func (r *Request) scatter(from []byte, at int) {
 	if r.Layout == nil {
-		copy(r.mem, from)
+		copy(r.mem[at:], from)
 		return
 	}
-	r.Layout.Scatter(from[:min(len(from), r.room())])
+	r.Layout.Scatter(from[:min(len(from), r.room()-at)], at)
 }
 
-// runs reports whether the bytes of a send are put directly from their runs.
-func (r *Request) runs() bool {
-	return r.Layout != nil && r.mem == nil
-}
-
-// stage gives a request with a layout a contiguous buffer: a copy of the data of a send, or room
-// for the data of a receive. Sends of long runs need no buffer. The buffer of a receive is cleared,
-// because a sender may claim to have written bytes that it has not, and the receive must not return
-// stale bytes of other messages.
-func (l *Layer) stage(r *Request, n uint64, send bool) {
-	if r.Layout == nil || n == 0 || send && len(r.Layout.Run(0)) >= runBytesMin {
-		return
-	}
-	r.mem = l.memory.take(int(n))
-	if send {
-		r.Layout.Gather(r.mem)
-	} else {
-		clear(r.mem)
-	}
-}
-
-// gatherRest copies the bytes of a send that were not put yet into one buffer.
-func (l *Layer) gatherRest(r *Request) {
-	r.mem, r.staged = l.memory.take(int(r.most-r.moved)), r.moved
-	for at := 0; at < len(r.mem); {
-		at += copy(r.mem[at:], r.Layout.Run(int(r.moved)+at))
-	}
-}
-
-// unstage releases the buffer of stage. The memory of a failed transfer is not reused.
-func (l *Layer) unstage(r *Request, failed bool) {
-	if !failed {
-		l.memory.give(r.mem)
-	}
-	r.mem = nil
+// shortRuns reports whether a send begins with a run that is too short for puts.
+func (r *Request) shortRuns() bool {
+	return r.Layout != nil && len(r.Layout.Run(0)) < runBytesMin
 }
 
 // nextRuns returns the runs of the next put of a send, and their bytes. The last run of a message
-// is put alone, because only a put of one piece can carry a notice.
-func (l *Layer) nextRuns(r *Request, runs *[btl.PiecesMax][]byte) (count int, bytes uint64) {
-	most := uint64(l.m.Limits().FragmentBytesMax)
+// is put alone, because only a put of one piece can carry a notice. A put has at most most bytes.
+func (r *Request) nextRuns(most uint64, runs *[btl.PiecesMax][]byte) (count int, bytes uint64) {
+	if r.Layout == nil {
+		bytes = min(r.most-r.moved, most)
+		runs[0] = r.mem[r.moved : r.moved+bytes]
+		return 1, bytes
+	}
 	for count < len(runs) && bytes < most && r.moved+bytes < r.most {
 		at := r.moved + bytes
 		run := r.Layout.Run(int(at))

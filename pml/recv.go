@@ -55,7 +55,7 @@ func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 // begin makes a request a receive.
 func (r *Request) begin(from *Peer, tag, mask uint64, mem []byte) {
 	r.peer, r.from, r.tag, r.mask, r.mem = from, from, tag, mask, mem
-	r.size, r.err, r.id, r.mode = 0, nil, 0, Standard
+	r.size, r.err, r.id, r.mode, r.moved, r.base = 0, nil, 0, Standard, 0, 0
 }
 
 // Cancel cancels an unmatched receive, which ends with ErrCancelled. For any other request it
@@ -141,6 +141,8 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 			ok = l.onClear(now, p, &h)
 		case kindFin:
 			ok = l.onFin(now, p, &h)
+		case kindData:
+			ok = l.onData(now, p, &h, rest)
 		case kindMatched:
 			ok = l.onMatched(p, &h)
 		case kindCredit:
@@ -176,7 +178,8 @@ func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	p.expect++
 	p.came += cost
 	r.state, r.peer, r.tag, r.size = landing, p, tag, uint64(len(data)-headBytes)
-	r.scatter(data[headBytes:])
+	r.announced = false
+	r.scatter(data[headBytes:], 0)
 	l.took(now, p, cost)
 	r.err = r.misfit()
 	l.tell(r)
@@ -281,9 +284,9 @@ func (l *Layer) matchKept(now btl.Time, m *Message) {
 // receive passes a message to a receive. Neither of them is in a queue.
 func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	p := m.peer
-	r.state, r.peer, r.tag, r.size = landing, p, m.tag, m.size
+	r.state, r.peer, r.tag, r.size, r.announced = landing, p, m.tag, m.size, !m.eager
 	if m.eager {
-		r.scatter(m.data[m.head:])
+		r.scatter(m.data[m.head:], 0)
 		l.took(now, p, m.cost())
 		if m.sync {
 			l.answer(now, p, head{kind: kindMatched, a: m.id})
@@ -299,7 +302,6 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 		l.finish(r, r.misfit())
 		return
 	}
-	l.stage(r, uint64(r.Len()), false)
 	if p.landing.add(r); p.landing.first == r && !l.house(p) {
 		l.homeless.add(p)
 	}
@@ -333,9 +335,12 @@ func (r *Request) misfit() error {
 	return nil
 }
 
-// expose gives a receive a region, and tells the sender its handle. It reports false if no region
-// is free now.
+// expose gives a receive a region, and tells the sender its handle. A receive with a Layout has no
+// region, and asks for packets. expose reports false if no region is free now.
 func (l *Layer) expose(r *Request) bool {
+	if r.Layout != nil {
+		return r.peer.askForPackets(r)
+	}
 	region, err := l.m.Expose(r.mem[:r.Len()], btl.RemoteWrite|btl.RemoteNotify)
 	if err != nil || !l.name(r) {
 		if err == nil {
@@ -357,7 +362,7 @@ func (l *Layer) expose(r *Request) bool {
 // and not later.
 func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 	r := l.named(p, h.a, landing)
-	if r == nil {
+	if r == nil || h.number == 0 && r.region == nil {
 		return false
 	}
 	err := r.misfit()
@@ -365,9 +370,6 @@ func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 		err = ErrTransfer
 	} else {
 		l.tellTaken(now, p)
-		if r.Layout != nil {
-			r.scatter(r.mem)
-		}
 	}
 	l.finish(r, err)
 	return true

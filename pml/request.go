@@ -14,6 +14,12 @@ const (
 	// Ready: as Standard, for a program that knows that the receive is posted. If the receive is
 	// not posted, this is only counted.
 	Ready
+	// Eager: as Standard, but the message is never announced. If the peer has no room for it, it
+	// waits here, and so do later messages to the peer. A message that is too long is ErrEager.
+	Eager
+	// Announce: as Standard, but the message is announced however short it is. So the send is done
+	// when the receive has taken the bytes, or was refused.
+	Announce
 
 	active    Mode = 1 << 7 // an active message
 	abandoned Mode = 1 << 6 // marks an abandoned send
@@ -67,10 +73,13 @@ type Request struct {
 	theirs uint64 // of the other side's request
 	handle btl.Handle
 	region *btl.Region
-	moved  uint64 // bytes transferred
+	moved  uint64 // bytes transferred; of a receive those that came in packets
 	most   uint64 // bytes to transfer
-	under  uint64 // bytes of the current put
-	staged uint64 // offset of mem in the message: 0 except for a send with a Layout
+	under  uint64 // bytes of the current put, or packets that are under way
+	base   uint64 // bytes that were put before the rest goes in packets
+
+	packets   bool // the bytes of a send go in packets: see packets.go
+	announced bool // the message was announced, not sent at once
 }
 
 // Done reports whether the request has ended, or has not begun.
@@ -91,6 +100,11 @@ func (r *Request) Len() int { return int(min(r.size, uint64(r.room()))) }
 
 // Size returns the size of the message, which exceeds Len if the message was truncated.
 func (r *Request) Size() uint64 { return r.size }
+
+// Announced reports which way the last message of the request went: whether it was announced, and
+// its bytes followed when its receive was there, or whether the bytes left at once. It is valid
+// when the request is Done without an error.
+func (r *Request) Announced() bool { return r.announced }
 
 // Message is an unreceived message that has arrived or has been announced.
 type Message struct {

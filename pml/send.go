@@ -9,13 +9,14 @@ import (
 
 // Send begins to send a message to a peer. data must not change until r is Done, which may be
 // before Send returns. Messages to a peer arrive in the order of their Sends. now is the present
-// instant. Errors: ErrBusy, or ErrPeer if the peer is gone. Later errors are in the request's Err.
+// instant. Errors: ErrBusy, ErrEager, or ErrPeer if the peer is gone. Later errors are in the
+// request's Err.
 func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if r.state != idle {
 		return ErrBusy
 	}
 	r.repeat = never
-	if mode == Standard && l.quick(now, r, to, tag, data) {
+	if (mode == Standard || mode == Eager) && l.quick(now, r, to, tag, data) {
 		return nil
 	}
 	return l.send(now, r, to, tag, data, mode)
@@ -47,7 +48,7 @@ func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byt
 		return false
 	}
 	r.mode, r.peer, r.from, r.tag, r.mem, r.header, r.err = Standard, to, nil, tag, data, nil, nil
-	r.size = uint64(len(data))
+	r.size, r.announced = uint64(len(data)), false
 	l.tell(r)
 	return true
 }
@@ -65,15 +66,20 @@ func (l *Layer) send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 	if to.err != nil {
 		return to.err
 	}
+	r.mem = data
+	if err := l.cfg.mayLeave(r.room(), mode); err != nil {
+		return err
+	}
 	r.state, r.mode, r.peer, r.from = queued, mode, to, nil
-	r.tag, r.mem, r.header, r.err = tag, data, nil, nil
+	r.tag, r.header, r.err = tag, nil, nil
 	l.begin(now, r, to)
 	return nil
 }
 
 // begin sends a message, or queues it behind earlier messages.
 func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
-	r.size, r.moved, r.under, r.staged, r.id = uint64(r.room()), 0, 0, 0, 0
+	r.size, r.moved, r.under, r.base, r.id = uint64(r.room()), 0, 0, 0, 0
+	r.packets = false
 	if to.sends.first != nil || !l.sendEnvelope(now, r) {
 		to.sends.add(r)
 		l.soon(to)
@@ -93,8 +99,13 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	}
 	payload := len(r.header) + int(r.size)
 	cost := uint64(payload) + messageOverhead
-	eager := payload <= l.cfg.EagerBytes && r.mode != active|Synchronous && l.mayKeep(p, cost)
+	mode := r.mode &^ active
+	eager := payload <= l.cfg.EagerBytes && r.mode != active|Synchronous && mode != Announce &&
+		l.mayKeep(p, cost)
 	if !eager {
+		if mode == Eager {
+			return false // until the peer has room
+		}
 		payload, cost = len(r.header), uint64(len(r.header))
 		if cost > uint64(l.cfg.UnexpectedBytes)-(p.bytes-p.theirBytes) {
 			return false
@@ -125,7 +136,7 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	h.put(f.Bytes())
 	rest := f.Bytes()[h.bytes():]
 	if rest = rest[copy(rest, r.header):]; eager {
-		r.gather(rest)
+		r.gather(rest, 0)
 	}
 	l.sent(r, eager, cost)
 	l.give(now, p, f)
@@ -170,7 +181,7 @@ func (l *Layer) sendTiny(now btl.Time, r *Request, h *head) bool {
 func (l *Layer) sent(r *Request, eager bool, cost uint64) {
 	r.peer.next++
 	r.peer.bytes += cost
-	if eager {
+	if r.announced = !eager; eager {
 		l.stats.SentEager++
 	} else {
 		l.stats.SentAnnounced++
@@ -208,7 +219,8 @@ func (l *Layer) onMatched(p *Peer, h *head) bool {
 	return true
 }
 
-// onClear begins to put the bytes of a send that has been matched into the memory of its receive.
+// onClear begins to transfer the bytes of a send that has been matched to the memory of its
+// receive.
 func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	r := l.named(p, h.a, announced)
 	if r == nil || h.d > r.size || h.number != 0 && (r.mode&active == 0 || h.number > 1 || h.d != 0) {
@@ -226,7 +238,7 @@ func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 		return true
 	}
 	r.state, r.theirs, r.handle, r.most = moving, h.b, btl.Handle(h.c), h.d
-	l.stage(r, r.most, true)
+	r.packets = h.flags&flagPackets != 0 || r.shortRuns()
 	p.puts.add(r)
 	if !l.putNext(now, r) {
 		l.soon(p)
@@ -234,54 +246,57 @@ func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	return true
 }
 
-// putNext puts the next bytes of a send. It reports false if there is no room now. Only putNext,
-// putDone and onFin depend on how bytes are transferred, and on how the transfer is reported.
+// putNext puts the next bytes of a send, or sends them in packets. It reports false if there is no
+// room now.
 func (l *Layer) putNext(now btl.Time, r *Request) bool {
-	f, n, err := l.preparePut(r)
+	if r.packets {
+		return l.sendPackets(now, r)
+	}
+	var runs [btl.PiecesMax][]byte
+	count, n := r.nextRuns(uint64(l.m.Limits().FragmentBytesMax), &runs)
+	if r.Layout != nil && n < uint64(count*runBytesMin) && r.moved+n < r.most {
+		r.packets, r.base, r.under = true, r.moved, 0 // Only its first runs are long.
+		return l.sendPackets(now, r)
+	}
+	f, err := l.preparePut(r, runs[:count], n)
 	if errors.Is(err, btl.ErrAgain) {
 		return false
 	}
-	r.peer.puts.remove(r)
 	if err != nil {
-		if r.peer.ep.Err() == nil { // Else its event says so.
-			l.answer(now, r.peer, head{kind: kindFin, number: 1, a: r.theirs})
-			l.finish(r, fmt.Errorf("%w: %w", ErrTransfer, err))
-		}
-		return true
+		return r.peer.failPut(now, r, err)
 	}
-	f.Context, f.Signal, f.OnDone = r.id, true, l.putDone
+	r.peer.puts.remove(r)
+	f.Context, f.Signal, f.OnDone = r.id, true, l.onPut
 	r.under = n
 	l.give(now, r.peer, f)
 	return true
 }
 
-// preparePut prepares a put of the next n bytes. The put of the last bytes carries a notice. It
-// tells the receiver that all bytes are in place, without waiting for an acknowledgement first.
-func (l *Layer) preparePut(r *Request) (f *btl.Fragment, n uint64, err error) {
+// failPut ends a send whose next bytes cannot be sent, and returns true.
+func (p *Peer) failPut(now btl.Time, r *Request, err error) bool {
+	p.puts.remove(r)
+	if p.ep.Err() == nil { // Else its event says so.
+		p.l.answer(now, p, head{kind: kindFin, number: 1, a: r.theirs})
+		p.l.finish(r, fmt.Errorf("%w: %w", ErrTransfer, err))
+	}
+	return true
+}
+
+// preparePut prepares a put of the next runs, of n bytes. The put of the last bytes carries a
+// notice. It tells the receiver that all bytes are in place, without waiting for an acknowledgement
+// first.
+func (l *Layer) preparePut(r *Request, runs [][]byte, n uint64) (*btl.Fragment, error) {
 	ep := r.peer.ep
-	var runs [btl.PiecesMax][]byte
-	count := 1
-	if r.runs() {
-		count, n = l.nextRuns(r, &runs)
-	}
-	if r.runs() && n < uint64(count*runBytesMin) && r.moved+n < r.most {
-		l.gatherRest(r) // Only its first runs are long.
-	}
-	if !r.runs() {
-		n = min(r.most-r.moved, uint64(l.m.Limits().FragmentBytesMax))
-		count, runs[0] = 1, r.mem[r.moved-r.staged:r.moved-r.staged+n]
-	}
 	switch {
 	case r.moved+n == r.most:
 		fin := head{kind: kindFin, a: r.theirs}
 		fin.put(l.notice[:])
-		f, err = ep.PreparePutNotice(runs[0], r.handle, r.moved, l.cfg.Tag, l.notice[:fin.bytes()])
-	case count == 1:
-		f, err = ep.PreparePut(runs[0], r.handle, r.moved)
+		return ep.PreparePutNotice(runs[0], r.handle, r.moved, l.cfg.Tag, l.notice[:fin.bytes()])
+	case len(runs) == 1:
+		return ep.PreparePut(runs[0], r.handle, r.moved)
 	default:
-		f, err = ep.PreparePutPieces(r.handle, r.moved, runs[:count]...)
+		return ep.PreparePutPieces(r.handle, r.moved, runs...)
 	}
-	return f, n, err
 }
 
 // putDone handles the end of a put.

@@ -17,11 +17,14 @@ const (
 	kindCredit
 	kindActive
 	kindActiveAnnounce
+	kindData
 )
 
 const (
 	flagSync  = 1
 	flagReady = 2
+	// flagPackets of a clear asks for packets instead of puts.
+	flagPackets = 4
 )
 
 // Sizes of heads, in bytes.
@@ -47,7 +50,7 @@ func (h *head) bytes() int {
 		if h.flags&flagSync != 0 {
 			return headBytes + 8
 		}
-	case kindAnnounce, kindActiveAnnounce:
+	case kindAnnounce, kindActiveAnnounce, kindData:
 		return headBytes + 16
 	case kindClear:
 		return headBytes + 24
@@ -90,11 +93,25 @@ func readEager(b []byte) (number uint32, tag uint64, ok bool) {
 // active reports whether the kind belongs to active messages.
 func (h *head) active() bool { return h.kind == kindActive || h.kind == kindActiveAnnounce }
 
+// flagged reports whether the kind may have such flags.
+func (h *head) flagged() bool {
+	switch h.kind {
+	case kindEager, kindAnnounce:
+		return h.flags <= flagReady
+	case kindClear:
+		return h.flags&^flagPackets == 0
+	case kindFin, kindMatched, kindCredit, kindActive, kindActiveAnnounce, kindData:
+	}
+	return h.flags == 0
+}
+
 // fits reports whether the given number of bytes may follow the head.
 func (h *head) fits(rest uint64) bool {
 	switch h.kind {
 	case kindEager:
 		return true
+	case kindData:
+		return rest > 0
 	case kindActive:
 		return h.a <= rest
 	case kindActiveAnnounce:
@@ -114,9 +131,8 @@ func (h *head) read(b []byte) (rest []byte, ok bool) {
 		kind: kind(b[0]), flags: b[1], id: binary.LittleEndian.Uint16(b[2:]),
 		number: binary.LittleEndian.Uint32(b[4:]), a: binary.LittleEndian.Uint64(b[8:]),
 	}
-	if h.kind < kindEager || h.kind > kindActiveAnnounce || h.flags > flagReady ||
-		h.flags != 0 && h.kind > kindAnnounce || h.id != 0 && !h.active() || len(b) < h.bytes() ||
-		!h.fits(uint64(len(b)-h.bytes())) {
+	if h.kind < kindEager || h.kind > kindData || !h.flagged() || h.id != 0 && !h.active() ||
+		len(b) < h.bytes() || !h.fits(uint64(len(b)-h.bytes())) {
 		return nil, false
 	}
 	if h.bytes() == headBytes {

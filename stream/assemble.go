@@ -121,12 +121,11 @@ func (a *assembler) payloadBytes(i uint32) int {
 	return min(a.perMsg, a.ring.geo.MessageBytes-int(i)*a.perMsg)
 }
 
-// place returns the offset of datagram i of a message in the ring's memory.
-func (a *assembler) place(ordinal uint64, i uint32) int {
+// place returns the memory of a region from datagram i of a message on.
+func (a *assembler) place(ordinal uint64, i uint32) []byte {
 	n := a.regionOf(ordinal)
-	g := &a.ring.geo
-	message := a.slot(n)*g.RegionMessages + int(ordinal-a.curFirst)
-	return message*g.MessageBytes + int(i)*a.perMsg
+	at := int(ordinal-a.curFirst)*a.ring.geo.MessageBytes + int(i)*a.perMsg
+	return a.ring.Region(a.slot(n))[at:]
 }
 
 // take records a datagram and stores its payload, unless the payload is in its place already
@@ -165,7 +164,7 @@ func (a *assembler) take(
 		return resultUnused
 	}
 	if !landed {
-		copy(a.ring.mem[a.place(ordinal, datagram):], payload)
+		copy(a.place(ordinal, datagram), payload)
 	}
 	if datagram == 0 {
 		a.straight = a.track.state[ordinal&a.track.mask].left == a.track.datagrams-1

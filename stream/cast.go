@@ -19,7 +19,7 @@ type caster struct {
 	mtu       int
 	perMsg    int // payload of each datagram of a message except the last; 0: not known yet
 	datagrams uint32
-	region    fabric.Region // the ring, if the fabric gathers
+	regions   []fabric.Region // the blocks of the ring, if the fabric gathers
 	group     fabric.Addr
 	inGroup   bool
 
@@ -68,11 +68,14 @@ func newCaster(s *Sender) (*caster, error) {
 		c.group, c.inGroup = addr, true
 	}
 	if c.caps.Gather {
-		region, err := c.port.dom.RegisterRegion(s.ring.mem)
-		if err != nil {
-			return nil, err
+		for _, block := range s.ring.blocks {
+			region, err := c.port.dom.RegisterRegion(block)
+			if err != nil {
+				c.letGo()
+				return nil, err
+			}
+			c.regions = append(c.regions, region)
 		}
-		c.region = region
 	}
 	return c, nil
 }
@@ -156,12 +159,13 @@ func (c *caster) fill(budget int) {
 		}
 		mem := c.port.arena.Bytes(buf)
 		h.put(mem)
-		at := (slot*g.RegionMessages+int(c.message))*g.MessageBytes + off
+		block, at := s.ring.where(slot)
+		at += int(c.message)*g.MessageBytes + off
 		send := fabric.Send{Buf: buf, Len: headerBytes}
-		if c.region != 0 {
-			send.Region, send.RegionOff, send.RegionLen = c.region, uint64(at), uint32(size)
+		if c.regions != nil {
+			send.Region, send.RegionOff, send.RegionLen = c.regions[block], uint64(at), uint32(size)
 		} else {
-			copy(mem[headerBytes:], s.ring.mem[at:at+size])
+			copy(mem[headerBytes:], s.ring.blocks[block][at:at+size])
 			send.Len += uint32(size)
 		}
 		c.batch = append(c.batch, send)
@@ -320,8 +324,8 @@ func (c *caster) close() {
 
 // letGo is called after the last send that reads the ring.
 func (c *caster) letGo() {
-	if c.region != 0 {
-		_ = c.port.dom.DeregisterRegion(c.region)
-		c.region = 0
+	for _, region := range c.regions {
+		_ = c.port.dom.DeregisterRegion(region)
 	}
+	c.regions = nil
 }

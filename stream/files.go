@@ -60,8 +60,12 @@ func (r *Ring) Save(name string) error {
 // Fill sets byte i of region k to (i + k*RegionBytes) modulo 256. It is for programs without data
 // of their own.
 func (r *Ring) Fill() {
-	for i := range r.mem {
-		r.mem[i] = byte(i)
+	at := 0
+	for _, block := range r.blocks {
+		for i := range block {
+			block[i] = byte(at + i)
+		}
+		at += len(block)
 	}
 }
 

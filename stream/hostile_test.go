@@ -160,7 +160,7 @@ func (s *simStream) send(h *simHost, cfg Config, key uint64, to ...Identity) {
 	w.t.Helper()
 	ring, _ := NewRing(roguesGeometry, nil)
 	for i := range roguesGeometry.Messages() {
-		fillMessage(ring.mem[i*64:][:64], uint64(i))
+		fillMessage(ring.Bytes()[i*64:][:64], uint64(i))
 	}
 	cfg.Unmonitored = true
 	tx, err := h.newSender(ring, cfg, key)
@@ -308,7 +308,11 @@ func (w *simWorld) badReceiver(t *testing.T, name string, answer obj) (*rogue, I
 			}
 			bad.say(ep, a)
 		case l["kind"] == letterStart:
-			bad.say(ep, obj{"kind": letterReady, "key": l["key"], "ready": obj{}})
+			rights, ok := answer["ready"].(obj)
+			if !ok {
+				rights = obj{"blocks": []uint64{1}}
+			}
+			bad.say(ep, obj{"kind": letterReady, "key": l["key"], "ready": rights})
 		}
 	}
 	return bad, Identity{RoleReceiver, 5, bad.m.Name()}
@@ -330,8 +334,16 @@ func TestMisfitsAtSender(t *testing.T) {
 		"ring of nothing": welcome(obj{"ring_messages": "0"}),
 		"grace":           welcome(obj{"grace_ns": text(uint64(time.Hour))}),
 		"gone":            {"kind": "gone"},
+		"no blocks":       welcome(obj{}),
+		"uneven blocks":   welcome(obj{}),
 	} {
 		t.Run(name, func(t *testing.T) {
+			switch name {
+			case "no blocks":
+				answer["ready"] = obj{}
+			case "uneven blocks":
+				answer["ready"] = obj{"blocks": []uint64{1, 2, 3}}
+			}
 			w := newSimWorld(t, 34, 1)
 			cfg := Config{Messages: 100, Timeout: 5 * time.Second}
 			bad, id := w.badReceiver(t, "bad", answer)

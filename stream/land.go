@@ -26,8 +26,7 @@ func (a *assembler) landing() []byte {
 	if n < a.lo || n >= a.hi && (a.hi-a.lo == uint64(a.ring.geo.Regions) || !a.open(n)) {
 		return nil
 	}
-	at := a.place(ordinal, datagram)
-	return a.ring.mem[at : (a.slot(n)+1)*a.ring.geo.RegionBytes()]
+	return a.place(ordinal, datagram)
 }
 
 // isPlace reports whether bytes are in the final place of a datagram's payload, in an open region.
@@ -39,7 +38,7 @@ func (a *assembler) isPlace(h header, payload []byte) bool {
 	if n := a.regionOf(h.ordinal); n < a.lo || n >= a.hi {
 		return false
 	}
-	return unsafe.SliceData(a.ring.mem[a.place(h.ordinal, h.datagram):]) == unsafe.SliceData(payload)
+	return unsafe.SliceData(a.place(h.ordinal, h.datagram)) == unsafe.SliceData(payload)
 }
 
 // land gives the fabric the landing memory of the latest receiver.

@@ -50,16 +50,18 @@ type link struct {
 
 	// Fields of the reliable mode. next is the next ordinal to put. Ordinals below placed are put
 	// and acknowledged, and those below told are reported to the receiver.
-	handle       btl.Handle
 	ringMessages uint64
-	credit       uint64
-	next         uint64
-	seq, message uint64 // where next stands: number of the region, and within
-	placed, told uint64
-	puts         [putsMax]put // ring: [putLo, putHi)
-	putLo, putHi uint64
-	flushing     bool
-	flushed      bool
+	// The blocks of the receiver's ring, of which each has blockMessages messages.
+	handles       []btl.Handle
+	blockMessages uint64
+	credit        uint64
+	next          uint64
+	seq, message  uint64 // where next stands: number of the region, and within
+	placed, told  uint64
+	puts          [putsMax]put // ring: [putLo, putHi)
+	putLo, putHi  uint64
+	flushing      bool
+	flushed       bool
 }
 
 // endpoint handles the events of the connection.
@@ -93,14 +95,30 @@ func (k *link) letter(l *letter) {
 	case l.Kind == letterProof:
 		k.proved(l.Proof)
 	case l.Kind == letterReady && k.state == linkStarted:
-		k.enter(linkReady)
-		k.handle, k.heard = btl.Handle(l.Ready.Ring), k.s.e.now
+		if err := k.ready(l.Ready); err != nil {
+			k.refuse(RefusedWish, err)
+		}
 	case l.Kind == letterReport && k.s.state == stateEnding:
 		k.s.lock.Lock()
 		k.s.reports = append(k.s.reports, *l.Report)
 		k.s.lock.Unlock()
 		k.close(nil)
 	}
+}
+
+// ready begins the stream: the receiver waits for it, and has given the right to put.
+func (k *link) ready(r *ready) error {
+	n := uint64(len(r.Blocks))
+	if k.s.cast == nil && (n == 0 || n > BlocksMax || k.ringMessages%n != 0) {
+		return fmt.Errorf("%w: a ring of %d messages in %d blocks", ErrMismatch, k.ringMessages, n)
+	}
+	k.enter(linkReady)
+	k.heard = k.s.e.now
+	for _, handle := range r.Blocks {
+		k.handles = append(k.handles, btl.Handle(handle))
+	}
+	k.blockMessages = k.ringMessages / max(n, 1)
+	return nil
 }
 
 // welcomed records the address for the receiver's data.

@@ -101,7 +101,9 @@ func mapRing(f *os.File, g Geometry, memAt, size int) (*Ring, []byte, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: mapping %s: %w", ErrFile, f.Name(), err)
 	}
-	r := &Ring{geo: g, mem: whole[memAt:size:size], stride: descriptorWords(g), polled: true}
+	r := &Ring{
+		geo: g, blocks: [][]byte{whole[memAt:size:size]}, stride: descriptorWords(g), polled: true,
+	}
 	r.words = unsafe.Slice((*uint64)(unsafe.Pointer(&whole[mapPage])), r.stride*g.Regions)
 	r.end = unsafe.Slice((*uint64)(unsafe.Pointer(&whole[mapEnd])), endWords)
 	r.unmap = func() error { return unix.Munmap(whole) }

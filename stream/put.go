@@ -194,11 +194,12 @@ func (k *link) run(from uint64, bytes int) (messages int, mem []byte) {
 	}
 	most := uint64(max(bytes/g.MessageBytes, 1))
 	at := (from - s.cfg.First) % k.ringMessages
-	most = min(most, k.credit-from, k.ringMessages-at)
+	most = min(most, k.credit-from, k.blockMessages-at%k.blockMessages)
 	slot := int(k.seq % uint64(g.Regions))
-	lo := (slot*g.RegionMessages + int(k.message)) * g.MessageBytes
+	block, lo := s.ring.where(slot)
+	lo += int(k.message) * g.MessageBytes
 	have := s.ring.get(slot, wordMessages) - k.message
-	for seq := k.seq + 1; have < most && seq < s.seqHi; seq++ {
+	for seq := k.seq + 1; have < most && seq < s.seqHi && len(s.ring.blocks) == 1; seq++ {
 		next := int(seq % uint64(g.Regions))
 		if next == 0 || s.ring.get(next-1, wordMessages) != uint64(g.RegionMessages) ||
 			s.ring.get(next, wordFirst) != from+have {
@@ -207,15 +208,16 @@ func (k *link) run(from uint64, bytes int) (messages int, mem []byte) {
 		have += s.ring.get(next, wordMessages)
 	}
 	messages = int(min(most, have))
-	return messages, s.ring.mem[lo : lo+messages*g.MessageBytes]
+	return messages, s.ring.blocks[block][lo : lo+messages*g.MessageBytes]
 }
 
 // put starts a put and advances the position behind it. It returns false if the transport has no
 // room.
 func (k *link) put(from uint64, messages int, mem []byte) bool {
 	s := k.s
-	at := (from - s.cfg.First) % k.ringMessages * uint64(s.ring.geo.MessageBytes)
-	f, err := k.ep.PreparePut(mem, k.handle, at)
+	at := (from - s.cfg.First) % k.ringMessages
+	handle, offset := k.handles[at/k.blockMessages], at%k.blockMessages
+	f, err := k.ep.PreparePut(mem, handle, offset*uint64(s.ring.geo.MessageBytes))
 	if err == nil {
 		i := k.putHi % putsMax
 		f.Signal, f.OnDone = true, s.e.onDone
@@ -287,5 +289,18 @@ func (k *link) watch(now mono.Time) {
 		err := fmt.Errorf("%w: no free region for %v", ErrStalled, k.s.cfg.Timeout)
 		k.s.e.abort(k.ep, k.s.key, "", err.Error())
 		k.fail(err)
+	}
+}
+
+// register registers the ring with the fabric for the time of the stream, so that the fabric reads
+// puts from where they lie. Without registration, or where the fabric cannot do that, the transport
+// copies the bytes of puts into packets.
+func (s *Sender) register() {
+	for _, block := range s.ring.blocks {
+		r, err := s.e.m.RegisterMemory(block)
+		if err != nil {
+			return
+		}
+		s.registered = append(s.registered, r)
 	}
 }

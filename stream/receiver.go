@@ -27,8 +27,8 @@ type Receiver struct {
 	latest  error     // why the latest sender was refused
 	asm     *assembler
 	group   *dataEndpoint
-	exposed *btl.Region // for the sender alone
-	credit  uint64      // told to the sender
+	exposed []*btl.Region // the blocks of the ring, for the sender alone
+	credit  uint64        // told to the sender
 	end     *ending
 	endAt   mono.Time // when it was told; later, while datagrams wait for a region
 	heard   mono.Time // when a datagram brought news latest, or waited for a region
@@ -358,9 +358,7 @@ func (r *Receiver) over(err error) {
 		close(r.started)
 	}
 	r.state = stateDone
-	if r.exposed != nil {
-		r.exposed.Close()
-	}
+	r.withdraw()
 	if r.group != nil {
 		r.e.data.leave(r.group)
 	}

@@ -30,7 +30,7 @@ func TestRelayedProof(t *testing.T) {
 		case letterProof:
 			bad.say(toSender, obj{"kind": letterProof, "key": "99", "proof": l["proof"]})
 		case letterStart:
-			bad.say(ep, obj{"kind": letterReady, "key": "99", "ready": obj{}})
+			bad.say(ep, obj{"kind": letterReady, "key": "99", "ready": obj{"blocks": []uint64{1}}})
 		}
 	}
 	s.send(w.tx, cfg, 99, Identity{Role: RoleReceiver, Key: 78, Name: bad.m.Name()})

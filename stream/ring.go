@@ -3,6 +3,7 @@ package stream
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 )
@@ -20,6 +21,8 @@ const (
 	MessageBytesMax   = 1 << 30
 	RegionsMax        = 1 << 20
 	RegionMessagesMax = 1 << 24
+	// BlocksMax is how many slices of memory a ring may have.
+	BlocksMax = 512
 
 	ringBytesMax = min(1<<40, math.MaxInt)
 )
@@ -101,7 +104,7 @@ const (
 // written atomically. The state of a region determines the owner of the region's words.
 type Ring struct {
 	geo    Geometry
-	mem    []byte
+	blocks [][]byte // the memory: one block, or one of each region
 	words  []uint64 // descriptors, stride words each
 	stride int
 	end    []uint64    // endWords of them
@@ -112,21 +115,34 @@ type Ring struct {
 	polled bool
 }
 
-// NewRing returns a ring over the caller's memory, whose size must be Geometry.Bytes. The caller
-// may then access the memory only as the states of the regions allow. With nil NewRing allocates
-// page-aligned memory. The memory may be mapped from a file, or come from a device driver.
-func NewRing(g Geometry, mem []byte) (*Ring, error) {
+// NewRing returns a ring over the caller's memory: one slice of Geometry.Bytes, or a slice of
+// Geometry.RegionBytes for each region, which may lie anywhere, for up to BlocksMax regions. The
+// caller may then access the memory only as the states of the regions allow. With nil, or without a
+// slice, NewRing allocates page-aligned memory in one piece. The memory may be mapped from a file,
+// or come from a device driver. With a slice for each region no put is longer than a region, so
+// small regions make a reliable stream slower.
+func NewRing(g Geometry, mem ...[]byte) (*Ring, error) {
 	g = g.WithDefaults()
 	if err := g.Validate(); err != nil {
 		return nil, err
 	}
-	if mem == nil {
-		mem = pages(g.Bytes())
+	if len(mem) == 0 || len(mem) == 1 && mem[0] == nil {
+		mem = [][]byte{pages(g.Bytes())}
 	}
-	if len(mem) != g.Bytes() {
-		return nil, fmt.Errorf("%w: memory of %d bytes for a ring of %d", ErrConfig, len(mem), g.Bytes())
+	each := g.Bytes()
+	if len(mem) > 1 {
+		each = g.RegionBytes()
 	}
-	r := &Ring{geo: g, mem: mem, stride: descriptorWords(g)}
+	if len(mem) > 1 && len(mem) != g.Regions || len(mem) > BlocksMax {
+		return nil, fmt.Errorf("%w: %d slices of memory for %d regions, at most %d", ErrConfig, len(mem),
+			g.Regions, BlocksMax)
+	}
+	for _, block := range mem {
+		if len(block) != each {
+			return nil, fmt.Errorf("%w: memory of %d bytes, want %d", ErrConfig, len(block), each)
+		}
+	}
+	r := &Ring{geo: g, blocks: slices.Clone(mem), stride: descriptorWords(g)}
 	r.words = make([]uint64, r.stride*g.Regions)
 	r.end = make([]uint64, endWords)
 	return r, nil
@@ -152,20 +168,33 @@ func descriptorWords(g Geometry) int {
 // Geometry returns the ring's shape.
 func (r *Ring) Geometry() Geometry { return r.geo }
 
-// Bytes returns the contiguous memory of all regions.
-func (r *Ring) Bytes() []byte { return r.mem }
+// Bytes returns the contiguous memory of all regions, or nil if the ring has a slice for each.
+func (r *Ring) Bytes() []byte {
+	if len(r.blocks) != 1 {
+		return nil
+	}
+	return r.blocks[0]
+}
 
 // Region returns the memory of region i.
 func (r *Ring) Region(i int) []byte {
-	n := r.geo.RegionBytes()
-	return r.mem[i*n : (i+1)*n : (i+1)*n]
+	block, lo := r.where(i)
+	hi := lo + r.geo.RegionBytes()
+	return r.blocks[block][lo:hi:hi]
+}
+
+// where returns the block of region i, and the offset of the region in it.
+func (r *Ring) where(i int) (block, offset int) {
+	if len(r.blocks) == 1 {
+		return 0, i * r.geo.RegionBytes()
+	}
+	return i, 0
 }
 
 // Message returns the memory of message k of region i.
 func (r *Ring) Message(i, k int) []byte {
 	n := r.geo.MessageBytes
-	lo := i*r.geo.RegionBytes() + k*n
-	return r.mem[lo : lo+n : lo+n]
+	return r.Region(i)[k*n : (k+1)*n : (k+1)*n]
 }
 
 func (r *Ring) word(i, w int) *uint64 { return &r.words[i*r.stride+w] }
@@ -334,6 +363,6 @@ func (r *Ring) Close() error {
 		return errRingUsed
 	}
 	unmap := r.unmap
-	r.unmap, r.mem, r.words, r.end = nil, nil, nil, nil
+	r.unmap, r.blocks, r.words, r.end = nil, nil, nil, nil
 	return unmap()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"gobtl/btl"
 	"gobtl/fabric/mem"
 	"gobtl/internal/mono"
 )
@@ -241,5 +242,92 @@ func TestRingIsOnPages(t *testing.T) {
 		if at%uintptr(os.Getpagesize()) != 0 || len(r.Bytes()) != bytes {
 			t.Errorf("a ring of %d bytes has %d at %#x", bytes, len(r.Bytes()), at)
 		}
+	}
+}
+
+// Memory that does not fit the ring, in one piece or in several, is refused.
+func TestBlocksOfARing(t *testing.T) {
+	g := Geometry{MessageBytes: 100, Regions: 3, RegionMessages: 2}
+	block := func(n int) []byte { return make([]byte, n) }
+	for name, c := range map[string]struct {
+		g      Geometry
+		blocks [][]byte
+		ok     bool
+	}{
+		"none":        {g, nil, true},
+		"nil":         {g, [][]byte{nil}, true},
+		"one":         {g, [][]byte{block(600)}, true},
+		"three":       {g, [][]byte{block(200), block(200), block(200)}, true},
+		"two":         {g, [][]byte{block(200), block(200)}, false},
+		"one of them": {g, [][]byte{block(200)}, false},
+		"uneven":      {g, [][]byte{block(200), block(199), block(201)}, false},
+		"with nil":    {g, [][]byte{block(200), nil, block(200)}, false},
+		"many":        {Geometry{1, BlocksMax + 1, 1}, ones(BlocksMax + 1), false},
+		"most":        {Geometry{1, BlocksMax, 1}, ones(BlocksMax), true},
+	} {
+		r, err := NewRing(c.g, c.blocks...)
+		if (err == nil) != c.ok || err != nil && !errors.Is(err, ErrConfig) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if c.ok && len(c.blocks) > 1 && (r.Bytes() != nil || &r.Message(2, 0)[0] != &c.blocks[2][0]) {
+			t.Errorf("%s: a message does not lie in its block", name)
+		}
+	}
+}
+
+// ones returns slices of one byte each.
+func ones(n int) (blocks [][]byte) {
+	for range n {
+		blocks = append(blocks, make([]byte, 1))
+	}
+	return blocks
+}
+
+// A ring of the most blocks carries a stream: the letter with the right to put fits.
+func TestMostBlocks(t *testing.T) {
+	w := newSimWorld(t, 3, 1)
+	w.txApart, w.rxApart = true, true
+	s := w.open(Config{Messages: 2000}, Geometry{64, BlocksMax, 1}, 0)
+	w.until(time.Minute, s.ended)
+	s.verdict(2000, 0, 0)
+}
+
+// Over a fabric that must be told of memory before it reads it, the bytes of a stream's puts are
+// read from the ring, and not copied. The ring is not registered any more when the stream is over.
+func TestRingIsRegistered(t *testing.T) {
+	nw := mem.New(mem.Config{})
+	a, b := memEngine(t, nw), memEngine(t, nw)
+	const total, size = 1000, 8000
+	tx, err := a.newSender(newRing(t, size, 4, 8), Config{Messages: total, Unmonitored: true}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rx, err := b.newReceiver(newRing(t, size, 4, 8), Config{Unmonitored: true}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.addReceiver(rx.Identity()); err != nil {
+		t.Fatal(err)
+	}
+	if len(tx.registered) != 1 {
+		t.Fatalf("%d registrations", len(tx.registered))
+	}
+	for now := mono.Time(0); tx.state != stateDone || rx.state != stateDone; now += 1000 {
+		for _, e := range []*Engine{a, b} {
+			if _, err := e.Progress(now); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(tx.err, rx.err); err != nil {
+		t.Fatal(err)
+	}
+	stats := a.m.Stats()
+	if n := stats.Get(btl.CntSentGatheredBytes); n < total*size*9/10 {
+		t.Errorf("%d of %d bytes were read from the ring", n, total*size)
+	}
+	if len(tx.registered) != 0 {
+		t.Error("the ring is still registered")
 	}
 }

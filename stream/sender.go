@@ -45,7 +45,9 @@ type Sender struct {
 	// underWay is the number of puts and sends that the fabric has not completed. They read the
 	// ring.
 	underWay int
-	prunes   bool // a link has ended
+	// registered are the registrations of the ring's memory for puts.
+	registered []*btl.Registration
+	prunes     bool // a link has ended
 
 	stats  Stats
 	showAt mono.Time // when stats are shown again
@@ -101,6 +103,9 @@ func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) 
 			ring.unclaim()
 			return nil, err
 		}
+	}
+	if cfg.Mode == Reliable {
+		s.register()
 	}
 	ring.setEnd(endOver, false)
 	e.senders[key] = s

@@ -104,6 +104,10 @@ func (s *Sender) letGo() {
 	if s.cast != nil {
 		s.cast.letGo()
 	}
+	for _, r := range s.registered {
+		r.Close()
+	}
+	s.registered = nil
 	s.ring.leave()
 }
 

@@ -47,6 +47,8 @@ type simWorld struct {
 	// moreRegions has receivers' rings be larger than the sender's: then a place has other content in
 	// each lap.
 	moreRegions int
+	// The rings of the sender and of the receivers have a slice of memory for each region.
+	txApart, rxApart bool
 }
 
 func newSimWorld(t testing.TB, seed uint64, receivers int) *simWorld {
@@ -138,16 +140,14 @@ type simStream struct {
 func (w *simWorld) open(cfg Config, g Geometry, to int) *simStream {
 	w.t.Helper()
 	s := &simStream{w: w}
-	txRing, err := NewRing(g, nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	txRing := w.ring(g, w.txApart)
 	for i := range g.Messages() {
-		fillMessage(txRing.mem[i*g.MessageBytes:][:g.MessageBytes], uint64(i))
+		fillMessage(txRing.Message(i/g.RegionMessages, i%g.RegionMessages), uint64(i))
 	}
 	rg := g
 	rg.Regions += w.moreRegions
-	rxRing, _ := NewRing(rg, nil)
+	rxRing := w.ring(rg, w.rxApart)
+	var err error
 	rcfg := cfg
 	rcfg.Gap = func(first, last uint64) { s.gaps += last - first + 1 }
 	rcfg.Unmonitored = false
@@ -164,6 +164,22 @@ func (w *simWorld) open(cfg Config, g Geometry, to int) *simStream {
 	w.rx[to].after = s.read
 	w.tx.ctl.Kick()
 	return s
+}
+
+// ring returns a ring in one piece, or one of a slice for each region.
+func (w *simWorld) ring(g Geometry, apart bool) *Ring {
+	w.t.Helper()
+	var blocks [][]byte
+	if apart {
+		for range g.Regions {
+			blocks = append(blocks, make([]byte, g.RegionBytes()))
+		}
+	}
+	r, err := NewRing(g, blocks...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
 }
 
 // read is the reader: it gives back what it has seen.
@@ -282,6 +298,7 @@ func TestCountsEqualTheNetworks(t *testing.T) {
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
 			w := newSimWorld(t, seed, 1)
+			w.txApart, w.rxApart = seed&1 == 0, seed&2 == 0
 			w.setPath(c.path)
 			if c.drop != nil {
 				w.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
@@ -304,11 +321,12 @@ func TestCountsEqualTheNetworks(t *testing.T) {
 
 // TestReliableOverBadPath: nothing is missing, though the transport's own path is bad.
 func TestReliableOverBadPath(t *testing.T) {
-	for _, slow := range []int{0, 50} {
+	for _, slow := range []int{0, 50, 0, 50, 0, 50, 0, 50} {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		w := newSimWorld(t, seed, 1)
 		w.moreRegions = 2
+		w.txApart, w.rxApart = seed&1 == 0, seed&2 == 0
 		w.nw.SetPath(w.tx.ctl, w.rx[0].ctl, badPath)
 		w.nw.SetPath(w.rx[0].ctl, w.tx.ctl, badPath)
 		s := w.open(Config{Messages: 3000, First: 1<<32 - 1000}, Geometry{3000, 5, 7}, 0)

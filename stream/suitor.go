@@ -131,8 +131,8 @@ func (s *suitor) start(st *start) {
 		return
 	}
 	w := &ready{}
-	if r.exposed != nil {
-		w.Ring = uint64(r.exposed.Handle())
+	for _, block := range r.exposed {
+		w.Blocks = append(w.Blocks, uint64(block.Handle()))
 	}
 	s.drop()
 	for len(r.suitors) > 0 {
@@ -146,12 +146,7 @@ func (s *suitor) start(st *start) {
 func (s *suitor) prepare(st *start) error {
 	r := s.r
 	if r.cfg.Mode == Reliable {
-		r.exposed = new(btl.Region)
-		if err := r.e.m.ExposeAs(r.exposed, r.ring.mem, btl.RemoteWrite, s.ep); err != nil {
-			r.exposed = nil
-			return fmt.Errorf("stream: ring: %w", err)
-		}
-		return nil
+		return s.expose()
 	}
 	if r.e.byKey[s.key] != nil {
 		return fmt.Errorf("%w: the stream is received here already", ErrMismatch)
@@ -170,4 +165,26 @@ func (s *suitor) prepare(st *start) error {
 	}
 	r.group = group
 	return nil
+}
+
+// expose lets the sender, and no other one, put into the blocks of the ring.
+func (s *suitor) expose() error {
+	r := s.r
+	for _, mem := range r.ring.blocks {
+		block := new(btl.Region)
+		if err := r.e.m.ExposeAs(block, mem, btl.RemoteWrite, s.ep); err != nil {
+			r.withdraw()
+			return fmt.Errorf("stream: ring: %w", err)
+		}
+		r.exposed = append(r.exposed, block)
+	}
+	return nil
+}
+
+// withdraw ends the right to put into the ring.
+func (r *Receiver) withdraw() {
+	for _, block := range r.exposed {
+		block.Close()
+	}
+	r.exposed = nil
 }

@@ -62,7 +62,7 @@ const (
 	tagLetter = 1
 	tagNotice = 2
 
-	protocolVersion = 4
+	protocolVersion = 5
 	letterBytesMax  = 16 << 10
 )
 
@@ -119,9 +119,10 @@ type welcome struct {
 	RingMessages uint64 `json:"ring_messages,string,omitempty"`
 }
 
-// ready gives this sender of the reliable mode alone the right to put into the ring.
+// ready gives this sender of the reliable mode alone the right to put into the blocks of the ring,
+// which have the same number of messages each. At most BlocksMax handles fit a letter.
 type ready struct {
-	Ring uint64 `json:"ring,string,omitempty"`
+	Blocks []uint64 `json:"blocks,omitempty"`
 }
 
 type proof struct {

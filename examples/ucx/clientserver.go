@@ -61,7 +61,7 @@ func message(o *options, number int) pieces {
 // isRight reports whether a message has the expected content.
 func isRight(o *options, number int, data []byte) bool {
 	want := make([]byte, o.size*o.pieces)
-	message(o, number).Gather(want)
+	message(o, number).Gather(want, 0)
 	return string(want) == string(data)
 }
 
@@ -233,17 +233,19 @@ func (p pieces) Bytes() (n int) {
 	return n
 }
 
-// Gather copies the first of them.
-func (p pieces) Gather(to []byte) {
-	for _, b := range p {
-		to = to[copy(to, b):]
+// Gather copies them, from byte at on.
+func (p pieces) Gather(to []byte, at int) {
+	for len(to) > 0 {
+		n := copy(to, p.Run(at))
+		to, at = to[n:], at+n
 	}
 }
 
-// Scatter copies to where they lie.
-func (p pieces) Scatter(from []byte) {
-	for _, b := range p {
-		from = from[copy(b, from):]
+// Scatter copies to where they lie, from byte at on.
+func (p pieces) Scatter(from []byte, at int) {
+	for len(from) > 0 {
+		n := copy(p.Run(at), from)
+		from, at = from[n:], at+n
 	}
 }
 

@@ -127,6 +127,7 @@ func TestAll(t *testing.T) {
 	bytes, values := []int{0, 1, 3, 8, 5000, 20_000}, []int{8, 5000, 20_000}
 	add("latency", "us", []int{2}, bytes)
 	add("latency_mt", "us", []int{2}, bytes)
+	add("vector_latency", "us", []int{2}, bytes)
 	add("bw", "MB/s", []int{2}, bytes)
 	add("bibw", "MB/s", []int{2}, bytes)
 	add("mbw_mr", "messages/s", []int{2, 4}, bytes)

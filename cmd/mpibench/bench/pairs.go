@@ -24,6 +24,60 @@ type pingPong struct {
 	tag     int
 	round   int
 	hist    *hdrhistogram.Histogram
+	// Of messages of strided blocks: where these lie.
+	from, to *mpi.Layout[byte]
+}
+
+// stridedBytes is the size of the blocks of vector_latency. As much lies between them.
+const stridedBytes = 256
+
+// vectorLatency is latency of messages that are every second block of their memory.
+func vectorLatency(t *trial) func(context.Context, int) error {
+	p := t.newPingPong(tagMessage, t.hist)
+	block := max(1, min(stridedBytes, t.size))
+	count := t.size / block
+	p.out, p.in = make([]byte, count*block), make([]byte, count*block)
+	for _, l := range []**mpi.Layout[byte]{&p.from, &p.to} {
+		var err error
+		if *l, err = mpi.Strided(make([]byte, 2*count*block), count, block, 2*block); err != nil {
+			return func(context.Context, int) error { return err }
+		}
+	}
+	return p.run
+}
+
+// send sends a message.
+func (p *pingPong) send(ctx context.Context, other int) error {
+	if p.from != nil {
+		return p.from.Send(ctx, p.t.c, other, p.tag)
+	}
+	return mpi.Send(ctx, p.t.c, p.out, other, p.tag)
+}
+
+// recv receives a message.
+func (p *pingPong) recv(ctx context.Context, other int) (err error) {
+	if p.to != nil {
+		_, err = p.to.Recv(ctx, p.t.c, other, p.tag)
+	} else {
+		_, err = mpi.Recv(ctx, p.t.c, p.in, other, p.tag)
+	}
+	return err
+}
+
+// fill writes the content of a message.
+func (p *pingPong) fill(seed int) {
+	fill(p.out, seed)
+	if p.from != nil {
+		p.from.Unpack(p.out)
+	}
+}
+
+// check reports whether a message has the content of fill.
+func (p *pingPong) check(seed int) error {
+	if p.to != nil {
+		p.to.Pack(p.in)
+	}
+	return check(p.in, seed)
 }
 
 func (t *trial) newPingPong(tag int, hist *hdrhistogram.Histogram) *pingPong {
@@ -41,20 +95,20 @@ func (p *pingPong) run(ctx context.Context, n int) error {
 	for range n {
 		p.round++
 		if t.Verify {
-			fill(p.out, 2*p.round+me)
+			p.fill(2*p.round + me)
 			begin = t.now()
 		}
 		if me == 0 {
-			if err := mpi.Send(ctx, t.c, p.out, other, p.tag); err != nil {
+			if err := p.send(ctx, other); err != nil {
 				return err
 			}
 			t.record(p.hist, took)
 		}
-		if _, err := mpi.Recv(ctx, t.c, p.in, other, p.tag); err != nil {
+		if err := p.recv(ctx, other); err != nil {
 			return err
 		}
 		if me != 0 {
-			if err := mpi.Send(ctx, t.c, p.out, other, p.tag); err != nil {
+			if err := p.send(ctx, other); err != nil {
 				return err
 			}
 		} else {
@@ -62,7 +116,7 @@ func (p *pingPong) run(ctx context.Context, n int) error {
 			begin, took = end, end-begin
 		}
 		if t.Verify {
-			t.look(check(p.in, 2*p.round+other))
+			t.look(p.check(2*p.round + other))
 		}
 	}
 	if me == 0 {

@@ -38,6 +38,10 @@ var tests = []*test{
 		title: "Latency of several goroutines at once, half round trips",
 	},
 	{
+		name: "vector_latency", unit: unitTime, two: true, share: 2, prepare: vectorLatency,
+		title: "Latency of every second block of 256 bytes, half round trips",
+	},
+	{
 		name: "bw", unit: unitBytes, two: true, amount: windowMB, prepare: oneWay,
 		title: "Bandwidth: windows of messages, each window answered",
 	},

@@ -46,17 +46,14 @@ func (r *rank) sendActive(peer int) {
 	o.want = content(r.index, peer, number, w.random.IntN([]int{120, 5000}[w.random.IntN(2)]))
 	o.mem = bytes.Clone(o.want)
 	o.r.OnDone = func(*pml.Request) { r.sendDone(o) }
-	id, mode := w.random.IntN(idLost+1), pml.Mode(w.random.IntN(3))
-	o.lost, o.sync = id == idLost, mode == pml.Synchronous
+	id := w.random.IntN(idLost + 1)
+	o.lost, o.mode = id == idLost, pml.Mode(w.random.IntN(modes))
 	r.ops = append(r.ops, o)
 	*to = append(*to, note{tag: uint64(id), size: len(o.want), active: true})
-	err := r.l.SendActive(w.Now(), &o.r, r.peers[peer], uint16(id), o.header, o.mem, mode)
+	err := r.l.SendActive(w.Now(), &o.r, r.peers[peer], uint16(id), o.header, o.mem, o.mode)
 	if err != nil {
 		*to = (*to)[:len(*to)-1]
-		o.dead, o.done = true, 1
-		if r.peers[peer].Err() == nil {
-			w.failf("rank %d: SendActive: %w", r.index, err)
-		}
+		r.notSent(o, err)
 	}
 }
 

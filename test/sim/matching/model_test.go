@@ -109,7 +109,7 @@ type op struct {
 	cancel  bool
 	header  []byte // of an active message that is sent
 	lost    bool   // an active message without a handler
-	sync    bool
+	mode    pml.Mode
 	dead    bool // its peer was, when it was begun or later
 	done    int  // calls of OnDone
 }
@@ -293,21 +293,30 @@ func (r *rank) send() {
 	o.mem = bytes.Clone(o.want)
 	mem := o.turn(len(w.sent[r.index][o.to]))
 	if mem == nil && o.r.Layout != nil {
-		o.r.Layout.Scatter(o.want)
+		o.r.Layout.Scatter(o.want, 0)
 		o.want = bytes.Clone(o.mem)
 	}
 	tag := uint64(w.random.IntN(3))
 	o.r.OnDone = func(*pml.Request) { r.sendDone(o) }
-	mode := pml.Mode(w.random.IntN(3))
+	o.mode = pml.Mode(w.random.IntN(modes))
 	to := &w.sent[r.index][o.to]
 	*to = append(*to, note{tag: tag, size: size}) // Before Send: a message to itself may come at once.
 	r.ops = append(r.ops, o)
-	if err := r.l.Send(w.Now(), &o.r, r.peers[o.to], tag, mem, mode); err != nil {
+	if err := r.l.Send(w.Now(), &o.r, r.peers[o.to], tag, mem, o.mode); err != nil {
 		*to = (*to)[:len(*to)-1]
-		o.dead, o.done = true, 1
-		if !errors.Is(err, pml.ErrPeer) || r.peers[o.to].Err() == nil {
-			w.failf("rank %d: Send: %w", r.index, err)
-		}
+		r.notSent(o, err)
+	}
+}
+
+// modes is the number of modes of sends.
+const modes = int(pml.Announce) + 1
+
+// notSent judges the error of a call that has begun nothing.
+func (r *rank) notSent(o *op, err error) {
+	o.dead, o.done = true, 1
+	if tooLong := errors.Is(err, pml.ErrEager) && o.mode == pml.Eager; !tooLong &&
+		(!errors.Is(err, pml.ErrPeer) || r.peers[o.to].Err() == nil) {
+		r.world.failf("rank %d: a send: %w", r.index, err)
 	}
 }
 
@@ -315,8 +324,14 @@ func (r *rank) sendDone(o *op) {
 	o.done++
 	dead := o.dead || r.peers[o.to].Err() != nil
 	err := o.r.Err()
-	ends := err == nil && (!o.lost || !o.sync) || errors.Is(err, pml.ErrPeer) && dead ||
+	waits := o.mode == pml.Synchronous || o.mode == pml.Announce
+	known := errors.Is(err, pml.ErrUndelivered) != errors.Is(err, pml.ErrUnknown)
+	ends := err == nil && (!o.lost || !waits) || errors.Is(err, pml.ErrPeer) && dead && known ||
 		errors.Is(err, pml.ErrNoHandler) && o.lost
+	if announced := o.r.Announced(); err == nil &&
+		(o.mode == pml.Eager && announced || o.mode == pml.Announce && !announced) {
+		r.world.failf("rank %d: a send of mode %d, announced %v", r.index, o.mode, announced)
+	}
 	if !ends {
 		r.world.failf("rank %d: a send to %d ends with %w", r.index, o.to, err)
 	}

@@ -15,14 +15,18 @@ func (t turned) Run(at int) []byte {
 	return t.mem[t.cut+at:]
 }
 
-func (t turned) Gather(to []byte) {
-	n := copy(to, t.mem[t.cut:])
-	copy(to[n:], t.mem[:t.cut])
+func (t turned) Gather(to []byte, at int) {
+	for len(to) > 0 {
+		n := copy(to, t.Run(at))
+		to, at = to[n:], at+n
+	}
 }
 
-func (t turned) Scatter(from []byte) {
-	n := copy(t.mem[t.cut:], from)
-	copy(t.mem[:t.cut], from[n:])
+func (t turned) Scatter(from []byte, at int) {
+	for len(from) > 0 {
+		n := copy(t.Run(at), from)
+		from, at = from[n:], at+n
+	}
 }
 
 // turn gives every third operation a layout, and returns the memory for its call.
@@ -40,6 +44,6 @@ func (o *op) bytes() []byte {
 		return o.mem[:o.r.Len()]
 	}
 	b := make([]byte, o.r.Len())
-	o.r.Layout.Gather(b)
+	o.r.Layout.Gather(b, 0)
 	return b
 }

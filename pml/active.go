@@ -53,10 +53,12 @@ func (l *Layer) SendActive(
 	case to.err != nil:
 		return to.err
 	}
-	if mode == Ready {
+	switch mode {
+	case Ready:
 		mode = Standard
-	} else if mode == Announce {
+	case Announce:
 		mode = Synchronous
+	case Standard, Synchronous, Eager, active, abandoned:
 	}
 	r.mem = data
 	if err := l.cfg.mayLeave(len(header)+r.room(), mode); err != nil {

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// These names of hardware providers follow the slash after a family's name. The providers psm and
+// The names of hardware providers follow the slash after a family's name. The providers psm and
 // psm3 are left out, because they can also run over any kernel socket, and their name does not tell
 // whether hardware is in use.
 var hardware = []string{"cxi", "efa", "opx", "psm2", "verbs", "usnic", "gni", "bgq"}
 
-// Verbs devices whose names begin with softwareDevices have no hardware. They are the kernel's
-// emulations of RDMA over Converged Ethernet and of iWARP, which are slower than the sockets that
-// the emulations use.
+// Verbs devices whose names begin with softwareDevices have no hardware. The devices rxe and siw
+// are the kernel's emulations of RDMA over Converged Ethernet and of iWARP, which are slower than
+// the kernel's sockets.
 var softwareDevices = []string{"rxe", "siw"}
 
 // Choose picks the provider that a program should use when its user names none. RDMA hardware comes

@@ -7,8 +7,9 @@
 //	Arena     the packet buffers, outside the Go heap, registered once; a Buf is an index into it
 //	Region    memory of the caller, registered so that a send can gather from it
 //
-// Values that cross the interface are plain numbers without Go pointers. Such values are passed to
-// C unchanged, the garbage collector never scans them, and nothing is allocated per packet.
+// Values that cross the interface are plain numbers without Go pointers. Plain numbers are passed
+// to C unchanged, the garbage collector does not scan plain numbers, and a packet needs no
+// allocation.
 //
 // A provider registers itself under a name (Register) from its package's init, like a database
 // driver. A program selects providers by importing their packages. GetInfo asks all registered

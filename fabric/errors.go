@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// Providers wrap these errors, and callers test for them with errors.Is.
+// Providers wrap the errors of this package, and callers test with errors.Is.
 var (
 	// ErrAgain means that a queue is full now. The caller should poll, and then try again.
 	ErrAgain = errors.New("fabric: queue full, try again")

@@ -3,7 +3,8 @@ package fabric
 import "time"
 
 // Addr is a peer's address in a Domain. Insert returns an Addr, which is valid only in the same
-// Domain (fi_addr_t). The value is opaque, because it is a pointer with some providers.
+// Domain (fi_addr_t). The value of an Addr is opaque, because the value is a pointer with some
+// providers.
 type Addr uint64
 
 // AddrUnknown is the source of a datagram whose sender was never inserted, or whose sender the
@@ -147,9 +148,9 @@ type Domain interface {
 type Lander interface {
 	// Land sets the landing, which is memory for the bytes after the first headBytes of each
 	// datagram that Poll receives from now on. The payloads land one after the other in the order
-	// of arrival. A datagram goes to its buffer as a whole if it has at most headBytes, or if the
-	// rest of the landing is too small for the datagram. The provider may write any other datagram
-	// to its buffer, too, as the Completion shows. A nil mem ends the landing.
+	// of arrival. A datagram of at most headBytes goes to its buffer as a whole, and so does a
+	// datagram for which the rest of the landing is too small. The provider may write any other
+	// datagram to its buffer, too, as the Completion shows. A nil mem ends the landing.
 	//
 	// mem is written only during calls of Poll, and at most as many bytes as have arrived since
 	// Land. Written bytes that no completion has named are undefined. Land returns false, without
@@ -172,17 +173,17 @@ type Overrunner interface {
 // source, instead of an address that the sender claims.
 type Sourcer interface {
 	// AppendSource appends to dst the name of the endpoint that has sent the datagram of c,
-	// according to the network. The argument c must be one of the completions of the latest Poll.
-	// The name is suitable for Insert, and has at most MaxNameBytes. AppendSource appends nothing
-	// if the source is not known.
+	// according to the network. The argument c of AppendSource must be one of the completions of
+	// the latest Poll. The name is suitable for Insert, and has at most MaxNameBytes. AppendSource
+	// appends nothing if the source is not known.
 	AppendSource(dst []byte, c *Completion) []byte
 }
 
 // Addresser is implemented by a Domain whose endpoint names have a textual form. A peer can then be
 // reached by an address, without an exchange of names.
 type Addresser interface {
-	// ParseAddress parses the address of a module, such as "192.0.2.1:4000". The results are the
-	// names of the module's two endpoints. The first endpoint has the given port. The second
+	// ParseAddress parses the address of a module, such as "192.0.2.1:4000". ParseAddress returns
+	// the names of the module's two endpoints. The first endpoint has the given port. The second
 	// endpoint has the next port, or the port after a comma, as in "192.0.2.1:4000,4711". Errors
 	// wrap ErrBadName.
 	ParseAddress(text string) (first, second []byte, err error)
@@ -190,7 +191,7 @@ type Addresser interface {
 	// is returned in hexadecimal.
 	FormatName(name []byte) string
 	// Host returns the part of an endpoint's name that identifies its host. All endpoints of a host
-	// share that part. The result aliases name.
+	// share that part. The result of Host aliases name.
 	Host(name []byte) []byte
 }
 

@@ -65,8 +65,8 @@ func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
 
 // Add copies the payload of the chunk with header h to its fragment. Decode must have accepted the
 // header, and the chunk must not belong to a put. If the chunk completes the fragment, Add returns
-// the message, and the caller owns the message until Release. The argument inOrder says that the
-// packet is the next packet of the peer's sequence, without a gap before the packet.
+// the message, and the caller owns the message until Release. The argument inOrder of Add says that
+// the packet is the next packet of the peer's sequence, without a gap before the packet.
 //
 // An error means that the chunk was refused and the Assembler is unchanged. The caller must not
 // count the packet as received. ErrBudget and ErrSlot are temporary. With any other error the peer
@@ -101,8 +101,8 @@ func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*M
 }
 
 // place finds or begins the fragment of a chunk of n bytes, and gives the fragment memory up to the
-// end of the chunk. The argument leaving is a fragment whose memory will be free before the chunk
-// is added, or nil.
+// end of the chunk. The argument leaving of place is a fragment whose memory will be free before
+// the chunk is added, or nil.
 func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	m *Message, chunk uint32, begun bool, err error,
 ) {
@@ -185,9 +185,10 @@ func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder boo
 	return m, nil
 }
 
-// Anticipate is Landing for a fragment that has not begun. The result is memory of the idle buffer
-// that the next fragment with the given size and grid will get, or nil if there is no such buffer.
-// The memory may be written until a fragment of any peer begins, or until a message is released.
+// Anticipate is Landing for a fragment that has not begun. The result of Anticipate is memory of
+// the idle buffer that the next fragment with the given size and grid will get, or nil if there is
+// no such buffer. The memory may be written until a fragment of any peer begins, or until a message
+// is released.
 func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	maxBytes int,
 ) []byte {
@@ -218,10 +219,10 @@ func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 }
 
 // Landing returns memory of an unfinished fragment for the next chunks. The memory holds whole
-// chunks from offset on, up to the first chunk that was already received, and at most maxBytes. The
-// result is nil in four cases. There is no such fragment, offset is not the beginning of a chunk in
-// the fragment, that chunk was received, or maxBytes or the fragment's memory is too small for the
-// chunk.
+// chunks from offset on, up to the first chunk that was already received, and at most maxBytes.
+// Landing returns nil if there is no such fragment, or if offset is not the beginning of a chunk of
+// the fragment. Landing also returns nil if the chunk was received, or if maxBytes or the
+// fragment's memory is too small for the chunk.
 //
 // The memory may be written until one of its chunks is added, or until the fragment is dropped,
 // forgotten or complete. A wrongly landed chunk never becomes visible, because a fragment is
@@ -356,9 +357,9 @@ func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 }
 
 // slotBits returns the logarithm of the smallest table in which the new fragment has a free slot.
-// The result is at least the logarithm of the present table, and exceeds tableSlotsMaxBits if there
-// is no such table. In a larger table only the fragment in the present slot can collide with the
-// new fragment, because all other ids differ from the new id in the lower bits already.
+// The result of slotBits is at least the logarithm of the present table, and exceeds
+// tableSlotsMaxBits if there is no such table. In a larger table only the fragment in the present
+// slot can collide with the new fragment. All other ids differ from the new id in the lower bits.
 func (a *Assembler) slotBits(fragID uint32) int {
 	if len(a.slots) == 0 {
 		return tableSlotsMinBits

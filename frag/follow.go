@@ -12,9 +12,10 @@ type Followers struct {
 	op    bool
 }
 
-// These words of a header differ from one header to the next. The packet number is the upper half
-// of wordNumber. The sequence number is the lower half of wordSeq, whose upper half is zero. The
-// offset of a chunk is the lower half of wordOffset. The offset of a put is all of wordPut.
+// The constants name the words of a header that differ from one header to the next. The packet
+// number is the upper half of wordNumber. The sequence number is the lower half of wordSeq, whose
+// upper half is zero. The offset of a chunk is the lower half of wordOffset. The offset of a put is
+// all of wordPut.
 const (
 	wordNumber = 1
 	wordSeq    = 2

@@ -253,10 +253,11 @@ func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err e
 }
 
 // DecodeSplit is Decode for a datagram of sizeBytes of which only the first bytes are in head. The
-// argument head must contain the whole header. The result is the header's length, and the rest of
-// the datagram is the payload. The error ErrKind means an undefined kind, or a packet whose payload
-// Decode must check (Pack, Hello, HelloAck, Reject, Nack of a record, Ack with a Sack, Bye with a
-// code). The caller must then copy the whole datagram to one buffer, and call Decode.
+// argument head of DecodeSplit must contain the whole header. DecodeSplit returns the header's
+// length, and the rest of the datagram is the payload. The error ErrKind means an undefined kind,
+// or a packet whose payload Decode must check. Decode checks the payloads of a Pack, Hello,
+// HelloAck, Reject, Nack of a record, Ack with a Sack, and Bye with a code. The caller must then
+// copy the whole datagram to one buffer, and call Decode.
 func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	n, err := decodeHeader(head, sizeBytes, h)
 	if err != nil {

@@ -64,8 +64,8 @@ type Hello struct {
 	// value 0 accepts any incarnation.
 	Expected uint64
 	// Nonce is a random number that the sender chooses for each channel. A HelloAck and a Retry
-	// return the nonce of the Hello that they answer. Knowledge of the nonce proves that a peer
-	// receives on that channel.
+	// return the nonce of the answered Hello. Knowledge of the nonce proves that a peer receives on
+	// that channel.
 	Nonce    uint64
 	Features uint64 // optional abilities; the common ones of both ends are used
 	Required uint64 // Features that the sender requires
@@ -223,9 +223,9 @@ func (h *Header) bare(payloadLen uint16) {
 }
 
 // DecodeHello reads the payload of a Hello or HelloAck as Decode returned the payload. The slices
-// in *m alias payload, and a caller must copy what must outlive the packet. The error is ErrShort,
-// ErrReserved, or ErrHello for a value out of its range or a malformed extension. After an error
-// the content of *m is undefined. DecodeHello never allocates.
+// in *m alias payload, and a caller must copy what must outlive the packet. The error of
+// DecodeHello is ErrShort, ErrReserved, or ErrHello for a value out of its range or a malformed
+// extension. After an error the content of *m is undefined. DecodeHello never allocates.
 func DecodeHello(payload []byte, m *Hello) error {
 	if len(payload) < helloFixedBytes {
 		return ErrShort
@@ -305,7 +305,7 @@ func (m *Hello) extend(kind int, value []byte) bool {
 	return len(value) > 0 && len(value) <= e.most
 }
 
-// away reads the value of the extension extAway, in milliseconds. The result is 0 if the value is
+// away reads the value of the extension extAway, in milliseconds. away returns 0 if the value is
 // malformed.
 func away(value []byte) uint32 {
 	if len(value) != awayBytes {

@@ -1,6 +1,6 @@
 package frag
 
-// These sizes, in bytes, are those of the answers to a Hello from an unproven sender.
+// The sizes of the answers to a Hello from an unproven sender are in bytes.
 const (
 	RejectBytes   = FragHeaderBytes + rejectBodyBytes // a whole Reject
 	RejectBytesV1 = 26                                // a whole Reject of version 1
@@ -21,7 +21,7 @@ type Retry struct {
 }
 
 // Encode writes a whole Retry at the start of b, and returns the packet's length. The argument tag
-// is the tag of the Hello. Encode panics if a field is too long.
+// of Encode is the tag of the Hello. Encode panics if a field is too long.
 func (r *Retry) Encode(b []byte, tag uint64) int {
 	if len(r.Addr) > AddrBytesMax || len(r.Cookie) < 1 || len(r.Cookie) > CookieBytesMax ||
 		r.Probe >= ProbeCount {
@@ -38,7 +38,8 @@ func (r *Retry) Encode(b []byte, tag uint64) int {
 }
 
 // DecodeRetry reads the payload of a Retry as Decode returned the payload. The slices in *r alias
-// payload. The error is ErrShort, ErrLength, ErrReserved, or ErrHello for a value out of its range.
+// payload. The error of DecodeRetry is ErrShort, ErrLength, ErrReserved, or ErrHello for a value
+// out of its range.
 func DecodeRetry(payload []byte, r *Retry) error {
 	if len(payload) < retryHeadBytes {
 		return ErrShort
@@ -131,9 +132,10 @@ type Reject struct {
 }
 
 // EncodeReject writes a Reject at the start of b, and returns the packet's length, which is less
-// than the length of any Hello of the version. The argument tag is the Hello's sender tag. The
-// argument version is the version of the Hello (Version, or the version that ForeignHello
-// returned), because the peer reads the packet as one of the peer's own version.
+// than the length of any Hello of the version. The argument tag of EncodeReject is the Hello's
+// sender tag. The argument version of EncodeReject is the version of the Hello (Version, or the
+// version that ForeignHello returned), because the peer reads the packet as one of the peer's own
+// version.
 func EncodeReject(b []byte, tag uint64, version uint8, r Reject) int {
 	if version == 1 { // a header of 24 bytes, and the versions
 		b = b[:RejectBytesV1]

@@ -7,8 +7,8 @@ import "gobtl/internal/seq"
 func SetNumber(b []byte, number uint32) { le.PutUint32(b[12:16], number) }
 
 // SetAck replaces the acknowledgement in the encoded packet b, to prevent a retransmission from
-// repeating an old acknowledgement. The argument dup sets FlagDup. The kind of the packet must
-// allow FlagAck.
+// repeating an old acknowledgement. The argument dup of SetAck sets FlagDup. The kind of the packet
+// must allow FlagAck.
 func SetAck(b []byte, ack seq.Num, credit, creditBytes uint16, dup bool) {
 	c := (*[FragHeaderBytes]byte)(b)
 	c[2] = c[2]&^byte(FlagDup|FlagLater) | byte(FlagAck)
@@ -49,7 +49,7 @@ func SeqOf(b []byte) seq.Num { return seq.Num(le.Uint32(b[16:20])) }
 // NumberOf reads the packet number of the encoded packet b, which has at least FragHeaderBytes.
 func NumberOf(b []byte) uint32 { return le.Uint32(b[12:16]) }
 
-// ConnOf reads the connection tag of a datagram that may be a packet. The result is 0 if the
+// ConnOf reads the connection tag of a datagram that may be a packet. ConnOf returns 0 if the
 // datagram is too short.
 func ConnOf(b []byte) uint64 {
 	if len(b) < FragHeaderBytes {

@@ -53,8 +53,8 @@ func (n *Name) Append(b []byte) ([]byte, error) {
 	return append(b, n.Data...), nil
 }
 
-// ParseName reads the encoding that Append wrote, which must be all of b. The result shares no
-// memory with b. The error is ErrName.
+// ParseName reads the encoding that Append wrote, which must be all of b. The result of ParseName
+// shares no memory with b. The error of ParseName is ErrName.
 func ParseName(b []byte) (Name, error) {
 	if len(b) < nameHeaderBytes || b[0] != nameVersion {
 		return Name{}, ErrName

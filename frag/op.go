@@ -55,7 +55,7 @@ var opPayload = [...]struct {
 	OpFailed: {FailedBytes, FailedBytes, false, false},
 }
 
-// decodeOp reads the fields of an operation. The result is false if the code is unknown, or a
+// decodeOp reads the fields of an operation. decodeOp returns false if the code is unknown, or a
 // reserved field is not zero.
 func (h *Header) decodeOp(e []byte) bool {
 	op := le.Uint64(e)
@@ -100,7 +100,7 @@ func (g *Get) Marshal(b []byte) {
 	le.PutUint64(p[24:], uint64(g.SizeBytes))
 }
 
-// DecodeGet reads the payload of an OpGet. The result is false if a reserved field is not zero.
+// DecodeGet reads the payload of an OpGet. DecodeGet returns false if a reserved field is not zero.
 func DecodeGet(b []byte, g *Get) bool {
 	p := (*[GetBytes]byte)(b)
 	*g = Get{
@@ -149,8 +149,8 @@ func (a *Atomic) Marshal(b []byte) {
 	le.PutUint64(p[32:], last)
 }
 
-// DecodeAtomic reads the payload of an OpAtomic. The result is false if the operation does not
-// exist.
+// DecodeAtomic reads the payload of an OpAtomic. DecodeAtomic returns false if the operation does
+// not exist.
 func DecodeAtomic(b []byte, a *Atomic) bool {
 	p := (*[AtomicBytes]byte)(b)
 	last := le.Uint64(p[32:])
@@ -207,8 +207,8 @@ func (a *Atomic) Apply(old uint64) uint64 {
 }
 
 // PutNotice writes the payload of an OpNotice into b, and returns the payload's length. The
-// argument waitsBytes is the number of bytes that the notice waits for, and says is the content of
-// the notice.
+// argument waitsBytes of PutNotice is the number of bytes that the notice waits for, and says is
+// the content of the notice.
 func PutNotice(b []byte, waitsBytes uint32, says []byte) int {
 	le.PutUint32(b, waitsBytes)
 	return NoticeHeadBytes + copy(b[NoticeHeadBytes:], says)

@@ -57,7 +57,7 @@ func PutPiece(b []byte, tag uint8, p Piece, payload []byte) int {
 }
 
 // readPiece reads the piece at the start of p, and returns the length of the piece's payload. The
-// argument p is the unread rest of a pack.
+// argument p of readPiece is the unread rest of a pack.
 func readPiece(p []byte) (piece Piece, payloadBytes int) {
 	e := (*[PieceExtraBytes]byte)(p[RecordHeaderBytes:])
 	return Piece{
@@ -67,8 +67,8 @@ func readPiece(p []byte) (piece Piece, payloadBytes int) {
 }
 
 // NextRecord splits the first record off the payload of a pack that Decode has accepted, or off the
-// rest of such a payload. The argument must not be empty. The results alias the payload. If the
-// record is a piece, DecodePiece decodes data.
+// rest of such a payload. The argument must not be empty. The results of NextRecord alias the
+// payload. If the record is a piece, DecodePiece decodes data.
 func NextRecord(payload []byte) (tag uint8, data, rest []byte) {
 	n := RecordHeaderBytes + int(le.Uint16(payload[2:]))
 	return payload[0], payload[RecordHeaderBytes:n:n], payload[n:]

@@ -28,7 +28,7 @@ const (
 )
 
 // PartRoom is the largest slice that fits a Part of at most sizeBytes, for every slice of a
-// datagram except the last. The result is 0 if no slice fits.
+// datagram except the last. PartRoom returns 0 if no slice fits.
 func PartRoom(sizeBytes int) int {
 	return max(0, (sizeBytes-PartHeaderBytes)/PartGrain*PartGrain)
 }
@@ -47,7 +47,7 @@ func PutPart(b []byte, h *Header, offsetBytes, totalBytes, sliceBytes int) int {
 	return n + partHeadBytes
 }
 
-// ReadPart reads the payload of a Part as Decode returned the payload. The results are the slice,
+// ReadPart reads the payload of a Part as Decode returned the payload. ReadPart returns the slice,
 // its offset in the datagram, and the datagram's length.
 func ReadPart(payload []byte) (offsetBytes, totalBytes int, slice []byte) {
 	return int(le.Uint32(payload)), int(le.Uint32(payload[4:])), payload[partHeadBytes:]
@@ -115,7 +115,7 @@ func (a *Parts) Active() int { return len(a.list) }
 
 // Add copies the new bytes of a Part with header h and payload, as Decode returned them. If the
 // Part completes its datagram, Add appends the datagram to dst, and returns the result. The
-// argument inOrder says that the packet is the next packet of the peer's sequence. The error
+// argument inOrder of Add says that the packet is the next packet of the peer's sequence. The error
 // ErrParts means that the Part was not accepted.
 func (a *Parts) Add(h *Header, payload []byte, inOrder bool, dst []byte) ([]byte, error) {
 	offset, total, slice := ReadPart(payload)
@@ -192,7 +192,7 @@ func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	return true
 }
 
-// evict discards the datagram with the highest sequence number above n. The result is false if
+// evict discards the datagram with the highest sequence number above n. evict returns false if
 // there is no such datagram.
 func (a *Parts) evict(n seq.Num) bool {
 	var last *partial

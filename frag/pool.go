@@ -224,8 +224,8 @@ func (p *Pool) capacity(class int) int64 {
 	return min(classBytes(class), int64(p.cfg.FragBytesMax))
 }
 
-// get returns a buffer of a class for the fragment of a chunk of which nothing was received. The
-// result is nil if more than limitBytes would then be active.
+// get returns a buffer of a class for the fragment of a chunk of which nothing was received. get
+// returns nil if more than limitBytes would then be active.
 func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	capBytes := p.capacity(class)
 	if p.activeBytes+capBytes > limitBytes {
@@ -287,7 +287,7 @@ func (p *Pool) beginClass(sizeBytes uint32) int {
 const growFactor = 4
 
 // grow gives a fragment memory up to the byte end, and reports whether the fragment now has this
-// memory. The result is false if more than limitBytes would then be active, or if end is far beyond
+// memory. grow returns false if more than limitBytes would then be active, or if end is far beyond
 // the bytes that have arrived.
 func (p *Pool) grow(m *Message, end uint32, limitBytes int64) bool {
 	if int64(end) > growFactor*max(m.arrivedBytes, p.cfg.GrowBytes)+growAhead {

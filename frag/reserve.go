@@ -11,8 +11,8 @@ type Reservation struct {
 
 // Reserve does the part of Add that can fail. After Reserve, AddReserved of the same chunk
 // succeeds, if no other chunk was added in between. Reserve is for a packet with two pieces, which
-// must be accepted together or not at all. The argument first is the reservation of the first
-// piece, or nil when the first piece is reserved.
+// must be accepted together or not at all. The argument first of Reserve is the reservation of the
+// first piece, or nil when the first piece is reserved.
 //
 // If the first piece will complete its fragment, that message must be released before the second
 // piece is added. Until the release, the memory of both fragments is in use and may exceed the

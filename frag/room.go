@@ -4,9 +4,9 @@ package frag
 // it waits for more. A fragment that has begun finishes with its memory, or grows into a reserve
 // that only one fragment uses at a time.
 
-// emptyPart bounds the memory that one peer may hold without filling it. The bound is one
-// emptyPart-th of the memory outside of the reserve that other peers have not left empty. Some
-// memory thus remains for any number of such peers.
+// emptyPart bounds the unfilled memory that one peer may hold. The bound is one emptyPart-th of the
+// memory outside of the reserve that other peers have not left empty. Some memory thus remains for
+// any number of such peers.
 const emptyPart = 16
 
 // beginLeast is the least initial memory of a fragment of a peer that has used up its share of
@@ -112,8 +112,8 @@ func (p *Pool) favour(m *Message) {
 
 // growTo gives a fragment memory up to the byte end, where a chunk of n bytes ends. The last
 // FragBytesMax bytes of each budget are a reserve for one fragment alone, which began to grow into
-// the reserve while in order. This fragment can be completed whatever other fragments are in
-// progress, and after that another fragment can be completed.
+// the reserve while in order. The fragment in the reserve can be completed whatever other fragments
+// are in progress, and then releases the reserve for another fragment.
 func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 	if a.hoards() && int64(end) > growFactor*(m.arrivedBytes+int64(n)) {
 		return false
@@ -138,8 +138,8 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 // beginStarter begins a fragment without memory in the budgets, in the packet that ends another
 // fragment. The fragment gets room for only that packet's bytes, outside of all budgets. If the
 // packet were refused, the ending fragment would hold its memory while the sender waits for the
-// memory of the new fragment, and two such senders would wait for each other. Each peer can have
-// only one such packet.
+// memory of the new fragment. Two senders in this state would wait for each other. Each peer can
+// have only one such packet.
 func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 	if a.starter != nil || h.OffsetBytes != 0 {
 		return nil, ErrBudget

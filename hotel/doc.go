@@ -1,7 +1,7 @@
 // Package hotel keeps guests that must leave by a deadline. A guest checks in for a stay and gets a
 // room. The guest checks out early with the room's number, or is evicted when the stay is over. The
-// package is made for the timers of a send window, where a segment checks in when it is posted and
-// checks out when it is acknowledged. Nearly every guest is expected to leave long before its
+// package is made for the timers of a send window, where a posted segment checks in and an
+// acknowledged segment checks out. Nearly every guest is expected to leave long before its
 // deadline. In the recovery profile usnic the guests are segments, and in adaptive the guests are
 // peers.
 //

@@ -60,7 +60,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports the first field that is out of its range. The error wraps ErrConfig.
+// Validate reports the first field that is out of its range. The error of Validate wraps ErrConfig.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	switch {
@@ -83,7 +83,7 @@ type Hotel[T any] struct {
 	guests []T // by index of the room
 }
 
-// New returns an empty hotel. The error wraps ErrConfig.
+// New returns an empty hotel. The error of New wraps ErrConfig.
 func New[T any](cfg Config) (*Hotel[T], error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -129,8 +129,8 @@ func (h *Hotel[T]) Knock(number Room) (guest T, ok bool) {
 // its room, which is no longer valid, or false if no guest is due. The caller repeats Evict until
 // the result is false, or continues later. Guests come by tick, and in the order of their check-in
 // within a tick. A guest that checks in again with a stay of zero may be returned by the next call
-// at the same instant. The argument now may jump ahead by any amount. If now is before the latest
-// instant that the hotel has seen, the latest instant counts.
+// at the same instant. The argument now of Evict may jump ahead by any amount. If now is before the
+// latest instant that the hotel has seen, the latest instant counts.
 func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 	if h.wheel.idle(now) || !h.wheel.turn() {
 		return guest, 0, false
@@ -142,9 +142,9 @@ func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 }
 
 // Deadline returns the instant from which Evict will return a guest, or mono.Never if the hotel is
-// empty. The result is never too late. The result is too early only if every guest's stay ends more
-// than a revolution (TickNs x Slots) ahead. The error is then less than a revolution, or more if
-// the stay is above Slots revolutions.
+// empty. The result of Deadline is never too late. The result of Deadline is too early only if
+// every guest's stay ends more than a revolution (TickNs x Slots) ahead. The error of Deadline is
+// then less than a revolution, or more if the stay is above Slots revolutions.
 func (h *Hotel[T]) Deadline() mono.Time { return h.wheel.deadline() }
 
 // Len is the number of guests.

@@ -122,8 +122,8 @@ func (c *congestion) beginDip(p *path) {
 }
 
 // fit estimates the path's capacity from the packets delivered in the round in which slow start has
-// filled path and queue. The argument took is the duration of that round. At that time the window
-// is twice too large, and would overrun the queue again after the dip. Small windows are not
+// filled path and queue. The argument took of fit is the duration of that round. At that time the
+// window is twice too large, and would overrun the queue again after the dip. Small windows are not
 // changed. If many senders share a queue, each late sender takes the queue for part of the path,
 // and only an overrun corrects all senders.
 func (c *congestion) fit(p *path, took time.Duration) {

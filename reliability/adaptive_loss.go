@@ -53,8 +53,8 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 
 // onResentArrived notes that a copy of a retransmitted packet has arrived. If the peer was stopped,
 // the arrived copy may be an earlier one, and packets sent before the latest copy may still be
-// unread at the peer. Packets that were sent only once then follow, or came with this copy. Such
-// packets are better evidence, and replace the retransmitted packet as evidence.
+// unread at the peer. Packets that were sent only once then follow, or came with this copy. Packets
+// that were sent only once are better evidence, and replace the retransmitted packet as evidence.
 func (a *adaptive) onResentArrived(d arrival) {
 	if a.latestArrived[Data].seenAt == d.seenAt || a.resentArrived.at > d.at {
 		return
@@ -81,8 +81,8 @@ func (a *adaptive) least(c Channel) time.Duration {
 	return a.shared.rules.ResendTimeoutMin
 }
 
-// reorderWindow is the reordering window of a channel. A packet may arrive later than a packet sent
-// after it by this time, before the packet is declared lost.
+// reorderWindow is the reordering window of a channel. A packet is declared lost only if a packet
+// sent later has arrived earlier by more than the reordering window.
 func (a *adaptive) reorderWindow(c Channel) time.Duration {
 	p := &a.paths[c]
 	return min(max(p.base/4, a.reorderSeen+a.reorderSeen/4)<<a.reorderShift, p.wait())
@@ -104,7 +104,8 @@ func (a *adaptive) findLost(s *Sender, now mono.Time) {
 // before a restart of the congestion window are declared lost some time after the first ACK that
 // follows the restart. By then a peer that was stopped has reported what it received. If the window
 // has more gaps than a selective ACK can hold, the report covers only the beginning of the window.
-// The unreported packets would hold the window for ever if they were not declared lost.
+// Packets without a report would hold the window for ever unless markLost declared the packets
+// lost.
 func (a *adaptive) markLost(s *Sender, now mono.Time) {
 	a.arrivedOutOfTurn, a.lossAt = false, mono.Never
 	grace := [channels]time.Duration{a.reorderWindow(Command), a.reorderWindow(Data)}

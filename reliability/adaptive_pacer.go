@@ -31,8 +31,8 @@ const (
 
 // refill computes how many packets may be sent now, from number next on. One packet is released for
 // each elapsed interval every, up to burst packets. If nothing was in flight, burst packets are
-// released. The result says whether the timer is needed, at the instant due, to release more
-// packets.
+// released. The result of refill says whether the timer is needed, at the instant due, to release
+// more packets.
 func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time.Duration) bool {
 	if !p.on || idle {
 		p.on, p.began = true, now.Add(-burst*every)

@@ -133,8 +133,8 @@ func (c *congestion) grow(packets int32, most uint32) {
 func (c *congestion) flooded() bool { return c.skip == 0 && c.lost > floodLeast+c.acked/8 }
 
 // leaveSlow ends slow start if many of the packets in flight at the beginning of the round are lost
-// or missing. The argument took is the duration of the round. The window becomes the path's
-// capacity.
+// or missing. The argument took of leaveSlow is the duration of the round. The window becomes the
+// path's capacity.
 func (c *congestion) leaveSlow(took time.Duration) bool {
 	if !c.slow || !c.flooded() && (c.flight < 2*floodLeast || c.acked+c.lost > c.flight*3/4) {
 		return false
@@ -249,8 +249,8 @@ func (c *congestion) unusual() bool {
 
 // press detects a competing sender that fills the queue and reacts only to loss, as TCP does. The
 // sign of such a sender is a delay far above the target while this sender has next to nothing in
-// flight. This sender then reacts only to loss, too, for competeTime rounds or until the queue
-// empties.
+// flight. While another sender fills the queue, this sender also reacts only to loss, for
+// competeTime rounds or until the queue empties.
 func (c *congestion) press(goal time.Duration) {
 	switch {
 	case c.compete:
@@ -338,9 +338,9 @@ func (c *congestion) judge() bool {
 	return true
 }
 
-// held is the path's capacity in this round, as far as delay shows the capacity. The result is at
-// most seven ninths of the window. A window far below the capacity would leave the path empty while
-// the loss is measured.
+// held is the path's capacity in this round, as far as delay shows the capacity. The result of held
+// is at most seven ninths of the window. A window far below the capacity would leave the path empty
+// while the loss is measured.
 func (c *congestion) held() int32 {
 	if c.base < delayNoise || c.least <= c.base {
 		return 0

@@ -2,16 +2,16 @@ package reliability
 
 import "gobtl/internal/seq"
 
-// A peer grants credits in packets and in bytes. Both limits bound the packets that are not known
-// to have arrived. The packet that reaches the byte limit is still sent, whatever the size of the
-// packet. A byte limit below the size of one packet therefore stops no sender, and a sender need
-// not know the size of a packet before the packet is built.
+// A peer grants credits in packets and in bytes. The packet limit and the byte limit bound the
+// packets that are not known to have arrived. The packet that reaches the byte limit is still sent,
+// whatever the size of the packet. A byte limit below the size of one packet therefore stops no
+// sender, and a sender need not know the size of a packet before the packet is built.
 
 // NoBytesBound is the byte credit of a peer that sets no limit in bytes.
 const NoBytesBound = unlimited
 
 // Carry adds the size of a packet in flight, or the change of that size, to the bytes in flight.
-// The argument sizeBytes is negative for packets that OnAck or OnSack have freed.
+// The argument sizeBytes of Carry is negative for packets that OnAck or OnSack have freed.
 func (s *Sender) Carry(sizeBytes int) { s.bytes += sizeBytes }
 
 // InFlightBytes is the sum of the sizes that Carry was given for the packets in flight.
@@ -26,7 +26,8 @@ func (s *Sender) InFlightBytes() int {
 // Carry, and only for an ACK that is neither bogus nor old. A credit of less than one byte counts
 // as one byte. BoundBytes has no effect if another ACK has granted a higher packet limit, because
 // the byte credit of that other ACK still holds. A packet with a reserved number that is not
-// admitted yet may be sent in any case. The argument promised says that there is such a packet.
+// admitted yet may be sent in any case. The argument promised of BoundBytes says that there is such
+// a packet.
 func (s *Sender) BoundBytes(ack seq.Num, credit uint16, grantedBytes int, promised bool) {
 	if grantedBytes == s.bytesMax || ack.Add(1+max(1, uint32(credit))).Before(s.limit) {
 		return

@@ -14,12 +14,12 @@ import (
 //
 // The grant of a peer is bounded by the credits that the peer has earned by use, by an equal share
 // among active peers, and by the free credits. A peer gets more than its share if no other peer
-// lacks part of its own share and an eighth of the pool stays free. This eighth protects the shares
-// of peers that start later. A peer that has earned nothing yet is granted at most a quarter of the
-// free credits, and less if there are many peers. Idle peers thereby leave credits to active and
-// future peers. If a share shrinks because another peer joined, no credits are taken back. The
-// peer's limit stays fixed until the peer has used up the difference. A peer that finds the pool
-// empty is granted single packets, and therefore never waits for ever.
+// lacks part of its own share and an eighth of the pool stays free. The free eighth of the pool
+// protects the shares of peers that start later. A peer that has earned nothing yet is granted at
+// most a quarter of the free credits, and less if there are many peers. Idle peers thereby leave
+// credits to active and future peers. If a share shrinks because another peer joined, no credits
+// are taken back. The peer's limit stays fixed until the peer has used up the difference. A peer
+// that finds the pool empty is granted single packets, and therefore never waits for ever.
 //
 // Credits lapse some time after the latest increase of the limit. From then on the pool counts only
 // a few credits for the peer. A peer that is alive has given up the other credits by that time
@@ -60,8 +60,8 @@ const (
 	creditPeriod = 200 * time.Millisecond
 	// spareShare is the divisor for the part of the pool that is never granted beyond equal shares.
 	spareShare = 8
-	// lapsedShare is the divisor for the part of the pool that all lapsed peers hold together. One
-	// packet of each lapsed peer is not counted in that part.
+	// lapsedShare is the divisor for the part of the pool that all lapsed peers hold together. The
+	// part of the lapsed peers does not include one packet of each lapsed peer.
 	lapsedShare = 32
 )
 
@@ -119,10 +119,10 @@ func (c *Credits) Share() int {
 	return max(1, (c.capacity-c.lapsedGranted)/max(1, c.peers-c.lapsed))
 }
 
-// renew replaces a peer's grant by a new grant of at most want packets, and returns the new grant.
-// The argument held is the number of unused credits of the old grant. The argument want is the
-// peer's earned or initial credits. The pool must count exactly the credits that the peer is told,
-// because any difference would be lost to the pool for ever.
+// renew replaces a peer's grant by a new grant, and returns the new grant. The argument held of
+// renew is the number of unused credits of the old grant. The argument want of renew bounds the new
+// grant, and is the peer's earned or initial credits. The pool must count exactly the credits that
+// the peer is told, because any difference would be lost to the pool for ever.
 func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	before := r.booked
 	c.lapse()

@@ -101,7 +101,7 @@ func (s *Sender) nextAside(n seq.Num) seq.Num {
 	return s.next
 }
 
-// from returns the position of the mark of number n. The results are the word, the number of lower
+// from returns the position of the mark of number n. from returns the word, the number of lower
 // bits in the word that belong to earlier numbers, and the number of marks in the word from n on.
 func (s *Sender) from(n seq.Num) (word, shift, left uint32) {
 	i := uint32(n) & uint32(len(s.ring)-1)

@@ -55,8 +55,8 @@ func (p *policy) reposted(s *Sender, now mono.Time, t Token, limit time.Duration
 
 // onAck processes an ACK that is plausible and not old. The method frees the arrived packets,
 // appends the freed segments to done, and queues packets that the ACK shows to be lost for
-// retransmission. The caller has already processed the new credits. The argument sack is the
-// selective part, or nil.
+// retransmission. The caller has already processed the new credits. The argument sack of onAck is
+// the selective part, or nil.
 func (p *policy) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {

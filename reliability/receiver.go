@@ -182,7 +182,7 @@ const (
 	answersEvery = 10 * time.Millisecond
 )
 
-// Latest describes the packet accepted last. The results are the packet's number, its age, the time
+// Latest describes the packet accepted last. Latest returns the packet's number, its age, the time
 // for which the packet may have waited unread, and the count of duplicates modulo 2^32. Before any
 // packet was accepted, the number is one below the peer's first number.
 func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago, unread time.Duration, copies uint32) {
@@ -194,8 +194,8 @@ func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago, unread time.Duratio
 func (r *Receiver) Unread(d time.Duration) { r.unread = d }
 
 // OutOfOrder writes a bitmap of the packets held beyond the first gap. Bit i of words[w] stands for
-// number Next()+1+64w+i. The result is the number of words written, the last of which is not zero.
-// Packets that do not fit words are left out.
+// number Next()+1+64w+i. OutOfOrder returns the number of words written, the last of which is not
+// zero. Packets that do not fit words are left out.
 func (r *Receiver) OutOfOrder(words []uint64) int {
 	left := r.held
 	for w := range words {
@@ -232,8 +232,8 @@ func (r *Receiver) Next() seq.Num { return r.next }
 // Held is the number of packets received beyond a gap.
 func (r *Receiver) Held() int { return int(r.held) }
 
-// TakeAck returns the ACK to send now, which is then no longer due. The result dup says that the
-// ACK answers only duplicates.
+// TakeAck returns the ACK to send now, which is then no longer due. The result dup of TakeAck says
+// that the ACK answers only duplicates.
 func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	dup = !r.ackNews
 	r.ackNews, r.unacked, r.ackAt = false, 0, mono.Never
@@ -292,10 +292,10 @@ func (r *Receiver) earn(now mono.Time, used uint32) {
 	}
 }
 
-// ahead is the number of packets beyond a gap that take no credit. Such a packet was accepted or
-// refused, and the peer knows this. A missing packet therefore does not stop the peer before the
-// retransmission can arrive. For a peer without selective ACKs the number is 0, because such a peer
-// recognises a gap by an unchanged limit.
+// ahead is the number of packets beyond a gap that take no credit. A packet beyond a gap was
+// accepted or refused, and the peer knows of the packet's state. A missing packet therefore does
+// not stop the peer before the retransmission can arrive. For a peer without selective ACKs the
+// number is 0, because such a peer recognises a gap by an unchanged limit.
 func (r *Receiver) ahead() uint32 {
 	if r.Selective {
 		return r.held + r.refused.count

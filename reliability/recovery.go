@@ -35,7 +35,7 @@ type profile interface {
 
 // NewRecovery allocates the state of count segments (1 to SegmentsMax), and of the timers that
 // these segments and up to peers Senders need. All segments are free at first. Only Join allocates
-// memory later. The error wraps ErrRules or hotel.ErrConfig.
+// memory later. The error of NewRecovery wraps ErrRules or hotel.ErrConfig.
 func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 	if err := rules.Validate(); err != nil {
 		return nil, err
@@ -57,8 +57,9 @@ func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 }
 
 // Join makes the profile recover the packets that a Sender admits from now on. The Sender must be
-// fresh from Init. The peer may delay an ACK by peerDelay. The argument selective says whether the
-// peer sends selective ACKs. A Sender that has not joined can only count packets (Sender.Count).
+// fresh from Init. The peer may delay an ACK by peerDelay. The argument selective of Join says
+// whether the peer sends selective ACKs. A Sender that has not joined can only count packets
+// (Sender.Count).
 func (r *Recovery) Join(s *Sender, peerDelay time.Duration, selective bool) {
 	s.segs = &r.Segments
 	r.profile.join(s, peerDelay, selective)

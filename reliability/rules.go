@@ -31,7 +31,7 @@ type Rules struct {
 	// WindowPackets bounds the packets in flight to one peer. WindowPackets is a power of two from
 	// 1 to WindowMax. The memory for a window depends on the part of the window that is used.
 	WindowPackets int
-	// ResendTimeout is how long a posted segment waits for its ACK before it is retransmitted. Each
+	// ResendTimeout is how long a posted segment waits for an ACK before a retransmission. Each
 	// further time-out doubles the wait, up to ResendTimeoutMax.
 	ResendTimeout, ResendTimeoutMax time.Duration
 	// DupAckHold is how long duplicate ACKs have no effect on a segment that was already
@@ -121,7 +121,8 @@ func Adaptive() Rules {
 // Profiles lists the names that Profile accepts.
 func Profiles() []string { return []string{"usnic", "adaptive", "lossless"} }
 
-// Profile returns the rules of the profile with the given name. The error wraps ErrProfile.
+// Profile returns the rules of the profile with the given name. The error of Profile wraps
+// ErrProfile.
 func Profile(name string) (Rules, error) {
 	switch name {
 	case "usnic":
@@ -161,7 +162,7 @@ func or[T comparable](v, d T) T {
 	return d
 }
 
-// Validate reports the first number that is out of its range. The error wraps ErrRules.
+// Validate reports the first number that is out of its range. The error of Validate wraps ErrRules.
 func (r Rules) Validate() error {
 	window := r.WindowPackets
 	switch {

@@ -107,7 +107,7 @@ func newSegments(count int) (Segments, error) {
 func (s *Segments) State(t Token) State { return s.segs[t].state }
 
 // Owner returns the number of the Sender that admitted the segment, and the segment's sequence
-// number. Both results are valid only while the segment is Posted or Resend.
+// number. The results of Owner are valid only while the segment is Posted or Resend.
 func (s *Segments) Owner(t Token) (sender uint32, n seq.Num) {
 	return s.segs[t].owner, s.segs[t].seq
 }
@@ -115,8 +115,8 @@ func (s *Segments) Owner(t Token) (sender uint32, n seq.Num) {
 // Resends returns how often the segment has been retransmitted.
 func (s *Segments) Resends(t Token) int { return int(s.segs[t].resends) }
 
-// PostedAt returns when the latest copy of a segment was sent. The result stays valid after the
-// segment was freed.
+// PostedAt returns when the latest copy of a segment was sent. The result of PostedAt stays valid
+// after the segment was freed.
 func (s *Segments) PostedAt(t Token) mono.Time { return s.segs[t].postedAt }
 
 // Queue marks a free segment as queued. The caller puts the segment on its endpoint's to-send list.

@@ -182,8 +182,8 @@ func (s *Sender) InFlight() int { return int(s.next-s.oldest) - int(s.sacked) }
 // segment returns the state of one of the module's segments.
 func (s *Sender) segment(t Token) *segment { return &s.segs.segs[t] }
 
-// at returns the segment of a number of the window. The result is noToken for a packet that arrived
-// before an older packet.
+// at returns the segment of a number of the window. The result of at is noToken for a packet that
+// arrived before an older packet.
 func (s *Sender) at(n seq.Num) Token { return s.ring[uint32(n)&uint32(len(s.ring)-1)] }
 
 // Size is the window in packets.
@@ -226,7 +226,7 @@ func (s *Sender) AdmitRun(run []Token) seq.Num {
 }
 
 // grow doubles the ring. An idle peer thus costs a few words of memory, and a busy peer costs as
-// much as it needs.
+// much memory as the peer needs.
 func (s *Sender) grow() {
 	bigger := Sender{ring: make([]Token, max(8, 2*len(s.ring)))}
 	for n := s.oldest; n != s.next; n++ {
@@ -285,11 +285,11 @@ func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 	s.updateSendLimit()
 }
 
-// OnAck processes a cumulative ACK. The argument upTo is the last number that the peer has received
-// in order. The argument credit is the number of further packets that the peer is ready for. The
-// argument dup says that the ACK only answers a duplicate packet. The freed segments are appended
-// to done. The freed segments have no timer, and are not on the resend list. Other segments may
-// have moved to the resend list.
+// OnAck processes a cumulative ACK. The argument upTo of OnAck is the last number that the peer has
+// received in order. The argument credit of OnAck is the number of further packets that the peer is
+// ready for. The argument dup of OnAck says that the ACK only answers a duplicate packet. The freed
+// segments are appended to done. The freed segments have no timer, and are not on the resend list.
+// Other segments may have moved to the resend list.
 func (s *Sender) OnAck(now mono.Time, upTo seq.Num, credit uint16, dup bool,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -315,8 +315,8 @@ func (s *Sender) OnSack(now mono.Time, upTo seq.Num, credit uint16, sack *Sack,
 	return s.onAck(now, upTo, credit, true, sack, done)
 }
 
-// onAck processes an ACK, which may be outdated. The argument quiet says that the ACK does not
-// signal a gap, even if the ACK repeats the previous one.
+// onAck processes an ACK, which may be outdated. The argument quiet of onAck says that the ACK does
+// not signal a gap, even if the ACK repeats the previous one.
 func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {

@@ -3,11 +3,11 @@ package reliability
 import "gobtl/internal/seq"
 
 // An acknowledgement frees packets, opens the congestion window and hides losses. A peer that
-// acknowledges packets before they arrive could raise a sender's rate at will (Savage et al., 1999;
-// RFC 9000 section 21.4). As a test the sender now and then withholds a packet. A withheld packet
-// gets a number but is not sent, while packets with later numbers are sent (Sherwood et al., 2005).
-// To an honest receiver the withheld packet looks lost, and the sender sends the packet when its
-// retransmission is due. A peer that acknowledges the withheld packet earlier is lying.
+// acknowledges packets before their arrival could raise a sender's rate at will (Savage et al.,
+// 1999; RFC 9000 section 21.4). As a test the sender now and then withholds a packet. A withheld
+// packet gets a number but is not sent, while packets with later numbers are sent (Sherwood et al.,
+// 2005). To an honest receiver the withheld packet looks lost, and the sender sends the packet when
+// its retransmission is due. A peer that acknowledges the withheld packet earlier is lying.
 //
 //	admitted   1 .. n-1   n          n+1 ..
 //	on wire    sent       withheld   sent    --> the peer reports a gap at n --> n is sent
@@ -25,7 +25,7 @@ func (s *Sender) Tests() bool {
 const untestedRounds = 100
 
 // Withhold notes that packet n is not sent now, though packet n was posted under its number. Later
-// packets must be sent, because they make the peer report the gap. Tests must be true.
+// packets must be sent, because later packets make the peer report the gap. Tests must be true.
 func (s *Sender) Withhold(n seq.Num) {
 	s.withheld, s.withholds = n, true
 	s.policy.adaptive.untested = 0

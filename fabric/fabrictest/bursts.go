@@ -123,8 +123,8 @@ func testMixedBursts(t *testing.T, f *Fixture) {
 	}
 }
 
-// scatter posts one batch to several ports, and posts the receives for the batch. The result is the
-// datagrams that each port will receive.
+// scatter posts one batch to several ports, and posts the receives for the batch. scatter returns
+// the datagrams that each port will receive.
 func (q *port) scatter(rng *rand.Rand, to []*port, key uint64, count int) [][][]byte {
 	q.tb.Helper()
 	want := make([][][]byte, len(to))

@@ -25,7 +25,8 @@ type Fixture struct {
 	// each run.
 	Seed uint64
 
-	// NoZeroLength is the reason why datagrams without bytes do not arrive, or empty if they do.
+	// NoZeroLength is the reason why datagrams without bytes do not arrive, or empty if such
+	// datagrams arrive.
 	NoZeroLength string
 	// NoTruncation is the reason why the provider does not report that a datagram was larger than
 	// its buffer, or empty if the provider does.

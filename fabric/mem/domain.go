@@ -82,7 +82,7 @@ func newDomain(nw *Network, id uint32, cfg fabric.DomainConfig) (*domain, error)
 			cfg.Buffers, stride, maxArenaBytes)
 	}
 	// The arena is an ordinary slice. The slice holds no pointers, and therefore the garbage
-	// collector does not scan it. The slice never moves, and no device or C code reads it.
+	// collector does not scan the slice. The slice never moves, and no device or C code reads it.
 	memory := make([]byte, cfg.Buffers*stride)
 	arena, err := fabric.NewArena(memory, cfg.Buffers, stride, 0, cfg.BufferBytes)
 	if err != nil {

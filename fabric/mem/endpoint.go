@@ -160,9 +160,9 @@ func (e *endpoint) transmit(to *peer, head, tail []byte) {
 	}
 }
 
-// Poll reports completed sends before datagrams. There are at most TxDepth such sends, but a flood
-// of datagrams could otherwise keep a caller with room for one completion from ever seeing a
-// completed send.
+// Poll reports completed sends before datagrams. At most TxDepth sends are reported first. If
+// datagrams came first, a flood of datagrams could hide completed sends from a caller that polls
+// for one completion at a time.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed

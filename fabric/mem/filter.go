@@ -56,8 +56,8 @@ func (nw *Network) Held() int {
 	return len(nw.held)
 }
 
-// Release delivers every held datagram, the oldest first, without another call of the filter. The
-// result is the number of delivered datagrams.
+// Release delivers every held datagram, the oldest first, without another call of the filter.
+// Release returns the number of delivered datagrams.
 func (nw *Network) Release() int {
 	nw.mu.Lock()
 	held := nw.held

@@ -77,15 +77,15 @@
 // provider has at most 256 copies, and 4096 more wait in the shim.
 //
 // An Addr is an index and a generation. The type fi_addr_t of libfabric is not used as an Addr,
-// because the value is a pointer on some providers. A stale or invented Addr is an error. Such an
-// Addr never causes a crash, and never refers to a later peer. The caller must not remove a peer or
-// a region before the sends that use it have completed.
+// because the value is a pointer on some providers. A stale or invented Addr is an error. A stale
+// or invented Addr never causes a crash, and never refers to a later peer. The caller must not
+// remove a peer or a region before the sends to the peer or from the region have completed.
 //
 // The udp provider reads its socket only when its receive queue is read, one datagram per call, and
 // leaves the socket's receive buffer unchanged. The package finds the socket and enlarges the
 // receive buffer. Caps.RecvCapacity is computed from the size of that buffer. The package sleeps on
 // the socket itself, and removes the socket from the epoll instance of libfabric's wait descriptor.
-// That epoll instance would otherwise cost time for every arrival.
+// An epoll instance that watches the socket would cost time for every arrival.
 //
 // The sockets provider hangs for good if the receive window of its TCP connection closes at an
 // unfortunate byte. An endpoint of this provider therefore has at most 31 KiB in flight, which is

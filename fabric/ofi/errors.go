@@ -8,8 +8,8 @@ import (
 	"gobtl/fabric"
 )
 
-// codeBase is the first of the shim's own codes. Their order is that of shim.h from GOFI_CODE_BASE
-// on. Lower codes are libfabric's.
+// codeBase is the first of the shim's own codes. The shim's codes have the order of shim.h, from
+// GOFI_CODE_BASE on. Codes below codeBase are libfabric's.
 const codeBase = 0x10000
 
 // refusals are the meanings of the shim's codes. Each has the call that failed, the errno, and the
@@ -45,7 +45,7 @@ func newError(provider, op string, code int, text func(code int) string) *fabric
 	return &fabric.Error{Provider: provider, Op: op, Errno: code, Text: text(code)}
 }
 
-// These are the bit fields in the result of a batch call (gofi_result in internal.h).
+// The constants are the bit fields in the result of a batch call (gofi_result in internal.h).
 const (
 	codeShift = 32
 	codeMask  = 1<<24 - 1

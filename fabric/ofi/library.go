@@ -67,8 +67,8 @@ func guard(call func()) {
 	}
 }
 
-// inheritable lists the descriptors that programs started by this process would inherit. There are
-// few such descriptors, because Go marks its own as close-on-exec.
+// inheritable lists the descriptors that programs started by this process would inherit. Few
+// descriptors are inheritable, because Go marks its own descriptors as close-on-exec.
 func inheritable() []int {
 	dir, err := os.Open("/proc/self/fd")
 	if err != nil {

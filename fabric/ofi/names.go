@@ -61,9 +61,9 @@ func (r nameRules) want() string {
 	return fmt.Sprintf("1 to %d", fabric.MaxNameBytes)
 }
 
-// checkSocket refuses a name that cannot be the address of one peer. Such names have port 0, an
-// unspecified address or a multicast address. A forged name must not make this host flood a
-// multicast group.
+// checkSocket refuses a name that cannot be the address of one peer. A name with port 0, an
+// unspecified address or a multicast address is refused. A forged name must not make this host
+// flood a multicast group.
 func (r nameRules) checkSocket(name []byte) (string, error) {
 	want := uint16(syscall.AF_INET)
 	if r.form == formSockIn6 {

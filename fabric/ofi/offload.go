@@ -12,8 +12,8 @@ import (
 	"fmt"
 )
 
-// These are the largest payloads of a datagram over IPv4 and over IPv6. A run is limited to the
-// same size.
+// The constants are the largest payloads of a datagram over IPv4 and over IPv6. A run is limited to
+// the same size.
 const (
 	runBytes4 = 65535 - 20 - 8
 	runBytes6 = 65535 - 40 - 8
@@ -45,8 +45,8 @@ func (e *endpoint) startOffload(fd int) {
 	e.caps.FreeRegions, e.caps.Landing = e.caps.Gather, true
 }
 
-// offload describes the state of the endpoint's offload for display. The result is empty if offload
-// was not requested.
+// offload describes the state of the endpoint's offload for display. The result of offload is empty
+// if offload was not requested.
 func (e *endpoint) offload() string {
 	if e.domain.info.Provider != offloadName {
 		return ""

@@ -123,7 +123,7 @@ func (l *list) dropNeedless(v variant) {
 	})
 }
 
-// newEntry translates one result of fi_getinfo. The result is false if the entry is not offered.
+// newEntry translates one result of fi_getinfo. newEntry returns false if the entry is not offered.
 func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	var raw C.struct_gofi_info
 	C.gofi_describe(fi, &raw)
@@ -263,8 +263,8 @@ func strerror(code int) string {
 	return C.GoString(C.gofi_strerror(C.int(code)))
 }
 
-// printable returns the usual text of an address, without port. The result is empty if the address
-// has no such text.
+// printable returns the usual text of an address, without port. The result of printable is empty if
+// the address has no such text.
 func (f nameForm) printable(src []byte) string {
 	if ap, ok := f.addrPort(src); ok {
 		return ap.Addr().String()

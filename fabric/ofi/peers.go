@@ -88,9 +88,9 @@ func (p *peers) find(a fabric.Addr) (uint32, bool) {
 }
 
 // Insert implements fabric.Domain. If libfabric's provider refuses a name, the error wraps the
-// provider's *fabric.Error. The error also wraps ErrBadName if the name may be malformed. The shm
-// provider of libfabric 2 accepts 256 different names in a domain's life, including removed ones.
-// For further names the error wraps ErrAgain.
+// provider's *fabric.Error. The error of Insert also wraps ErrBadName if the name may be malformed.
+// The shm provider of libfabric 2 accepts 256 different names in a domain's life, including removed
+// ones. For further names the error wraps ErrAgain.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.c == nil {
 		return fabric.AddrUnknown, fabric.ErrClosed

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// These are deviations of providers from what the providers announce. A deviation without a version
-// applies to all versions.
+// The constants describe deviations of providers from what the providers announce. A deviation
+// without a version applies to all versions.
 const (
 	socketsProvider = "sockets"
 
@@ -72,8 +72,9 @@ func (q quirks) flags() C.uint32_t {
 	return flags
 }
 
-// tamed returns the limits within which a provider works. The argument major is the number before
-// the dot of the provider's version, which is 117 in libfabric 1.17 and 206 in libfabric 2.6.
+// tamed returns the limits within which a provider works. The argument major of tamed is the number
+// before the dot of the provider's version, which is 117 in libfabric 1.17 and 206 in libfabric
+// 2.6.
 func (l limits) tamed(prov string, major uint32) limits {
 	switch prov {
 	case socketsProvider:

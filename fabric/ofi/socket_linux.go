@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These constants give the cost of a datagram in a socket's receive buffer (skb->truesize). The
-// cost is the sk_buff itself, and a block whose size is a power of two. The block has the headers,
-// the bytes and the skb_shared_info. A datagram of 1472 bytes costs 2304 bytes.
+// The constants give the cost of a datagram in a socket's receive buffer (skb->truesize). The cost
+// is the sk_buff itself, and a block whose size is a power of two. The block has the headers, the
+// bytes and the skb_shared_info. A datagram of 1472 bytes costs 2304 bytes.
 const (
 	skbSharedBytes = 320
 	skbHeadBytes   = 28 + 64 // UDP and IP headers, and room for the link's
@@ -32,18 +32,18 @@ func truesizeBytes(payload int) int {
 }
 
 // socketCapacity returns how many datagrams of mtu bytes a receive buffer holds at any time. The
-// argument buffer is the size that SO_RCVBUF reads back. Linux returns the memory of datagrams that
-// were read only in units of a quarter of the buffer (udp_rmem_release). A receiver that reads some
-// datagrams and lets its peers send as many again can therefore count on three quarters of the
-// buffer.
+// argument buffer of socketCapacity is the size that SO_RCVBUF reads back. Linux returns the memory
+// of datagrams that were read only in units of a quarter of the buffer (udp_rmem_release). A
+// receiver that reads some datagrams and lets its peers send as many again can therefore count on
+// three quarters of the buffer.
 func socketCapacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/truesizeBytes(mtu), 1)
 }
 
 // findSocket returns the descriptor of the UDP socket that a provider opened for an endpoint with
 // the local address want. The search begins with the descriptors that the endpoint's wait
-// descriptor watches, and goes on with all descriptors of the process. The argument waitFd is an
-// epoll instance, or -1.
+// descriptor watches, and goes on with all descriptors of the process. The argument waitFd of
+// findSocket is an epoll instance, or -1.
 func findSocket(waitFd int, want netip.AddrPort) (int, error) {
 	for _, fd := range watched(waitFd) {
 		if isSocket(fd, want) {

@@ -4,7 +4,7 @@ package ofi
 
 import "strings"
 
-// These options stand at the end of a provider's registry name.
+// The options of a provider stand at the end of the provider's registry name.
 const (
 	// optionOffload turns on segmentation offload on the udp provider's socket, as in
 	// "ofi/udp+offload".
@@ -26,7 +26,7 @@ type variant struct {
 	rdm, offload bool   // the options
 }
 
-// variantOf decodes a registry name. The result is false for options that no provider has.
+// variantOf decodes a registry name. variantOf returns false for options that no provider has.
 func variantOf(name string) (variant, bool) {
 	_, prov, _ := strings.Cut(name, "/")
 	v := variant{prov: prov}

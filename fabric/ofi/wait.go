@@ -45,8 +45,8 @@ func (d *domain) Wait(timeout time.Duration) error {
 	return d.bell.wait(timeout)
 }
 
-// beforeSleep prepares the descriptors for a sleep. The results are the longest sleep (negative: no
-// limit), and whether there is something to poll.
+// beforeSleep prepares the descriptors for a sleep. beforeSleep returns the longest sleep
+// (negative: no limit), and whether there is something to poll.
 func (d *domain) beforeSleep() (most time.Duration, ready bool, err error) {
 	r := int64(C.gofi_before_sleep(d.c))
 	if code := resultCode(r); code != 0 {

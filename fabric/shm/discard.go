@@ -70,8 +70,8 @@ func (c *closers) run() {
 	c.queue, c.busy = nil, false
 }
 
-// held returns how many sockets are not closed yet. The result its counts the sockets of one
-// process, and all counts the sockets of all processes.
+// held returns how many sockets are not closed yet. The result its of held counts the sockets of
+// one process, and all counts the sockets of all processes.
 func (c *closers) held(pid int32) (its, all int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -114,7 +114,8 @@ const (
 	packetOther        // the packet has descriptors
 )
 
-// first peeks at the first packet of a socket. The argument oob must have no room for descriptors.
+// first peeks at the first packet of a socket. The argument oob of first must have no room for
+// descriptors.
 func first(fd int, oob []byte) packet {
 	var b [1]byte
 	n, oobn, flags, _, err := unix.Recvmsg(fd, b[:], oob, unix.MSG_DONTWAIT|unix.MSG_PEEK)

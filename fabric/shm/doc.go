@@ -32,10 +32,10 @@
 //
 // A record is one datagram with its size. After the last record comes a word of zero, the end. A
 // sender writes the records of a batch and the new end, and last the first record's word over the
-// old end. That one store makes the batch visible, and a single small datagram costs the receiver
-// one cache line. A record does not wrap. Where a record does not fit before the end of the memory,
-// a word says skip. Payloads are copied twice, both times with package bulk. One copy by the kernel
-// (process_vm_readv) was measured to take longer, see docs/performance.md.
+// old end. The store of the first word makes the batch visible, and a single small datagram costs
+// the receiver one cache line. A record does not wrap. Where a record does not fit before the end
+// of the memory, a word says skip. Payloads are copied twice, both times with package bulk. One
+// copy by the kernel (process_vm_readv) was measured to take longer, see docs/performance.md.
 //
 // The receiver and the sender sleep on the sleep words as futexes, for a fifth of a millisecond at
 // most, and only while wake-ups usually come that soon. Longer sleeps are on the sockets
@@ -71,10 +71,10 @@
 // returns the error. The waiting sends to one peer take at most as many places in the queue as
 // remain for other peers.
 //
-// Half of the process's descriptors stay free. This limit is per domain, and several domains may
-// together use more. If the sockets of a live domain in /dev/shm are removed, connected peers are
-// not affected, but no new peer can reach the domain. Peers must see the same /dev/shm. Insert
-// refuses a name from another /dev/shm with an error that says so.
+// Half of the process's descriptors stay free. The limit of descriptors is per domain, and several
+// domains may together use more descriptors. If the sockets of a live domain in /dev/shm are
+// removed, connected peers are not affected, but no new peer can reach the domain. Peers must see
+// the same /dev/shm. Insert refuses a name from another /dev/shm with an error that says so.
 //
 // A domain and its endpoints belong to one goroutine at a time. Wake may be called from any
 // goroutine.

@@ -194,8 +194,8 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	return e, nil
 }
 
-// endpoint returns the endpoint with a number. The result is nil if the endpoint is closed or never
-// existed.
+// endpoint returns the endpoint with a number. endpoint returns nil if the endpoint is closed or
+// never existed.
 func (d *domain) endpoint(number uint16) *endpoint {
 	for _, e := range d.endpoints {
 		if e != nil && e.number == number {

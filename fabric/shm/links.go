@@ -84,8 +84,8 @@ func sendFailed(errno syscall.Errno) error {
 	return failure("fi_send", errno, errno.Error())
 }
 
-// ringSize is the size of a domain's next ring, at most most. The argument ringBytes is the total
-// size of the domain's rings.
+// ringSize is the size of a domain's next ring, at most most. The argument ringBytes of ringSize is
+// the total size of the domain's rings.
 func ringSize(most, ringBytes int) int {
 	for _, c := range []struct{ size, budget int }{
 		{most, ringsLarge}, {min(most, ringMiddle), ringBudget},
@@ -234,9 +234,9 @@ func (l *outLink) flush() {
 	}
 }
 
-// send puts a datagram into the ring, and opens the ring if necessary. The result again means that
-// the ring has no room, or that the peer is too busy. An errno other than 0 means that the peer
-// does not exist.
+// send puts a datagram into the ring, and opens the ring if necessary. The result again of send
+// means that the ring has no room, or that the peer is too busy. An errno other than 0 means that
+// the peer does not exist.
 func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	if again, errno = l.reach(); again || errno != 0 {
 		return again, errno

@@ -113,8 +113,9 @@ func (s *sendRing) format() {
 }
 
 // room finds room for a record of n bytes, and returns the number of bytes to skip before the
-// record. The result ok is false if the ring has no room now. The receiver's head is accepted if it
-// is within the bytes put in, because a false value only harms the receiver's own ring.
+// record. The result ok of room is false if the ring has no room now. The receiver's head is
+// accepted if it is within the bytes put in, because a false value only harms the receiver's own
+// ring.
 func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	left := s.size - s.tail&(s.size-1)
 	need := n + ringAlign // includes the end after the record
@@ -131,8 +132,8 @@ func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	return skip, s.tail+need-s.taken <= s.size
 }
 
-// put copies a datagram into the ring, and the next publish makes the datagram visible. The result
-// is false if the ring has no room.
+// put copies a datagram into the ring, and the next publish makes the datagram visible. put returns
+// false if the ring has no room.
 func (s *sendRing) put(head, tail []byte) bool {
 	size := uint64(len(head) + len(tail))
 	n := recordBytes(size)
@@ -234,10 +235,10 @@ func (q *recvRing) advance(size int) {
 // waiting reports whether the ring has a datagram to read.
 func (q *recvRing) waiting() bool { return atomic.LoadUint64(q.word(q.at)) != wordEnd }
 
-// giveBack publishes the head to the sender after an eighth of the ring was read. The result says
-// how the sender sleeps, if the sender waits for room. Seven eighths of the ring hold any datagram.
-// If a sender finds no room, the receiver will therefore call giveBack again with enough bytes
-// read.
+// giveBack publishes the head to the sender after an eighth of the ring was read. The result of
+// giveBack says how the sender sleeps, if the sender waits for room. Seven eighths of the ring hold
+// any datagram. If a sender finds no room, the receiver will therefore call giveBack again with
+// enough bytes read.
 func (q *recvRing) giveBack() (how uint32) {
 	if q.at-q.told < q.size/8 {
 		return awake

@@ -173,9 +173,9 @@ var knockBytes = [1]byte{1}
 // packet per request, and a peer that sends without end must not delay the other peers.
 const knocksRead = 4
 
-// hush reads pending wake-up packets. The results say whether there were any packets, and whether
-// the peer still exists. A peer that sends descriptors is treated as gone, and the descriptors stay
-// in the socket.
+// hush reads pending wake-up packets. The results of hush say whether there were any packets, and
+// whether the peer still exists. A peer that sends descriptors is treated as gone, and the
+// descriptors stay in the socket.
 func hush(fd int, scratch []byte) (knocks, alive bool) {
 	var oob [1]byte
 	for range knocksRead {

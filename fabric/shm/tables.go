@@ -130,8 +130,8 @@ func (t *regionTable) remove(r fabric.Region) error {
 	return nil
 }
 
-// gather returns the part of a region that a send refers to. The result ok is false if the region
-// has no such part.
+// gather returns the part of a region that a send refers to. The result ok of gather is false if
+// the region has no such part.
 func (t *regionTable) gather(s *fabric.Send) (mem []byte, ok bool) {
 	if uint64(s.Region) >= uint64(len(t.slots)) {
 		return nil, false

@@ -62,8 +62,8 @@ func (d *domain) somethingToPoll() bool {
 	return false
 }
 
-// retryPause is the pause before a retry that no event triggers. The result is negative if no such
-// retry is due.
+// retryPause is the pause before a retry that no event triggers. The result of retryPause is
+// negative if no such retry is due.
 func (d *domain) retryPause() time.Duration {
 	pause := time.Duration(-1)
 	for _, e := range d.endpoints {

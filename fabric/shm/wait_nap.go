@@ -73,7 +73,7 @@ func (p *napper) open() {
 }
 
 // nap sleeps for a short time from now on. A negative timeout means no limit other than that of
-// naps. The results are the rest of the timeout, and whether the Wait is over.
+// naps. nap returns the rest of the timeout, and whether the Wait is over.
 func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, over bool) {
 	p := &d.napper
 	n := d.napOn()
@@ -107,8 +107,8 @@ func (d *domain) hush() {
 	d.napper.bell.Store(bellSilent)
 }
 
-// napOn collects the words for a nap, and returns their number. The result is negative if there are
-// no words or too many words, or if a retry is due after a pause.
+// napOn collects the words for a nap, and returns their number. The result of napOn is negative if
+// there are no words or too many words, or if a retry is due after a pause.
 func (d *domain) napOn() (n int) {
 	if d.retryPause() >= 0 {
 		return -1
@@ -141,7 +141,7 @@ func (d *domain) napOn() (n int) {
 
 func address(word *uint32) uint64 { return uint64(uintptr(unsafe.Pointer(word))) }
 
-// sleep waits until a peer clears one of the words. The result is false if the time is over before.
+// sleep waits until a peer clears one of the words. sleep returns false if the time is over before.
 func (p *napper) sleep(words int, now time.Time, most time.Duration) bool {
 	const second = int64(time.Second)
 	at := p.beginNs + int64(now.Sub(p.begin)) + int64(most)

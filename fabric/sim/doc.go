@@ -30,6 +30,6 @@
 //
 // One goroutine at a time may use a Network and all its parts. Observe, a Filter, and the functions
 // given to At and After may call the methods of the Network. Observe and a Filter must not crash or
-// close a domain directly, because an operation of that domain may be in progress. They use
-// After(0, ...) to postpone the crash or the close.
+// close a domain directly, because an operation of the domain may be in progress. A call of
+// After(0, ...) postpones the crash or the close.
 package sim

@@ -195,7 +195,7 @@ func (l *link) send(p *packet, at mono.Time, late time.Duration) {
 }
 
 // line puts a datagram on the line, and returns when the datagram has left the line. The result ok
-// is false if the queue is full.
+// of line is false if the queue is full.
 func (l *link) line(sizeBytes int) (at mono.Time, ok bool) {
 	rate := l.path.BytesPerSecond
 	if rate <= 0 {
@@ -231,7 +231,7 @@ func (line *Line) waiting(now mono.Time, bytesPerSecond int) int {
 	return int(min(n, math.MaxInt/2))
 }
 
-// lost decides whether the datagram is lost, and how. The result is KindSent if the datagram is not
+// lost decides whether the datagram is lost, and how. lost returns KindSent if the datagram is not
 // lost.
 func (l *link) lost() Kind {
 	path := &l.path
@@ -278,8 +278,8 @@ func (l *link) flip(p *packet) {
 	p.spoilt = l.path.Checksum
 }
 
-// extras sends additional datagrams with a datagram. These are junk with the same addresses, and
-// old datagrams.
+// extras sends additional datagrams with a datagram. The additional datagrams are junk with the
+// same addresses, and old datagrams.
 func (l *link) extras(p *packet) {
 	nw, path := l.nw, &l.path
 	if l.dice.chance(path.Junk) {

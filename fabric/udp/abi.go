@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These structures of the kernel have numbers instead of pointers. The garbage collector does not
-// scan blocks of such structures, and entries are written without write barriers. Go's own
-// alignment gives the same padding as C.
+// The Go versions of the kernel's structures have numbers instead of pointers. The garbage
+// collector does not scan blocks of such structures, and entries are written without write
+// barriers. Go's own alignment gives the same padding as C.
 
 type iovec struct {
 	base, len uintptr
@@ -65,7 +65,7 @@ func (c *cmsg) setSegment(sizeBytes int) {
 }
 
 // segment returns the size of the datagrams that the kernel has coalesced, or 0 without coalescing.
-// The argument ctlLen is the length that the kernel wrote to the message's header.
+// The argument ctlLen of segment is the length that the kernel wrote to the message's header.
 func (c *cmsg) segment(ctlLen uintptr) int {
 	if ctlLen < cmsgHeaderBytes+4 || c.level != unix.SOL_UDP || c.kind != unix.UDP_GRO {
 		return 0
@@ -76,8 +76,8 @@ func (c *cmsg) segment(ctlLen uintptr) int {
 // sockaddr holds a sockaddr_in or sockaddr_in6.
 type sockaddr [unix.SizeofSockaddrInet6]byte
 
-// makeSockaddr returns the socket address of an IP address and port. The argument scope is the zone
-// of a link-local address.
+// makeSockaddr returns the socket address of an IP address and port. The argument scope of
+// makeSockaddr is the zone of a link-local address.
 func makeSockaddr(ap netip.AddrPort, scope uint32) (sa sockaddr, lenBytes uint32) {
 	binary.BigEndian.PutUint16(sa[2:], ap.Port())
 	if ap.Addr().Is4() {

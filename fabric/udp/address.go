@@ -92,7 +92,7 @@ func (d *domain) FormatName(name []byte) string {
 	return ap.String()
 }
 
-// Host implements fabric.Addresser. The result is an IPv4 address, or the first half of an IPv6
+// Host implements fabric.Addresser. Host returns an IPv4 address, or the first half of an IPv6
 // address. The owner of an IPv6 network cannot choose the first half, but can choose the second
 // half.
 func (d *domain) Host(name []byte) []byte {

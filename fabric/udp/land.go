@@ -28,8 +28,9 @@ type landing struct {
 
 var _ fabric.Lander = (*endpoint)(nil)
 
-// Land implements fabric.Lander. Only datagrams of the expected size land. These are the datagrams
-// of a coalesced run, including a shorter last one, and single datagrams that fill a buffer.
+// Land implements fabric.Lander. Only datagrams of the expected size land. The datagrams of a
+// coalesced run, including a shorter last one, and single datagrams that fill a buffer have the
+// expected size.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	l := &e.rx.land
 	if e.closed || l.waiting > 0 {

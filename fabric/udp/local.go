@@ -20,8 +20,8 @@ const (
 	headers4Bytes = 20 + 8
 	headers6Bytes = 40 + 8
 	// These are the largest payloads of one IP packet. IPv6 could carry slightly more in a single
-	// datagram, but not in a message that the kernel cuts into datagrams. Such messages have a
-	// smaller limit, which is in runs.go.
+	// datagram, but not in a message that the kernel cuts into datagrams. Messages that the kernel
+	// cuts into datagrams have a smaller limit, which is in runs.go.
 	maxPayload4Bytes = 65535 - headers4Bytes
 	maxPayload6Bytes = 65535 - headers6Bytes
 )
@@ -158,8 +158,8 @@ func newLocal(dev net.Interface, a net.Addr) (local, bool) {
 	return l, l.payloadBytes() > 0
 }
 
-// bridgesNoHardware reports whether a device is a bridge without hardware ports. Such a bridge
-// connects containers or virtual machines of this host.
+// bridgesNoHardware reports whether a device is a bridge without hardware ports. A bridge without
+// hardware connects containers or virtual machines of this host.
 func bridgesNoHardware(device string) bool {
 	ports, err := os.ReadDir("/sys/class/net/" + device + "/brif")
 	if err != nil {

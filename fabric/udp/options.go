@@ -41,8 +41,8 @@ func (o *Options) flags() []optionFlag {
 	}
 }
 
-// parseName returns o with the options in a provider name added. The result is false if the name
-// does not belong to this family.
+// parseName returns o with the options in a provider name added. parseName returns false if the
+// name does not belong to this family.
 func (o Options) parseName(name string) (Options, bool) {
 	parts := strings.Split(strings.TrimSuffix(name, "/"), ";")
 	if parts[0] != family {

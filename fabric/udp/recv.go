@@ -202,7 +202,7 @@ func (r *receiver) deliverable() bool {
 }
 
 // prepare fills headers for messages with wide buffers each, and returns the number of messages.
-// The argument room is the number of completions that the caller has room for.
+// The argument room of prepare is the number of completions that the caller has room for.
 func (r *receiver) prepare(wide, room int) int {
 	rows := 1
 	if r.burst > 1 && r.mmsg {
@@ -281,8 +281,9 @@ func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 	return 0, nil
 }
 
-// deliver reports the messages in the first rows. The argument n is the number of completions in
-// out, and the result is the new number. Datagrams that do not fit out wait in pending.
+// deliver reports the messages in the first rows. The argument n of deliver is the number of
+// completions in out, and the result is the new number. Datagrams that do not fit out wait in
+// pending.
 func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 	stride := r.stride // the stride of these rows; adapt changes the stride for later rows
 	r.top -= rows * wide

@@ -39,7 +39,7 @@ type deviceBounds struct {
 	bytes4, bytes6, segments uint64
 }
 
-// boundsOf returns the bounds for messages from a local address. Both the local address's device
+// boundsOf returns the bounds for messages from a local address. The device of the local address
 // and the loopback device must accept the messages, because messages to an address of this host
 // leave by the loopback device.
 func boundsOf(l *local) runBounds {

@@ -64,7 +64,8 @@ type run struct {
 }
 
 // plan groups the first sends into messages, as many messages as one system call takes. The result
-// taken is the number of sends in the messages. The error is that of the next send, or nil.
+// taken of plan is the number of sends in the messages. The error of plan is that of the next send,
+// or nil.
 func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	var r run
 	m, v := -1, 0

@@ -63,7 +63,7 @@ func (d *domain) Arm() bool {
 	return true
 }
 
-// armAll makes arrivals at the endpoints end the Sleep. The result is false if there is something
+// armAll makes arrivals at the endpoints end the Sleep. armAll returns false if there is something
 // to poll, or if a system call fails.
 func (s *sleeper) armAll(endpoints []*endpoint) bool {
 	s.mu.Lock()

@@ -184,14 +184,14 @@ func probe(l *local, o Options) (features, error) {
 	return s.have, errors.Join(sysError("getsockopt", err), s.close())
 }
 
-// These are the kernel's SK_MEMINFO_DROPS and SK_MEMINFO_VARS.
+// The constants are the kernel's SK_MEMINFO_DROPS and SK_MEMINFO_VARS.
 const (
 	memInfoDrops = 8
 	memInfoWords = 9
 )
 
 // drops returns how many packets the kernel has dropped at the socket. The reason is a full receive
-// buffer, or rarely a damaged packet. The result is 0 if the kernel does not report drops (before
+// buffer, or rarely a damaged packet. drops returns 0 if the kernel does not report drops (before
 // Linux 4.12). A run of datagrams that arrives as one packet, as with UDP_GRO, counts once.
 func (s *socket) drops() uint64 {
 	var words [memInfoWords]uint32
@@ -204,7 +204,7 @@ func (s *socket) drops() uint64 {
 	return uint64(words[memInfoDrops])
 }
 
-// sysError converts an error of package unix to a fabric.Error. The result is nil for nil.
+// sysError converts an error of package unix to a fabric.Error. sysError returns nil for nil.
 func sysError(op string, err error) error {
 	if errno, ok := err.(unix.Errno); ok { //nolint:errorlint // unix returns them bare
 		return newError(op, errno)
@@ -212,8 +212,8 @@ func sysError(op string, err error) error {
 	return err
 }
 
-// These constants give the cost of a datagram in a socket's receive buffer (skb->truesize). The
-// cost is the sk_buff itself, and the block with the headers, the bytes and the skb_shared_info.
+// The constants give the cost of a datagram in a socket's receive buffer (skb->truesize). The cost
+// is the sk_buff itself, and the block with the headers, the bytes and the skb_shared_info.
 const (
 	skbSharedBytes = 320
 	skbHeadBytes   = 28 + 64 // UDP and IP headers, and room for the link's
@@ -227,9 +227,9 @@ const (
 	fixedBytes = pageBytes/2 + skbBytes
 )
 
-// truesizeBytes returns the cost of a datagram, rounded up where kernels differ. The result is the
-// cost of a datagram from this host. Drivers that give each datagram a whole page make small
-// datagrams cost up to twice as much.
+// truesizeBytes returns the cost of a datagram, rounded up where kernels differ. truesizeBytes
+// returns the cost of a datagram from this host. Drivers that give each datagram a whole page make
+// small datagrams cost up to twice as much.
 func truesizeBytes(payload int) int {
 	n := max(payload+skbHeadBytes+skbSharedBytes, minSkbBytes)
 	if n <= skbLinearMax {
@@ -239,17 +239,17 @@ func truesizeBytes(payload int) int {
 }
 
 // socketCapacity returns how many datagrams of mtu bytes a receive buffer holds at any time. The
-// argument buffer is the size that SO_RCVBUF reads back. Linux returns the memory of datagrams that
-// were read only in units of a quarter of the buffer (udp_rmem_release). A receiver that reads some
-// datagrams and lets its peers send as many again can therefore count on three quarters of the
-// buffer.
+// argument buffer of socketCapacity is the size that SO_RCVBUF reads back. Linux returns the memory
+// of datagrams that were read only in units of a quarter of the buffer (udp_rmem_release). A
+// receiver that reads some datagrams and lets its peers send as many again can therefore count on
+// three quarters of the buffer.
 func socketCapacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/truesizeBytes(mtu), 1)
 }
 
-// These are the system calls of the hot path. None of them blocks, and therefore Go's scheduler is
-// not told. The batch bounds the kernel's work for one call. The pointers are to heap blocks that
-// the endpoint references.
+// The functions make the system calls of the hot path. No such call blocks, and therefore the calls
+// bypass Go's scheduler. The batch bounds the kernel's work for one call. The pointers are to heap
+// blocks that the endpoint references.
 
 func sendTo(fd int, v *iovec, m *msghdr) unix.Errno {
 	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), v.base, v.len, 0, m.name,

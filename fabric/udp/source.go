@@ -7,7 +7,8 @@ import "gobtl/fabric"
 var _ fabric.Sourcer = (*endpoint)(nil)
 
 // AppendSource implements fabric.Sourcer. The sender of a datagram that has waited for this Poll is
-// stored in the datagram's entry of pending. Such an entry is reused only after all other entries.
+// stored in the datagram's entry of pending. The entry of a reported datagram is reused only after
+// all other entries.
 func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
 	r := &e.rx
 	var from *sockaddr

@@ -45,9 +45,9 @@ const (
 	retryTime = 20 * time.Millisecond
 )
 
-// NewListener takes over a listener. The argument most bounds the number of guests, and values
-// below 1 count as 1. The argument told is the line that is written to a connection that gets no
-// place, and to a guest that loses its place.
+// NewListener takes over a listener. The argument most of NewListener bounds the number of guests,
+// and values below 1 count as 1. The argument told of NewListener is the line that is written to a
+// connection that gets no place, and to a guest that loses its place.
 func NewListener(l net.Listener, most int, told string) *Listener {
 	return &Listener{listener: l, most: max(most, 1), told: told, closed: make(chan struct{})}
 }
@@ -62,7 +62,7 @@ func (l *Listener) Close() error {
 }
 
 // Accept implements net.Listener. Accept returns an error only if the listener is closed. The error
-// wraps net.ErrClosed.
+// of Accept wraps net.ErrClosed.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.listener.Accept()

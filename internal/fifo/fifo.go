@@ -1,5 +1,5 @@
-// Package fifo is a queue in a ring buffer. The providers use it for posted buffers, and for sends
-// whose completions have not been polled yet.
+// Package fifo is a queue in a ring buffer. The providers use queues for posted buffers, and for
+// sends whose completions have not been polled yet.
 //
 //	items:  | 7 | 8 |   |   | 4 | 5 | 6 |      pushed behind 8, popped at 4
 //	                          ^ head

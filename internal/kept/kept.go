@@ -43,9 +43,10 @@ func New[T comparable](mostBytes int64) *Keeper[T] {
 	}
 }
 
-// Add keeps a thing of a peer. The argument bytes is the thing's whole size in memory. Add returns
-// the things that the caller must drop to make room, possibly including the new thing. The Keeper
-// has already forgotten the returned things. If the thing is already kept, Add changes its size.
+// Add keeps a thing of a peer. The argument bytes of Add is the thing's whole size in memory. Add
+// returns the things that the caller must drop to make room, possibly including the new thing. The
+// Keeper has already forgotten the returned things. If the thing is already kept, Add changes its
+// size.
 func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	k.Remove(what)
 	p := k.peers[name]

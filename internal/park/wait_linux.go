@@ -43,7 +43,7 @@ type Parker struct {
 
 // Open makes the Parker park on an epoll descriptor, which the Parker then owns. If Go's poller
 // does not accept the descriptor, Open closes the descriptor and reports false. The argument bell
-// is the Fd of the event that Wait reports separately.
+// of Open is the Fd of the event that Wait reports separately.
 func (p *Parker) Open(epoll int, bell int32) bool {
 	if unix.SetNonblock(epoll, true) != nil { // the poller accepts only non-blocking files
 		unix.Close(epoll)

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// These colors can be distinguished in print and by colour-blind readers (the palette of Okabe and
+// The colors can be distinguished in print and by colour-blind readers (the palette of Okabe and
 // Ito).
 var (
 	Blue      = color.NRGBA{0x00, 0x72, 0xB2, 0xFF}

@@ -10,7 +10,7 @@ type Num uint32
 // Add returns the number n steps after s.
 func (s Num) Add(n uint32) Num { return s + Num(n) }
 
-// Sub returns how many steps s lies after t. The result is negative if s lies before t.
+// Sub returns how many steps s lies after t. The result of Sub is negative if s lies before t.
 func (s Num) Sub(t Num) int32 { return int32(s - t) }
 
 // Before reports whether s comes before t.

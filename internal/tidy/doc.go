@@ -1,8 +1,8 @@
 // Package tidy enforces the rules of this repository as a test. The rules say which package may
-// import which package, which code may read a clock, start a goroutine, print or exit, and how long
-// a line, a function and a file may be. The test reads every file of the repository that git tracks
-// or would add, and names each violation by file, line and rule. The tests of the rules show on
-// small sources that each rule can fail.
+// import which package, and which code may read a clock, start a goroutine, print or exit. The
+// rules also bound the lengths of lines, functions and files. The test reads every file of the
+// repository that git tracks or would add, and names each violation by file, line and rule. The
+// tests of the rules show on small sources that each rule can fail.
 //
 //	rules.go    the table of packages and what each may import: change it when the house changes
 //	imports.go  imports, cgo

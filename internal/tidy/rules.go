@@ -90,7 +90,7 @@ var policies = []policy{
 		imports: with(leaves, "btl/internal/...", "fabric", "frag", "hotel", "reliability"),
 	},
 	{
-		// This row is for the root package, which is the simplified API.
+		// The row "." is for the root package, which is the simplified API.
 		dir: ".",
 		imports: []string{
 			"btl", "btl/call", "btl/conn", "btl/queue", "btl/runner", "fabric", "fabric/ofi",

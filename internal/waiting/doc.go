@@ -13,8 +13,8 @@
 //	                yielding --- the same time ------------------------+
 //
 // The mode Busy never sleeps, and the mode Event never spins. The mode Adaptive spins for as long
-// as a wake-up costs, and then sleeps. This rule takes at most twice the processor time of an
-// oracle.
+// as a wake-up costs, and then sleeps. The cost of a wait in the mode Adaptive is then at most
+// twice that of the best choice.
 //
 // Adaptive learns two durations. The first is the time by which sleeps overrun on this machine, and
 // the second is the length of the pauses between two finds. Adaptive spins longer if slightly more

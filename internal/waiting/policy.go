@@ -146,8 +146,8 @@ func (c *Counts) Add(o Counts) {
 	c.Apart += o.Apart
 }
 
-// New returns the policy of a thread whose search begins at now. The argument spin is the time for
-// which Adaptive spins. If spin is 0, the policy learns the spinning time.
+// New returns the policy of a thread whose search begins at now. The argument spin of New is the
+// time for which Adaptive spins. If spin is 0, the policy learns the spinning time.
 func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	p := &Policy{
 		mode: mode, fixed: spin > 0, thread: thread, since: now, lookAt: now.Add(lookEvery),
@@ -260,7 +260,7 @@ func (p *Policy) learnLate(pause time.Duration) {
 func (p *Policy) Since() mono.Time { return p.since }
 
 // Late records that another thread found the work that this thread had searched for without
-// success. The argument pause is the time from the start of that search to the find.
+// success. The argument pause of Late is the time from the start of that search to the find.
 func (p *Policy) Late(pause time.Duration) {
 	switch {
 	case p.fixed || p.mode != Adaptive:
@@ -284,8 +284,8 @@ func (p *Policy) Empty(now mono.Time) Action {
 			return Sleep
 		}
 		// A thread that spins only briefly before each sleep is never preempted, and therefore
-		// yields once before the sleep. If the thread finds work after the yield, its spinning had
-		// kept the thread that it waits for from running.
+		// yields once before the sleep. If the thread finds work after the yield, the spinning had
+		// kept the awaited thread from running.
 		p.probed = true
 		return Yield
 	}
@@ -361,8 +361,8 @@ func (p *Policy) SleepMin() time.Duration {
 }
 
 // Slept records a sleep of the duration took. The argument asked was the limit of the sleep, and a
-// negative value means no limit. The argument slack is the time by which the system may lengthen a
-// sleep by its own rules.
+// negative value means no limit. The argument slack of Slept is the time by which the system may
+// lengthen a sleep by its own rules.
 func (p *Policy) Slept(asked, took, slack time.Duration) {
 	p.counts.Sleeps++
 	p.slept = true

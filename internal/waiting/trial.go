@@ -79,7 +79,7 @@ func (t *trial) slept(pause time.Duration) {
 	}
 }
 
-// found records a pause of a trial. The result is true if the trial is over and has shown that
+// found records a pause of a trial. found returns true if the trial is over and has shown that
 // spinning pays. Spinning pays if the sleeps cost at least three fifths of the time that spinning
 // takes. Pauses within the present spinning time are not compared.
 func (t *trial) found(pause, budget time.Duration) (pays bool) {

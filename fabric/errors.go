@@ -8,7 +8,8 @@ import (
 
 // Providers wrap the errors of this package, and callers test with errors.Is.
 var (
-	// ErrAgain means that a queue is full now. The caller should poll, and then try again.
+	// ErrAgain means that a queue is full now. After ErrAgain the caller should poll, and then try
+	// again.
 	ErrAgain = errors.New("fabric: queue full, try again")
 	// ErrClosed means that the Domain or Endpoint was closed.
 	ErrClosed = errors.New("fabric: closed")

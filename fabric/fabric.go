@@ -17,8 +17,8 @@ type Buf uint32
 // Region names memory that was registered with a Domain. Zero means no region.
 type Region uint32
 
-// Send describes one datagram. The datagram has Len bytes from the start of Buf. If Region is not
-// zero, RegionLen bytes of that region from RegionOff follow (only with Caps.Gather).
+// Send describes one datagram. The datagram of a Send has Len bytes from the start of Buf. If
+// Region is not zero, RegionLen bytes of that region from RegionOff follow (only with Caps.Gather).
 type Send struct {
 	To        Addr
 	RegionOff uint64
@@ -37,8 +37,8 @@ const (
 	OpRecv Op = 2 // a buffer that was posted with Recv holds a datagram
 )
 
-// Completion reports one finished operation. The buffer of the operation then belongs to the caller
-// again.
+// Completion reports one finished operation. After a Completion the buffer of the operation belongs
+// to the caller again.
 type Completion struct {
 	// From is the sender's Addr (for OpRecv, only with Caps.Source), or AddrUnknown.
 	From Addr
@@ -54,8 +54,8 @@ type Completion struct {
 	// Origin is the provider's own mark of where the datagram came from, for Sourcer.
 	Origin uint16
 	// Landed is the number of bytes at the end of the datagram that Poll wrote to the landing
-	// (Lander) instead of Buf. The bytes begin at LandedOff in the landing. Buf holds the first
-	// Len-Landed bytes.
+	// (Lander) instead of Buf. The landed bytes begin at LandedOff in the landing. Buf holds the
+	// first Len-Landed bytes.
 	Landed    uint32
 	LandedOff uint32
 }
@@ -67,8 +67,8 @@ type Caps struct {
 	TxDepth     int // sends that may wait for their completion
 	RxDepth     int // receive buffers that may be posted
 	// RecvCapacity is the number of full-size datagrams that can wait at this endpoint without loss
-	// between polls, at least 1. The limit is the number of posted receives or the socket buffer's
-	// capacity, whichever is smaller. RecvCapacity bounds the flow-control credits of all peers
+	// between polls, at least 1. RecvCapacity is limited by the number of posted receives and by
+	// the socket buffer's capacity. RecvCapacity bounds the flow-control credits of all peers
 	// together.
 	RecvCapacity int
 	// RecvFixedBytes is the largest cost of a waiting datagram in the receive buffer beyond twice
@@ -99,8 +99,8 @@ type Caps struct {
 type Endpoint interface {
 	// Caps returns the capabilities of the endpoint, which are constant while the endpoint is open.
 	Caps() Caps
-	// Name returns the address that peers insert to reach this endpoint (fi_getname). The name is
-	// opaque bytes, at most MaxNameBytes. The caller owns the slice.
+	// Name returns the address that peers insert to reach this endpoint (fi_getname). An endpoint's
+	// name is opaque bytes, at most MaxNameBytes. The caller owns the slice.
 	Name() []byte
 	// Post sends a batch in order, and returns how many sends were accepted. If n < len(sends), the
 	// error is that of sends[n]. ErrAgain means that the queue is full, and the caller should poll
@@ -183,9 +183,9 @@ type Sourcer interface {
 // reached by an address, without an exchange of names.
 type Addresser interface {
 	// ParseAddress parses the address of a module, such as "192.0.2.1:4000". ParseAddress returns
-	// the names of the module's two endpoints. The first endpoint has the given port. The second
-	// endpoint has the next port, or the port after a comma, as in "192.0.2.1:4000,4711". Errors
-	// wrap ErrBadName.
+	// the names of the module's two endpoints. The first endpoint of the module has the given port.
+	// The second endpoint of a module has the next port, or the port after a comma, as in
+	// "192.0.2.1:4000,4711". Errors wrap ErrBadName.
 	ParseAddress(text string) (first, second []byte, err error)
 	// FormatName returns the textual form of one name, such as "192.0.2.1:4000". A malformed name
 	// is returned in hexadecimal.
@@ -199,8 +199,8 @@ type Addresser interface {
 // Domain's endpoints.
 type Waiter interface {
 	// Wait returns when a completion may be ready to poll on any endpoint of the domain, on Wake,
-	// on a signal, or after timeout (negative: no limit). Wait may return early. Wait never misses
-	// a completion that arrived before the call.
+	// on a signal, or after timeout (a negative timeout means no limit). Wait may return early.
+	// Wait never misses a completion that arrived before the call.
 	Wait(timeout time.Duration) error
 	// Wake ends a Wait in progress, or the next Wait. Any goroutine may call Wake, also while and
 	// after the Domain is closed.
@@ -224,8 +224,8 @@ type Sleeper interface {
 	// Arm.
 	Arm() bool
 	// Sleep returns when a completion may have arrived since Arm, on Wake, on a signal, or after
-	// timeout (negative: no limit). One goroutine at a time may call Sleep, while other goroutines
-	// use the Domain. The Domain must not be closed during Sleep.
+	// timeout (a negative timeout means no limit). One goroutine at a time may call Sleep, while
+	// other goroutines use the Domain. The Domain must not be closed during Sleep.
 	Sleep(timeout time.Duration) error
 }
 
@@ -250,7 +250,7 @@ type Readier interface {
 	// ReadyFd returns a descriptor that becomes readable when a completion may have arrived since
 	// ArmReady, and on Wake. The descriptor stays readable until DisarmReady. While the Domain is
 	// not armed, the state of the descriptor has no meaning. The Domain owns the descriptor, reads
-	// from it and closes it. The descriptor stays the same until the Domain is closed.
+	// from it and closes it. The result of ReadyFd stays the same until the Domain is closed.
 	ReadyFd() (fd int, err error)
 	// ArmReady prepares the descriptor, and returns the longest time that the caller may sleep. A
 	// negative time means no limit, and 0 means that the caller must poll first.

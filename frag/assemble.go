@@ -50,8 +50,8 @@ type Assembler struct {
 	active      int
 }
 
-// Init makes the assembler ready for a peer. The caller must have dropped the unfinished fragments
-// of an earlier use.
+// Init makes the assembler ready for a peer. Before Init, the caller must have dropped the
+// unfinished fragments of an earlier use.
 func (a *Assembler) Init(pool *Pool) { *a = Assembler{pool: pool} }
 
 // Active returns the number of unfinished fragments.
@@ -72,12 +72,12 @@ func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
 // count the packet as received. ErrBudget and ErrSlot are temporary. With any other error the peer
 // breaks the protocol.
 //
-// The last FragBytesMax bytes of BytesMax and of PeerBytesMax are a reserve. Only a fragment whose
-// first packet arrives in order may use the reserve. Without the reserve, fragments that were
-// started beyond a gap could take all the memory, and the packet in the gap would be refused. The
-// sender's window cannot move past that packet, and no fragment would ever be finished. With the
-// reserve, the packet in the gap gets memory in the end, if the sender ends each fragment before
-// the next one starts.
+// In each of the budgets BytesMax and PeerBytesMax, the last FragBytesMax bytes are a reserve. Only
+// a fragment whose first packet arrives in order may use the reserve. Without the reserve,
+// fragments that were started beyond a gap could take all the memory, and the packet in the gap
+// would be refused. The sender's window cannot move past that packet, and no fragment would ever be
+// finished. With the reserve, the packet in the gap gets memory in the end, if the sender ends each
+// fragment before the next one starts.
 func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
 	m, chunk, _, err := a.place(h, len(payload), inOrder, nil)
 	if err != nil {
@@ -158,7 +158,7 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, er
 // BeginLanded is AddLanded for a fragment that begins with landed chunks. The fabric must have
 // written the chunks to mem, which Anticipate returned, and nothing else may have been written
 // there since. ErrNotBegun means that the fragment would be reassembled in other memory. The
-// argument inOrder and the other errors are those of Add.
+// argument inOrder and the other errors of BeginLanded are those of Add.
 func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder bool,
 	mem []byte,
 ) (*Message, error) {
@@ -187,8 +187,8 @@ func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder boo
 
 // Anticipate is Landing for a fragment that has not begun. The result of Anticipate is memory of
 // the idle buffer that the next fragment with the given size and grid will get, or nil if there is
-// no such buffer. The memory may be written until a fragment of any peer begins, or until a message
-// is released.
+// no such buffer. The caller of Anticipate may write the memory until a fragment of any peer
+// begins, or until a message is released.
 func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	maxBytes int,
 ) []byte {
@@ -218,15 +218,15 @@ func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 	return max(end, uint64(offset)) - uint64(offset)
 }
 
-// Landing returns memory of an unfinished fragment for the next chunks. The memory holds whole
-// chunks from offset on, up to the first chunk that was already received, and at most maxBytes.
-// Landing returns nil if there is no such fragment, or if offset is not the beginning of a chunk of
-// the fragment. Landing also returns nil if the chunk was received, or if maxBytes or the
-// fragment's memory is too small for the chunk.
+// Landing returns memory of an unfinished fragment for the next chunks. The memory that Landing
+// returns is for whole chunks from offset on, up to the first chunk that was already received, and
+// at most maxBytes. Landing returns nil if there is no such fragment, or if offset is not the
+// beginning of a chunk of the fragment. Landing also returns nil if the chunk was received, or if
+// maxBytes or the fragment's memory is too small for the chunk.
 //
-// The memory may be written until one of its chunks is added, or until the fragment is dropped,
-// forgotten or complete. A wrongly landed chunk never becomes visible, because a fragment is
-// complete only after each of its chunks was added, and Add overwrites the chunk.
+// The caller of Landing may write the memory until one of its chunks is added, or until the
+// fragment is dropped, forgotten or complete. A wrongly landed chunk never becomes visible, because
+// a fragment is complete only after each of its chunks was added, and Add overwrites the chunk.
 func (a *Assembler) Landing(fragID, offset uint32, maxBytes int) []byte {
 	m := a.find(fragID)
 	if m == nil || offset >= m.sizeBytes || int64(offset) >= m.roomBytes() {
@@ -345,7 +345,7 @@ func (a *Assembler) find(fragID uint32) *Message {
 	return m
 }
 
-// enter puts a fragment into the table. The table gets at least 2^slotBits slots.
+// enter puts a fragment into the table. If necessary, enter enlarges the table to 2^slotBits slots.
 func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	if len(a.slots) < 1<<slotBits {
 		a.grow(slotBits)

@@ -10,8 +10,8 @@ func Chunks(sizeBytes, roomBytes uint32) uint32 {
 	return n
 }
 
-// grid is the division of a fragment into chunks. The first chunk has the length first, and all
-// later chunks have the length chunk. The last chunk may be shorter. Neither length is 0.
+// grid is the division of a fragment into chunks. In a grid the first chunk has the length first,
+// and all later chunks have the length chunk. The last chunk may be shorter. Neither length is 0.
 type grid struct{ first, chunk uint32 }
 
 // gridOf is the grid in a chunk's header.
@@ -33,8 +33,8 @@ func (g grid) size(index uint32) uint32 {
 	return g.chunk
 }
 
-// start is the offset at which a chunk begins. The offset may exceed 32 bits if there is no such
-// chunk.
+// start is the offset at which a chunk begins. If the chunk does not exist, its offset may exceed
+// 32 bits.
 func (g grid) start(index uint32) uint64 {
 	if index == 0 {
 		return 0

@@ -13,8 +13,8 @@ const (
 	// NackNoHandler means that the receiver has no handler for the packet's tag.
 	NackNoHandler = 2
 	// NackRecord means that a Pack (a packet of several small fragments) has a fragment for whose
-	// tag the receiver has no handler. The payload of the Nack is that tag, one byte. No fragment
-	// of the Pack was delivered.
+	// tag the receiver has no handler. The payload of a Nack with NackRecord is the tag without a
+	// handler, one byte. No fragment of the Pack was delivered.
 	NackRecord = 3
 	// NackMemory means that the receiver has no memory to reassemble the fragment at present. In a
 	// reliable connection the sender must send the whole fragment again. The refused packet ends

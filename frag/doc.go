@@ -30,11 +30,11 @@
 //	                                 +------------------- Assembler.Drop ----------------------+
 //
 // The Assembler copies a chunk to its place (Add), or the fabric has already written the chunk
-// there (Landing, AddLanded). A bitmap with one bit per chunk detects overlaps. The bitmap grows
-// with the fragment's memory. Every byte of a complete message was therefore written, and a reader
-// never sees the old content of a recycled buffer. Every size that a peer can choose is bounded.
-// The bounds are on the size of a fragment, the unfinished fragments of one peer, the unfinished
-// fragments of all peers, and the number of fragments.
+// there (Landing, AddLanded). A bitmap with one bit per chunk detects overlaps. The bitmap of a
+// fragment's chunks grows with the fragment's memory. Every byte of a complete message was
+// therefore written, and a reader never sees the old content of a recycled buffer. Every size that
+// a peer can choose is bounded. The bounds are on the size of a fragment, the unfinished fragments
+// of one peer, the unfinished fragments of all peers, and the number of fragments.
 //
 // Functions are safe for use from any goroutine. A Pool, its Assemblers and its Messages belong
 // together to one goroutine at a time, which is the goroutine of the module.

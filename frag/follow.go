@@ -51,7 +51,7 @@ func (f *Followers) After(h *Header) {
 }
 
 // Write writes the next header to b, which must have room for the header. The fragment must have a
-// chunk for the header.
+// further chunk for each header that Write writes.
 func (f *Followers) Write(b []byte) {
 	c := (*[ChunkHeaderBytes]byte)(b) // a loop would cost more than the copies
 	le.PutUint64(c[0:], f.words[0])

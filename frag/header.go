@@ -115,8 +115,8 @@ const (
 	opExtraBytes    = 8
 )
 
-// ChunkBytesMin is the smallest Header.ChunkBytes. The limit bounds the bitmap of a fragment, which
-// has a bit for each chunk.
+// ChunkBytesMin is the smallest Header.ChunkBytes. ChunkBytesMin bounds the bitmap of a fragment,
+// which has a bit for each chunk.
 const ChunkBytesMin = 128
 
 // CreditBytesUnit is the unit of Header.CreditBytes, in bytes. CreditBytesAll means that there is
@@ -139,9 +139,8 @@ type Header struct {
 	Seq seq.Num
 	// Ack (with FlagAck) is the last sequence number that the sender has received in order.
 	Ack seq.Num
-	// Number is the low half of the packet number. The sender numbers all its packets on this
-	// channel of this connection, and no two packets have the same number. Number is 0 without
-	// Conn.
+	// Number is the low half of the packet number. The sender numbers all its packets on a channel
+	// of a connection, and no two packets have the same number. Number is 0 without Conn.
 	Number      uint32
 	FragID      uint32 // Chunk: id of the fragment, ascending per sender
 	SizeBytes   uint32 // Chunk: size of the whole fragment
@@ -256,8 +255,8 @@ func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err e
 // argument head of DecodeSplit must contain the whole header. DecodeSplit returns the header's
 // length, and the rest of the datagram is the payload. The error ErrKind means an undefined kind,
 // or a packet whose payload Decode must check. Decode checks the payloads of a Pack, Hello,
-// HelloAck, Reject, Nack of a record, Ack with a Sack, and Bye with a code. The caller must then
-// copy the whole datagram to one buffer, and call Decode.
+// HelloAck, Reject, Nack of a record, Ack with a Sack, and Bye with a code. After ErrKind the
+// caller must copy the whole datagram to one buffer, and call Decode.
 func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	n, err := decodeHeader(head, sizeBytes, h)
 	if err != nil {

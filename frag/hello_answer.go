@@ -68,8 +68,8 @@ func RetryBytes(addrBytes, cookieBytes int) int {
 	return FragHeaderBytes + retryHeadBytes + addrBytes + cookieBytes
 }
 
-// A refusal of a Hello needs these fields. The first four positions are those of version 1, and the
-// others are the same in every later version.
+// A refusal of a Hello needs these fields. The constants whose names begin with v1 are those of
+// version 1, and the others apply to every later version.
 const (
 	v1HelloBytes  = 208
 	v1TagAt       = 32

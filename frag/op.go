@@ -12,21 +12,22 @@ const (
 	// OpPart is a packet of a put with a notice. A notice is a message to a handler at the
 	// receiver, delivered after all bytes of the put have arrived.
 	OpPart OpCode = 1
-	// OpNotice is the notice of a put. The packet has the notice's tag, the number of bytes to wait
-	// for (u32), and the content of the notice.
+	// OpNotice is the notice of a put. An OpNotice has the notice's tag, the number of bytes to
+	// wait for (u32), and the content of the notice.
 	OpNotice OpCode = 2
-	// OpPlaced is a Frag with a whole put and the put's notice. The last OpBytes of the payload are
-	// the content of the notice.
+	// OpPlaced is a Frag with a whole put and the put's notice. In an OpPlaced, the last OpBytes of
+	// the payload are the content of the notice.
 	OpPlaced OpCode = 3
-	// OpGet requests bytes of a memory region. The payload is a Get of GetBytes.
+	// OpGet requests bytes of a memory region. The payload of an OpGet is a Get of GetBytes.
 	OpGet OpCode = 4
-	// OpAtomic requests the change of a number in a memory region. The payload is an Atomic of
-	// AtomicBytes.
+	// OpAtomic requests the change of a number in a memory region. The payload of an OpAtomic is an
+	// Atomic of AtomicBytes.
 	OpAtomic OpCode = 5
-	// OpResult answers an OpAtomic with Fetch. The payload is the old value, 8 bytes.
+	// OpResult answers an OpAtomic with Fetch. The payload of an OpResult is the old value, 8
+	// bytes.
 	OpResult OpCode = 6
-	// OpFailed reports that an OpGet can no longer be answered. The payload is a reason of a Nack,
-	// 1 byte.
+	// OpFailed reports that an OpGet can no longer be answered. The payload of an OpFailed is a
+	// reason of a Nack, 1 byte.
 	OpFailed OpCode = 7
 )
 

@@ -35,7 +35,8 @@ func PutRecord(b []byte, tag uint8, payload []byte) int {
 	return n
 }
 
-// Piece is the place of a piece in its fragment. The fields are those of a Chunk in Header.
+// Piece is the place of a piece in its fragment. The fields of Piece are those of a Chunk in
+// Header.
 type Piece struct {
 	FragID, SizeBytes, OffsetBytes uint32
 	FirstBytes, ChunkBytes         uint16

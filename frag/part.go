@@ -53,8 +53,8 @@ func ReadPart(payload []byte) (offsetBytes, totalBytes int, slice []byte) {
 	return int(le.Uint32(payload)), int(le.Uint32(payload[4:])), payload[partHeadBytes:]
 }
 
-// checkPart checks the payload of a Part. The slice must have whole blocks or end the datagram, and
-// must not be the whole datagram.
+// checkPart checks the payload of a Part. The slice of a Part must have whole blocks or end the
+// datagram, and must not be the whole datagram.
 func checkPart(p []byte) error {
 	offset, total := uint64(le.Uint32(p)), uint64(le.Uint32(p[4:]))
 	n := uint64(len(p) - partHeadBytes)

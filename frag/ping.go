@@ -41,8 +41,8 @@ func pingLength(kind Kind, n int) bool {
 	return n == nonceBytes || kind == KindPing && n > nonceBytes
 }
 
-// allZero reports whether every byte of b is zero. The function compares words first, because a
-// large Ping has kilobytes of padding.
+// allZero reports whether every byte of b is zero. allZero compares words first, because a large
+// Ping has kilobytes of padding.
 func allZero(b []byte) bool {
 	for len(b) >= 8 {
 		if le.Uint64(b) != 0 {

@@ -20,12 +20,13 @@ const (
 // PoolConfig bounds the memory for reassembly. A zero field means the default.
 type PoolConfig struct {
 	// FragBytesMax is the largest fragment that is reassembled. The module announces FragBytesMax
-	// in its Hello. The default is DefaultFragBytesMax, or BytesMax if BytesMax is less.
+	// in its Hello. The default of FragBytesMax is DefaultFragBytesMax, or BytesMax if BytesMax is
+	// less.
 	FragBytesMax uint32
 	// BytesMax bounds the buffers of all unfinished fragments, unreleased messages and idle buffers
 	// together. In addition to BytesMax, each Assembler may hold one packet of a fragment that
-	// waits for memory (Assembler.Reserve). BytesMax is at least FragBytesMax. The default is
-	// DefaultPoolBytesMax, or FragBytesMax if FragBytesMax is more.
+	// waits for memory (Assembler.Reserve). BytesMax is at least FragBytesMax. The default of
+	// BytesMax is DefaultPoolBytesMax, or FragBytesMax if FragBytesMax is more.
 	BytesMax int64
 	// PeerBytesMax bounds the buffers of the unfinished fragments of one Assembler. A peer that
 	// leaves its fragments unfinished therefore cannot stop the other peers. PeerBytesMax is
@@ -37,12 +38,12 @@ type PoolConfig struct {
 	PeerBytesMax int64
 	// GrowBytes is the initial memory of a fragment for which there is no idle buffer. A larger
 	// fragment gets four times as much memory each time its memory is full. A peer that only
-	// announces a large fragment therefore costs no more than GrowBytes. The default is
-	// DefaultGrowBytes.
+	// announces a large fragment therefore costs no more than GrowBytes. The default of GrowBytes
+	// is DefaultGrowBytes.
 	GrowBytes int64
 	// KeepBytes bounds the idle buffers that are kept for reuse. Other buffers are left to the
-	// garbage collector. Fragments larger than KeepBytes allocate one buffer each. The default is
-	// DefaultKeepBytes, and a negative value keeps no buffers.
+	// garbage collector. Fragments larger than KeepBytes allocate one buffer each. The default of
+	// KeepBytes is DefaultKeepBytes, and a negative value keeps no buffers.
 	KeepBytes int64
 }
 

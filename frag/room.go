@@ -4,9 +4,9 @@ package frag
 // it waits for more. A fragment that has begun finishes with its memory, or grows into a reserve
 // that only one fragment uses at a time.
 
-// emptyPart bounds the unfilled memory that one peer may hold. The bound is one emptyPart-th of the
-// memory outside of the reserve that other peers have not left empty. Some memory thus remains for
-// any number of such peers.
+// emptyPart bounds the unfilled memory that one peer may hold. A peer may leave empty one
+// emptyPart-th of the memory outside of the reserve that other peers have not left empty. Some
+// memory thus remains for any number of peers that leave memory empty.
 const emptyPart = 16
 
 // beginLeast is the least initial memory of a fragment of a peer that has used up its share of
@@ -101,8 +101,8 @@ func (a *Assembler) reserveBytes(
 	return reserveBytes
 }
 
-// favour makes a fragment that has just begun the only one that may grow into the reserve. The
-// condition is that the fragment has begun in the reserve and has to grow.
+// favour makes a fragment that has just begun the only one that may grow into the reserve. A
+// fragment is favoured only if the fragment has begun in the reserve and has to grow.
 func (p *Pool) favour(m *Message) {
 	inReserve := p.activeBytes > p.cfg.BytesMax-int64(p.cfg.FragBytesMax)
 	if inReserve && int(m.class) < classOf(m.sizeBytes) {
@@ -136,10 +136,10 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 }
 
 // beginStarter begins a fragment without memory in the budgets, in the packet that ends another
-// fragment. The fragment gets room for only that packet's bytes, outside of all budgets. If the
-// packet were refused, the ending fragment would hold its memory while the sender waits for the
-// memory of the new fragment. Two senders in this state would wait for each other. Each peer can
-// have only one such packet.
+// fragment. A fragment that beginStarter begins gets room for only its first packet's bytes,
+// outside of all budgets. If the packet were refused, the ending fragment would hold its memory
+// while the sender waits for the memory of the new fragment. Two senders in this state would wait
+// for each other. Each peer can have only one such packet.
 func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 	if a.starter != nil || h.OffsetBytes != 0 {
 		return nil, ErrBudget
@@ -152,7 +152,7 @@ func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 }
 
 // settle gives a fragment that has room for only its first packet a buffer of the pool up to the
-// byte end. The conditions are the same as for a new fragment.
+// byte end. The conditions of settle are the same as for a new fragment.
 func (a *Assembler) settle(m *Message, end uint32, n int, inOrder bool) bool {
 	p := a.pool
 	class := max(a.beginClass(m.sizeBytes, n), classOf(end))

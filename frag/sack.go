@@ -30,8 +30,8 @@ const (
 	SackBytesMax = SackHeadBytes + SackRangeBytes*SackRangesMax
 )
 
-// SackRange is a run of consecutive packets that have arrived. The first packet has the number
-// Header.Ack+SackAhead+Start, and More packets follow.
+// SackRange is a run of consecutive packets that have arrived. The first packet of a SackRange has
+// the number Header.Ack+SackAhead+Start, and More packets follow.
 type SackRange struct{ Start, More uint16 }
 
 // end is the Start of the first packet after the range.

@@ -7,8 +7,9 @@
 //
 // The contract is that of Open MPI's opal_hotel. The operations are check in, check out, knock and
 // evict, and a full hotel is an error. Three things differ. The current instant is an argument. The
-// caller asks for evicted guests, and the hotel calls no function back. A room's number carries a
-// generation, and a number that was kept too long is refused instead of evicting another guest.
+// caller of Evict gets evicted guests as results, and the hotel calls no function back. A room's
+// number carries a generation, and a number that was kept too long is refused instead of evicting
+// another guest.
 //
 // # Layout
 //

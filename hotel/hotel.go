@@ -143,8 +143,8 @@ func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 
 // Deadline returns the instant from which Evict will return a guest, or mono.Never if the hotel is
 // empty. The result of Deadline is never too late. The result of Deadline is too early only if
-// every guest's stay ends more than a revolution (TickNs x Slots) ahead. The error of Deadline is
-// then less than a revolution, or more if the stay is above Slots revolutions.
+// every guest's stay ends more than a revolution (TickNs x Slots) ahead. Deadline is then too early
+// by less than a revolution, or by more if the stay is above Slots revolutions.
 func (h *Hotel[T]) Deadline() mono.Time { return h.wheel.deadline() }
 
 // Len is the number of guests.

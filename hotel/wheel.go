@@ -126,8 +126,8 @@ func (w *wheel) idle(now mono.Time) bool {
 	return w.now < w.next
 }
 
-// due returns the room of the first guest that is due. The caller must call turn directly before,
-// and turn must have returned true.
+// due returns the room of the first guest that is due. The caller must call turn directly before
+// due, and turn must have returned true.
 func (w *wheel) due() uint32 { return w.lists[w.nearSlot(w.cur)].head }
 
 func (w *wheel) length() int { return w.near + w.far }
@@ -171,7 +171,7 @@ func (w *wheel) turn() (due bool) {
 		first = w.first() // the first guest may be in near now
 	}
 	// The present value of next is a lower bound because no earlier guest has checked in since next
-	// was set. The list of first gives another lower bound.
+	// was set. The method first gives another lower bound.
 	w.next = max(w.next, w.instant(first))
 	return false
 }

@@ -9,8 +9,8 @@ import (
 
 // This file adjusts the congestion window by delay, and measures the path's delay without a queue.
 
-// sample takes a new round-trip sample of packet n. The arguments least and most bound the
-// network's part of the round trip, and next is the next number to be sent. A peer that sleeps
+// sample takes a new round-trip sample of packet n. The arguments least and most of sample bound
+// the network's part of the round trip, and next is the next number to be sent. A peer that sleeps
 // until a packet comes cannot tell how long the packet has waited, and then neither bound may hold.
 func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n, next seq.Num,
 	rules *Rules,
@@ -66,10 +66,10 @@ func (c *congestion) holds(p *path, over time.Duration) int32 {
 }
 
 // dip shrinks the window for two rounds if the window has met a limit since the last dip. The first
-// round drains the queue and the second round measures the round trip. A sender that took a queue
-// for the path's own delay thus learns the true delay, and all other senders in that queue learn
-// the true delay, too (like the round-trip probes of BBR). The interval between dips grows while
-// dips bring no new minimum.
+// round of a dip drains the queue, and the second round measures the round trip. A sender that took
+// a queue for the path's own delay thus learns the true delay, and all other senders in that queue
+// learn the true delay, too (like the round-trip probes of BBR). The interval between dips grows
+// while dips bring no new minimum.
 func (c *congestion) dip(p *path, took time.Duration) bool {
 	c.rounds = min(c.rounds, 254) + 1
 	switch {
@@ -122,10 +122,10 @@ func (c *congestion) beginDip(p *path) {
 }
 
 // fit estimates the path's capacity from the packets delivered in the round in which slow start has
-// filled path and queue. The argument took of fit is the duration of that round. At that time the
-// window is twice too large, and would overrun the queue again after the dip. Small windows are not
-// changed. If many senders share a queue, each late sender takes the queue for part of the path,
-// and only an overrun corrects all senders.
+// filled path and queue. The argument took of fit is the duration of the round that fit uses. When
+// slow start ends, the window is twice too large, and would overrun the queue again after the dip.
+// Small windows are not changed. If many senders share a queue, each late sender takes the queue
+// for part of the path, and only an overrun corrects all senders.
 func (c *congestion) fit(p *path, took time.Duration) {
 	c.overshot = false
 	holds := int64(c.acked) * int64(p.base+p.jitter) / int64(max(took, 1))

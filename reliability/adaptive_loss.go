@@ -68,9 +68,9 @@ func (d *arrival) proves(p *segment) bool {
 	return d.at > p.postedAt || d.at == p.postedAt && p.seq.Before(d.seq) && d.rtt != 0
 }
 
-// least is a lower bound for the time from a packet to its ACK on a channel. The bound is the least
-// measured round trip of the channel or of the other channel. Without any measurement the bound is
-// a guess.
+// least is a lower bound for the time from a packet to its ACK on a channel. The function least
+// returns the least measured round trip of the channel or of the other channel, or a guess without
+// any measurement.
 func (a *adaptive) least(c Channel) time.Duration {
 	if base := a.paths[c].base; base != 0 {
 		return base

@@ -89,7 +89,7 @@ func (a *adaptive) lookForLost(s *Sender, now mono.Time) {
 	}
 }
 
-// heardAgain is called at the first ACK after a restart of the congestion window. The method sets
+// heardAgain is called at the first ACK after a restart of the congestion window. heardAgain sets
 // the time at which packets sent before the restart and not yet acknowledged are declared lost.
 func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 	if a.sweepAt == mono.Never && a.restartedAt != longAgo {

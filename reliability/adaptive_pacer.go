@@ -10,7 +10,7 @@ import (
 // pacer spreads the packets of a window over the round trip where bursts have been lost. A queue
 // much shorter than the path's capacity cannot absorb a whole window at once. The pacer works in
 // steps. Each ACK, and each expiry of the timer, releases as many packets as the path has carried
-// since the previous step. The timer releases the next packets if no ACK does.
+// since the previous step. The pacer's timer releases the next packets if no ACK does.
 type pacer struct {
 	on    bool
 	began mono.Time     // the path is occupied until then by the packets sent so far

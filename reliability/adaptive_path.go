@@ -21,8 +21,8 @@ type path struct {
 	sampledAt    mono.Time // when a round trip was measured last
 }
 
-// baseSpan is the least time for which the minimal round trip is remembered. The time is limited
-// because routes change.
+// baseSpan is the least time for which the minimal round trip is remembered. The memory of baseSpan
+// is limited because routes change.
 const baseSpan = 10 * time.Second
 
 // sample takes a measured round trip.
@@ -54,8 +54,8 @@ const staleWaits = 16
 // wait is the time after which a missing ACK is late. Probe and time-outs are computed from wait.
 func (p *path) wait() time.Duration { return p.srtt + max(4*p.rttvar, p.srtt/2) }
 
-// probe is the time without an ACK before the first probe. The time is not much longer than an ACK
-// usually takes, because a probe costs only one packet.
+// probe is the time without an ACK before the first probe. A probe is sent little later than an ACK
+// usually arrives, because a probe costs only one packet.
 func (p *path) probe() time.Duration { return p.srtt + min(max(4*p.rttvar, p.srtt/2), p.srtt) }
 
 // vary takes the round trip of packet n, sent at sentAt. If later packets have overtaken packet n,

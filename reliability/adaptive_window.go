@@ -12,14 +12,14 @@ import (
 // decisions are made once in a round trip.
 //
 // The first signal is delay. The window shrinks if several consecutive round trips exceed the
-// target for more than half of a base round trip. The window shrinks again only after packets sent
-// since the previous decision have arrived. In other rounds the window grows. The rule is the
-// standing queue of Copa (Arun and Balakrishnan, NSDI 2018), with the steps of Swift (Kumar et al.,
-// SIGCOMM 2020). All senders that share a queue see the queue at once. The senders shrink by the
-// same share, to somewhat below the path's capacity, and grow by the same step. The windows of the
-// senders thus converge. After a decision the senders pace their packets, because the first packets
-// of a burst see no queue, which would favour bursty senders. Per-packet jitter (path.vary) is not
-// caused by a queue, and is added to the target.
+// target for more than half of a base round trip. The congestion window shrinks again only after
+// packets sent since the previous decision have arrived. In other rounds the window grows. The
+// delay rule is the standing queue of Copa (Arun and Balakrishnan, NSDI 2018), with the steps of
+// Swift (Kumar et al., SIGCOMM 2020). All senders that share a queue see the queue at once. The
+// senders shrink by the same share, to somewhat below the path's capacity, and grow by the same
+// step. The windows of the senders thus converge. After a decision the senders pace their packets,
+// because the first packets of a burst see no queue, which would favour bursty senders. Per-packet
+// jitter (path.vary) is not caused by a queue, and is added to the target.
 //
 // Now and then a window that has met the target is divided for a moment. A late sender that took a
 // queue for the path's own delay then measures the true delay, as with the round-trip probes of BBR
@@ -133,8 +133,8 @@ func (c *congestion) grow(packets int32, most uint32) {
 func (c *congestion) flooded() bool { return c.skip == 0 && c.lost > floodLeast+c.acked/8 }
 
 // leaveSlow ends slow start if many of the packets in flight at the beginning of the round are lost
-// or missing. The argument took of leaveSlow is the duration of the round. The window becomes the
-// path's capacity.
+// or missing. The argument took of leaveSlow is the duration of the round that has just ended. The
+// window becomes the path's capacity.
 func (c *congestion) leaveSlow(took time.Duration) bool {
 	if !c.slow || !c.flooded() && (c.flight < 2*floodLeast || c.acked+c.lost > c.flight*3/4) {
 		return false
@@ -215,9 +215,8 @@ func (c *congestion) hasten(slow bool) {
 // and on the square root of the window, which lets small windows catch up. Some rounds after the
 // latest shrink the step increases, because the path may have much more capacity. Below an earlier
 // window size the step is larger. On a path too short to show a queue by its delay, the step is
-// smaller around the window that last lost too many packets. The step is also smaller where many
-// packets were lost though usually next to none are lost, because the queue is then too short to
-// show by delay.
+// smaller around the window that last lost too many packets. The step is also smaller after unusual
+// loss, because a queue that overflows may be too short to show by delay.
 func (c *congestion) step() int32 {
 	most := 1 + int32(min(c.base/stepPer, 64))
 	most = max(most, 1<<(bits.Len32(uint32(c.window))/2)) // its square root

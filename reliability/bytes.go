@@ -26,8 +26,8 @@ func (s *Sender) InFlightBytes() int {
 // Carry, and only for an ACK that is neither bogus nor old. A credit of less than one byte counts
 // as one byte. BoundBytes has no effect if another ACK has granted a higher packet limit, because
 // the byte credit of that other ACK still holds. A packet with a reserved number that is not
-// admitted yet may be sent in any case. The argument promised of BoundBytes says that there is such
-// a packet.
+// admitted yet may be sent in any case. The argument promised of BoundBytes says that there is a
+// packet with a reserved number.
 func (s *Sender) BoundBytes(ack seq.Num, credit uint16, grantedBytes int, promised bool) {
 	if grantedBytes == s.bytesMax || ack.Add(1+max(1, uint32(credit))).Before(s.limit) {
 		return

@@ -26,8 +26,8 @@ func (s *Sender) Count() seq.Num {
 }
 
 // Unbind makes the credits the only limit of the sender. A counting Receiver sends an ACK without a
-// request only to renew credits. The number of packets before such an ACK may exceed the sender's
-// window.
+// request only to renew credits. A renewal of credits may come after more packets than the sender's
+// window holds.
 func (s *Sender) Unbind() {
 	s.window = unlimited
 	s.updateSendLimit()

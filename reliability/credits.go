@@ -51,8 +51,8 @@ const (
 	// active sender, and is as long as other peers can wait.
 	creditLease = 10 * time.Millisecond
 	// creditLapse is the time after which credits lapse at the receiver. By then the ACK that
-	// granted the credits and the packets sent with those credits have arrived. The exception is a
-	// long path that holds many more packets than any socket buffer.
+	// granted the credits and the packets sent with those credits have arrived. On a long path that
+	// holds many more packets than any socket buffer, credits may lapse earlier.
 	creditLapse = 2 * creditLease
 	// creditPeriod is the time in which a peer must use a quarter of its earned credits. Half of
 	// the earned credits are taken away if the peer uses less. A full window over the longest paths

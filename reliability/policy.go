@@ -53,10 +53,10 @@ func (p *policy) reposted(s *Sender, now mono.Time, t Token, limit time.Duration
 	p.usnic.checkin(now, t, limit)
 }
 
-// onAck processes an ACK that is plausible and not old. The method frees the arrived packets,
-// appends the freed segments to done, and queues packets that the ACK shows to be lost for
-// retransmission. The caller has already processed the new credits. The argument sack of onAck is
-// the selective part, or nil.
+// onAck processes an ACK that is plausible and not old. onAck frees the arrived packets, appends
+// the freed segments to done, and queues packets that the ACK shows to be lost for retransmission.
+// The caller of onAck has already processed the new credits. The argument sack of onAck is the
+// selective part, or nil.
 func (p *policy) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {

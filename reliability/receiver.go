@@ -131,8 +131,8 @@ func (r *Receiver) accept(now mono.Time, n seq.Num, delay time.Duration, rules *
 	r.accepted(now, n, 1, gap, delay, rules)
 }
 
-// AcceptRun is Accept for count consecutive packets from n on. Packet n must be the next in order,
-// and no packet may be held beyond a gap.
+// AcceptRun is Accept for count consecutive packets from n on. Before AcceptRun, packet n must be
+// the next in order, and no packet may be held beyond a gap.
 func (r *Receiver) AcceptRun(now mono.Time, n seq.Num, count uint32, rules *Rules) {
 	r.next = n.Add(count)
 	r.accepted(now, r.next-1, count, false, rules.AckDelay, rules)
@@ -149,7 +149,7 @@ func (r *Receiver) hold(n seq.Num) {
 }
 
 // widen makes the ring large enough for a packet at the given distance from the next packet in
-// order. The new ring covers a usual window, or more if needed.
+// order. The widened ring covers a usual window, or more if needed.
 func (r *Receiver) widen(distance uint32) {
 	ringBits := max(64, min(r.window, WindowDefault))
 	for ringBits <= distance {
@@ -189,8 +189,8 @@ func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago, unread time.Duratio
 	return r.last, now.Sub(r.lastAt), r.unread, r.copies
 }
 
-// Unread sets the time for which the packet accepted last may have waited unread. The time starts
-// when the caller last found its receive queue empty.
+// Unread sets the time for which the packet accepted last may have waited unread. The time of being
+// unread starts when the caller last found its receive queue empty.
 func (r *Receiver) Unread(d time.Duration) { r.unread = d }
 
 // OutOfOrder writes a bitmap of the packets held beyond the first gap. Bit i of words[w] stands for
@@ -241,8 +241,8 @@ func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	return r.next - 1, r.Grant(c), dup
 }
 
-// earnedFirst is the number of initial credits of a peer. The number is large enough for a burst of
-// small messages, and small enough for many idle peers.
+// earnedFirst is the number of initial credits of a peer. earnedFirst is large enough for a burst
+// of small messages, and small enough for many idle peers.
 const earnedFirst = 32
 
 // Grant renews the peer's credits, and returns how many credits the peer has beyond the packets

@@ -144,15 +144,15 @@ func (a *adaptive) checkRefused(count int32) error {
 }
 
 // refusedPackets is a bitmap of the packets in a Receiver's window that were read but not accepted
-// for lack of memory. The bit of a packet is its number modulo the window, which is at least 64
-// packets here. The bitmap is allocated at the first refusal.
+// for lack of memory. The bit of a packet is its number modulo the window. A window of fewer than
+// 64 packets counts as 64 packets. The bitmap of refused packets is allocated at the first refusal.
 type refusedPackets struct {
 	words []uint64
 	count uint32
 }
 
-// Refused records a packet that Check found acceptable but the caller cannot accept now. The packet
-// then takes no credit, and the retransmission of the packet needs no credit.
+// Refused records a packet that Check found acceptable but the caller cannot accept now. A refused
+// packet takes no credit, and its retransmission needs no credit.
 func (r *Receiver) Refused(n seq.Num) {
 	if !r.Selective {
 		return // see ahead

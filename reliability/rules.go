@@ -39,8 +39,8 @@ type Rules struct {
 	// transmission.
 	DupAckHold time.Duration
 	// ResendsPerPass bounds the segments retransmitted in one call of the progress loop
-	// (max_resends_per_iteration of usnic). The bound keeps the module receiving during a burst of
-	// time-outs.
+	// (max_resends_per_iteration of usnic). ResendsPerPass keeps the module receiving during a
+	// burst of time-outs.
 	ResendsPerPass int
 	// AckDelay is how long an ACK may wait for a packet that can carry the ACK.
 	AckDelay time.Duration
@@ -51,7 +51,7 @@ type Rules struct {
 
 	// Adaptive selects loss detection by time and selective ACKs, and time-outs that follow the
 	// measured round trip. ResendTimeout is then the time-out before the first measurement, and
-	// DupAckHold is not used. The fields below apply only with Adaptive.
+	// DupAckHold is not used. The fields of Rules after Adaptive apply only with Adaptive.
 	Adaptive bool
 	// ProbeTimeoutMin is the least time without an ACK before the oldest packet is retransmitted
 	// once, as a probe. ResendTimeoutMin is the least time before further retransmissions, and
@@ -102,8 +102,8 @@ func Lossless() Rules {
 	return r
 }
 
-// Adaptive returns the rules of the adaptive profile. The window and the ACK rules are those of
-// usnic, but loss recovery follows the measured path.
+// Adaptive returns the rules of the adaptive profile. The adaptive profile has the window and the
+// ACK rules of usnic, but its loss recovery follows the measured path.
 //
 // ProbeTimeoutMin and ResendTimeoutMin are far above the round trip of a fast network, because the
 // scheduling of the peer's process takes longer than the network. ProbeTimeoutMin is the shorter

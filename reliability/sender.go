@@ -26,8 +26,8 @@ const (
 
 // Sender is the send side of one peer, with the window of packets in flight and its limit. A zero
 // Sender must be initialised by Init before use. The fields oldest and next are called n_a
-// (acknowledged) and n_t (to transmit) in the code of usnic. The next number that a Receiver
-// expects is called n_r there.
+// (acknowledged) and n_t (to transmit) in the code of usnic. The code of usnic calls the next
+// number that a Receiver expects n_r.
 type Sender struct {
 	segs      *Segments
 	policy    policy
@@ -114,8 +114,9 @@ func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 }
 
 // Rest gives up lapsed credits, and must be called before sending. The credits lapse if nothing or
-// only a lone answer is in flight and the limit was not raised for creditLease. The sender then
-// keeps only restingCredits, because the peer may have granted the other credits to other senders.
+// only a lone answer is in flight and the limit was not raised for creditLease. A sender whose
+// credits have lapsed keeps only restingCredits, because the peer may have granted the other
+// credits to other senders.
 func (s *Sender) Rest(now mono.Time) {
 	if (s.oldest == s.next || s.patient) && now.Sub(s.raisedAt) >= creditLease {
 		s.rest() // seldom: Rest is small enough to be inlined
@@ -153,8 +154,8 @@ func (s *Sender) updateSendLimit() {
 // Open reports whether the windows and the credits allow another packet.
 func (s *Sender) Open() bool { return s.next.Before(s.sendLimit) && s.bytes < s.bytesMax }
 
-// Room is the number of packets that may be admitted now. The caller must check that the sizes of
-// these packets (Carry) leave room for all.
+// Room is the number of packets that may be admitted now. The caller of Room must check that the
+// sizes of the packets (Carry) leave room for all packets.
 func (s *Sender) Room() int {
 	if s.bytes >= s.bytesMax {
 		return 0
@@ -247,8 +248,8 @@ func (s *Sender) Number() uint32 { return s.number }
 
 // Hasten ends the longer wait for the ACK of a lone answer. From now on the timer of the lone
 // answer is that of a packet sent now. Hasten is called when another packet is sent, because the
-// peer's ACK of that packet covers the lone answer, too. The other packet may satisfy the peer's
-// request, and then no retransmitted request would reveal a lost answer.
+// peer's ACK of that packet covers the lone answer, too. A packet sent after a lone answer may
+// satisfy the peer's request, and then no retransmitted request would reveal a lost answer.
 func (s *Sender) Hasten(now mono.Time) {
 	if s.patient {
 		s.patient = false
@@ -354,8 +355,9 @@ func (s *Sender) Refuse(t Token) {
 }
 
 // Unheard queues all packets in flight for immediate retransmission, because the peer dropped the
-// packets before the peer knew of the connection. The path has not lost these packets, and
-// therefore the congestion window stays unchanged. A counting Sender has no retransmissions.
+// packets before the peer knew of the connection. The path has not lost the packets that Unheard
+// queues, and therefore the congestion window stays unchanged. A counting Sender has no
+// retransmissions.
 func (s *Sender) Unheard() {
 	if !s.policy.some() {
 		return

@@ -4,8 +4,8 @@ package reliability
 // waiting datagram takes a constant plus about its length in the buffer. Many small datagrams
 // therefore fit in the room of a full datagram of 64 KiB. A place is the room of one full packet.
 // Half of the room of a peer's places is granted in packets, as if packets had no length. The other
-// half is granted in bytes, as if packets had no fixed cost. One place is reserved for the packet
-// that reaches the byte limit, because this packet may be full:
+// half of the room is granted in bytes, as if packets had no fixed cost. One place is reserved for
+// the packet that reaches the byte limit, because this packet may be full:
 //
 //	places   |  one  |            the others             |
 //	packets      1      perPlace each, whatever they are
@@ -65,8 +65,8 @@ func (c *Credits) weigh(l *load) {
 	}
 }
 
-// boundBytes is the limit in bytes for a peer with that many granted packets, computed from the
-// peer's booked places.
+// boundBytes is the limit in bytes for a peer with the given number of granted packets. The limit
+// depends on the peer's booked places.
 func (c *Credits) boundBytes(r *Receiver, packets uint32) int {
 	full := c.fullPackets(r, int(r.booked))
 	l := &r.load

@@ -10,8 +10,9 @@ import (
 // the packets are in transit. A credit comes back as a packet one round trip after its grant at the
 // earliest, and credits granted in sequence come back in sequence. If the buffer is read at least
 // once in each interval drain, only the fraction drain / round trip of a peer's granted packets can
-// wait in the buffer. The pool books that fraction as places for the peer. If the round trip is
-// unknown or not longer than drain, a packet is booked as a whole place.
+// wait in the buffer. The pool books the fraction drain / round trip of the packets as places for
+// the peer. If the round trip is unknown or not longer than drain, a packet is booked as a whole
+// place.
 //
 //	places = packets x drain / round trip
 //

@@ -28,8 +28,8 @@ const (
 )
 
 // Pace finds out whether the sender waits for ACKs, and must be called before TakeAck. The argument
-// lulls counts, modulo 2^32, how often the receive queue was empty after the receiver had received
-// something.
+// lulls of Pace counts, modulo 2^32, how often the receive queue was empty after the receiver had
+// received something.
 func (r *Receiver) Pace(lulls uint32, rules *Rules) {
 	t := &r.turns
 	switch {

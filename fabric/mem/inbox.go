@@ -38,8 +38,8 @@ func newInbox(datagrams, slotBytes int, bell *doorbell) *inbox {
 	}
 }
 
-// put appends the datagram head+tail. The caller must have limited the size to slotBytes. Any
-// goroutine may call put.
+// put appends the datagram head+tail. The caller of put must have limited the size of the datagram
+// to slotBytes. Any goroutine may call put.
 func (in *inbox) put(from uint32, head, tail []byte) putResult {
 	in.mu.Lock()
 	switch {

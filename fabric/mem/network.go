@@ -33,12 +33,12 @@ const (
 
 // Config sizes a Network and the endpoints opened on the Network. Zero fields mean the defaults.
 type Config struct {
-	// MTUBytes is the largest datagram, 1 to 1 MiB. The default is 1472, which is a UDP datagram on
-	// Ethernet.
+	// MTUBytes is the largest datagram, 1 to 1 MiB. The default of MTUBytes is 1472, which is a UDP
+	// datagram on Ethernet.
 	MTUBytes int
 	// InjectBytes is the largest send that is complete when Post returns, at most MTUBytes. The
-	// default is 1024, or MTUBytes if MTUBytes is less. A negative value means 0, and then every
-	// send with data yields a Completion.
+	// default of InjectBytes is 1024, or MTUBytes if MTUBytes is less. A negative value means 0,
+	// and then every send with data yields a Completion.
 	InjectBytes int
 	// TxDepth and RxDepth are the depths of an endpoint whose EndpointConfig has none, 1 to 2^20.
 	// The default is 1024.

@@ -42,7 +42,8 @@ func (b *doorbell) pull() {
 	}
 }
 
-// wait returns when pollable returns true, on a ring, or after timeout (negative: no limit).
+// wait returns when pollable returns true, on a ring, or after timeout (a negative timeout means no
+// limit).
 func (b *doorbell) wait(timeout time.Duration, pollable func() bool) {
 	select {
 	case <-b.ring: // a ring from before this wait, whose cause is checked below

@@ -21,8 +21,8 @@ import (
 const (
 	// wantSocketBytes is the receive buffer that the package requests if the caller names no size.
 	wantSocketBytes = 4 << 20
-	// fallbackSocketBytes is the assumed receive buffer if the socket could not be found. The value
-	// is less than any system's default.
+	// fallbackSocketBytes is the assumed receive buffer if the socket could not be found.
+	// fallbackSocketBytes is less than any system's default.
 	fallbackSocketBytes = 64 << 10
 
 	udpName     = family + "/" + udpProvider

@@ -152,7 +152,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return e.result(r)
 }
 
-// Land implements fabric.Lander. The memory is pinned, because the shim keeps its address.
+// Land implements fabric.Lander. The memory of the landing is pinned, because the shim keeps its
+// address.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	if e.c == nil || !e.caps.Landing {
 		return false
@@ -197,8 +198,8 @@ func (e *endpoint) Close() error {
 	return nil
 }
 
-// shmFolder is the folder in which the shm provider has a file for each endpoint. The file has the
-// endpoint's name without shmMark.
+// shmFolder is the folder in which the shm provider has a file for each endpoint. The name of the
+// file is the endpoint's name without shmMark.
 const (
 	shmFolder = "/dev/shm"
 	shmMark   = "fi_shm://"

@@ -38,7 +38,8 @@ type limits struct {
 }
 
 // mtuBytes is the largest payload. In some providers max_msg_size includes the prefix and in others
-// not. The smaller value is used, as in libfabric's own reliable-datagram layer.
+// not. mtuBytes uses the smaller of the two possible sizes, as libfabric's own reliable-datagram
+// layer does.
 func (l limits) mtuBytes() int {
 	most := maxDatagramBytes
 	if l.reliable {
@@ -57,7 +58,7 @@ const (
 	plainBytes = 1500
 )
 
-// onDevice returns the limits of the udp provider on a device with the given MTU. The provider
+// onDevice returns the limits of the udp provider on a device with the given MTU. The udp provider
 // itself always reports 1472, even if such a datagram leaves as two fragments, but accepts every
 // datagram that the device can carry.
 func (l limits) onDevice(mtuBytes int, form nameForm) limits {

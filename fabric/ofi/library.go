@@ -49,8 +49,8 @@ var guardLock sync.Mutex
 // guard makes a call of libfabric that loads libraries, or opens or closes something. After the
 // call, guard restores the process's signal handlers, because with other handlers Go could not
 // recover from a nil dereference, and an ignored signal would end the program. Programs that the
-// process starts do not inherit descriptors that the call opens. The lock of package syscall is
-// held, and therefore no fork happens during the call.
+// process starts do not inherit descriptors that the call opens. guard holds the lock of package
+// syscall, and therefore no fork happens during the call.
 func guard(call func()) {
 	guardLock.Lock()
 	defer guardLock.Unlock()

@@ -23,8 +23,8 @@ import (
 	"gobtl/fabric"
 )
 
-// The first code is the result of fi_getinfo if nothing matches. The second code means that the
-// requested version is newer than the library.
+// errNoData is the result of fi_getinfo if nothing matches. errNoSys means that the requested
+// version is newer than the library.
 const (
 	errNoData = int(syscall.ENODATA)
 	errNoSys  = int(syscall.ENOSYS)

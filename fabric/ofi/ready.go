@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ready is an epoll descriptor that watches the descriptors of a Wait. The descriptor is opened at
-// the first call of ReadyFd, because an open one costs time for every arrival.
+// ready is an epoll descriptor that watches the descriptors of a Wait. The epoll descriptor is
+// opened at the first call of ReadyFd, because an open epoll descriptor costs time for every
+// arrival.
 type ready struct {
 	epoll int // 0: there is none
 	err   error

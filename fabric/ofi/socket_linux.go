@@ -116,7 +116,7 @@ func isSocket(fd int, want netip.AddrPort) bool {
 // sizeSocket requests a receive buffer of ask bytes, and returns the size that the kernel granted.
 // If ask is 0 or negative, the buffer stays unchanged. The granted size is twice the requested size
 // and at most twice net.core.rmem_max, because Linux also counts its own structures. The function
-// truesizeBytes counts these structures, too.
+// truesizeBytes counts Linux's structures, too.
 func sizeSocket(fd, ask int) (int, error) {
 	if ask > 0 {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, ask); err != nil {

@@ -45,8 +45,8 @@ func (d *domain) Wait(timeout time.Duration) error {
 	return d.bell.wait(timeout)
 }
 
-// beforeSleep prepares the descriptors for a sleep. beforeSleep returns the longest sleep
-// (negative: no limit), and whether there is something to poll.
+// beforeSleep prepares the descriptors for a sleep. beforeSleep returns the longest sleep (a
+// negative timeout means no limit), and whether there is something to poll.
 func (d *domain) beforeSleep() (most time.Duration, ready bool, err error) {
 	r := int64(C.gofi_before_sleep(d.c))
 	if code := resultCode(r); code != 0 {
@@ -107,7 +107,8 @@ func (b *bell) unwatch(fd int) {
 	b.ready.remove(fd)
 }
 
-// wait sleeps until a descriptor is readable, a signal, or the timeout (negative: none).
+// wait sleeps until a descriptor is readable, a signal, or the timeout (a negative timeout means no
+// limit).
 func (b *bell) wait(timeout time.Duration) error {
 	var ts *unix.Timespec
 	if timeout >= 0 {

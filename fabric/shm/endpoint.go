@@ -277,8 +277,8 @@ func (e *endpoint) receive(out []fabric.Completion) (n int) {
 		}
 		return e.drain(q, out)
 	}
-	// The other rings get a fair share, which is half of the room in out. If out has room for one
-	// completion, the other rings get every second poll.
+	// The other rings get a fair share, which is half of the room in out. If a poll has room for
+	// one completion, the other rings get every second poll.
 	if e.others = len(out) == 1 && !e.others; e.hot != nil && !e.others {
 		n = e.drain(e.hot, out[:max(1, len(out)/2)])
 	}

@@ -34,7 +34,8 @@ const (
 	// between, the peer tries again.
 	silentMax = 64
 	// skipsMaxLog2 is the logarithm (base 2) of the largest number of skips of a link to a busy
-	// peer before the next attempt. The number of skips doubles after each attempt.
+	// peer before the next attempt. The number of skips of a link doubles after each failed
+	// attempt.
 	skipsMaxLog2 = 10
 	// refusedSends is the number of sends that fail after a peer has refused a ring, before the
 	// peer is offered another ring. The number doubles after each refusal.
@@ -189,7 +190,8 @@ func (l *outLink) later(err error) error {
 	return unix.EAGAIN
 }
 
-// close releases the ring and the socket. The peer still reads datagrams already in the ring.
+// close releases the ring and the socket. After close the peer still reads datagrams already in the
+// ring.
 func (l *outLink) close() {
 	if l.fd >= 0 {
 		o := &l.ep.domain.loop

@@ -113,8 +113,8 @@ func (o *loop) hear() {
 }
 
 // tend handles events on the descriptors without waiting, and reports whether the bell has rung.
-// The bell keeps ringing, because a Wait or a Sleep must still see the bell. Because tend consumes
-// all other events, tend also ends a Sleep in progress for these events.
+// After tend the bell keeps ringing, because a Wait or a Sleep must still see the bell. Because
+// tend consumes all other events, tend also ends a Sleep in progress for these events.
 func (o *loop) tend() (rung bool) {
 	if o.deaf > 1 {
 		o.deaf--
@@ -187,8 +187,8 @@ func mostIn() int {
 	return int(min(linksMax, limit.Cur/2))
 }
 
-// admit makes a link from a socket. The peer must belong to this user, and the peer's process must
-// not have too many links.
+// admit makes a link from a socket. An admitted peer must belong to this user, and the peer's
+// process must not have too many links.
 func (o *loop) admit(fd int) bool {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil || cred.Uid != o.domain.name.uid || !o.mayTake(cred.Pid) {

@@ -4,7 +4,7 @@ package shm
 
 import "time"
 
-// ReadyFd implements fabric.Readier. The descriptor is the loop's epoll descriptor.
+// ReadyFd implements fabric.Readier. The result of ReadyFd is the loop's epoll descriptor.
 func (d *domain) ReadyFd() (int, error) {
 	d.sleeper.still()
 	return d.loop.epoll, nil

@@ -46,8 +46,8 @@ const (
 var errRing = errors.New("shm: a ring has impossible contents")
 
 // ring is one process's view of a ring, which is memory that sender and receiver map. All positions
-// count bytes from the time when the ring was made. The low bits of a position are the offset in
-// the ring.
+// in a ring count bytes from the time when the ring was made. The low bits of a position are the
+// offset in the ring.
 type ring struct {
 	mem  []byte // the whole mapping
 	data unsafe.Pointer
@@ -176,8 +176,8 @@ func (s *sendRing) begin(word uint64) {
 }
 
 // publish makes the records of the batch visible. First the new end is written, and then the first
-// word over the old end. The store is a full barrier, and therefore the sleep flag is read after
-// the store.
+// word over the old end. The store of the first word is a full barrier, and therefore the sleep
+// flag is read after the store.
 func (s *sendRing) publish() {
 	if !s.open {
 		return

@@ -194,8 +194,8 @@ func hush(fd int, scratch []byte) (knocks, alive bool) {
 	return knocks, true // more packets will be read the next time
 }
 
-// makeRing makes the memory of a ring for sending. The memory is sealed, because reading beyond the
-// end of a truncated file would raise a signal in the receiver.
+// makeRing makes the memory of a ring for sending. The memory of a ring is sealed, because reading
+// beyond the end of a truncated file would raise a signal in the receiver.
 func makeRing(sizeBytes int) (mem []byte, memfd int, err error) {
 	memfd, err = unix.MemfdCreate("gobtl-ring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -216,8 +216,8 @@ func makeRing(sizeBytes int) (mem []byte, memfd int, err error) {
 	return mem, memfd, nil
 }
 
-// mapRing maps the memory that a peer has passed. The memory must be that of a ring of at most
-// mostBytes.
+// mapRing maps the memory that a peer has passed. mapRing accepts only the memory of a ring of at
+// most mostBytes.
 func mapRing(memfd, mostBytes int) ([]byte, error) {
 	seals, err := unix.FcntlInt(uintptr(memfd), unix.F_GET_SEALS, 0)
 	if err != nil || seals&sealsWanted != sealsWanted {

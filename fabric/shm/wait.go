@@ -109,7 +109,7 @@ const (
 	retryPausesLog2 = 6
 )
 
-// sooner is the shorter of a timeout (negative: none) and a pause.
+// sooner is the shorter of a timeout (a negative timeout means no limit) and a pause.
 func sooner(timeout, pause time.Duration) time.Duration {
 	if timeout < 0 {
 		return pause
@@ -149,7 +149,8 @@ func (l *outLink) hasRoom() bool {
 	return ok
 }
 
-// sleep waits until an event on a descriptor, a signal, or the timeout (negative: none).
+// sleep waits until an event on a descriptor, a signal, or the timeout (a negative timeout means no
+// limit).
 func (o *loop) sleep(timeout time.Duration) syscall.Errno {
 	o.pollFd = unix.PollFd{Fd: int32(o.epoll), Events: unix.POLLIN}
 	var ts *unix.Timespec

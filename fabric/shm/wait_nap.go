@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These are the values of a ring's sleep flags. The value tells the peer, which clears the flag,
-// how to wake the sleeper.
+// These are the values of a ring's sleep flags. The value of a sleep flag tells the peer, which
+// clears the flag, how to wake the sleeper.
 const (
 	awake    = 0
 	onSocket = 1 // by a packet on the socket; also for any unknown value
@@ -174,8 +174,8 @@ func rouse(fd int, word *uint32, how uint32) {
 	knock(fd)
 }
 
-// wakeFutex wakes a sleeper on a word. The call returns at once, and therefore Go's scheduler is
-// not told.
+// wakeFutex wakes a sleeper on a word. The system call of wakeFutex returns at once, and therefore
+// bypasses Go's scheduler.
 func wakeFutex(word *uint32, flags uintptr) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake|flags, 1,
 		0, 0, 0)

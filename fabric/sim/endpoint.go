@@ -194,7 +194,7 @@ func (e *endpoint) postOp(s *fabric.Send, to *peer, fails bool) error {
 		e.leave(&op.crc)
 		return nil
 	}
-	// Each timer makes the oldest send leave, which keeps the order of the sends.
+	// Each timer of a late send makes the oldest send leave, which keeps the order of the sends.
 	nw.timer(nw.now.Add(d.node.dice.within(late)), timerLeave, e.ref)
 	return nil
 }
@@ -297,8 +297,8 @@ func (e *endpoint) completeSend() fabric.Completion {
 	}
 }
 
-// receive copies the oldest datagram into the oldest posted buffer. The buffer stays in use until
-// Poll reports the completion.
+// receive copies the oldest datagram into the oldest posted buffer. The filled buffer stays in use
+// until Poll reports the completion.
 func (e *endpoint) receive() fabric.Completion {
 	d := e.domain
 	nw := d.node.nw

@@ -33,8 +33,8 @@ type Config struct {
 	Seed uint64
 	// MTUBytes is the largest datagram of the endpoints, 1 to 1 MiB. The default is 1472.
 	MTUBytes int
-	// InjectBytes is the largest send that is complete when Post returns. The default is 1024, or
-	// MTUBytes if MTUBytes is less. A negative value means 0.
+	// InjectBytes is the largest send that is complete when Post returns. The default of
+	// InjectBytes is 1024, or MTUBytes if MTUBytes is less. A negative value means 0.
 	InjectBytes int
 	// TxDepth and RxDepth are the depths of an endpoint whose EndpointConfig has none. The default
 	// is 1024.
@@ -304,8 +304,8 @@ func (nw *Network) endpoint(p Port) *endpoint {
 	return d.ports[p.Index]
 }
 
-// Inject sends a datagram that no endpoint has posted, such as an attacker's datagram or junk. The
-// datagram has the path's delay and none of the path's faults. The Filter does not see the
+// Inject sends a datagram that no endpoint has posted, such as an attacker's datagram or junk. An
+// injected datagram has the path's delay and none of the path's faults. The Filter does not see the
 // datagram.
 func (nw *Network) Inject(from, to Port, data []byte) {
 	p := nw.newPacket()

@@ -20,8 +20,8 @@ type Process interface {
 // NodeFaults are the faults of a host. The zero value has no faults.
 type NodeFaults struct {
 	// PostAgain is the probability that a Post begins a series of up to AgainPosts (at least 1)
-	// Posts that end with ErrAgain. The first Post of the series may still accept some of its
-	// sends.
+	// Posts that end with ErrAgain. The first Post of a series of ErrAgain may still accept some of
+	// its sends.
 	PostAgain  float64
 	AgainPosts int
 	// SendError is the probability that a send fails and its datagram is lost. The send completes
@@ -29,9 +29,9 @@ type NodeFaults struct {
 	SendError float64
 	// RecvError is the probability that a datagram is lost and its receive completes with an Errno.
 	RecvError float64
-	// LateSends is how much later than Post a send may leave and complete. The bytes of the send
-	// are read at the end of that time, as hardware does. A caller that reuses the buffer too early
-	// is therefore detected.
+	// LateSends is how much later than Post a send may leave and complete. The bytes of a late send
+	// are read when the send leaves, as hardware does. A caller that reuses the buffer too early is
+	// therefore detected.
 	LateSends time.Duration
 	// QueueDatagrams is the length of the receive queues from now on. Zero means the length in the
 	// Config.

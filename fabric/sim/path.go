@@ -161,8 +161,8 @@ func (l *link) carry(p *packet, v Verdict) {
 	l.send(p, at, late)
 }
 
-// carryReliably carries a datagram without loss. The datagram overtakes no other datagram between
-// the same endpoints.
+// carryReliably carries a datagram without loss. On a reliable network a datagram overtakes no
+// other datagram between the same endpoints.
 func (l *link) carryReliably(p *packet, v Verdict) {
 	if l.path.Cut {
 		l.nw.drop(KindCut, p)

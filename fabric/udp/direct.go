@@ -45,7 +45,8 @@ type direct struct {
 }
 
 // directLead is the number of calls of Post by which one peer must first lead all other peers
-// together. The number doubles each time, up to directLeadMax. Tests change directLead.
+// together. The necessary lead doubles after each opened socket, up to directLeadMax. Tests change
+// directLead.
 var directLead = 256
 
 const (
@@ -57,7 +58,7 @@ const (
 	// the two sockets take turns.
 	directOther = 16
 	directQuiet = 64
-	// directLeaving is the number of polls for which a closing socket is still read. The limit
+	// directLeaving is the number of polls for which a closing socket is still read. directLeaving
 	// prevents a flooding peer from keeping its socket for ever.
 	directLeaving = 256
 	// directFails is how many consecutive attempts to open the socket may fail. Each attempt needs
@@ -160,7 +161,7 @@ func (t *direct) sendsTo(to fabric.Addr) bool {
 	return t.sock != nil && to == t.to && !t.leaving
 }
 
-// pollDirect is receive for an endpoint with two sockets. The method reads one socket, and the
+// pollDirect is receive for an endpoint with two sockets. pollDirect reads one socket, and the
 // other socket only if the first one is empty.
 func (e *endpoint) pollDirect(rows int) (int, error) {
 	t := &e.direct
@@ -248,7 +249,8 @@ func (t *direct) attr() fabric.Attr {
 	return fabric.Attr{Name: "connect", Value: "the peer that most is sent to"}
 }
 
-// connect connects the socket to a peer. The socket then sends to and receives from only this peer.
+// connect connects the socket to a peer. A connected socket sends to and receives from only its
+// peer.
 func (s *socket) connect(to *sockaddr, lenBytes uint32) error {
 	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(s.fd),
 		uintptr(unsafe.Pointer(to)), uintptr(lenBytes))

@@ -21,8 +21,8 @@
 // the policy IP_PMTUDISC_PROBE of Linux. If a datagram is larger than the device takes, its send
 // fails with EMSGSIZE. If a datagram exceeds the path MTU, the datagram is lost, with or without a
 // report. The policy IP_PMTUDISC_DO would make the kernel believe router reports, which anyone may
-// forge. The kernel would then refuse datagrams for minutes that the path still carries. The sender
-// must probe the path itself, as package btl does (RFC 8899).
+// forge. After a forged report the kernel would refuse datagrams for minutes that the path still
+// carries. The sender must probe the path itself, as package btl does (RFC 8899).
 //
 // The provider does not request ICMP errors (IP_RECVERR), because datagrams may be lost anyway, and
 // a pending error would hit an unrelated call. A datagram that the device's queue drops is

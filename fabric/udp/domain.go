@@ -117,7 +117,7 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) error {
 	}
 	if stride <= 16<<10 {
 		// Small buffers fill huge pages, but most pages of large buffers stay untouched. The call
-		// is only a hint, and its error is ignored.
+		// of madvise is only a hint, and its error is ignored.
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
 	}
 	if d.arena, err = fabric.NewArena(mem, count, stride, 0, size); err != nil {

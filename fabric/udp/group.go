@@ -99,8 +99,8 @@ func openGroupSocket(l *local, group netip.AddrPort, o Options, recvBytes int) (
 	return s, nil
 }
 
-// joinGroup makes the socket a member of a group on the device of a local address. The socket
-// receives no datagrams to groups that other sockets of this host have joined.
+// joinGroup makes the socket a member of a group on the device of a local address. After joinGroup
+// the socket receives no datagrams to groups that only other sockets of this host have joined.
 func (s *socket) joinGroup(l *local, group netip.Addr) error {
 	if group.Is4() {
 		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0); err != nil {

@@ -22,7 +22,8 @@ type landing struct {
 	waiting int // landed datagrams in receiver.pending
 
 	// The two fields describe the row that was prepared last. The field slots is the number of
-	// datagrams whose body lands. The field rest is the room after these for a shorter datagram.
+	// datagrams whose body lands. The field rest is the room in the landing, after slots datagrams,
+	// for a shorter datagram.
 	slots, rest int
 }
 

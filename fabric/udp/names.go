@@ -27,7 +27,7 @@ func appendName(name []byte, ap netip.AddrPort) []byte {
 	return append(name, bytes[:]...)
 }
 
-// decodeName reads a name from an untrusted source. The name must be the address of a single peer
+// decodeName reads a name from an untrusted source. A valid name is the address of a single peer
 // that a socket of the given IP version can reach. Names with port 0, an unspecified address or a
 // multicast address are refused. A forged name must not make this host flood a multicast group.
 func decodeName(name []byte, version int) (netip.AddrPort, error) {

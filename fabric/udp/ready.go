@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadyFd implements fabric.Readier. The descriptor is the one on which a Sleep waits.
+// ReadyFd implements fabric.Readier. The result of ReadyFd is the descriptor on which a Sleep
+// waits.
 func (d *domain) ReadyFd() (int, error) {
 	s := &d.sleeper
 	if !s.made && !s.open(d.bell.Fd()) {

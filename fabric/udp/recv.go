@@ -72,8 +72,8 @@ type receiver struct {
 	lastSeq  uint64 // changes of the peer table when lastAddr was looked up
 }
 
-// pendingRecv is a datagram that was received but not polled. The datagram is in its buffer, or
-// still in scratch.
+// pendingRecv is a datagram that was received but not polled. A pending datagram is in its buffer,
+// or still in scratch.
 type pendingRecv struct {
 	done fabric.Completion
 	off  int // offset in scratch; -1 if the datagram is in done.Buf
@@ -353,8 +353,8 @@ func (r *receiver) gather(row int, list []fabric.Buf, size, stride int) (off int
 	return off
 }
 
-// join assembles a single datagram in the first buffer of a row. The rest of the datagram is in the
-// next buffers and in the tail. Bytes beyond the buffer's size are dropped.
+// join assembles a single datagram in the first buffer of a row. The rest of a joined datagram is
+// in the next buffers and in the tail. Bytes beyond the buffer's size are dropped.
 func (r *receiver) join(row int, list []fabric.Buf, size, stride int) {
 	bufs := &r.domain.buffers
 	whole := bufs.bytes(list[0])
@@ -479,8 +479,8 @@ func (r *receiver) adapt(size, segment int) {
 		return
 	}
 	// Each buffer in a row costs time, even if the run does not fill the buffer. A row therefore
-	// has twice as many buffers as the latest runs had datagrams. The additional datagrams of a
-	// longer run are in scratch.
+	// has twice as many buffers as the latest runs had datagrams. The datagrams of a longer run
+	// that exceed the row are in scratch.
 	n := (size-1)/segment + 1
 	if n > r.wide {
 		r.widen(segment)

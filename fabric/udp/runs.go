@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// runSegmentsMost is the largest number of datagrams in a message that the kernel cuts up. The
-	// value is UDP_MAX_SEGMENTS of the kernel since Linux 6.9, which long-term kernels have also
-	// adopted.
+	// runSegmentsMost is the largest number of datagrams in a message that the kernel cuts up.
+	// runSegmentsMost is UDP_MAX_SEGMENTS of the kernel since Linux 6.9, which long-term kernels
+	// have also adopted.
 	runSegmentsMost = 128
 	// runSegmentsOld is the number of datagrams that every kernel with UDP_SEGMENT accepts.
 	runSegmentsOld = 64

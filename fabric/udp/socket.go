@@ -190,9 +190,10 @@ const (
 	memInfoWords = 9
 )
 
-// drops returns how many packets the kernel has dropped at the socket. The reason is a full receive
-// buffer, or rarely a damaged packet. drops returns 0 if the kernel does not report drops (before
-// Linux 4.12). A run of datagrams that arrives as one packet, as with UDP_GRO, counts once.
+// drops returns how many packets the kernel has dropped at the socket. The kernel drops a packet
+// because of a full receive buffer, or rarely because of a damaged packet. drops returns 0 if the
+// kernel does not report drops (before Linux 4.12). A run of datagrams that arrives as one packet,
+// as with UDP_GRO, counts once.
 func (s *socket) drops() uint64 {
 	var words [memInfoWords]uint32
 	sizeBytes := uint32(unsafe.Sizeof(words))

@@ -84,8 +84,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // Serve accepts connections until the listener is closed. Serve runs fn for each guest on a new
-// goroutine, and closes the guest when fn returns. Serve returns when all these goroutines have
-// ended.
+// goroutine, and closes the guest when fn returns. Serve returns when the goroutines of all guests
+// have ended.
 func (l *Listener) Serve(fn func(*Guest)) {
 	var group sync.WaitGroup
 	defer group.Wait()

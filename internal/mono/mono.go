@@ -6,8 +6,8 @@ package mono
 
 import "time"
 
-// Time is an instant in nanoseconds. The caller chooses the zero instant, and only differences and
-// order have a meaning.
+// Time is an instant in nanoseconds. The caller chooses the zero instant of Time, and only
+// differences and order of instants have a meaning.
 type Time int64
 
 // Never is later than every instant that a caller passes. As a deadline, Never means that there is

@@ -73,8 +73,8 @@ func (p *Parker) Open(epoll int, bell int32) bool {
 	return true
 }
 
-// Wait parks until an event occurs or the timeout is over (negative: no limit), and reports whether
-// the bell was among the events.
+// Wait parks until an event occurs or the timeout is over (a negative timeout means no limit), and
+// reports whether the bell was among the events.
 func (p *Parker) Wait(timeout time.Duration) (rung bool, err error) {
 	p.rung, p.over = false, false
 	err = p.begin(timeout)

@@ -16,8 +16,8 @@ type Bar struct {
 }
 
 // Bars is a plot of groups of bars over a linear axis or, with Log, a logarithmic axis. Bars beyond
-// the axis end at the end of the axis. The value is written above each bar, and a dash replaces a
-// missing bar.
+// the axis end at the end of the axis. The value of a bar is written above the bar, and a dash
+// replaces a missing bar.
 type Bars struct {
 	Title, Unit string
 	Groups      []string

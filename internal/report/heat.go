@@ -22,8 +22,8 @@ type Box struct {
 type Heat struct {
 	Title                 string
 	Panels, Rows, Columns []string
-	// Box returns the value of a panel, a row and a column. The result ok is false if there is no
-	// value.
+	// Box returns the value of a panel, a row and a column. The result ok of Box is false if there
+	// is no value.
 	Box func(panel, row, column int) (b Box, ok bool)
 }
 

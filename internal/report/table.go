@@ -10,8 +10,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// NewWriter returns go-pretty's table in the common style of all programs. The table has no frame,
-// and headers are unchanged. If w is not nil, rendering also writes the table to w.
+// NewWriter returns go-pretty's table in the common style of all programs. Tables in the common
+// style have no frame, and headers are unchanged. If w is not nil, rendering also writes the table
+// to w.
 func NewWriter(w io.Writer) table.Writer {
 	t := table.NewWriter()
 	if w != nil {

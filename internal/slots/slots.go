@@ -25,8 +25,8 @@ type Table[T any] struct {
 // another place.
 func none(slot uint32) uint64 { return ^uint64(slot) }
 
-// Init makes an empty table of at most placesMax values. The index takes bits bits of a handle, 1
-// to 31. The table never holds more than 1<<bits values.
+// Init makes an empty table of at most placesMax values. The index of a value takes bits bits of a
+// handle, 1 to 31. The table never holds more than 1<<bits values.
 func (t *Table[T]) Init(bits uint, placesMax int) {
 	*t = Table[T]{bits: bits, max: min(placesMax, 1<<bits)}
 }

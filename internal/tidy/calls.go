@@ -117,7 +117,7 @@ func (c *checker) builtin(s *source, call *ast.CallExpr) {
 }
 
 // leading returns the string literal with which an expression begins. For "a" + b the literal is
-// "a". For a call such as fmt.Sprintf the literal is that of the first argument.
+// "a". For a call such as fmt.Sprintf, leading returns the literal of the first argument.
 func leading(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -14,7 +14,7 @@ import (
 // that were deleted without a commit are also left out.
 func Files(root string) ([]File, error) {
 	// By default git refuses a working copy that belongs to another user, as is common in a
-	// container, because the repository's configuration may run code. The test runs the
+	// container, because the repository's configuration may run code. A test of tidy runs the
 	// repository's code anyway.
 	cmd := exec.Command("git", "-c", "safe.directory=*", "ls-files", "-z",
 		"--cached", "--others", "--exclude-standard", "--deduplicate")

@@ -28,9 +28,9 @@ type policy struct {
 }
 
 // pureDeny lists the standard packages that the core without I/O must not import. The core takes
-// instants and bytes as arguments, and therefore runs in a simulator exactly as in production. The
-// list does not contain "time", because the core uses time.Duration. The clock functions of package
-// time are found by their names (clockNames).
+// instants and bytes as arguments, and therefore runs in a simulator exactly as in production.
+// pureDeny does not contain "time", because the core uses time.Duration. The clock functions of
+// package time are found by their names (clockNames).
 var pureDeny = []string{
 	"context", "crypto/rand", "io", "log/...", "math/rand", "net/...", "os/...", "runtime/...",
 	"sync/...", "syscall", "testing/...", "unsafe",

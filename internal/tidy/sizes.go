@@ -8,7 +8,7 @@ import (
 )
 
 // wideMarker exempts the syntax node that starts on its line or on the next line from the limit of
-// columns. The marker is also the directive of the linter lll.
+// columns. wideMarker is also the directive of the linter lll.
 const wideMarker = "nolint:lll"
 
 // sizes checks the length of a Go file, of its functions and of its lines.

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// misread matches kong's error for a flag without a value. The groups are the flag, the next word
-// and its kind.
+// misread matches kong's error for a flag without a value. The groups of misread are the flag, the
+// next word and its kind.
 var misread = regexp.MustCompile(
 	`^(-\S+): expected \w+ value but got ("(?:[^"\\]|\\.)*") \((.+?)\)`)
 

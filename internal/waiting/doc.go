@@ -16,10 +16,10 @@
 // as a wake-up costs, and then sleeps. The cost of a wait in the mode Adaptive is then at most
 // twice that of the best choice.
 //
-// Adaptive learns two durations. The first is the time by which sleeps overrun on this machine, and
-// the second is the length of the pauses between two finds. Adaptive spins longer if slightly more
-// spinning would have avoided a wake-up, and hardly spins if spinning has failed many times in a
-// row.
+// Adaptive learns two durations. The first duration is the time by which sleeps overrun on this
+// machine. The second duration is the length of the pauses between two finds. Adaptive spins longer
+// if slightly more spinning would have avoided a wake-up, and hardly spins if spinning has failed
+// many times in a row.
 //
 // If two threads wait for each other and sleep, each thread measures pauses that contain the
 // wake-up of the other thread. From time to time Adaptive therefore spins through some pauses, to

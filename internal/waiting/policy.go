@@ -63,7 +63,7 @@ const (
 	wakeFirst = 40 * time.Microsecond
 	wakeLeast = 20 * time.Microsecond
 	wakeMost  = 60 * time.Microsecond
-	// spinLeast is the spinning time after spinning has failed every time. The time is still long
+	// spinLeast is the spinning time after spinning has failed every time. spinLeast is still long
 	// enough to catch the answer of a peer that is awake.
 	spinLeast = 4 * time.Microsecond
 	// silence is the shortest pause that no spinning could have bridged. After calmLeast silences
@@ -77,7 +77,7 @@ const (
 	// learnLog2 is the weight of a new sample in a moving average, as a shift: one eighth.
 	learnLog2 = 3
 	// lookEvery is the time between two questions to the kernel about preemptions, while a search
-	// finds nothing. The first question comes after the same time.
+	// finds nothing. The first question to the kernel also comes after lookEvery.
 	lookEvery = 100 * time.Microsecond
 	// yieldsLook is the number of yields after which the policy checks whether the yields let other
 	// threads run.
@@ -231,8 +231,8 @@ func (p *Policy) learnCold(pause time.Duration, slept bool) {
 	}
 }
 
-// rare reports whether to leave out an attempt. The argument is the number of consecutive failed
-// attempts.
+// rare reports whether to leave out an attempt. The argument number of rare is the number of
+// consecutive failed attempts.
 func rare(number uint) bool { return number%rareEvery > rareLeast }
 
 // Calm reports whether a search that begins now will most probably find nothing. All recent pauses
@@ -360,9 +360,9 @@ func (p *Policy) SleepMin() time.Duration {
 	return p.wake
 }
 
-// Slept records a sleep of the duration took. The argument asked was the limit of the sleep, and a
-// negative value means no limit. The argument slack of Slept is the time by which the system may
-// lengthen a sleep by its own rules.
+// Slept records a sleep of the duration took. The argument asked of Slept was the limit of the
+// sleep, and a negative value means no limit. The argument slack of Slept is the time by which the
+// system may lengthen a sleep by its own rules.
 func (p *Policy) Slept(asked, took, slack time.Duration) {
 	p.counts.Sleeps++
 	p.slept = true

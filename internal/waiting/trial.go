@@ -24,14 +24,14 @@ type trial struct {
 }
 
 const (
-	// trialMost is the longest pause that may be worth spinning through. The time is about two
+	// trialMost is the longest pause that may be worth spinning through. trialMost is about two
 	// wake-ups of sleeping processors, which take some 100 us each under a hypervisor.
 	trialMost = 300 * time.Microsecond
 	// trialEvery and trialEveryMost bound the pauses between two trials.
 	trialEvery     = 64
 	trialEveryMost = 64 << 6
-	// trialLen is the number of searches in a trial. The first half of the searches does not count,
-	// because the other thread needs time to stop sleeping, too.
+	// trialLen is the number of searches in a trial. The first half of a trial's searches does not
+	// count, because the other thread needs time to stop sleeping, too.
 	trialLen = 16
 	// joinAfter is the number of consecutive much shorter pauses after which a trial begins early,
 	// because the other thread seems to run a trial. The full saving shows only if the two threads

@@ -155,8 +155,8 @@ type Lander interface {
 	// mem is written only during calls of Poll, and at most as many bytes as have arrived since
 	// Land. Written bytes that no completion has named are undefined. Land returns false, without
 	// effect, while datagrams of an earlier landing wait to be polled, as after a Poll that has
-	// filled out. A Poll that reports such datagrams receives no new datagrams. Without
-	// Caps.Landing, Land does nothing and returns false.
+	// filled out. A Poll that reports datagrams of an earlier landing receives no new datagrams.
+	// Without Caps.Landing, Land does nothing and returns false.
 	Land(mem []byte, headBytes int) bool
 }
 
@@ -249,8 +249,9 @@ type Readier interface {
 	Waiter
 	// ReadyFd returns a descriptor that becomes readable when a completion may have arrived since
 	// ArmReady, and on Wake. The descriptor stays readable until DisarmReady. While the Domain is
-	// not armed, the state of the descriptor has no meaning. The Domain owns the descriptor, reads
-	// from it and closes it. The result of ReadyFd stays the same until the Domain is closed.
+	// not armed, the state of the descriptor has no meaning. The Domain owns the descriptor of
+	// ReadyFd, reads from the descriptor and closes the descriptor. The result of ReadyFd stays the
+	// same until the Domain is closed.
 	ReadyFd() (fd int, err error)
 	// ArmReady prepares the descriptor, and returns the longest time that the caller may sleep. A
 	// negative time means no limit, and 0 means that the caller must poll first.
@@ -281,9 +282,9 @@ type DomainConfig struct {
 type EndpointConfig struct {
 	TxDepth int // sends waiting for completion
 	RxDepth int // posted receives
-	// RecvBufferBytes requests a socket receive buffer of this size where the provider has such a
-	// buffer. 0 requests 4 MiB, and a negative value leaves the system's default. The granted size
-	// is in Caps.
+	// RecvBufferBytes is the requested size of the socket's receive buffer, where the provider has
+	// such a buffer. 0 requests 4 MiB, and a negative value leaves the system's default. The
+	// granted size is in Caps.
 	RecvBufferBytes int
 	// Source requests Completion.From where the provider knows the sender, at a cost per packet.
 	Source bool

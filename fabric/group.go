@@ -7,7 +7,7 @@ type Grouper interface {
 	// malformed group wraps ErrBadName.
 	InsertGroup(group string) (Addr, error)
 	// OpenGroup opens an endpoint that receives datagrams to the group. Other members on this host
-	// and elsewhere also receive these datagrams. The endpoint sends like any other endpoint. Peers
-	// cannot use the Name of the endpoint as an address.
+	// and elsewhere also receive the group's datagrams. The endpoint sends like any other endpoint.
+	// Peers cannot use the Name of the endpoint as an address.
 	OpenGroup(group string, cfg EndpointConfig) (Endpoint, error)
 }

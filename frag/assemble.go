@@ -6,13 +6,13 @@ import (
 	"math/bits"
 )
 
-// The methods Add, AddLanded and BeginLanded return these errors unwrapped, and also ErrKind and
-// ErrBounds.
+// The methods Add, AddLanded and BeginLanded return the following errors unwrapped, and also
+// ErrKind and ErrBounds.
 var (
 	// ErrMismatch means that the size, tag or grid of a chunk differs from those of earlier chunks
 	// of the same fragment.
 	ErrMismatch = errors.New("frag: chunk contradicts its fragment")
-	// ErrOverlap means that the fragment already has this chunk.
+	// ErrOverlap means that the fragment already has the chunk.
 	ErrOverlap = errors.New("frag: chunk received before")
 	// ErrTooLarge means that a fragment is larger than PoolConfig.FragBytesMax.
 	ErrTooLarge = errors.New("frag: fragment exceeds the limit")
@@ -220,9 +220,9 @@ func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 
 // Landing returns memory of an unfinished fragment for the next chunks. The memory that Landing
 // returns is for whole chunks from offset on, up to the first chunk that was already received, and
-// at most maxBytes. Landing returns nil if there is no such fragment, or if offset is not the
-// beginning of a chunk of the fragment. Landing also returns nil if the chunk was received, or if
-// maxBytes or the fragment's memory is too small for the chunk.
+// at most maxBytes. Landing returns nil if there is no unfinished fragment with the id fragID, or
+// if offset is not the beginning of a chunk of the fragment. Landing also returns nil if the chunk
+// was received, or if maxBytes or the fragment's memory is too small for the chunk.
 //
 // The caller of Landing may write the memory until one of its chunks is added, or until the
 // fragment is dropped, forgotten or complete. A wrongly landed chunk never becomes visible, because
@@ -358,7 +358,7 @@ func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 
 // slotBits returns the logarithm of the smallest table in which the new fragment has a free slot.
 // The result of slotBits is at least the logarithm of the present table, and exceeds
-// tableSlotsMaxBits if there is no such table. In a larger table only the fragment in the present
+// tableSlotsMaxBits if no table is large enough. In a larger table only the fragment in the present
 // slot can collide with the new fragment. All other ids differ from the new id in the lower bits.
 func (a *Assembler) slotBits(fragID uint32) int {
 	if len(a.slots) == 0 {

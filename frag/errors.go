@@ -2,8 +2,8 @@ package frag
 
 import "errors"
 
-// The decoders return these errors unwrapped, and therefore a flood of bad packets allocates no
-// memory. A caller counts the errors by reason and drops the packet.
+// The decoders return the errors of this package unwrapped, and therefore a flood of bad packets
+// allocates no memory. A caller counts the errors by reason and drops the packet.
 var (
 	// ErrShort means that the packet has fewer bytes than the header of its kind needs.
 	ErrShort = errors.New("frag: packet shorter than its header")

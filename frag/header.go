@@ -90,7 +90,8 @@ const (
 )
 
 // A tag of a Frag, Chunk or record names the handler at the receiver. Tags above TagUserMax belong
-// to the transport, and those without a name here are reserved. A put and a Pack carry tag 0.
+// to the transport, and tags above TagUserMax without a constant are reserved. A put and a Pack
+// carry tag 0.
 const (
 	TagUserMax = 0xEF // the largest tag that a caller may use
 	TagVoid    = 0xFE // an empty Frag that replaces a packet refused with a Nack
@@ -461,7 +462,7 @@ func checkAside(h *Header) error {
 	return nil
 }
 
-// checkBody checks those payloads that Decode checks.
+// checkBody checks the payloads of the kinds whose payload Decode checks.
 func checkBody(p []byte, h *Header) error {
 	switch h.Kind {
 	case KindFrag:

@@ -32,7 +32,7 @@ func ClearAck(b []byte) {
 func CarriesAck(b []byte) bool { return Flags(b[2])&FlagAck != 0 }
 
 // PutFrag writes the header of a Frag without flags at the start of b, as Encode does, and returns
-// the header's length. Every small message over a reliable fabric has such a header.
+// the header's length. Every small message over a reliable fabric has a header without flags.
 func PutFrag(b []byte, conn uint64, number uint32, tag uint8, payloadLen int) int {
 	c := (*[FragHeaderBytes]byte)(b)
 	le.PutUint32(c[0:], Magic|(Version<<4|uint32(KindFrag))<<8|uint32(tag)<<24)

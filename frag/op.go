@@ -6,7 +6,7 @@ const FeatureOps uint64 = 1 << 2
 // OpCode is the role of a packet with FlagOp in an operation.
 type OpCode uint8
 
-// Packets with the codes OpPart and OpPlaced are puts. Packets with the other codes are Frags
+// Packets with the codes OpPart and OpPlaced are puts. Packets with any other OpCode are Frags
 // without FlagPut.
 const (
 	// OpPart is a packet of a put with a notice. A notice is a message to a handler at the

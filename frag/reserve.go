@@ -16,8 +16,8 @@ type Reservation struct {
 //
 // If the first piece will complete its fragment, that message must be released before the second
 // piece is added. Until the release, the memory of both fragments is in use and may exceed the
-// budgets. Without this exception, a sender whose next fragment begins in the packet that ends the
-// previous one could never make progress.
+// budgets. If Reserve kept to the budgets, a sender whose next fragment begins in the packet that
+// ends the previous fragment could never make progress.
 //
 // The errors are those of Add. If a fragment was begun and the packet is not accepted, the caller
 // must call Forget.

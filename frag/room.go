@@ -138,8 +138,8 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 // beginStarter begins a fragment without memory in the budgets, in the packet that ends another
 // fragment. A fragment that beginStarter begins gets room for only its first packet's bytes,
 // outside of all budgets. If the packet were refused, the ending fragment would hold its memory
-// while the sender waits for the memory of the new fragment. Two senders in this state would wait
-// for each other. Each peer can have only one such packet.
+// while the sender waits for the memory of the new fragment. Two senders with refused packets of
+// this kind would wait for each other. Each peer can have only one such packet.
 func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 	if a.starter != nil || h.OffsetBytes != 0 {
 		return nil, ErrBudget

@@ -103,8 +103,8 @@ func (w *wheel) seekFar(revolution int64) int64 {
 }
 
 // seek returns the first list from slot on that is not empty. The search goes round the words first
-// to first+words of the bitmap. At least one of these words must not be zero, and the number of
-// words must be a power of two.
+// to first+words of the bitmap. At least one of the searched words must not be zero, and the number
+// of words must be a power of two.
 func (w *wheel) seek(slot, first, words uint32) uint32 {
 	at := slot >> 6
 	word := w.bitmap[at] >> (slot & 63) << (slot & 63)

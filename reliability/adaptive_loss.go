@@ -53,8 +53,9 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 
 // onResentArrived notes that a copy of a retransmitted packet has arrived. If the peer was stopped,
 // the arrived copy may be an earlier one, and packets sent before the latest copy may still be
-// unread at the peer. Packets that were sent only once then follow, or came with this copy. Packets
-// that were sent only once are better evidence, and replace the retransmitted packet as evidence.
+// unread at the peer. Packets that were sent only once then follow the copy, or came with the copy.
+// Packets that were sent only once are better evidence, and replace the retransmitted packet as
+// evidence.
 func (a *adaptive) onResentArrived(d arrival) {
 	if a.latestArrived[Data].seenAt == d.seenAt || a.resentArrived.at > d.at {
 		return
@@ -102,10 +103,10 @@ func (a *adaptive) findLost(s *Sender, now mono.Time) {
 
 // markLost marks the packets that are now lost, and sets the time of the next check. Packets sent
 // before a restart of the congestion window are declared lost some time after the first ACK that
-// follows the restart. By then a peer that was stopped has reported what it received. If the window
-// has more gaps than a selective ACK can hold, the report covers only the beginning of the window.
-// Packets without a report would hold the window for ever unless markLost declared the packets
-// lost.
+// follows the restart. A peer that was stopped has reported the received packets by that time. If
+// the window has more gaps than a selective ACK can hold, the report covers only the beginning of
+// the window. Packets without a report would hold the window for ever unless markLost declared the
+// packets lost.
 func (a *adaptive) markLost(s *Sender, now mono.Time) {
 	a.arrivedOutOfTurn, a.lossAt = false, mono.Never
 	grace := [channels]time.Duration{a.reorderWindow(Command), a.reorderWindow(Data)}

@@ -173,7 +173,8 @@ func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64
 }
 
 // onDuplicates computes the number of spurious retransmissions from the peer's count of duplicates.
-// Duplicates made by the network are counted too, if there were retransmissions at that time.
+// Duplicates made by the network are also counted as spurious, if they arrive while there are
+// retransmissions.
 func (a *adaptive) onDuplicates(copies uint32) {
 	d := int32(copies - a.copies)
 	if d <= 0 {
@@ -198,7 +199,7 @@ func (a *adaptive) endRound(s *Sender, took time.Duration) {
 	before := a.cong.window
 	a.cong.endRound(a.shared.rules, p, int32(s.window), took)
 	// Packets sent before the window shrank waited in a queue of the larger window. The delay of
-	// such packets is no evidence against the smaller window.
+	// packets sent before the shrink is no evidence against the smaller window.
 	if a.cong.window < before {
 		a.cong.calm, a.cong.above = s.next, 0
 	}

@@ -24,7 +24,8 @@ import (
 // Now and then a window that has met the target is divided for a moment. A late sender that took a
 // queue for the path's own delay then measures the true delay, as with the round-trip probes of BBR
 // (Cardwell et al., ACM Queue 2016). A sender that sees a new minimal round trip restarts its own
-// interval of such probes. The senders thereby synchronise their probes, and the queue empties.
+// interval of round-trip probes. The senders thereby synchronise their probes, and the queue
+// empties.
 //
 // Loss is the second signal. While a queue is seen, loss shrinks the window too, but never below
 // the path's capacity. Draining a queue costs nothing, and therefore random loss may be treated as
@@ -247,8 +248,8 @@ func (c *congestion) unusual() bool {
 }
 
 // press detects a competing sender that fills the queue and reacts only to loss, as TCP does. The
-// sign of such a sender is a delay far above the target while this sender has next to nothing in
-// flight. While another sender fills the queue, this sender also reacts only to loss, for
+// sign of a competing sender is a delay far above the target while this sender has next to nothing
+// in flight. While another sender fills the queue, this sender also reacts only to loss, for
 // competeTime rounds or until the queue empties.
 func (c *congestion) press(goal time.Duration) {
 	switch {
@@ -280,8 +281,9 @@ func (c *congestion) shrink(window int32) {
 }
 
 // judge shrinks a window whose loss is above the usual, and checks whether the loss falls. If the
-// loss falls, the window was too large, and judge shrinks the window further while that helps. If
-// the loss does not fall, the path itself loses these packets, and judge restores the window.
+// loss falls in a smaller window, the window was too large, and judge shrinks the window further
+// while that helps. If the loss does not fall in a smaller window, the path itself loses the
+// packets, and judge restores the window.
 func (c *congestion) judge() bool {
 	total := c.counted[0] + c.counted[1]
 	expected := int32(int64(total) * int64(c.usual) / shareUnits)
@@ -349,8 +351,8 @@ func (c *congestion) held() int32 {
 }
 
 // restart resets the window after several time-outs without an ACK, because the knowledge of the
-// path is outdated. Losses found next are of packets sent before the restart, and most of those
-// packets are no longer in flight.
+// path is outdated. Losses found directly after a restart are of packets sent before the restart,
+// most of which are no longer in flight.
 func (c *congestion) restart(rules *Rules) {
 	c.window, c.unhalved, c.slow = min(c.window, int32(rules.InitialWindow)), 0, true
 	c.skip, c.flight, c.above, c.counted, c.testing = skipRounds, 0, 0, [2]int32{}, false

@@ -22,9 +22,9 @@ import (
 // that finds the pool empty is granted single packets, and therefore never waits for ever.
 //
 // Credits lapse some time after the latest increase of the limit. From then on the pool counts only
-// a few credits for the peer. A peer that is alive has given up the other credits by that time
-// (Sender.Rest). Idle, slow and dead peers thereby return their credits without any message. A peer
-// that becomes active again keeps its earned share.
+// a few credits for the peer. A peer that is alive gives up the other credits before the credits
+// lapse here (Sender.Rest). Idle, slow and dead peers thereby return their credits without any
+// message. A peer that becomes active again keeps its earned share.
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
 //
@@ -50,9 +50,9 @@ const (
 	// credits. The lease starts when the limit was last raised. The lease covers the pauses of an
 	// active sender, and is as long as other peers can wait.
 	creditLease = 10 * time.Millisecond
-	// creditLapse is the time after which credits lapse at the receiver. By then the ACK that
-	// granted the credits and the packets sent with those credits have arrived. On a long path that
-	// holds many more packets than any socket buffer, credits may lapse earlier.
+	// creditLapse is the time after which credits lapse at the receiver. When credits lapse, the
+	// ACK that granted the credits and the packets sent with the credits have arrived. On a long
+	// path that holds many more packets than any socket buffer, credits may lapse earlier.
 	creditLapse = 2 * creditLease
 	// creditPeriod is the time in which a peer must use a quarter of its earned credits. Half of
 	// the earned credits are taken away if the peer uses less. A full window over the longest paths

@@ -66,7 +66,7 @@ func (s *Sender) marked(n seq.Num) (early, aside bool) {
 }
 
 // nextOpen returns the first number from n on that is neither known to have arrived nor set aside.
-// If there is no such number, nextOpen returns s.next.
+// If all numbers are set aside or have arrived, nextOpen returns s.next.
 func (s *Sender) nextOpen(n seq.Num) seq.Num {
 	if len(s.marks.early) == 0 {
 		return n

@@ -294,8 +294,8 @@ func (r *Receiver) earn(now mono.Time, used uint32) {
 
 // ahead is the number of packets beyond a gap that take no credit. A packet beyond a gap was
 // accepted or refused, and the peer knows of the packet's state. A missing packet therefore does
-// not stop the peer before the retransmission can arrive. For a peer without selective ACKs the
-// number is 0, because such a peer recognises a gap by an unchanged limit.
+// not stop the peer before the retransmission can arrive. For a peer without selective ACKs, ahead
+// is 0, because such a peer recognises a gap by an unchanged limit.
 func (r *Receiver) ahead() uint32 {
 	if r.Selective {
 		return r.held + r.refused.count

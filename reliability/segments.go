@@ -42,8 +42,8 @@ const (
 	CauseMemory
 )
 
-// SegmentsMax is the largest number of send segments of a module. The hotel sets this limit,
-// because each segment may need a room.
+// SegmentsMax is the largest number of send segments of a module. SegmentsMax is the limit of the
+// hotel, because each segment may need a room.
 const SegmentsMax = hotel.MaxRooms
 
 const none = ^uint32(0)

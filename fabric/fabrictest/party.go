@@ -140,7 +140,7 @@ func (p *party) take() fabric.Buf {
 
 func (p *party) give(b fabric.Buf) { p.free = append(p.free, b) }
 
-// await calls step until the result is true. If that takes longer than Patience, the test fails
+// await calls step until the result is true. If the wait takes longer than Patience, the test fails
 // with a sentence.
 func (p *party) await(what string, step func() bool) {
 	p.tb.Helper()

@@ -16,7 +16,7 @@
 //
 // The provider reports misuse that hardware may not detect. Posting a buffer for two uses at once,
 // sending to a removed peer, and using another domain's Addr are errors. A test of the caller
-// therefore finds such mistakes.
+// therefore finds such misuse.
 //
 // The methods of Network may be called from any goroutine. A Domain and its Endpoints belong to one
 // goroutine at a time, as package fabric requires. Different Domains of one Network may run

@@ -81,8 +81,9 @@ func newDomain(nw *Network, id uint32, cfg fabric.DomainConfig) (*domain, error)
 		return nil, badConfig("an arena of %d buffers of %d bytes is more than %d bytes",
 			cfg.Buffers, stride, maxArenaBytes)
 	}
-	// The arena is an ordinary slice. The slice holds no pointers, and therefore the garbage
-	// collector does not scan the slice. The slice never moves, and no device or C code reads it.
+	// The arena is an ordinary slice. The arena holds no pointers, and therefore the garbage
+	// collector does not scan the arena. The arena never moves, and no device or C code reads the
+	// arena.
 	memory := make([]byte, cfg.Buffers*stride)
 	arena, err := fabric.NewArena(memory, cfg.Buffers, stride, 0, cfg.BufferBytes)
 	if err != nil {

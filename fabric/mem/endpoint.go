@@ -129,7 +129,8 @@ func (d *domain) gather(s *fabric.Send) ([]byte, error) {
 		return nil, errBadRegion
 	}
 	region := d.regions[s.Region]
-	// The comparison subtracts, and therefore no sum of the caller's numbers can overflow.
+	// The bounds check subtracts instead of adding, because a sum of the caller's numbers could
+	// overflow.
 	if s.RegionOff > uint64(len(region)) || uint64(s.RegionLen) > uint64(len(region))-s.RegionOff {
 		return nil, errBadRegion
 	}
@@ -259,7 +260,7 @@ func (e *endpoint) Close() error {
 	e.closed = true
 	e.domain.nw.detach(e.number)
 	e.inbox.shut()
-	// The caller owns its buffers again, although none of them completes.
+	// After Close the caller owns its buffers again, although no buffer completes.
 	for e.sent.Len() > 0 {
 		e.domain.use[e.sent.Pop()]--
 	}

@@ -8,8 +8,9 @@ import (
 // doorbell lets a domain's goroutine sleep until a sender delivers to one of the domain's
 // endpoints. A sender pays one atomic load for a domain that is awake.
 //
-// No ring is lost. The sleeper first sets asleep, and then checks its queues. A sender first fills
-// a queue, and then checks asleep. At least one of the two sees the change of the other.
+// No ring is lost. The sleeping goroutine first sets asleep, and then checks its queues. A sender
+// first fills a queue, and then checks asleep. At least one of the two sees the change of the
+// other.
 type doorbell struct {
 	asleep atomic.Bool
 	woken  atomic.Bool // a Wake that no wait has handled yet

@@ -58,13 +58,14 @@
 // docs/reference/libfabric.md describes the differences.
 //
 // The package loads libfabric.so.1 when a provider of the family is first requested. A program that
-// requests no such provider runs without the library. A request without an installed library fails
-// with fabric.ErrUnavailable. Loading the library takes some 200 ms on Debian 12, because
-// constructors of dependent libraries sleep.
+// requests no provider of the family ofi runs without libfabric. A request without an installed
+// library fails with fabric.ErrUnavailable. Loading the library takes some 200 ms on Debian 12,
+// because constructors of dependent libraries sleep.
 //
 // A call that loads, opens or closes something leaves the process's signal handlers unchanged.
-// Programs that the process starts do not inherit the descriptors that such a call opens. The
-// programs do inherit the connections that a provider makes later, while the provider is polled.
+// Programs that the process starts do not inherit the descriptors that a call of libfabric opens.
+// The programs do inherit the connections that a provider makes later, while the provider is
+// polled.
 //
 // A batch costs one call into C, because the shim loops over the provider's calls. A datagram of at
 // most Caps.InjectBytes is injected (fi_inject, no completion), and a larger datagram is sent. An
@@ -72,9 +73,9 @@
 // datagram uses fi_sendv.
 //
 // Providers over TCP and rxd keep sends that a peer does not accept, even after the peer has ended.
-// The shim passes copies of the sends to such providers (copies.c). Every send is then complete
-// when Post returns, and a peer that accepts nothing delays no other peer. For each peer the
-// provider has at most 256 copies, and 4096 more wait in the shim.
+// The shim passes copies of the sends to providers over TCP and rxd (copies.c). Every send is then
+// complete when Post returns, and a peer that accepts nothing delays no other peer. For each peer
+// the provider has at most 256 copies, and 4096 more wait in the shim.
 //
 // An Addr is an index and a generation. The type fi_addr_t of libfabric is not used as an Addr,
 // because the value is a pointer on some providers. A stale or invented Addr is an error. A stale
@@ -100,17 +101,17 @@
 // Datagrams of one length to one peer that are posted together go to the kernel as one message
 // (UDP_SEGMENT). The last datagram may be shorter. One fi_sendmsg sends the message from all its
 // parts. A coalesced message that arrives (UDP_GRO) is cut at the size that the kernel reports in a
-// control message. libfabric does not request this control message, and a receive of libfabric has
-// at most four iovecs. The package therefore reads the socket without libfabric. One recvmsg puts
-// up to 64 KiB into the datagrams' buffers and the landing, without another copy. Nothing changes
-// on the wire, or for peers without offload.
+// control message. libfabric does not request the control message of UDP_GRO, and a receive of
+// libfabric has at most four iovecs. The package therefore reads the socket without libfabric. One
+// recvmsg puts up to 64 KiB into the datagrams' buffers and the landing, without another copy.
+// Nothing changes on the wire, or for peers without offload.
 //
 // An endpoint tests the offload when the endpoint opens, with bursts to itself, and drops datagrams
 // that other senders have sent before the test ends. If the test fails, the endpoint works without
 // offload. Offload ends separately for each direction. Offload ends when the kernel refuses a run
-// but accepts its datagrams one by one, or when the control message is truncated. In the latter
-// case all waiting datagrams are dropped, as a network may do. The Info.Attrs of the Domain tell
-// what is on, and why something is off.
+// but accepts its datagrams one by one, or when the control message is truncated. After a truncated
+// control message all waiting datagrams are dropped, as a network may do. The Info.Attrs of the
+// Domain tell what is on, and why something is off.
 //
 // # Reliable endpoints
 //

@@ -27,7 +27,7 @@ import (
 	"gobtl/fabric"
 )
 
-// The shim reads and writes slices of these structures directly. If the structures in Go and C
+// The shim reads and writes slices of Send and Completion directly. If the structures in Go and C
 // differ, a line here does not compile, because the index into an array of length one is not 0.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(fabric.Send{})-C.sizeof_struct_gofi_send]

@@ -264,7 +264,7 @@ func strerror(code int) string {
 }
 
 // printable returns the usual text of an address, without port. The result of printable is empty if
-// the address has no such text.
+// the address has no usual text.
 func (f nameForm) printable(src []byte) string {
 	if ap, ok := f.addrPort(src); ok {
 		return ap.Addr().String()
@@ -398,8 +398,8 @@ func listOne(r request) ([]fabric.Info, error) {
 	return infos, nil
 }
 
-// markSourced sets Source on the infos that a query with FI_SOURCE also finds. A second query is
-// necessary, because a provider need not report a capability that was not requested.
+// markSourced sets Source on the infos that a query with FI_SOURCE also finds. A query with
+// FI_SOURCE is necessary, because a provider need not report a capability that was not requested.
 func markSourced(infos []fabric.Info, r request) {
 	r.source = true
 	sourced, err := query(r)

@@ -34,7 +34,7 @@ func (d *domain) ReadyFd() (int, error) {
 	return fd, b.ready.err
 }
 
-// add adds a descriptor to the epoll descriptor, if the latter is open.
+// If the epoll descriptor is open, add makes it watch the descriptor fd.
 func (r *ready) add(fd int) {
 	if r.epoll == 0 || r.err != nil {
 		return

@@ -66,10 +66,10 @@
 // ring are lost, although their sends completed, and the next sends to that peer end with
 // ECONNREFUSED.
 //
-// A datagram of at most injectBytes is complete with Post. Without room in the ring, such a
-// datagram is kept in the queue. If the datagram is lost with its peer, the next Post to that peer
-// returns the error. The waiting sends to one peer take at most as many places in the queue as
-// remain for other peers.
+// A datagram of at most injectBytes is complete with Post. Without room in the ring, a datagram of
+// at most injectBytes is kept in the queue. If the datagram is lost with its peer, the next Post to
+// that peer returns the error. The waiting sends to one peer take at most as many places in the
+// queue as remain for other peers.
 //
 // Half of the process's descriptors stay free. The limit of descriptors is per domain, and several
 // domains may together use more descriptors. If the sockets of a live domain in /dev/shm are

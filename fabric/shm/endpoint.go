@@ -26,7 +26,7 @@ const (
 	// must not slow an active ring down.
 	scanIdle = 2
 	// injectBytes is the size up to which a datagram is complete when Post returns. Without room in
-	// its ring such a datagram is copied into the queue.
+	// its ring a datagram of at most injectBytes is copied into the queue.
 	injectBytes = 256
 	// readersShare is the divisor for the part of the queue that is reserved for peers that do
 	// read. Each peer that does not read may have one place in that part.
@@ -203,7 +203,8 @@ func (e *endpoint) hold(l *outLink, s *fabric.Send, inject bool) error {
 }
 
 // ended records the result of a send that had to wait. A send that was complete with Post gets no
-// completion. If such a send fails, the next Post to that peer returns the error.
+// completion. If a send that was complete with Post fails later, the next Post to its peer returns
+// the error.
 func (e *endpoint) ended(l *outLink, h *held, errno syscall.Errno) {
 	switch {
 	case !h.injected:

@@ -30,8 +30,8 @@ const (
 	// have the same id 0, and together leave linksPerProcess rings to all other processes.
 	linksPerProcess = 256
 	// silentMax bounds the links on which no hello has come. If there are more, the oldest is
-	// dropped. A hello normally comes directly after the connection. If the peer was stopped in
-	// between, the peer tries again.
+	// dropped. A hello normally comes directly after the connection. A peer that was stopped
+	// between connection and hello tries again.
 	silentMax = 64
 	// skipsMaxLog2 is the logarithm (base 2) of the largest number of skips of a link to a busy
 	// peer before the next attempt. The number of skips of a link doubles after each failed

@@ -114,7 +114,7 @@ func (o *loop) hear() {
 
 // tend handles events on the descriptors without waiting, and reports whether the bell has rung.
 // After tend the bell keeps ringing, because a Wait or a Sleep must still see the bell. Because
-// tend consumes all other events, tend also ends a Sleep in progress for these events.
+// tend consumes all other events, tend also ends a Sleep in progress.
 func (o *loop) tend() (rung bool) {
 	if o.deaf > 1 {
 		o.deaf--

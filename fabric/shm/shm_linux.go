@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// mtuBytes is the largest datagram. The smallest ring holds such a datagram at any position,
-	// even while the receiver has not published the last eighth that it read.
+	// mtuBytes is the largest datagram. The smallest ring holds a datagram of mtuBytes at any
+	// position, even while the receiver has not published the last eighth that it read.
 	mtuBytes     = 96<<10 - ringAlign
 	defaultDepth = 4096
 	maxDepth     = 1 << 16

@@ -27,8 +27,8 @@ type sleeper struct {
 	park  park.Parker
 	asked bool // the Sleep ends for a retry after a pause
 	most  time.Duration
-	// sleeping is set from Arm to the end of the Sleep. During that time the owner must tell the
-	// Sleep of events that the owner consumes, because such events no longer show on the
+	// sleeping is set from Arm to the end of the Sleep. While sleeping is set, the owner must tell
+	// the Sleep of events that the owner consumes, because consumed events no longer show on the
 	// descriptor.
 	sleeping atomic.Bool
 }

@@ -137,7 +137,8 @@ func (t *regionTable) gather(s *fabric.Send) (mem []byte, ok bool) {
 		return nil, false
 	}
 	mem = t.slots[s.Region]
-	// The comparison subtracts, and therefore no sum of the caller's numbers can overflow.
+	// The bounds check subtracts instead of adding, because a sum of the caller's numbers could
+	// overflow.
 	if s.RegionOff > uint64(len(mem)) || uint64(s.RegionLen) > uint64(len(mem))-s.RegionOff {
 		return nil, false
 	}

@@ -389,7 +389,7 @@ func (e *endpoint) shut() {
 		d.node.nw.queued--
 		d.node.nw.drop(KindUnreachable, e.queue.pop())
 	}
-	// The caller owns its buffers again, although none of them completes.
+	// After Close the caller owns its buffers again, although no buffer completes.
 	for e.sends.count > 0 {
 		op := e.sends.pop()
 		d.use[op.send.Buf]--

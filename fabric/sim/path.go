@@ -45,8 +45,8 @@ type Path struct {
 	// MTUBytes is the largest datagram that the path carries. Larger datagrams are lost. Zero means
 	// no limit.
 	MTUBytes int
-	// MTUTold informs the sender of a datagram above MTUBytes, as ICMP does. Post then refuses
-	// further such datagrams until SetPath.
+	// MTUTold informs the sender of a datagram above MTUBytes, as ICMP does. After the first
+	// datagram above MTUBytes, Post refuses further datagrams above MTUBytes until SetPath.
 	MTUTold bool
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 // The Go versions of the kernel's structures have numbers instead of pointers. The garbage
-// collector does not scan blocks of such structures, and entries are written without write
-// barriers. Go's own alignment gives the same padding as C.
+// collector does not scan blocks of structures without pointers, and such structures are written
+// without write barriers. Go's own alignment gives the same padding as C.
 
 type iovec struct {
 	base, len uintptr

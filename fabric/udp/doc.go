@@ -1,4 +1,4 @@
-// Package udp is a provider of package fabric on the kernel's UDP sockets, named "udp". The
+// Package udp is a provider of package fabric on the kernel's UDP sockets, named "udp". The udp
 // provider is written in Go without a library and without cgo. The provider is as fast as the
 // kernel's segmentation and coalescing of datagrams allow.
 //
@@ -27,7 +27,8 @@
 // The provider does not request ICMP errors (IP_RECVERR), because datagrams may be lost anyway, and
 // a pending error would hit an unrelated call. A datagram that the device's queue drops is
 // therefore lost without any error. Datagrams that found a receive buffer full are counted. The
-// attributes of the Domain's Info show this count and other counts.
+// attributes of the Domain's Info show the number of datagrams that found a receive buffer full,
+// and other counts.
 //
 // An endpoint may have a second socket, connected to the peer with most of the sends, which is
 // faster (see direct). The second socket shares the port with the first socket, and no other socket

@@ -146,7 +146,8 @@ func (t *sender) address(m int, to fabric.Addr, slot *peerSlot) {
 
 // part returns sizeBytes of a region from off on, or nil if the region is too small.
 func part(mem []byte, off, sizeBytes uint64) []byte {
-	// The comparison subtracts, and therefore no sum of the caller's numbers can overflow.
+	// The bounds check subtracts instead of adding, because a sum of the caller's numbers could
+	// overflow.
 	if mem == nil || off > uint64(len(mem)) || sizeBytes > uint64(len(mem))-off {
 		return nil
 	}
@@ -192,7 +193,8 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 		lo, hi := done+e.tx.first[sent], done+e.tx.first[sent+1]
 		done = lo
 		if e.tx.via[sent] && !isFull(errno) && !maybeOffload(errno) {
-			// The other socket may succeed, because the state of this socket may be outdated.
+			// The endpoint's other socket may succeed where the connected socket fails, because the
+			// state of the connected socket may be outdated.
 			e.direct.leaving = true
 			continue
 		}

@@ -123,7 +123,8 @@ func setBuffer(fd, option, force, sizeBytes int) {
 type features struct {
 	gso, gro, mmsg          bool
 	noGSO, noGRO, noMmsgWhy string
-	// The sizes of the default buffers are those that the kernel reports.
+	// The fields recvBytes and sendBytes are the sizes of the default buffers as the kernel reports
+	// them.
 	recvBytes, sendBytes int
 }
 

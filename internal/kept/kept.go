@@ -68,8 +68,8 @@ func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	return dropped
 }
 
-// largest returns the peer with the most bytes. Of several such peers, the result is the peer that
-// left first.
+// largest returns the peer with the most bytes. Of several peers with the same number of bytes,
+// largest returns the peer that left first.
 func (k *Keeper[T]) largest() (l *peer[T]) {
 	for _, p := range k.peers {
 		if l == nil || p.bytes > l.bytes || p.bytes == l.bytes && p.number < l.number {

@@ -93,8 +93,8 @@ const (
 	// a yield has no influence. Another cause is a rank of the same job that computed for a moment.
 	yieldsLong = 2
 	// apartLeast is the first time for which the policy stops yielding to a computing neighbour.
-	// After that time the next yield shows whether the neighbour still computes. Each long yield
-	// doubles the time, up to apartMost.
+	// The first yield after the time without yields shows whether the neighbour still computes.
+	// Each long yield doubles the time, up to apartMost.
 	apartLeast = 100 * time.Millisecond
 	apartMost  = 3200 * time.Millisecond
 )

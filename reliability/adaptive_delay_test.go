@@ -8,8 +8,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Packets that overtake each other tell of a delay that varies; a queue that fills and empties does
-// not, however fast.
+// TestVaryingDelayIsNoQueue checks that packets that overtake each other show a varying delay. A
+// queue that fills and empties shows no varying delay, however fast the queue changes.
 func TestVaryingDelayIsNoQueue(t *testing.T) {
 	t.Parallel()
 	const base, gap = time.Millisecond, 10 * time.Microsecond
@@ -25,7 +25,7 @@ func TestVaryingDelayIsNoQueue(t *testing.T) {
 			return base + time.Duration(i%2)*base
 		}, base / 4, base},
 	} {
-		// What arrives is measured in the order of arrival.
+		// The packets are measured in the order of their arrival.
 		var p path
 		const count = 1000
 		for now := mono.Time(0); now < count*mono.Time(gap)+mono.Time(3*base); now++ {
@@ -43,8 +43,8 @@ func TestVaryingDelayIsNoQueue(t *testing.T) {
 	}
 }
 
-// A window that has met the target is divided for two rounds, and whoever learns a lower round trip
-// then knows that it was too large.
+// TestDip checks that a window that has met the target is divided for two rounds. A sender that
+// then measures a lower round trip learns that its window was too large.
 func TestDip(t *testing.T) {
 	t.Parallel()
 	rules := Adaptive()
@@ -57,7 +57,7 @@ func TestDip(t *testing.T) {
 		now = now.Add(2 * p.base)
 		c.sample(now, 2*p.base, 2*p.base, &p, 1, 1, &rules)
 	}
-	// By what delay tells the path holds half of it.
+	// According to the delay, the path holds half of the window.
 	if c.window != 175 || !c.met || c.ramp == 0 {
 		t.Fatalf("window %d after the target was exceeded, want 175, paced", c.window)
 	}
@@ -73,8 +73,8 @@ func TestDip(t *testing.T) {
 	}
 }
 
-// TestDipBelowCredits: who is bound by credits, and never meets the target, divides what he has on
-// its way now and then, if there is a queue.
+// TestDipBelowCredits checks a sender that is limited by credits and never meets the target. If
+// there is a queue, the sender sometimes divides the number of packets in flight.
 func TestDipBelowCredits(t *testing.T) {
 	t.Parallel()
 	rules := Adaptive()
@@ -99,12 +99,13 @@ func TestDipBelowCredits(t *testing.T) {
 	}
 }
 
-// After slow start the window is what has come of the path while that was full, not where it was
-// when the queue was seen, a round trip late. What a small one has found is left alone.
+// TestSlowStartFitsThePath checks the window after slow start. The window is computed from the
+// packets delivered while the path was full. The window at the time when the queue was seen is too
+// large, because the queue is seen a round trip late. A small window is not changed.
 func TestSlowStartFitsThePath(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ window, acked, want int32 }{
-		{400, 200, 112}, // in two round trips of the path's own 200 have come: it holds 100
+		{400, 200, 112}, // 200 packets in two round trips: the path holds 100
 		{400, 40, 100},  // not less than a quarter
 		{400, 4000, 400},
 		{fitLeast, 32, 18},
@@ -133,7 +134,7 @@ func TestSlowStartFitsThePath(t *testing.T) {
 	}
 }
 
-// What was done for losses is undone when they prove to have been late packets.
+// TestExcuse checks that a shrink of the window is undone if the lost packets were only late.
 func TestExcuse(t *testing.T) {
 	t.Parallel()
 	var c congestion
@@ -148,7 +149,8 @@ func TestExcuse(t *testing.T) {
 	}
 }
 
-// A probe sends the oldest packet again, and not sooner than its latest copy can be answered.
+// TestProbeWaitsForLatestCopy checks that a probe retransmits the oldest packet, but not before the
+// ACK of the packet's latest copy can arrive.
 func TestProbeWaitsForLatestCopy(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
@@ -160,15 +162,16 @@ func TestProbeWaitsForLatestCopy(t *testing.T) {
 		t.Fatal("nothing was sent again")
 	}
 	sent := a.now
-	a.policy().progressAt = sent.Add(-time.Hour) // nothing has been heard for long
+	a.policy().progressAt = sent.Add(-time.Hour) // no ACK for a long time
 	wait := a.policy().wait[Data]
 	if due := a.policy().due(&a.snd); due < sent.Add(wait) {
 		t.Errorf("due %v after the oldest packet was sent again, which waits for %v", due.Sub(sent), wait)
 	}
 }
 
-// TestDelayOfASleeper: of a round trip that a sleeping peer may have made longer nobody knows how
-// long the network took: it is neither a queue nor the lack of one.
+// TestDelayOfASleeper checks round trips that a sleeping peer may have lengthened. The network's
+// part of such a round trip is unknown. The round trip therefore counts neither as a queue nor as
+// the absence of a queue.
 func TestDelayOfASleeper(t *testing.T) {
 	t.Parallel()
 	rules := Adaptive()
@@ -194,8 +197,9 @@ func TestDelayOfASleeper(t *testing.T) {
 	}
 }
 
-// TestJoinedDip: who sees a queue become shorter that has stood for long divides his window at
-// once, with whoever does so already; not in slow start or in competition, and not too often.
+// TestJoinedDip checks that a sender divides its window at once if a long-standing queue becomes
+// shorter, which shows the dip of another sender. There is no such dip in slow start or in
+// competition, or shortly after another dip.
 func TestJoinedDip(t *testing.T) {
 	t.Parallel()
 	rules := Adaptive()

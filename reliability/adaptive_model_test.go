@@ -11,48 +11,49 @@ import (
 	"gobtl/internal/mono"
 )
 
-// A model of both ends and of the network between them, as naive as can be: what each packet's
-// copies became is kept in maps, and every count is a walk over them. Token i carries packet i.
+// The recovery model is a simple model of sender, receiver and network. The model keeps the fate of
+// each packet's copies in maps, and computes every count by walking the maps. Token i carries
+// packet i.
 
 // modelPacket is a packet that was sent at least once.
 type modelPacket struct {
 	sentAt  mono.Time // the latest copy
 	known   bool      // the sender has been told that it arrived
-	pending bool      // it is on the resend list
+	pending bool      // on the resend list
 }
 
-// modelCopy is a packet on its way.
+// modelCopy is a copy of a packet in transit.
 type modelCopy struct {
 	packet int
-	at     mono.Time // when it left
+	at     mono.Time // when the copy was sent
 }
 
-// modelAck is an acknowledgement on its way.
+// modelAck is an acknowledgement in transit.
 type modelAck struct {
-	upTo  int // all packets below have arrived
+	upTo  int // all packets below upTo have arrived
 	early []int
 	sack  bool
 	last  int
 	delay time.Duration
-	at    mono.Time // when it left
+	at    mono.Time // when the ACK was sent
 	dups  uint32
 }
 
 type recoveryModel struct {
 	*driven
 
-	oneWay  time.Duration // nothing is faster
+	oneWay  time.Duration // least delay of the network
 	packets []modelPacket
 	copies  []modelCopy
 	acks    []modelAck
 	arrived map[int]bool
-	last    int // that arrived last, and when
+	last    int // the packet that arrived last, and when
 	lastAt  mono.Time
 	dups    uint32
 
 	acked   int // packets that the sender knows to have arrived
-	again   int // sent again because they were found lost
-	most    int // in the window at once
+	again   int // packets retransmitted because they were found lost
+	most    int // most packets in the window at the same time
 	began   mono.Time
 	refused map[int]bool
 }
@@ -74,7 +75,7 @@ func newRecoveryModel(t *rapid.T) *recoveryModel {
 	return m
 }
 
-// post sends new packets, as many as the window takes.
+// post sends new packets, as many as the window permits.
 func (m *recoveryModel) post(count int, c Channel) {
 	for count = min(count, m.snd.Room(), len(m.segs.segs)-m.sent); count > 0; count-- {
 		m.packets = append(m.packets, modelPacket{sentAt: m.now})
@@ -85,7 +86,7 @@ func (m *recoveryModel) post(count int, c Channel) {
 	m.most = max(m.most, int(m.snd.next.Sub(m.snd.oldest)))
 }
 
-// resend sends what is on the resend list.
+// resend retransmits the packets on the resend list.
 func (m *recoveryModel) resend(t *rapid.T) {
 	for {
 		token, cause, ok := m.segs.PopResend()
@@ -114,19 +115,21 @@ func (m *recoveryModel) resend(t *rapid.T) {
 	}
 }
 
-// measured says whether any round trip was: before, what is sent again follows a guess.
+// measured reports whether any round trip was measured. Before the first measurement,
+// retransmissions follow a guess.
 func (m *recoveryModel) measured() bool {
 	return m.policy().paths[Command].srtt+m.policy().paths[Data].srtt != 0
 }
 
-// budget is more than may have been sent again as lost: what is there at first, a share of what has
-// arrived, and in each round trip some packets and a share of the window.
+// budget is an upper bound of the packets that may have been retransmitted as lost. The bound is
+// the initial budget, a share of the delivered packets, and in each round trip some packets and a
+// share of the window.
 func (m *recoveryModel) budget() int {
 	rounds := int(m.now.Sub(m.began)/(2*m.oneWay)) + 1
 	return budgetFirst/budgetUnits + m.acked/budgetUnits + rounds*(budgetRound/budgetUnits+m.most/4)
 }
 
-// arrive takes a copy off the network, to the peer.
+// arrive moves a copy from the network to the peer.
 func (m *recoveryModel) arrive(i int) {
 	c := m.copies[i]
 	m.copies = slices.Delete(m.copies, i, i+1)
@@ -139,7 +142,7 @@ func (m *recoveryModel) arrive(i int) {
 	m.last, m.lastAt = c.packet, m.now
 }
 
-// answer has the peer send an acknowledgement.
+// answer makes the peer send an acknowledgement.
 func (m *recoveryModel) answer() {
 	a := modelAck{last: m.last, at: m.now, dups: m.dups, sack: m.policy().selective}
 	for m.arrived[a.upTo] {
@@ -155,13 +158,13 @@ func (m *recoveryModel) answer() {
 	} else {
 		a.delay = m.now.Sub(m.lastAt)
 	}
-	if m.policy().selective && len(a.early) == 0 && m.sent%3 == 0 { // on another packet
+	if m.policy().selective && len(a.early) == 0 && m.sent%3 == 0 { // piggybacked on another packet
 		a.sack = false
 	}
 	m.acks = append(m.acks, a)
 }
 
-// hear hands an acknowledgement to the sender, and compares what it frees.
+// hear passes an acknowledgement to the sender, and compares the freed packets with the model.
 func (m *recoveryModel) hear(t *rapid.T, i int) {
 	a := m.acks[i]
 	m.acks = slices.Delete(m.acks, i, i+1)
@@ -174,7 +177,7 @@ func (m *recoveryModel) hear(t *rapid.T, i int) {
 			want = append(want, Token(i))
 		}
 	}
-	if a.upTo >= oldest { // else it is old, and all of it counts for nothing
+	if a.upTo >= oldest { // an older ACK has no effect
 		for i := range a.upTo {
 			news(i)
 		}
@@ -209,7 +212,7 @@ func (m *recoveryModel) hear(t *rapid.T, i int) {
 	m.acked += len(want)
 }
 
-// refuse has the peer refuse a packet in flight.
+// refuse makes the peer refuse a packet in flight.
 func (m *recoveryModel) refuse(i int) {
 	if token, ok := m.snd.Token(adaptiveFirst.Add(uint32(i))); ok {
 		m.refused[i] = true
@@ -217,7 +220,7 @@ func (m *recoveryModel) refuse(i int) {
 	}
 }
 
-// noMemory has a copy come to the peer, which has no memory for it and says so.
+// noMemory delivers a copy to the peer, which refuses the copy for lack of memory.
 func (m *recoveryModel) noMemory(i int) {
 	c := m.copies[i]
 	if m.arrived[c.packet] {
@@ -230,7 +233,7 @@ func (m *recoveryModel) noMemory(i int) {
 	}
 }
 
-// compare looks whether the sender counts what the model counts.
+// compare checks that the sender's counts are those of the model.
 func (m *recoveryModel) compare() error {
 	inFlight, pipe, oldest := 0, 0, len(m.packets)
 	for i, p := range m.packets {
@@ -263,7 +266,8 @@ func (m *recoveryModel) compare() error {
 	return nil
 }
 
-// drain has everything arrive from now on; it must end, and in time.
+// drain lets all packets arrive from now on. All packets must be acknowledged within a bounded
+// time.
 func (m *recoveryModel) drain(t *rapid.T) {
 	for range 100 * (m.sent + 10) {
 		if m.snd.InFlight() == 0 {

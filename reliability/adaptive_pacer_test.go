@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// sendAll sends whatever may be sent, for so long, with nothing but the timer to help, and returns
-// how much left in all and how much at once at most. As large messages do, it leaves a few places.
+// sendAll sends all permitted packets for the time d, with only the timer to release more. The
+// results are the number of packets sent, and the largest number sent at once. Like large messages,
+// sendAll leaves a few packets of room unused.
 func (a *driven) sendAll(t *testing.T, d time.Duration) (total, most int) {
 	t.Helper()
 	const spare = 8
@@ -27,15 +28,15 @@ func (a *driven) sendAll(t *testing.T, d time.Duration) (total, most int) {
 	}
 }
 
-// TestPace looks at how a window leaves that opens at once.
+// TestPace checks how a window that opens at once is spread over the round trip.
 func TestPace(t *testing.T) {
 	const rtt, window = 10 * time.Millisecond, 800
 	for name, tc := range map[string]struct {
 		congestion  string
-		slow, calm  bool // slow start; nothing was lost of late
+		slow, calm  bool // in slow start; no recent losses
 		rtt         time.Duration
-		burst       int // at once, at most
-		least, most int // in a quarter of a round trip
+		burst       int // most packets at once
+		least, most int // packets in a quarter of a round trip
 	}{
 		"after losses":      {CongestionDelay, false, false, rtt, 100, 200, 360},
 		"no losses":         {CongestionDelay, false, true, rtt, 800, 780, 800},
@@ -47,7 +48,8 @@ func TestPace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := newDriven(t, func(r *Rules) {
 				r.Congestion, r.WindowPackets = tc.congestion, 1024
-				r.ProbeTimeoutMin, r.ResendTimeoutMin = time.Second, time.Second // no other timer helps
+				// no other timer releases packets
+				r.ProbeTimeoutMin, r.ResendTimeoutMin = time.Second, time.Second
 			})
 			a.warm(tc.rtt)
 			c := &a.policy().cong
@@ -66,7 +68,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A few packets on an idle path do not wait, however slow it is.
+// TestLoneBurstIsNotPaced checks that a few packets on an idle path do not wait, however slow the
+// path is.
 func TestLoneBurstIsNotPaced(t *testing.T) {
 	const rtt = 10 * time.Millisecond
 	a, _ := newWarm(t, rtt)
@@ -83,8 +86,9 @@ func TestLoneBurstIsNotPaced(t *testing.T) {
 	}
 }
 
-// A sender that gets a processor now and then, and sends a burst then, as the pace allows, has its
-// window bound it no less than one whose packets fill the window: it grows, if more waits.
+// TestPacedWindowGrows checks a sender that runs only now and then, and then sends a burst as large
+// as the pace permits. The window of such a sender must grow if more packets wait, like the window
+// of a sender that fills its window.
 func TestPacedWindowGrows(t *testing.T) {
 	const rtt, burst, window, rounds = 10 * time.Millisecond, 8, 64, 40
 	for name, tc := range map[string]struct {

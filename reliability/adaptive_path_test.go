@@ -7,7 +7,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// What a sender tells of its path.
+// TestPathState checks the sender's estimates of its path.
 func TestPathState(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
@@ -26,11 +26,11 @@ func TestPathState(t *testing.T) {
 	if got := a.snd.Path(); got != want || got.Deviation > rtt/100 {
 		t.Errorf("with five packets in flight: %+v, want %+v", got, want)
 	}
-	a.after(rtt).ack(n, n+4, n+2, n+4) // three have not arrived: that does not mean they are lost
+	a.after(rtt).ack(n, n+4, n+2, n+4) // three packets have not arrived, but may still arrive
 	if got := a.snd.Path().InFlightPackets; got != 3 {
 		t.Errorf("%d packets in flight, want 3", got)
 	}
-	a.after(rtt / 2).expire() // now it does
+	a.after(rtt / 2).expire() // now the three packets are lost
 	if got := a.snd.Path().InFlightPackets; got != 0 {
 		t.Errorf("%d packets in flight, want none", got)
 	}
@@ -40,8 +40,8 @@ func TestPathState(t *testing.T) {
 	}
 }
 
-// Without a congestion window it is the peer's that counts; without the adaptive profile nothing
-// is measured.
+// TestPathStateWithout checks the PathState without a congestion window, which then has the peer's
+// window, and without the adaptive profile, which then has no measurements.
 func TestPathStateWithout(t *testing.T) {
 	a := newDriven(t, func(r *Rules) { r.Congestion, r.WindowPackets = CongestionFixed, 256 })
 	a.send(2, Data)
@@ -68,7 +68,8 @@ func TestPathStateWithout(t *testing.T) {
 	}
 }
 
-// The least round trip is one of the last two spans: a route may become longer.
+// TestPathRenewsLeast checks that the least round trip is that of the last two spans, because a
+// route may become longer.
 func TestPathRenewsLeast(t *testing.T) {
 	t.Parallel()
 	const short, long = time.Millisecond, 3 * time.Millisecond
@@ -86,7 +87,8 @@ func TestPathRenewsLeast(t *testing.T) {
 	}
 }
 
-// A packet that was sent twice measures nothing: nobody knows which copy was answered.
+// TestKarn checks that a packet that was sent twice gives no sample, because the ACK does not tell
+// which copy arrived.
 func TestKarn(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond

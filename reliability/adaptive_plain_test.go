@@ -22,8 +22,8 @@ func (a *driven) plain(upTo int) AckVerdict {
 	return verdict
 }
 
-// What waited at the peer behind a lost packet says nothing about the path when it is acknowledged
-// at last.
+// TestPlainAckMeasures checks packets that waited at the peer behind a lost packet. Their ACK,
+// which comes late, says nothing about the path.
 func TestPlainAckMeasures(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
@@ -33,7 +33,7 @@ func TestPlainAckMeasures(t *testing.T) {
 	a.send(4, Data) // n is lost
 	a.after(rtt).plain(n)
 	a.plain(n)
-	wantAgain(t, a, n) // and its copy too
+	wantAgain(t, a, n) // the copy of n is also lost
 	a.after(100 * time.Millisecond).expire()
 	wantAgain(t, a, n)
 	a.after(rtt).plain(n + 4)
@@ -48,9 +48,9 @@ func TestPlainAckMeasures(t *testing.T) {
 	}
 }
 
-// A path that has become shorter while everything had to be sent again: the ACK of a copy that
-// comes sooner than the least round trip that was ever seen is believed after a while, and tells
-// that what was sent before is lost.
+// TestShorterPathIsLearnt checks a path that has become shorter while all packets were
+// retransmissions. The ACK of a copy may then arrive sooner than the least known round trip. After
+// a while the sender accepts such an ACK, and declares earlier packets lost.
 func TestShorterPathIsLearnt(t *testing.T) {
 	t.Parallel()
 	const rtt = 10 * time.Millisecond
@@ -61,7 +61,7 @@ func TestShorterPathIsLearnt(t *testing.T) {
 		a := plainPeer(t)
 		a.warm(rtt)
 		n := a.sent
-		a.send(4, Data) // all are lost
+		a.send(4, Data) // all packets are lost
 		a.after(c.silence).expire()
 		wantAgain(t, a, n)
 		a.after(rtt / 2).plain(n + 1)
@@ -72,7 +72,8 @@ func TestShorterPathIsLearnt(t *testing.T) {
 	}
 }
 
-// Packets that are acknowledged late because one before them was lost were not late on the way.
+// TestPlainAckNotLate checks packets that are acknowledged late because an earlier packet was lost.
+// Such packets do not count as late packets.
 func TestPlainAckNotLate(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
@@ -81,7 +82,7 @@ func TestPlainAckNotLate(t *testing.T) {
 	n := a.sent
 	a.send(8, Data) // n is lost
 	a.after(50 * time.Millisecond).expire()
-	a.plain(n) // of a packet behind the gap
+	a.plain(n) // an ACK for a packet beyond the gap
 	wantAgain(t, a, n)
 	a.after(rtt).plain(n + 8)
 	if got := a.policy().reorderSeen; got != 0 {

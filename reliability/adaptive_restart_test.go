@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// After a silence in which all was lost, slow start begins anew: what was on its way before, and
-// what of it is found lost now, says nothing about the window of today.
+// TestSlowStartAfterSilence checks that slow start begins again after a silence in which all
+// packets were lost. Packets sent before the silence, including those found lost now, say nothing
+// about the present window.
 func TestSlowStartAfterSilence(t *testing.T) {
 	t.Parallel()
 	const rtt, count = time.Millisecond, 400
@@ -17,7 +18,7 @@ func TestSlowStartAfterSilence(t *testing.T) {
 	a.snd.updateSendLimit()
 	n := a.sent
 	a.send(count, Data)
-	a.after(rtt).ack(n+1, n) // a round begins with all others on their way
+	a.after(rtt).ack(n+1, n) // a round begins with all other packets in flight
 	a.send(1, Data)
 	for range backoffRestart {
 		a.after(100 * time.Millisecond).expire()
@@ -26,13 +27,13 @@ func TestSlowStartAfterSilence(t *testing.T) {
 	if !c.slow || c.window != first {
 		t.Fatalf("after the silence: slow start %v, window of %d", c.slow, c.window)
 	}
-	for got, copies := n+1, 1; got < a.sent; { // what is sent again arrives, one behind the other
+	for got, copies := n+1, 1; got < a.sent; { // the retransmissions arrive one after the other
 		a.after(rtt)
 		for range copies {
 			got++
 			a.ack(got, got-1)
 		}
-		a.after(rtt / 3).expire() // nothing else has arrived by now
+		a.after(rtt / 3).expire() // no other packet has arrived by now
 		again, _ := a.again()
 		if copies = len(again); copies == 0 && got < a.sent {
 			t.Fatalf("%d of %d left, and nothing is sent again", a.sent-got, count)
@@ -43,8 +44,9 @@ func TestSlowStartAfterSilence(t *testing.T) {
 	}
 }
 
-// TestUnknownAfterSilence: what was sent before a silence, and of which the first answers since do
-// not tell, holds the window no longer than a round trip; until then it may be told of still.
+// TestUnknownAfterSilence checks packets that were sent before a silence and that the first ACKs
+// after the silence do not mention. Such packets hold the window no longer than a round trip, in
+// which an ACK may still mention them.
 func TestUnknownAfterSilence(t *testing.T) {
 	t.Parallel()
 	const rtt, count = time.Millisecond, 400
@@ -57,7 +59,7 @@ func TestUnknownAfterSilence(t *testing.T) {
 		a.after(100 * time.Millisecond).expire()
 		a.again()
 	}
-	// The copy of the first has come, and one far behind, which was there for long.
+	// The copy of the first packet has arrived, and a later packet that had arrived long ago.
 	a.after(rtt).ack(n+1, n, n+3)
 	if got, _ := a.again(); len(got) > 2 {
 		t.Errorf("%d are sent again before the peer has told of all that it had", len(got))
@@ -76,8 +78,8 @@ func TestUnknownAfterSilence(t *testing.T) {
 	}
 }
 
-// A single round trip above the path's own does not end the slow start after a silence, whatever
-// was measured before.
+// TestLateSampleAfterSilence checks that a single long round trip does not end the slow start after
+// a silence, whatever was measured before.
 func TestLateSampleAfterSilence(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond

@@ -8,8 +8,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// driven is a sender of the adaptive profile with packets in flight, driven by hand. Token i
-// carries packet i.
+// driven is a sender of the adaptive profile that a test drives step by step. Token i carries
+// packet i.
 type driven struct {
 	t    failer
 	segs *Recovery
@@ -19,7 +19,7 @@ type driven struct {
 	done []Token
 }
 
-const adaptiveFirst = seq.Num(1<<32 - 5) // the numbers wrap on the way
+const adaptiveFirst = seq.Num(1<<32 - 5) // the sequence numbers wrap during the test
 
 func newDriven(t failer, change func(*Rules)) *driven {
 	t.Helper()
@@ -55,7 +55,8 @@ func (a *driven) send(count int, c Channel) {
 	}
 }
 
-// ack acknowledges the packets below upTo and those in early; last is the one that arrived last.
+// ack acknowledges the packets below upTo and those in early. The argument last is the packet that
+// arrived last.
 func (a *driven) ack(upTo, last int, early ...int) AckVerdict {
 	sack := Sack{Last: adaptiveFirst.Add(uint32(last))}
 	for _, i := range early {
@@ -72,7 +73,7 @@ func (a *driven) ack(upTo, last int, early ...int) AckVerdict {
 	return verdict
 }
 
-// again sends what is on the resend list, and returns which packets those are, and why.
+// again retransmits the packets on the resend list, and returns these packets and the causes.
 func (a *driven) again() (tokens []Token, causes []Cause) {
 	for {
 		token, cause, ok := a.segs.PopResend()
@@ -85,7 +86,7 @@ func (a *driven) again() (tokens []Token, causes []Cause) {
 	}
 }
 
-// expire lets the timers run that are due.
+// expire runs the timers that are due.
 func (a *driven) expire() {
 	for a.segs.Expire(a.now) != nil {
 	}
@@ -110,10 +111,10 @@ func (a *driven) warm(rtt time.Duration) {
 		a.ack(a.sent, a.sent-1)
 	}
 	a.policy().cong.slow = false
-	a.policy().pace(&a.snd, a.now) // which it is in slow start
+	a.policy().pace(&a.snd, a.now) // there is pacing in slow start
 }
 
-// newWarm is one whose paths are measured, and the number of its next packet.
+// newWarm returns a sender whose paths are measured, and the number of the sender's next packet.
 func newWarm(t failer, rtt time.Duration) (a *driven, next int) {
 	t.Helper()
 	a = newDriven(t, nil)
@@ -134,8 +135,9 @@ func wantAgain(t *testing.T, a *driven, want ...int) {
 	}
 }
 
-// The first packet after a pause is given as long as a peer takes that sleeps twice, once before it
-// hears of it and once before it acknowledges; the others are not, nor is what is sent without one.
+// TestProbeAfterPause checks the probe for the first packet after a pause. The probe waits as long
+// as a peer takes that sleeps twice, before the packet arrives and before the peer acknowledges the
+// packet. Other packets do not get this additional time.
 func TestProbeAfterPause(t *testing.T) {
 	t.Parallel()
 	const rtt = 10 * time.Microsecond
@@ -164,8 +166,9 @@ func TestProbeAfterPause(t *testing.T) {
 	wantAgain(t, a, a.sent-1)
 }
 
-// A packet is lost when one that was sent later by its channel has arrived, and a while is over:
-// not sooner, not when the later one went by the other channel, and only once.
+// TestLossByTime checks that a packet is declared lost if a packet sent later on the same channel
+// has arrived and some time has passed. The packet is not declared lost sooner, not because of the
+// other channel, and only once.
 func TestLossByTime(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
@@ -176,9 +179,9 @@ func TestLossByTime(t *testing.T) {
 	if a.ack(n, n+5, n+5); len(a.done) != 1 {
 		t.Fatalf("freed %v", a.done)
 	}
-	wantAgain(t, a) // packets of the command channel say nothing of the others
+	wantAgain(t, a) // packets of the command channel are no evidence
 	a.after(rtt/2).ack(n, n+4, n+1, n+2, n+4, n+5)
-	wantAgain(t, a) // the others may be a little late
+	wantAgain(t, a) // the other packets may be slightly late
 	a.after(rtt/4 - 20*time.Microsecond).expire()
 	wantAgain(t, a)
 	a.after(40 * time.Microsecond).expire()
@@ -192,8 +195,8 @@ func TestLossByTime(t *testing.T) {
 	}
 }
 
-// A packet that is later than one of the other channel is not lost for that: they overtake each
-// other, by as much as a usual wait.
+// TestChannelsApart checks that a packet that is later than a packet of the other channel is not
+// declared lost. Packets of different channels may overtake each other by as much as a usual wait.
 func TestChannelsApart(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
@@ -208,8 +211,8 @@ func TestChannelsApart(t *testing.T) {
 	wantAgain(t, a)
 }
 
-// A channel may become much slower than the other one at once, on a path so short that a usual wait
-// says nothing: then its packets are given as long as the first probe waits.
+// TestSlowChannelIsAwaited checks a channel that suddenly becomes much slower than the other
+// channel, on a very short path. Packets of the slow channel have as much time as the first probe.
 func TestSlowChannelIsAwaited(t *testing.T) {
 	t.Parallel()
 	const rtt = 20 * time.Microsecond
@@ -228,7 +231,8 @@ func TestSlowChannelIsAwaited(t *testing.T) {
 	wantAgain(t, a, n) // but no longer
 }
 
-// A lost copy is found lost too, by what was sent after it.
+// TestLostCopy checks that a lost copy is also declared lost, because of packets sent after the
+// copy.
 func TestLostCopy(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
@@ -243,9 +247,10 @@ func TestLostCopy(t *testing.T) {
 	wantAgain(t, a, n)
 }
 
-// While the peer stands still, packets in its socket are asked for and sent again. When it goes on
-// and acknowledges the first copy of one, the sender must not take that for the latest copy, and
-// all that was sent before this one for lost.
+// TestEarlierCopyArrives checks a peer that is stopped for a while. The packets in its socket are
+// retransmitted. When the peer continues and acknowledges the first copy of a packet, the sender
+// must not take the ACK for that of the latest copy. Packets sent before the latest copy must not
+// be declared lost.
 func TestEarlierCopyArrives(t *testing.T) {
 	t.Parallel()
 	const rtt, count = time.Millisecond, 20
@@ -255,9 +260,9 @@ func TestEarlierCopyArrives(t *testing.T) {
 	a.after(rtt / 3).expire()
 	wantAgain(t, a, n)
 	a.after(10*time.Microsecond).send(count, Data)
-	a.after(5 * rtt).expire() // the peer has read nothing yet
+	a.after(5 * rtt).expire() // the peer has read no packet yet
 	wantAgain(t, a, n)
-	a.after(2*rtt).ack(n+3, n) // and now the first copy
+	a.after(2*rtt).ack(n+3, n) // now the peer reads the first copy
 	wantAgain(t, a)
 	for i := range count {
 		a.after(100 * time.Microsecond).expire()
@@ -270,8 +275,9 @@ func TestEarlierCopyArrives(t *testing.T) {
 	}
 }
 
-// If nothing but copies arrives, all that was sent before them is found lost, on both channels, a
-// little later: the peer would have acknowledged it by then.
+// TestOnlyCopiesArrive checks arrivals of retransmissions only. All packets sent before the copies
+// are declared lost a little later, on both channels, because the peer would have acknowledged them
+// by then.
 func TestOnlyCopiesArrive(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
@@ -286,7 +292,8 @@ func TestOnlyCopiesArrive(t *testing.T) {
 	wantAgain(t, a, n+1, n+2, n+3)
 }
 
-// Packets that come late, within a round trip, are not lost, and later ones are waited for longer.
+// TestReorderingIsLearnt checks that packets that are late by less than a round trip are not lost,
+// and that later packets get more time.
 func TestReorderingIsLearnt(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
@@ -311,8 +318,8 @@ func TestReorderingIsLearnt(t *testing.T) {
 	wantAgain(t, a)
 }
 
-// Without news the oldest packet is sent again after about two round trips, and then at growing
-// intervals.
+// TestProbeAndTimeouts checks that without ACKs the oldest packet is retransmitted after about two
+// round trips, and then at growing intervals.
 func TestProbeAndTimeouts(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
@@ -352,8 +359,8 @@ func TestProbeAndTimeouts(t *testing.T) {
 	}
 }
 
-// A time-out because the peer, or this side, had no processor for a while says nothing of the other
-// packets: their ACKs are only late.
+// TestLateAcksAreNoLoss checks a time-out because the peer or the sender had no processor for a
+// while. Such a time-out does not make other packets lost, because their ACKs are only late.
 func TestLateAcksAreNoLoss(t *testing.T) {
 	t.Parallel()
 	const rtt = 100 * time.Microsecond
@@ -371,7 +378,8 @@ func TestLateAcksAreNoLoss(t *testing.T) {
 	}
 }
 
-// The first guess is the rules', and the first measured round trip replaces it at once.
+// TestFirstGuess checks that the first time-out is that of the rules, and that the first measured
+// round trip replaces it at once.
 func TestFirstGuess(t *testing.T) {
 	t.Parallel()
 	a := newDriven(t, nil)
@@ -386,7 +394,8 @@ func TestFirstGuess(t *testing.T) {
 	}
 }
 
-// What is sent again is bounded: a window at once, and a share of what arrives later.
+// TestResendBudget checks the limit of retransmissions, which is a window at once, and a share of
+// the packets that arrive later.
 func TestResendBudget(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
@@ -420,7 +429,8 @@ func TestResendBudget(t *testing.T) {
 	}
 }
 
-// Copies that arrive beside the original are counted, and make the sender more patient.
+// TestCopiesInVain checks that copies that arrive in addition to the original are counted, and
+// lengthen the reordering window.
 func TestCopiesInVain(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
@@ -445,7 +455,7 @@ func TestCopiesInVain(t *testing.T) {
 	}
 }
 
-// Acknowledgements of what was never sent change nothing.
+// TestBogusSack checks that acknowledgements of packets that were never sent change nothing.
 func TestBogusSack(t *testing.T) {
 	t.Parallel()
 	a := newDriven(t, nil)
@@ -464,12 +474,12 @@ func TestBogusSack(t *testing.T) {
 	if v := a.ack(1, 2, 2); v != AckNew || len(a.done) != 2 {
 		t.Errorf("verdict %d, freed %v", v, a.done)
 	}
-	if v := a.ack(2, 2); v != AckNew || a.snd.InFlight() != 0 { // it covers packet 2 as well
+	if v := a.ack(2, 2); v != AckNew || a.snd.InFlight() != 0 { // the ACK also covers packet 2
 		t.Errorf("verdict %d, %d in flight", v, a.snd.InFlight())
 	}
 }
 
-// TestAdaptiveAllocatesNothing runs a stream with losses once it is warm.
+// TestAdaptiveAllocatesNothing runs a stream with losses after the initial allocations.
 func TestAdaptiveAllocatesNothing(t *testing.T) {
 	const rtt = 100 * time.Microsecond
 	a, _ := newWarm(t, rtt)
@@ -477,7 +487,8 @@ func TestAdaptiveAllocatesNothing(t *testing.T) {
 	round := func() {
 		a.sent = 0
 		next := a.snd.next
-		a.policy().cong.window, a.policy().pacer.on = 64, false // so much is lost that it would shrink
+		// the losses would shrink the window
+		a.policy().cong.window, a.policy().pacer.on = 64, false
 		a.snd.updateSendLimit()
 		for i := range 16 {
 			a.snd.Post(a.now, Token(i), a.snd.Admit(Token(i)), Data, time.Hour)
@@ -507,7 +518,7 @@ func TestAdaptiveAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Whoever goes on sending does not put off the time-out: it comes as if nothing were sent.
+// TestSendingPutsNothingOff checks that sending further packets does not delay the time-out.
 func TestSendingPutsNothingOff(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
@@ -528,8 +539,8 @@ func TestSendingPutsNothingOff(t *testing.T) {
 	}
 }
 
-// Of an owner who sleeps until Deadline no timer runs while nothing is in flight, and as ever while
-// something is.
+// TestStopIdle checks the timer of an owner that sleeps until Deadline. No timer runs while nothing
+// is in flight, and the usual timer runs while a packet is in flight.
 func TestStopIdle(t *testing.T) {
 	for _, stops := range []bool{false, true} {
 		a := newDriven(t, nil)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Many losses at once are not sent again all at once: copies are packets like others, and have no
-// more room on the path.
+// TestResendsFitTheWindow checks that many lost packets are not retransmitted all at once, because
+// the path has no more room for retransmissions than for other packets.
 func TestResendsFitTheWindow(t *testing.T) {
 	const rtt = time.Millisecond
 	a, _ := newWarm(t, rtt)
@@ -19,7 +19,7 @@ func TestResendsFitTheWindow(t *testing.T) {
 	c.window = 8
 	a.after(rtt).ack(base, base+40, base+40)
 	a.after(rtt).expire()
-	if n := a.snd.Room(); n > 1 { // one that was promised
+	if n := a.snd.Room(); n > 1 { // a packet with a reserved number
 		t.Errorf("%d new packets may be sent before those that are lost", n)
 	}
 	got, _ := a.again()
@@ -35,14 +35,14 @@ func TestResendsFitTheWindow(t *testing.T) {
 	}
 }
 
-// TestSlowStart looks at when slow start ends, and what window remains.
+// TestSlowStart checks when slow start ends, and which window remains.
 func TestSlowStart(t *testing.T) {
 	const rtt = time.Millisecond
 	rules := Adaptive()
 	for name, tc := range map[string]struct {
 		window, flight, acked, lost int32
 		took                        time.Duration
-		late                        int // round trips measured that are above the path's
+		late                        int // measured round trips above the path's own
 		slow                        bool
 		least, most                 int32
 	}{
@@ -64,7 +64,7 @@ func TestSlowStart(t *testing.T) {
 			for range tc.late {
 				c.sample(0, 3*rtt, 3*rtt, &p, 1, 1, &rules)
 			}
-			if c.unhalved != 0 { // for a moment
+			if c.unhalved != 0 { // during a dip
 				c.window, c.unhalved = c.unhalved, 0
 			}
 			c.acked, c.lost = tc.acked, tc.lost
@@ -77,8 +77,8 @@ func TestSlowStart(t *testing.T) {
 	}
 }
 
-// A step back after losses is never by more than half, whatever is lost: there is a test after each
-// that shows whether more is needed.
+// TestJudgedStep checks that losses never shrink the window by more than half in one step, because
+// the test after each step shows whether a further step is necessary.
 func TestJudgedStep(t *testing.T) {
 	rules := Adaptive()
 	var c congestion
@@ -91,8 +91,8 @@ func TestJudgedStep(t *testing.T) {
 	}
 }
 
-// TestStepOfTheLargestWindow: far above the window that was too large last, on a path too short for
-// delay to tell, the largest window grows as any other.
+// TestStepOfTheLargestWindow checks the growth far above the window that was last too large, on a
+// path too short to show delay. The largest window grows like any other window.
 func TestStepOfTheLargestWindow(t *testing.T) {
 	t.Parallel()
 	for _, window := range []int32{1 << 12, 1 << 15, 50_000, WindowMax} {
@@ -103,8 +103,9 @@ func TestStepOfTheLargestWindow(t *testing.T) {
 	}
 }
 
-// TestLessLossIsNotUsualYet: a smaller window with which less is lost, but still much, was too
-// large as well. What is lost of the last one, when that changes nothing any more, is the path's.
+// TestLessLossIsNotUsualYet checks a smaller window with less loss that is still high. Such a
+// window was also too large. When a further step changes nothing, the remaining loss is that of the
+// path.
 func TestLessLossIsNotUsualYet(t *testing.T) {
 	t.Parallel()
 	rules := Adaptive()
@@ -112,7 +113,7 @@ func TestLessLossIsNotUsualYet(t *testing.T) {
 	c.init(&rules)
 	p := path{base: time.Millisecond}
 	c.slow, c.window, c.base, c.spread = false, 1000, p.base, spreadTime
-	// after has a thousand packets, of which so many are lost, judged.
+	// after judges a thousand packets, of which the given number is lost.
 	after := func(lost int32) {
 		c.skip, c.acked, c.lost, c.least, c.limited = 0, 1000-lost, lost, p.base, true
 		c.endRound(&rules, &p, WindowDefault, p.base)
@@ -129,7 +130,7 @@ func TestLessLossIsNotUsualYet(t *testing.T) {
 		t.Errorf("window %d after %d, test %v, usual %d: no less is lost", c.window, second, c.testing,
 			c.usual)
 	}
-	// Next to nothing is left: that was all.
+	// Next to no loss is left, and the test is over.
 	c.usual, c.testing = 0, false
 	c.window = 1000
 	after(100)
@@ -138,8 +139,8 @@ func TestLessLossIsNotUsualYet(t *testing.T) {
 	}
 }
 
-// TestSmallerStepsInAShortQueue: where packets were lost that are not as a rule the window grows by
-// half as much, if the path is long.
+// TestSmallerStepsInAShortQueue checks that the window grows by half as much after unusual loss, if
+// the path is long.
 func TestSmallerStepsInAShortQueue(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -157,8 +158,8 @@ func TestSmallerStepsInAShortQueue(t *testing.T) {
 	}
 }
 
-// TestOneStepBack: what waited behind a window that losses have shrunk is no reason to shrink it
-// again: only the delay of what is sent from then on is.
+// TestOneStepBack checks that delay does not shrink the window again directly after a shrink for
+// losses. Only the delay of packets sent after the shrink counts.
 func TestOneStepBack(t *testing.T) {
 	const rtt = time.Millisecond
 	a, _ := newWarm(t, rtt)
@@ -178,8 +179,8 @@ func TestOneStepBack(t *testing.T) {
 	}
 }
 
-// TestAllAreTestedForAsLong: on a path where no delay tells, a window that was shrunk to see
-// whether less is lost then is not tested for more rounds because it is small.
+// TestAllAreTestedForAsLong checks the test of a shrunk window on a path without visible delay. A
+// small window is not tested for more rounds than a large window.
 func TestAllAreTestedForAsLong(t *testing.T) {
 	t.Parallel()
 	rules := Adaptive()

@@ -8,8 +8,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// stream is a sender, its segments and a receiver in full flow: as many packets in flight as it is
-// made for, one acknowledged for each that is sent.
+// stream is a sender, its segments and a receiver in steady state. As many packets are in flight as
+// the stream was made for, and each sent packet acknowledges another.
 type stream struct {
 	now  mono.Time
 	snd  Sender
@@ -40,10 +40,10 @@ func newStream(t failer, inFlight int) *stream {
 	return s
 }
 
-// streamStart is the first number in full flow: soon it wraps.
+// streamStart is the first number of the steady state, which soon wraps.
 const streamStart seq.Num = 1<<32 - 500
 
-// earn lets the receiver take in what it takes to earn a whole window of credits.
+// earn delivers enough packets to the receiver to earn a whole window of credits.
 func (s *stream) earn(t failer) (credit uint16) {
 	t.Helper()
 	const packets = WindowDefault/4 - firstCredits/4 // a quarter of 32, of 64, ... of half a window
@@ -78,7 +78,7 @@ func (s *stream) land(packets uint32, credit uint16, dup bool) AckVerdict {
 	return verdict
 }
 
-// TestNoAllocation: once rings have grown, nothing on the path of a packet allocates.
+// TestNoAllocation checks that no call for a packet allocates memory, after the rings have grown.
 func TestNoAllocation(t *testing.T) {
 	s := newStream(t, 64)
 	r := newStream(t, 0)
@@ -149,8 +149,8 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// BenchmarkSendAck is the life of a packet on the sending side: admitted, its timer started, freed
-// by an ACK of its own or of 32 packets.
+// BenchmarkSendAck measures a packet on the sending side. The packet is admitted, its timer is
+// started, and an ACK of one packet or of 32 packets frees the packet.
 func BenchmarkSendAck(b *testing.B) {
 	for _, c := range []struct {
 		name            string
@@ -176,12 +176,13 @@ func BenchmarkSendAck(b *testing.B) {
 	}
 }
 
-// BenchmarkReceive is a packet on the receiving side, with an ACK for each or for 32.
+// BenchmarkReceive measures a packet on the receiving side, with an ACK for each packet or for 32
+// packets.
 func BenchmarkReceive(b *testing.B) {
 	for _, c := range []struct {
 		name  string
 		every int
-		swap  uint32 // neighbours change places
+		swap  uint32 // neighbouring packets change places
 	}{
 		{"every=1", 1, 0},
 		{"every=32", 32, 0},
@@ -207,8 +208,8 @@ func BenchmarkReceive(b *testing.B) {
 	}
 }
 
-// BenchmarkResend is a time-out: a segment leaves the hotel, goes through the resend list and
-// checks in again.
+// BenchmarkResend measures a time-out. A segment leaves the hotel, passes through the resend list,
+// and checks in again.
 func BenchmarkResend(b *testing.B) {
 	s := newStream(b, 64)
 	b.ReportAllocs()
@@ -222,7 +223,7 @@ func BenchmarkResend(b *testing.B) {
 	}
 }
 
-// BenchmarkExpireNothing is what every pass of the progress loop pays for the timers.
+// BenchmarkExpireNothing measures the cost of the timers in every call of the progress loop.
 func BenchmarkExpireNothing(b *testing.B) {
 	s := newStream(b, 64)
 	b.ReportAllocs()

@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// TestBytesBound has a sender with a bound in bytes: it goes on until it has reached that, and with
-// a bound below any packet one at a time.
+// TestBytesBound checks a sender with a byte limit. The sender continues until the limit is
+// reached. With a limit below any packet, the sender sends one packet at a time.
 func TestBytesBound(t *testing.T) {
 	const first = seq.Num(1<<32 - 3) // numbers wrap
 	rec, err := NewRecovery(64, 1, Usnic())

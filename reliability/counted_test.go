@@ -7,7 +7,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Both sides count the same numbers across the wrap, where zero is left out.
+// TestCountWraps checks that sender and receiver count the same numbers across the wrap, where zero
+// is skipped.
 func TestCountWraps(t *testing.T) {
 	for _, first := range []seq.Num{0, 1, 5, 1<<31 - 2, 1<<32 - 3, 1<<32 - 1} {
 		var s Sender
@@ -39,7 +40,8 @@ func TestCountWraps(t *testing.T) {
 	}
 }
 
-// An ACK is due when a quarter of the credits is used, and not before.
+// TestCountAcksForCredits checks that an ACK is due when a quarter of the credits is used, and not
+// before.
 func TestCountAcksForCredits(t *testing.T) {
 	var r Receiver
 	r.Init(1, 64)
@@ -71,7 +73,8 @@ func TestCountAcksForCredits(t *testing.T) {
 	}
 }
 
-// An unbound Sender goes on until its credits are used up, however small its window.
+// TestCountUnbound checks that an unbound Sender continues until its credits are used up, however
+// small its window is.
 func TestCountUnbound(t *testing.T) {
 	for _, first := range []seq.Num{1, 1<<31 - 2, 1<<32 - 50} {
 		var s Sender
@@ -85,14 +88,14 @@ func TestCountUnbound(t *testing.T) {
 		for ; s.Open(); n++ {
 			s.Count()
 		}
-		if n < 127 || n > 128 || s.Room() != 0 { // one number less if zero was left out
+		if n < 127 || n > 128 || s.Room() != 0 { // one number fewer if zero was skipped
 			t.Errorf("first %d: %d packets sent for 128 credits", first, n)
 		}
 	}
 }
 
-// A packet is credited if it is one of as many as the peer has credits, also where numbers wrap:
-// there the sender may count zero as a packet.
+// TestCountCredited checks that a packet is credited if the peer has a credit for the packet. Where
+// numbers wrap, the sender may count zero as a packet.
 func TestCountCredited(t *testing.T) {
 	for _, first := range []seq.Num{1, 1<<31 - 2, 1<<32 - 3, 1<<32 - 1} {
 		var r Receiver

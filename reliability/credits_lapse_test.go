@@ -7,7 +7,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// lapsing is a pool in time: peers that stream, one packet a credit, and such that rest.
+// lapsing is a pool of credits with time. Some of the peers send one packet for each credit, and
+// other peers rest.
 type lapsing struct {
 	creditModel
 	now mono.Time
@@ -25,7 +26,7 @@ func (l *lapsing) wait(d time.Duration) {
 	l.pool.At(l.now)
 }
 
-// use has a peer send all that it may, and renews its credits, a few times.
+// use makes a peer send all permitted packets, and renews the peer's credits, several times.
 func (l *lapsing) use(t *testing.T, p *creditPeer, times int) (granted int) {
 	t.Helper()
 	rules := Usnic()
@@ -60,9 +61,9 @@ func (l *lapsing) check(t *testing.T) {
 	}
 }
 
-// TestCreditsLapse: beside peers that have streamed and are idle, or dead, one has what it has
-// alone, less what stays booked for them; and they come back to their shares with their first
-// acknowledgement.
+// TestCreditsLapse checks an active peer beside peers that have been active and are now idle or
+// dead. The active peer gets nearly as many credits as it would get alone. The idle peers get their
+// shares back with their first acknowledgement.
 func TestCreditsLapse(t *testing.T) {
 	t.Parallel()
 	for _, idle := range []int{1, 3, 40} {
@@ -80,7 +81,7 @@ func TestCreditsLapse(t *testing.T) {
 		}
 		back := others[0]
 		rules := Usnic()
-		for i := range 3 { // its first packets, and an acknowledgement of each side in between
+		for i := range 3 { // the peer's first packets, with an ACK of each side in between
 			back.rcv.Accept(l.now, back.rcv.Next(), &rules)
 			got := back.rcv.Grant(l.pool)
 			l.use(t, busy, 1)
@@ -92,7 +93,8 @@ func TestCreditsLapse(t *testing.T) {
 	}
 }
 
-// TestCreditsSlow: who sends little has soon no more than it needs, though it is never idle.
+// TestCreditsSlow checks that a slow sender soon has no more credits than it needs, even if the
+// sender is never idle.
 func TestCreditsSlow(t *testing.T) {
 	t.Parallel()
 	l := newLapsing(2000)
@@ -112,8 +114,8 @@ func TestCreditsSlow(t *testing.T) {
 	}
 }
 
-// TestSenderRests: a sender that has been idle keeps the first credits, or half if it has fewer,
-// until it is told of more; one that is not keeps all.
+// TestSenderRests checks that an idle sender keeps the initial credits, or half of its credits if
+// it has fewer, until the peer grants more. An active sender keeps all credits.
 func TestSenderRests(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -137,7 +139,7 @@ func TestSenderRests(t *testing.T) {
 		if c.inFlight {
 			s.Count()
 		}
-		for range 2 { // but once
+		for range 2 { // only once
 			s.Rest(100 + mono.Time(c.after))
 		}
 		if s.Room() != c.room {
@@ -151,7 +153,7 @@ func TestSenderRests(t *testing.T) {
 			t.Errorf("the next acknowledgement brings room for %d", s.Room())
 		}
 	}
-	s := &Sender{} // those of the handshake are not halved
+	s := &Sender{} // the credits of the handshake are not halved
 	s.Init(0, 1, 4096)
 	s.Grant(20)
 	if s.Rest(mono.Time(creditLease)); s.Room() != 20 {

@@ -9,16 +9,16 @@ import (
 	"gobtl/internal/seq"
 )
 
-// creditPeer is a peer as the pool's model sees it: absolute numbers of packets instead of sequence
-// numbers that wrap.
+// creditPeer is a peer in the model of the pool. The model uses absolute numbers of packets instead
+// of sequence numbers that wrap.
 type creditPeer struct {
 	rcv     Receiver
 	window  int
-	limit   int64 // packets that it may have sent
+	limit   int64 // packets that the peer may have sent
 	next    int64 // packets received in order
 	charged int64 // the last grant
 	earned  earned
-	short   bool // was granted less than it needs, and than its share
+	short   bool // granted less than the peer needs, and less than its share
 }
 
 func (p *creditPeer) held() int64 { return max(p.limit-p.next, 0) }
@@ -27,7 +27,7 @@ func (p *creditPeer) held() int64 { return max(p.limit-p.next, 0) }
 type creditModel struct {
 	pool  *Credits
 	peers []*creditPeer
-	gone  []*creditPeer // they may still send what they hold, and are answered
+	gone  []*creditPeer // gone peers may still use their credits, and get ACKs
 }
 
 func (m *creditModel) join(first seq.Num, window int) *creditPeer {
@@ -45,8 +45,8 @@ func (m *creditModel) leave(i int) {
 	m.peers = append(m.peers[:i:i], m.peers[i+1:]...)
 }
 
-// answer acknowledges packets of a peer that is gone. It is told what it still holds and granted
-// nothing, whatever it has used.
+// answer acknowledges packets of a peer that is gone. The peer is told its remaining credits and
+// granted no more, whatever number of credits the peer has used.
 func (m *creditModel) answer(t failer, p *creditPeer) {
 	t.Helper()
 	booked := m.pool.Granted()
@@ -58,15 +58,15 @@ func (m *creditModel) answer(t failer, p *creditPeer) {
 	if got := p.rcv.Grant(m.pool); int64(got) != p.held() {
 		t.Fatalf("gone: granted %d, it holds %d", got, p.held())
 	}
-	p.rcv.Leave(m.pool) // once more changes nothing
+	p.rcv.Leave(m.pool) // a second Leave changes nothing
 	if m.pool.Granted() != booked {
 		t.Fatalf("%d granted before and %d after the answer to one that is gone", booked,
 			m.pool.Granted())
 	}
 }
 
-// take books packets that arrive in order; more than granted only from a peer that breaks the
-// rules.
+// take counts packets that arrive in order. Only a peer that breaks the rules sends more packets
+// than granted.
 func (m *creditModel) take(p *creditPeer, packets int64) {
 	rules := Usnic()
 	for range packets {
@@ -75,7 +75,7 @@ func (m *creditModel) take(p *creditPeer, packets int64) {
 	}
 }
 
-// grant renews a peer's credits and compares them with what the rules of the pool allow.
+// grant renews a peer's credits, and compares the credits with the rules of the pool.
 func (m *creditModel) grant(t failer, p *creditPeer) {
 	t.Helper()
 	others := int64(0)
@@ -114,9 +114,9 @@ func (m *creditModel) grant(t failer, p *creditPeer) {
 	p.earned.given(p.next, got)
 }
 
-// check is the promise of the pool: whatever the peers do within their limits, no more than its
-// capacity is on the way, but for single packets of peers that found it empty. And nobody holds
-// what it did not earn: each doubling takes a quarter of what was there.
+// check checks the guarantee of the pool. Within the peers' limits, the packets in transit do not
+// exceed the pool's capacity, except for single packets of peers that found the pool empty. No peer
+// holds credits that it did not earn, and each doubling uses a quarter of the previous credits.
 func (m *creditModel) check(t failer) {
 	t.Helper()
 	booked, onTheWay, singles := int64(0), int64(0), int64(0)
@@ -216,8 +216,8 @@ func TestCreditsModel(t *testing.T) {
 	})
 }
 
-// settle lets everybody use up what it has, over and over. A few rounds, of single packets at
-// worst, end everybody's time as a newcomer; with every further round what it may have doubles.
+// settle makes all peers use their credits repeatedly. After a few rounds, of single packets at
+// worst, no peer is a newcomer any more. Each further round doubles the permitted credits.
 func (m *creditModel) settle(t failer) {
 	t.Helper()
 	for range firstCredits / 4 {
@@ -250,11 +250,11 @@ func (m *creditModel) settle(t failer) {
 	}
 }
 
-// TestCreditsGrowth: credits double with every grant that finds a quarter of them used, and with no
-// other, up to share and window.
+// TestCreditsGrowth checks that credits double with each grant after a quarter of the credits was
+// used, and with no other grant, up to share and window.
 func TestCreditsGrowth(t *testing.T) {
 	t.Parallel()
-	type step struct{ use, want int64 } // packets, then the grant
+	type step struct{ use, want int64 } // packets, and the grant after them
 	cases := []struct {
 		name             string
 		capacity, window int
@@ -300,8 +300,8 @@ func TestCreditsGrowth(t *testing.T) {
 	}
 }
 
-// TestCreditsIdle: peers that use nothing hold their first credits however often they are granted,
-// and leave the rest to the one that works.
+// TestCreditsIdle checks that idle peers keep their initial credits, however often credits are
+// granted, and leave all other credits to the active peer.
 func TestCreditsIdle(t *testing.T) {
 	t.Parallel()
 	m := &creditModel{pool: NewCredits(1000)}
@@ -325,9 +325,10 @@ func TestCreditsIdle(t *testing.T) {
 	}
 }
 
-// TestCreditsNewcomer: what the first peer earned it keeps for a while. A newcomer lives on
-// single packets, each acknowledged at once, until the first gives way by sending; where the first
-// never used what it had, the newcomer has its own first credits from the beginning.
+// TestCreditsNewcomer checks that the first peer keeps its earned credits for a while. A newcomer
+// gets single packets, each acknowledged at once, until the first peer sends and thereby gives up
+// credits. If the first peer never used its credits, the newcomer has its own initial credits from
+// the beginning.
 func TestCreditsNewcomer(t *testing.T) {
 	t.Parallel()
 	m := &creditModel{pool: NewCredits(100)}
@@ -336,7 +337,7 @@ func TestCreditsNewcomer(t *testing.T) {
 		m.grant(t, first)
 		m.take(first, first.held())
 	}
-	m.grant(t, first) // took all, and goes idle
+	m.grant(t, first) // the first peer has all credits, and becomes idle
 	newcomer := m.join(1<<32-20, 4096)
 	rules := Usnic()
 	for now := range mono.Time(50) {
@@ -353,7 +354,7 @@ func TestCreditsNewcomer(t *testing.T) {
 			t.Fatalf("packet %d: ACK with %d credits", newcomer.next, credit)
 		}
 	}
-	for i, want := range []int64{10, 20, 30, 40, 50} { // the first sends ten a time
+	for i, want := range []int64{10, 20, 30, 40, 50} { // the first peer sends ten packets each time
 		m.take(first, 10)
 		m.grant(t, first)
 		m.take(newcomer, newcomer.held())
@@ -373,8 +374,8 @@ func TestCreditsNewcomer(t *testing.T) {
 	}
 }
 
-// TestCreditsLeft: a peer that is gone sends what it holds and more. It is granted nothing, so the
-// pool is as if it had never been, and the others may have all of it.
+// TestCreditsLeft checks a peer that is gone but sends packets within and beyond its credits. The
+// peer is granted no more, and the other peers may have the whole pool.
 func TestCreditsLeft(t *testing.T) {
 	t.Parallel()
 	eachStart(t, func(t *testing.T, first seq.Num) {
@@ -383,7 +384,7 @@ func TestCreditsLeft(t *testing.T) {
 		m.grant(t, p)
 		m.take(p, 12)
 		m.leave(0)
-		for _, packets := range []int64{0, 12, 8, 0, 3} { // the last three beyond what it holds
+		for _, packets := range []int64{0, 12, 8, 0, 3} { // the last three exceed the credits
 			m.take(p, packets)
 			m.answer(t, p)
 			if m.pool.Granted() != 0 {
@@ -396,14 +397,14 @@ func TestCreditsLeft(t *testing.T) {
 		if other.charged != 100 || m.pool.Granted() != 100 {
 			t.Fatalf("the other has %d, %d granted", other.charged, m.pool.Granted())
 		}
-		p.rcv.Init(first, 4096) // back again
+		p.rcv.Init(first, 4096) // the peer comes back
 		if p.rcv.Grant(m.pool) != 1 || m.pool.Granted() != 101 {
 			t.Fatalf("%d granted after it came back", m.pool.Granted())
 		}
 	})
 }
 
-// TestCreditsShare is the pool's rule by example.
+// TestCreditsShare shows the rule of the pool by an example.
 func TestCreditsShare(t *testing.T) {
 	t.Parallel()
 	m := &creditModel{pool: NewCredits(100)}
@@ -414,19 +415,19 @@ func TestCreditsShare(t *testing.T) {
 	}
 	used := first.next
 	second := m.join(0, 4096)
-	m.grant(t, second) // the pool is empty: one packet, so that it does not wait for nothing
+	m.grant(t, second) // the pool is empty: one packet, which prevents an endless wait
 	if second.charged != 1 || m.pool.Granted() != 101 {
 		t.Fatalf("the second has %d, %d granted", second.charged, m.pool.Granted())
 	}
 	m.take(first, 30)
-	m.grant(t, first) // still above its share: nothing new, nothing taken back
+	m.grant(t, first) // still above its share: no new credits, none taken back
 	if first.charged != 70 || first.limit != used+100 {
 		t.Fatalf("the first has %d up to packet %d", first.charged, first.limit)
 	}
 	m.take(first, 60)
 	m.grant(t, first)
 	m.grant(t, second)
-	if first.charged != 50 || second.charged != 13 { // a quarter of what is free
+	if first.charged != 50 || second.charged != 13 { // a quarter of the free credits
 		t.Fatalf("%d and the newcomer's %d", first.charged, second.charged)
 	}
 	m.take(second, 8)
@@ -443,7 +444,7 @@ func TestCreditsShare(t *testing.T) {
 	m.check(t)
 }
 
-// TestCreditsSmallWindow: what a window cannot use stays in the pool.
+// TestCreditsSmallWindow checks that credits that a window cannot use stay in the pool.
 func TestCreditsSmallWindow(t *testing.T) {
 	t.Parallel()
 	m := &creditModel{pool: NewCredits(10000)}
@@ -464,7 +465,7 @@ func TestCreditsSmallWindow(t *testing.T) {
 	}
 }
 
-// TestCreditsExtremes: sizes at which the numbers on the wire end.
+// TestCreditsExtremes checks sizes at the limits of the numbers on the wire.
 func TestCreditsExtremes(t *testing.T) {
 	t.Parallel()
 	for _, capacity := range []int{-5, 0, 1} {
@@ -475,7 +476,7 @@ func TestCreditsExtremes(t *testing.T) {
 	huge := &creditModel{pool: NewCredits(1 << 28)}
 	p := huge.join(1<<32-1, 1<<16)
 	got := p.rcv.Grant(huge.pool)
-	for want := 64; want <= 1<<17; want *= 2 { // once more than it takes to fill the field
+	for want := 64; want <= 1<<17; want *= 2 { // one round more than necessary to fill the field
 		huge.take(p, int64(got))
 		if got = p.rcv.Grant(huge.pool); int(got) != min(want, 1<<16-1) {
 			t.Fatalf("%d credits, want %d", got, want)

@@ -50,10 +50,10 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	credits := reliability.NewCredits(32) // what the receiving side can hold
+	credits := reliability.NewCredits(32) // capacity of the receiving side
 	credits.Join()
 
-	const first = seq.Num(1<<32 - 2) // chosen by the sender; the numbers wrap on the way
+	const first = seq.Num(1<<32 - 2) // chosen by the sender; the numbers wrap during the example
 	var snd reliability.Sender
 	var rcv reliability.Receiver
 	snd.Init(0, first, rules.WindowPackets)
@@ -64,7 +64,7 @@ func Example() {
 	now := mono.Time(0)
 	arrive := func(n seq.Num) {
 		if rcv.Check(n) == reliability.Accept {
-			rcv.Accept(now, n, &rules) // once the packet's bytes are in good hands
+			rcv.Accept(now, n, &rules) // after the packet's bytes are stored
 		}
 	}
 	acknowledge := func() {

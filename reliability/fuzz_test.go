@@ -8,9 +8,9 @@ import (
 	"gobtl/internal/seq"
 )
 
-// FuzzSender lets the fuzzer choose the calls of two senders that share a set of segments, in step
-// with the model. The first four bytes are the window's size, the hold, and where the sequence
-// numbers begin; then every call is an opcode byte and an argument byte.
+// FuzzSender lets the fuzzer choose the calls of two senders that share a set of segments, and
+// compares the senders with the model. The first four bytes are the size of the window, the hold,
+// and the first sequence numbers. Each further call has an opcode byte and an argument byte.
 func FuzzSender(f *testing.F) {
 	f.Add([]byte{3, 2, 0, 2, opGrant, 20, opAdmit, 5, opAck, 2, opAck, 1, opPop, 0, opSettle, 2})
 	f.Fuzz(func(t *testing.T, program []byte) {
@@ -32,7 +32,7 @@ func FuzzSender(f *testing.F) {
 	})
 }
 
-// The opcodes of FuzzSender; the top bit of an opcode byte chooses the sender.
+// These are the opcodes of FuzzSender. The top bit of an opcode byte chooses the sender.
 const (
 	opGrant byte = iota
 	opAdmit
@@ -55,7 +55,8 @@ const (
 func (p *pair) call(op, arg byte) {
 	i := int(op >> 7)
 	inFlight := p.models[i].next - p.models[i].oldest
-	// Distances from two before the window to one beyond it: all that an ACK near it can say.
+	// The distances go from two before the window to one beyond the window, which are all the
+	// interesting numbers of an ACK.
 	near := int64(arg&63)%(inFlight+4) - 2
 	switch op & 0x7f % opCount {
 	case opGrant:

@@ -11,19 +11,19 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A deadline is rounded up to the hotel's tick, so a timer may end that much late.
+// A deadline is rounded up to the hotel's tick, and a timer may therefore end one tick late.
 const tick = time.Duration(hotel.DefaultTickNs)
 
-// forever is the limit of a segment that only the rules limit.
+// forever is the limit for a segment that only the rules limit.
 const forever = time.Duration(1<<63 - 1)
 
-// starts are first sequence numbers from which even a window of a few packets crosses the places
-// where arithmetic of 16, 31 and 32 bits goes wrong.
+// starts are first sequence numbers from which even a window of a few packets crosses the overflows
+// of 16, 31 and 32 bits.
 var starts = []seq.Num{
 	0, 1, 1<<16 - 3, 1<<16 - 1, 1<<31 - 3, 1<<31 - 1, 1 << 31, 1<<32 - 3, 1<<32 - 1,
 }
 
-// eachStart runs a test from every one of starts.
+// eachStart runs a test from each number of starts.
 func eachStart(t *testing.T, f func(t *testing.T, first seq.Num)) {
 	t.Helper()
 	for _, first := range starts {
@@ -31,7 +31,7 @@ func eachStart(t *testing.T, f func(t *testing.T, first seq.Num)) {
 	}
 }
 
-// failer is what *testing.T, *testing.B and *rapid.T share.
+// failer is the common part of *testing.T, *testing.B and *rapid.T.
 type failer interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -60,10 +60,10 @@ func mustSegments(t failer, count int, rules Rules) *Recovery {
 	return g
 }
 
-// join has a Sender recover without anything that its peer says of itself.
+// join makes a Sender recover packets without any information from the peer.
 func join(r *Recovery, s *Sender) { r.Join(s, 0, false) }
 
-// What a Sender of the profile usnic does to its segments, without a Sender.
+// usnicOf gives access to the segments of the profile usnic without a Sender.
 
 func usnicOf(r *Recovery) *usnic { return r.profile.(*usnic) }
 
@@ -90,7 +90,7 @@ func expire(r *Recovery, now mono.Time) int {
 	return r.ResendsWaiting() - before
 }
 
-// onAck says in addition whether the ACK has something sent again.
+// onAck is Sender.OnAck, and also reports whether the ACK queues a retransmission.
 func onAck(s *Sender, now mono.Time, upTo seq.Num, credit uint16, dup bool,
 	done []Token,
 ) (_ []Token, verdict AckVerdict, resend bool) {
@@ -99,19 +99,19 @@ func onAck(s *Sender, now mono.Time, upTo seq.Num, credit uint16, dup bool,
 	return done, verdict, s.segs.ResendsWaiting() > waiting
 }
 
-// firstCredits is what a peer may have before it has used any.
+// firstCredits is the number of credits that a peer has before using any.
 const firstCredits = 32
 
-// earned is the model of what a peer's use of its credits earns it, in numbers that do not wrap.
+// earned is the model of the credits that a peer earns by use, in numbers that do not wrap.
 type earned struct {
 	credits int64 // earned so far
-	used    int64 // since they last grew
+	used    int64 // used since the credits last grew
 	granted int64 // the last grant
-	at      int64 // packets received in order when it was given
+	at      int64 // packets received in order at the time of the grant
 }
 
-// grant is a grant when next packets have come in order: it tells what the peer may have at most.
-// What it did not hold it cannot have used: packets beyond the last grant count for nothing.
+// grant is the largest permitted grant after next packets have arrived in order. A peer cannot have
+// used credits that it did not hold, and therefore packets beyond the last grant do not count.
 func (e *earned) grant(next, window int64) int64 {
 	if e.credits == 0 {
 		e.credits = firstCredits
@@ -135,18 +135,19 @@ func (e *earned) free(free, peers int64) int64 {
 	return free
 }
 
-// given notes what the grant came to.
+// given records the actual grant.
 func (e *earned) given(next, granted int64) { e.at, e.granted = next, granted }
 
-// flight is a sender with packets in flight. Tokens count down while numbers count up, so that
-// mixing up the two shows.
+// flight is a sender with packets in flight. Tokens count down while numbers count up, which
+// reveals a confusion of the two.
 type flight struct {
 	snd  Sender
 	segs *Recovery
 	sent []Token // in the order of their numbers
 }
 
-// newFlight has count packets in flight, posted at 0, of a sender with room for credit packets.
+// newFlight returns a sender with room for credit packets, and with count packets in flight that
+// were posted at time 0.
 func newFlight(t failer, first seq.Num, window, credit, count int) *flight {
 	t.Helper()
 	f := &flight{segs: mustSegments(t, count+1, quick())}
@@ -179,7 +180,7 @@ func (f *flight) check(t failer) {
 	}
 }
 
-// expire moves everything in flight to the resend list.
+// expire moves all packets in flight to the resend list.
 func (f *flight) expire(t failer, now mono.Time) {
 	t.Helper()
 	posted := f.segs.InFlight() - f.segs.ResendsWaiting()
@@ -188,7 +189,7 @@ func (f *flight) expire(t failer, now mono.Time) {
 	}
 }
 
-// panics runs f and says whether it panicked as this package does.
+// panics runs f, and reports whether f panicked with a message of this package.
 func panics(t failer, f func()) (panicked bool) {
 	t.Helper()
 	defer func() {

@@ -11,7 +11,7 @@ import (
 	"gobtl/internal/testenv"
 )
 
-// cleanLink is a link on which nothing happens, with the rules of the usnic profile.
+// cleanLink is a link without faults, with the rules of the usnic profile.
 func cleanLink() linkConfig {
 	way := faults{delay: 20 * time.Microsecond}
 	return linkConfig{
@@ -25,7 +25,7 @@ func window(packets int) Rules {
 	return Rules{WindowPackets: packets}.WithDefaults(Usnic())
 }
 
-// TestLinkClean: where nothing is lost nothing is sent twice, and ACKs are few.
+// TestLinkClean checks that a link without losses has no retransmissions and few ACKs.
 func TestLinkClean(t *testing.T) {
 	t.Parallel()
 	for _, capacity := range []int{4096, 256, 92, 8, 1} {
@@ -37,8 +37,9 @@ func TestLinkClean(t *testing.T) {
 			if l.copies != 0 || l.duplicates != 0 {
 				t.Errorf("%d packets sent again, %d duplicates", l.copies, l.duplicates)
 			}
-			// One ACK for every AckEvery packets or every quarter of the credits, those of the first
-			// credits, which double with each of them, and the delayed ones.
+			// There is one ACK for every AckEvery packets or every quarter of the credits. In
+			// addition there are the ACKs for the initial credits, which double with each ACK, and
+			// the delayed ACKs.
 			most := c.total/min(c.rules.AckEvery, max(capacity/4, 1)) + 1
 			if most += min(8, capacity-1) + c.total/capacity; capacity == 1 {
 				most = c.total
@@ -46,8 +47,9 @@ func TestLinkClean(t *testing.T) {
 			if l.explicit > most {
 				t.Errorf("%d ACKs for %d packets, at most %d expected", l.explicit, c.total, most)
 			}
-			// Whoever is out of credits waits for the wire and a pass at either end, never for an ACK's
-			// delay. Credits double in the first trips, until ACKs of AckEvery are no quarter of them.
+			// A sender without credits waits for the link and one progress call at each end, and
+			// never for an ACK delay. Credits double in the first round trips, until a quarter of
+			// the credits exceeds AckEvery.
 			trip := c.data.delay + c.acks.delay + 2*pass
 			trips := c.total/min(capacity, 8*c.rules.AckEvery) + 8
 			if longest := time.Duration(trips) * trip; l.now > mono.Time(longest) {
@@ -57,7 +59,7 @@ func TestLinkClean(t *testing.T) {
 	}
 }
 
-// TestLink drives a link through one kind of trouble after the other, then through all at once.
+// TestLink runs a link with one kind of fault after the other, and then with all faults at once.
 func TestLink(t *testing.T) {
 	t.Parallel()
 	seed := testenv.Seed(t, 0)
@@ -91,7 +93,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// withDefaults fills in what a case leaves out from cleanLink.
+// withDefaults fills in the missing fields of a case from cleanLink.
 func (c linkConfig) withDefaults() linkConfig {
 	d := cleanLink()
 	c.rules = c.rules.WithDefaults(d.rules)
@@ -103,13 +105,13 @@ func (c linkConfig) withDefaults() linkConfig {
 	return c
 }
 
-// TestLinkRandom draws links of all kinds, from first numbers that make the window wrap.
+// TestLinkRandom runs random links, from first numbers that make the window wrap.
 func TestLinkRandom(t *testing.T) {
 	t.Parallel()
 	seed := testenv.Seed(t, 0)
 	for i := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, i))
-		rare := func(most float64) float64 { // half of the time nothing at all
+		rare := func(most float64) float64 { // in half of the cases no fault
 			return max(0, 2*rng.Float64()-1) * most
 		}
 		way := func() faults {
@@ -134,8 +136,9 @@ func TestLinkRandom(t *testing.T) {
 	}
 }
 
-// TestLinkOutage cuts the link for a while. Meanwhile the packets in flight are sent again ever
-// less often; afterwards all of them arrive within two of the time-outs that were running.
+// TestLinkOutage interrupts the link for a while. During the outage the packets in flight are
+// retransmitted at growing intervals. After the outage all packets arrive within two of the
+// time-outs that were running.
 func TestLinkOutage(t *testing.T) {
 	t.Parallel()
 	seed := testenv.Seed(t, 0)
@@ -151,7 +154,7 @@ func TestLinkOutage(t *testing.T) {
 				c.outageAfter, c.outageFor = c.total/3, outage
 				l := newLink(t, c, rand.New(rand.NewPCG(seed, uint64(i))))
 				l.run()
-				// Doubling from the first time-out to the longest, then one for each of those.
+				// The time-outs double from the first to the longest, and then stay at the longest.
 				times := 1
 				for d := c.rules.ResendTimeout; d < c.rules.ResendTimeoutMax; d *= 2 {
 					times++

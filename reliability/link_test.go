@@ -10,25 +10,25 @@ import (
 	"gobtl/internal/seq"
 )
 
-// faults are what one direction of a link does to datagrams: probabilities, and times one way.
+// faults are the faults of one direction of a link, as probabilities and one-way times.
 type faults struct {
 	loss, dup, late       float64
 	delay, jitter, lateBy time.Duration
 }
 
-// linkConfig is a link between a Sender and a Receiver, and how the two use it.
+// linkConfig is a link between a Sender and a Receiver, and the traffic on the link.
 type linkConfig struct {
 	name         string
 	rules        Rules
 	first        seq.Num
 	total        int // packets to deliver
 	segments     int
-	capacity     int     // packets that the receiving module can hold
+	capacity     int     // capacity of the receiving module in packets
 	data, acks   faults  // by direction
-	refuse, nack float64 // of packets in the window: dropped by what is above; refused with notice
-	full         float64 // of resends: no room in the send queue
-	crowd        bool    // other peers come, hold credits and go
-	// After outageAfter packets nothing arrives for outageFor.
+	refuse, nack float64 // shares of packets in the window: dropped above; refused with notice
+	full         float64 // share of retransmissions without room in the send queue
+	crowd        bool    // other peers come, use credits and leave
+	// After outageAfter packets no packet arrives for outageFor.
 	outageAfter int
 	outageFor   time.Duration
 }
@@ -41,8 +41,8 @@ const (
 	kindNack
 )
 
-// datagram is on its way; stamp keeps those that arrive at one instant in the order of their
-// sending.
+// datagram is a datagram in transit. The field stamp keeps the order of datagrams that arrive at
+// the same instant.
 type datagram struct {
 	at     mono.Time
 	stamp  int
@@ -80,7 +80,7 @@ type link struct {
 	snd    Sender
 	segs   *Recovery
 	free   []Token
-	buffer []int // the packet that is in each segment's buffer; -1: none
+	buffer []int // the packet in each segment's buffer; -1: none
 
 	rcv    Receiver
 	pool   *Credits
@@ -91,15 +91,16 @@ type link struct {
 	sent      int // packets admitted
 	acked     int
 
-	outageEnds mono.Time     // 0: it is still to come
+	outageEnds mono.Time     // 0: the outage has not ended yet
 	mark       int           // packets in flight when the outage ended, and earlier ones
-	longest    time.Duration // the longest time-out then running
-	recovered  time.Duration // from the end of the outage until all of mark were acknowledged
+	longest    time.Duration // the longest time-out that was running then
+	// from the end of the outage until the packets of mark were acknowledged
+	recovered time.Duration
 
 	copies, outageCopies, duplicates, explicit, passes int
 }
 
-// pass is how long a pass of the progress loop takes.
+// pass is the duration of one call of the progress loop.
 const pass = time.Microsecond
 
 func newLink(t *testing.T, c linkConfig, rng *rand.Rand) *link {
@@ -124,7 +125,7 @@ func (l *link) chance(p float64) bool { return p > 0 && l.rng.Float64() < p }
 
 func (l *link) inOutage() bool { return l.now < l.outageEnds }
 
-// send puts a datagram on the wire: once, not at all, or twice.
+// send sends a datagram once, not at all, or twice.
 func (l *link) send(d datagram, f *faults) {
 	if l.inOutage() {
 		return
@@ -150,7 +151,7 @@ func (l *link) send(d datagram, f *faults) {
 	}
 }
 
-// step is one pass of both modules' progress loops.
+// step is one progress call of each of the two modules.
 func (l *link) step() {
 	l.passes++
 	for len(l.wire) > 0 && l.wire[0].at <= l.now {
@@ -218,7 +219,7 @@ func (l *link) sendAgain() {
 	}
 }
 
-// receive is the receiving module's part.
+// receive handles a packet at the receiving module.
 func (l *link) receive(n seq.Num) {
 	switch verdict := l.rcv.Check(n); {
 	case verdict == Above:
@@ -239,7 +240,7 @@ func (l *link) receive(n seq.Num) {
 	}
 }
 
-// notice is what the sending module does with an ACK or a refusal.
+// notice handles an ACK or a refusal at the sending module.
 func (l *link) notice(d datagram) {
 	if d.kind == kindNack {
 		if token, ok := l.snd.Token(d.number); ok {
@@ -262,15 +263,15 @@ func (l *link) notice(d datagram) {
 	}
 }
 
-// stir lets another peer come and use what it gets for a while, or go. One that is gone may still
-// be heard of.
+// stir makes another peer come and use its credits for a while, or leave. A peer that is gone may
+// still send.
 func (l *link) stir() {
 	if len(l.others) == 0 || len(l.others) < 5 && l.chance(0.5) {
 		r := &Receiver{}
 		r.Init(0, l.rules.WindowPackets)
 		l.pool.Join()
 		r.Grant(l.pool)
-		for range l.rng.IntN(5) { // none: it stays idle
+		for range l.rng.IntN(5) { // no grant: the peer stays idle
 			l.exhaust(r)
 		}
 		l.others = append(l.others, r)
@@ -283,7 +284,7 @@ func (l *link) stir() {
 	l.exhaust(l.gone[l.rng.IntN(len(l.gone))])
 }
 
-// exhaust lets another peer send all that it may, which is acknowledged.
+// exhaust makes another peer send all permitted packets, which are acknowledged.
 func (l *link) exhaust(r *Receiver) {
 	for r.Next().Before(r.limit) {
 		r.Accept(l.now, r.Next(), &l.rules)
@@ -291,7 +292,7 @@ func (l *link) exhaust(r *Receiver) {
 	r.TakeAck(l.pool)
 }
 
-// outage cuts the wire when it is time, and notes how things stand when it heals.
+// outage interrupts the link when the time has come, and records the state when the outage ends.
 func (l *link) outage() {
 	if l.outageFor == 0 {
 		return
@@ -321,7 +322,7 @@ func (l *link) outage() {
 
 func (l *link) check() {
 	if l.rules.WindowPackets > 64 && l.passes%256 != 0 {
-		return // a walk over thousands of segments, thousands of times
+		return // avoids walking thousands of segments thousands of times
 	}
 	for _, err := range []error{l.segs.Check(), l.snd.Check(), l.rcv.CheckState()} {
 		if err != nil {
@@ -335,7 +336,7 @@ func (l *link) check() {
 	}
 }
 
-// next is when something happens next, mono.Never when all is quiet.
+// next is when the next event happens, or mono.Never if there is none.
 func (l *link) next() mono.Time {
 	if l.maySend() || l.segs.ResendsWaiting() > 0 {
 		return l.now.Add(pass)
@@ -350,7 +351,7 @@ func (l *link) next() mono.Time {
 	return max(at, l.now.Add(pass))
 }
 
-// run delivers everything and lets the link fall silent, within an hour of its own time.
+// run delivers all packets until the link is silent, within an hour of virtual time.
 func (l *link) run() {
 	for at := l.now; at != mono.Never; at = l.next() {
 		if l.now = at; l.now > mono.Time(time.Hour) {

@@ -20,8 +20,9 @@ func (a *driven) sendLone(c Channel) {
 	a.check()
 }
 
-// A sender waits longer for the ACK of a lone answer, as long as that is all that is in flight; an
-// ACK ends it, whatever else is sent does, and then the wait begins anew.
+// TestPatience checks that a sender waits longer for the ACK of a lone answer while nothing else is
+// in flight. An ACK ends the longer wait, and so does any other sent packet, which begins a new
+// wait.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	const rtt = 10 * time.Microsecond
@@ -32,7 +33,7 @@ func TestPatience(t *testing.T) {
 		a.after(LoneAckDelay).expire()
 		wantAgain(t, a)
 		a.after(2 * wait).expire()
-		wantAgain(t, a, a.sent-1) // its own time-out
+		wantAgain(t, a, a.sent-1) // after its ordinary time-out
 		a.after(rtt).ack(a.sent, a.sent-1)
 
 		a, _ = newWarm(t, rtt)
@@ -45,12 +46,14 @@ func TestPatience(t *testing.T) {
 		a.after(rtt).ack(a.sent, a.sent-1)
 		a.after(rtt).send(1, c)
 		a.after(2 * wait).expire()
-		wantAgain(t, a, a.sent-1) // as impatient as ever
+		wantAgain(t, a, a.sent-1) // after the ordinary time again
 	}
 }
 
-// A copy of what was received before has a lone answer sent again, unless it has come too soon to
-// say anything; then the answer is waited for as any other packet. It says nothing without one.
+// TestMissedAnswer checks a duplicate of an earlier packet from the peer. The duplicate makes the
+// sender retransmit a lone answer, unless the duplicate comes too soon. After an early duplicate
+// the sender waits for the answer's ACK as for any other packet. Without a lone answer the
+// duplicate has no effect.
 func TestMissedAnswer(t *testing.T) {
 	t.Parallel()
 	const rtt = 100 * time.Microsecond
@@ -84,7 +87,8 @@ func TestMissedAnswer(t *testing.T) {
 	}
 }
 
-// A lone answer for which the peer says that it has no memory is waited for as any other packet.
+// TestLoneAnswerWithoutMemory checks a lone answer that the peer refuses for lack of memory. The
+// sender then waits as for any other packet.
 func TestLoneAnswerWithoutMemory(t *testing.T) {
 	t.Parallel()
 	const rtt = 100 * time.Microsecond
@@ -99,7 +103,8 @@ func TestLoneAnswerWithoutMemory(t *testing.T) {
 	a.check()
 }
 
-// The ACK of a lone answer measures the path only if it says for how long it was held back.
+// TestLoneAnswerMeasures checks that the ACK of a lone answer gives a sample only if the ACK
+// reports its delay.
 func TestLoneAnswerMeasures(t *testing.T) {
 	t.Parallel()
 	const rtt, held = 100 * time.Microsecond, 20 * time.Millisecond
@@ -124,8 +129,8 @@ func TestLoneAnswerMeasures(t *testing.T) {
 	}
 }
 
-// A sender is patient only if nothing is in flight, the path was measured lately, something was
-// sent not long ago, and another packet may follow before there is an ACK.
+// TestMayBePatient checks the conditions for a lone answer. Nothing is in flight, the path was
+// measured lately, a packet was sent not long ago, and another packet may follow before the ACK.
 func TestMayBePatient(t *testing.T) {
 	t.Parallel()
 	a := newDriven(t, nil)
@@ -145,7 +150,7 @@ func TestMayBePatient(t *testing.T) {
 	may("soon", true)
 	a.after(1)
 	may("a pause", false)
-	for range 60 { // the one channel is used on, and the other not measured
+	for range 60 { // only one channel is used, and the other is not measured
 		a.send(1, Data)
 		a.after(20*time.Millisecond).ack(a.sent, a.sent-1)
 	}
@@ -169,7 +174,8 @@ func TestMayBePatient(t *testing.T) {
 	}
 }
 
-// Credits lapse while a lone answer is in flight as they do when nothing is.
+// TestRestBesideLoneAnswer checks that credits lapse while a lone answer is in flight, as they do
+// when nothing is in flight.
 func TestRestBesideLoneAnswer(t *testing.T) {
 	t.Parallel()
 	a, _ := newWarm(t, 10*time.Microsecond)
@@ -181,7 +187,8 @@ func TestRestBesideLoneAnswer(t *testing.T) {
 	a.check()
 }
 
-// The ACK of a lone answer is held back, unless there is a reason for one, or one comes.
+// TestHeldAck checks that the ACK of a lone answer is delayed, unless another reason makes an ACK
+// due.
 func TestHeldAck(t *testing.T) {
 	rules := quick()
 	const now = mono.Time(1e9)

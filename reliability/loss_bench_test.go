@@ -8,13 +8,13 @@ import (
 	"gobtl/internal/seq"
 )
 
-// lossyPath is a sender of the profile adaptive whose window a loss fills, and the receiver at the
-// end of a path that loses one packet of a hundred.
+// lossyPath is a sender of the profile adaptive whose losses fill the window, and a receiver. The
+// path between them loses one packet of a hundred.
 type lossyPath struct {
 	*driven
 	rcv   Receiver
 	free  []Token
-	way   []seq.Num // what is on its way; the oldest is at place sent modulo its length
+	way   []seq.Num // packets in transit; the oldest is at sent modulo the length
 	sent  int
 	words []uint64
 }
@@ -45,7 +45,8 @@ func newLossyPath(t failer, window int) *lossyPath {
 	return p
 }
 
-// step is a microsecond: a packet arrives and one leaves, a copy if there is one to be sent.
+// step simulates a microsecond, in which one packet arrives and one packet is sent, if possible a
+// retransmission.
 func (p *lossyPath) step() {
 	p.now = p.now.Add(time.Microsecond)
 	place := &p.way[p.sent%len(p.way)]
@@ -77,7 +78,7 @@ func (p *lossyPath) acknowledge() {
 	p.free = append(p.free, p.done...)
 }
 
-// TestLossyPath: what the benchmark measures is a stream that gets on and repairs each loss once.
+// TestLossyPath checks that the stream of the benchmark makes progress and repairs each loss once.
 func TestLossyPath(t *testing.T) {
 	t.Parallel()
 	p := newLossyPath(t, 1024)
@@ -93,9 +94,9 @@ func TestLossyPath(t *testing.T) {
 	}
 }
 
-// BenchmarkLoss is a packet of a stream that loses one of a hundred, with an ACK for each 32. An
-// ACK looks at 64 packets of the window at a time, and at each that is missing: a window 16 times
-// as large may cost several times more, but not 16 times.
+// BenchmarkLoss measures a packet of a stream that loses one packet of a hundred, with an ACK for
+// each 32 packets. Processing an ACK examines 64 packets of the window at a time, and each missing
+// packet. A window that is 16 times as large may cost several times more, but not 16 times more.
 func BenchmarkLoss(b *testing.B) {
 	for _, window := range []int{256, 4096, 65536} {
 		b.Run(fmt.Sprintf("window=%d", window), func(b *testing.B) {

@@ -10,7 +10,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// drawFirst draws a first sequence number: mostly one from which the window will cross a wrap soon.
+// drawFirst draws a first sequence number, mostly one from which the window soon crosses a wrap.
 func drawFirst(t *rapid.T) seq.Num {
 	wrap := rapid.SampledFrom([]uint32{0, 1 << 16, 1 << 31}).Draw(t, "wrap")
 	before := rapid.Uint32Range(0, 40).Draw(t, "before")
@@ -30,8 +30,8 @@ func drawRules(t *rapid.T) Rules {
 	return r
 }
 
-// drawDistance draws how far a number on the wire lies from the oldest in flight: in the window, at
-// its edges, or as far away as numbers go.
+// drawDistance draws the distance of a number on the wire from the oldest packet in flight. The
+// number is in the window, at the window's edges, or anywhere.
 func drawDistance(t *rapid.T, inFlight int64) int64 {
 	if inFlight > 0 && rapid.IntRange(0, 2).Draw(t, "inside") > 0 {
 		return rapid.Int64Range(-1, inFlight-1).Draw(t, "distance")
@@ -40,8 +40,8 @@ func drawDistance(t *rapid.T, inFlight int64) int64 {
 	return edge + rapid.Int64Range(-2, 2).Draw(t, "off")
 }
 
-// TestSenderModel runs senders that share a set of segments through random calls in step with the
-// model.
+// TestSenderModel runs senders that share a set of segments through random calls, and compares the
+// senders with the model.
 func TestSenderModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -103,7 +103,7 @@ func TestSenderModel(t *testing.T) {
 				i, inFlight := sender(t)
 				p.refuse(i, drawDistance(t, inFlight))
 			},
-			// What follows a resend closely: duplicate ACKs before and after the hold.
+			// These duplicate ACKs follow a retransmission closely, before and after the hold.
 			"resendAndAck": func(t *rapid.T) {
 				i, _ := sender(t)
 				for len(p.list) > 0 {

@@ -8,7 +8,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// modelSegment is a segment in flight as the model sees it: n counts packets from 0 and never
+// modelSegment is a segment in flight in the model. The field n counts packets from 0 and never
 // wraps.
 type modelSegment struct {
 	sender   int
@@ -25,11 +25,11 @@ type modelSegment struct {
 type modelSender struct {
 	first                       seq.Num
 	window, oldest, next, limit int64
-	inFlight                    []Token // of [oldest, next)
+	inFlight                    []Token // packets in [oldest, next)
 }
 
-// pair drives Senders and their Segments and a model of them with the same calls, and compares
-// every answer. The model keeps plain lists and looks for everything by walking them.
+// pair applies the same calls to Senders with their Segments and to a model, and compares every
+// result. The model keeps plain lists, and finds everything by walking the lists.
 type pair struct {
 	t       failer
 	rules   Rules
@@ -62,14 +62,14 @@ func newPair(t failer, rules Rules, segments int, firsts ...seq.Num) *pair {
 	return p
 }
 
-// wire turns a number of the model into one of the wire.
+// wire converts a number of the model to a number on the wire.
 func (m *modelSender) wire(n int64) seq.Num { return m.first + seq.Num(n) }
 
 func (m *modelSender) room() int64 {
 	return max(0, min(m.limit, m.oldest+m.window)-m.next)
 }
 
-// stay is the back-off, doubled step by step.
+// stay is the back-off, computed by doubling step by step.
 func (p *pair) stay(g *modelSegment, limit time.Duration) time.Duration {
 	d := p.rules.ResendTimeout
 	for range g.resends {
@@ -83,8 +83,8 @@ func (p *pair) posted(g *modelSegment, limit time.Duration) {
 	g.due = p.now.Add(p.stay(g, limit))
 }
 
-// admit sends a packet if there is a segment for it and the window is open; and if it is not, it
-// must be closed.
+// admit sends a packet if there is a segment and the window is open. If there is no open window in
+// the model, the sender's window must also be closed.
 func (p *pair) admit(i int, queue bool, limit time.Duration) {
 	p.t.Helper()
 	s, m := &p.senders[i], &p.models[i]
@@ -136,7 +136,7 @@ func (p *pair) landed(i int) Token {
 	return token
 }
 
-// ack processes an ACK of the packet that lies distance after the oldest in flight.
+// ack processes an ACK. The acknowledged packet is distance after the oldest packet in flight.
 func (p *pair) ack(i int, distance int64, credit uint16, dup bool) {
 	p.t.Helper()
 	s, m := &p.senders[i], &p.models[i]
@@ -176,7 +176,7 @@ func (p *pair) ack(i int, distance int64, credit uint16, dup bool) {
 	}
 }
 
-// dupAcked is what a duplicate ACK does to the oldest packet.
+// dupAcked applies a duplicate ACK to the oldest packet.
 func (p *pair) dupAcked(token Token) bool {
 	g := p.flying[token]
 	if g.state != Posted || g.resends > 0 && p.now.Sub(g.postedAt) < p.rules.DupAckHold {
@@ -192,8 +192,9 @@ func (p *pair) enlist(token Token, cause Cause) {
 	p.list = append(p.list, token)
 }
 
-// expire lets time pass and compares what times out: all that is overdue by a tick, nothing that is
-// early, in the order of the deadlines as far as ticks tell them apart.
+// expire lets time pass, and compares the segments that time out. All segments that are overdue by
+// a tick must time out, none too early, and in the order of their deadlines as far as ticks
+// distinguish the deadlines.
 func (p *pair) expire(d time.Duration) {
 	p.t.Helper()
 	p.now = p.now.Add(d)
@@ -246,7 +247,7 @@ func (p *pair) pop() {
 	p.flying[token].popped = true
 }
 
-// settle sends a popped segment again, or puts it back.
+// settle retransmits a popped segment, or puts the segment back.
 func (p *pair) settle(index int, again bool, limit time.Duration) {
 	if len(p.popped) == 0 {
 		return
@@ -265,7 +266,8 @@ func (p *pair) settle(index int, again bool, limit time.Duration) {
 	p.posted(g, limit)
 }
 
-// refuse is a packet that the peer refuses: by its number on the wire, in flight or not.
+// refuse makes the peer refuse a packet, given by its number on the wire. The packet may be in
+// flight or not.
 func (p *pair) refuse(i int, distance int64) {
 	p.t.Helper()
 	m := &p.models[i]
@@ -312,7 +314,7 @@ func (p *pair) abort(i int) {
 	}
 }
 
-// check compares what can be read without changing anything, and asks the package's own checks.
+// check compares all readable state, and calls the package's own checks.
 func (p *pair) check() {
 	p.t.Helper()
 	if err := p.segs.Check(); err != nil {
@@ -388,7 +390,7 @@ func (p *pair) checkSender(s *Sender, m *modelSender) {
 	}
 }
 
-// end aborts everything: every segment that is not queued must be free again.
+// end aborts all senders. Every segment that is not queued must then be free.
 func (p *pair) end() {
 	p.t.Helper()
 	for i := range p.senders {
@@ -406,15 +408,15 @@ type modelReceiver struct {
 	first   seq.Num
 	window  int64
 	here    map[int64]bool
-	inOrder int64 // packets before it are here, all of them
+	inOrder int64 // all packets before inOrder have arrived
 	due     mono.Time
 	unacked int
 	fresh   bool
-	atOnce  []mono.Time // when copies were answered at once, since the first of them
+	atOnce  []mono.Time // when duplicates were answered at once, since the first one
 }
 
-// copyDue is when the answer to a copy is due: at once, but no more than 32 ACKs in 10 ms leave
-// for copies alone. One that is due anyway answers any number.
+// copyDue is when the ACK of a duplicate is due. The ACK is due at once, but at most 32 ACKs in 10
+// ms are sent only for duplicates. An ACK that is due anyway answers any number of duplicates.
 func (m *modelReceiver) copyDue(now mono.Time) mono.Time {
 	if m.due <= now {
 		return m.due

@@ -7,8 +7,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Copies that come in one go share an ACK, and count as one answer: if that is lost, the copies
-// that come for it soon after are answered, too.
+// TestCopiesInOneGo checks that duplicates that arrive together share one ACK, which counts as one
+// answer. If that ACK is lost, later duplicates are answered, too.
 func TestCopiesInOneGo(t *testing.T) {
 	t.Parallel()
 	credits := NewCredits(8)

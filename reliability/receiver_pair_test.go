@@ -8,8 +8,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// receiverPair drives a Receiver with its Credits and the model of a receiver with the same calls,
-// and compares every answer.
+// receiverPair applies the same calls to a Receiver with its Credits and to the model of a
+// receiver, and compares every result.
 type receiverPair struct {
 	t      failer
 	rules  Rules
@@ -19,7 +19,7 @@ type receiverPair struct {
 	pool   *Credits
 	earned earned
 
-	credits, limit int64 // the last grant, and the first number beyond it
+	credits, limit int64 // the last grant, and the first number beyond the grant
 }
 
 func newReceiverPair(t failer, rules Rules, first seq.Num, capacity int) *receiverPair {
@@ -32,7 +32,7 @@ func newReceiverPair(t failer, rules Rules, first seq.Num, capacity int) *receiv
 	return p
 }
 
-// arrive has packet n come; the layer above takes it over, or not.
+// arrive delivers packet n, which the higher layer accepts or refuses.
 func (p *receiverPair) arrive(n int64, refuse bool) {
 	p.t.Helper()
 	m, number := &p.model, p.model.first+seq.Num(n)
@@ -103,7 +103,7 @@ func (p *receiverPair) check() {
 	}
 }
 
-// end is the peer's leaving.
+// end makes the peer leave.
 func (p *receiverPair) end() {
 	p.t.Helper()
 	p.real.Leave(p.pool)
@@ -116,9 +116,9 @@ func (p *receiverPair) end() {
 	}
 }
 
-// FuzzReceiver lets the fuzzer choose what arrives, in step with the model. The first four bytes
-// are the window's size, the capacity, and where the sequence numbers begin; then every call is an
-// opcode byte and an argument byte.
+// FuzzReceiver lets the fuzzer choose the arriving packets, and compares the receiver with the
+// model. The first four bytes are the size of the window, the capacity, and the first sequence
+// numbers. Each further call has an opcode byte and an argument byte.
 func FuzzReceiver(f *testing.F) {
 	f.Add([]byte{3, 40, 0, 2, 0, 9, 5, 0, 1, 5, 1, 4, 5, 0, 0, 3, 4, 60, 5, 0})
 	f.Add([]byte{5, 200, 128, 3, 0, 60, 2, 2, 3, 7, 5, 0, 0, 60, 5, 0, 6, 9, 5, 0})

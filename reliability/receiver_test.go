@@ -9,7 +9,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// received is a receiver that has taken the packets at the given distances from first.
+// received is a receiver that has accepted the packets at the given distances from first.
 func received(t failer, first seq.Num, window int, distances ...int) *Receiver {
 	t.Helper()
 	rules := quick()
@@ -33,13 +33,13 @@ func mustBeSound(t failer, r *Receiver) {
 	}
 }
 
-// TestReceiverCheck states the verdict on every kind of number; distances count from Next.
+// TestReceiverCheck lists the verdict for every kind of number. Distances count from Next.
 func TestReceiverCheck(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		name     string
 		window   int
-		early    []int // packets here before their turn
+		early    []int // packets received out of order
 		distance int64
 		want     Verdict
 	}{
@@ -81,7 +81,8 @@ func TestReceiverCheck(t *testing.T) {
 	}
 }
 
-// TestReceiverAdvance: the window moves over what had come early and stops at the next gap.
+// TestReceiverAdvance checks that the window moves past packets that had arrived early, and stops
+// at the next gap.
 func TestReceiverAdvance(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -115,20 +116,20 @@ func TestReceiverAdvance(t *testing.T) {
 	}
 }
 
-// TestAckDue lists when an ACK has to leave: after each of the arrivals, which come a microsecond
-// apart. The delay of the rules is 50 us.
+// TestAckDue lists when an ACK is due after each of the arrivals, which are a microsecond apart.
+// The delay of the rules is 50 us.
 func TestAckDue(t *testing.T) {
 	t.Parallel()
 	const us = mono.Time(1000)
 	cases := []struct {
 		name   string
 		every  int
-		credit int // the peer's; 0: none granted yet
+		credit int // the peer's credits; 0: none granted yet
 		calls  string
 		want   []mono.Time // after each call
 	}{
-		// a: accepted in order; e: early; g: behind a gap of one; d: repeated; k: AskAck after 20 us;
-		// t: TakeAck.
+		// The letters mean: a for accepted in order, e for early, g for behind a gap of one, d for
+		// repeated, k for AskAck after 20 us, and t for TakeAck.
 		{"delayed", 64, 4096, "aaa", []mono.Time{50 * us, 50 * us, 50 * us}},
 		{"early packets wait as well", 64, 4096, "eea", []mono.Time{50 * us, 50 * us, 50 * us}},
 		{"duplicate", 64, 4096, "d", []mono.Time{0}},
@@ -212,8 +213,8 @@ func TestAckDue(t *testing.T) {
 	}
 }
 
-// TestAckDup: an ACK is marked as an answer to duplicates exactly when nothing new has come since
-// the last one.
+// TestAckDup checks that an ACK is marked as an answer to duplicates exactly if no new packet has
+// arrived since the previous ACK.
 func TestAckDup(t *testing.T) {
 	t.Parallel()
 	for calls, want := range map[string]bool{
@@ -245,8 +246,9 @@ func TestAckDup(t *testing.T) {
 	}
 }
 
-// TestRefusedIsNotAcked: what passed Check but was not taken over is not acknowledged, nor is
-// anything behind it, and it is as new as before when it comes again.
+// TestRefusedIsNotAcked checks a packet that Check permitted but the caller did not accept. Neither
+// that packet nor later packets are acknowledged, and the packet counts as new when it arrives
+// again.
 func TestRefusedIsNotAcked(t *testing.T) {
 	t.Parallel()
 	eachStart(t, func(t *testing.T, first seq.Num) {
@@ -292,8 +294,9 @@ func TestReceiverCheckState(t *testing.T) {
 	}
 }
 
-// An ACK that is asked for is due with the packet that makes it possible, at once if that is here
-// already, and not at all if it has left; what is out of the window is not awaited.
+// TestAskAckOf checks requested ACKs. The ACK is due with the packet that completes the request, or
+// at once if the packet has arrived. The ACK is not due if it was already sent, and numbers beyond
+// the window are ignored.
 func TestAskAckOf(t *testing.T) {
 	var r Receiver
 	rules := quick()
@@ -332,8 +335,8 @@ func TestAskAckOf(t *testing.T) {
 	due("beyond the window", late)
 }
 
-// Copies are answered at once, but not without a bound: who repeats one packet that it has seen
-// would have an ACK sent for each.
+// TestCopiesAnswered checks that duplicates are answered at once, but only up to a limit, because
+// an attacker who repeats one packet could otherwise cause an ACK for each copy.
 func TestCopiesAnswered(t *testing.T) {
 	t.Parallel()
 	const every, copies = 10 * time.Microsecond, 5000

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestNoMemory: packets that the peer had no memory for take no place of the congestion window and
-// no bytes, are asked for one at a time, in growing intervals, and all come again when one is
-// taken.
+// TestNoMemory checks packets that the peer refused for lack of memory. The packets take no room in
+// the congestion window, and no bytes. The packets are retransmitted one at a time at growing
+// intervals, and all of them after one was accepted.
 func TestNoMemory(t *testing.T) {
 	const rtt, large, sizeBytes = time.Millisecond, 10, 1400
 	a, next := newWarm(t, rtt)
@@ -17,7 +17,7 @@ func TestNoMemory(t *testing.T) {
 	a.after(rtt)
 	for i := range large {
 		a.snd.NoMemory(a.now, Token(next+i), sizeBytes, time.Hour)
-		a.snd.NoMemory(a.now, Token(next+i), sizeBytes, time.Hour) // of another copy
+		a.snd.NoMemory(a.now, Token(next+i), sizeBytes, time.Hour) // a refusal of another copy
 		a.check()
 	}
 	if n, room := a.policy().onTheWay(&a.snd), a.policy().room(&a.snd); n != 0 || room != window {
@@ -29,7 +29,7 @@ func TestNoMemory(t *testing.T) {
 	}
 	asked, began := 0, a.now
 	var early []int
-	for a.now.Sub(began) < 200*time.Millisecond { // small packets go on behind them
+	for a.now.Sub(began) < 200*time.Millisecond { // small packets are sent in the meantime
 		a.send(1, Command)
 		early = append(early, a.sent-1)
 		a.after(rtt).expire()
@@ -52,7 +52,7 @@ func TestNoMemory(t *testing.T) {
 	for range 100 {
 		a.after(rtt).expire()
 		if again, _ := a.again(); len(again) > 0 {
-			a.after(rtt).ack(next+1, next, early...) // taken
+			a.after(rtt).ack(next+1, next, early...) // the packet was accepted
 			break
 		}
 	}
@@ -67,8 +67,8 @@ func TestNoMemory(t *testing.T) {
 	a.check()
 }
 
-// TestNoMemoryAlone: while nothing else is in flight no answer is due, and what is sent then is
-// waited for as ever.
+// TestNoMemoryAlone checks that no ACK is due while only refused packets are in flight. A packet
+// sent later is awaited as usual.
 func TestNoMemoryAlone(t *testing.T) {
 	const rtt = time.Millisecond
 	a, next := newWarm(t, rtt)
@@ -79,7 +79,7 @@ func TestNoMemoryAlone(t *testing.T) {
 		a.snd.NoMemory(a.now, Token(next+i), 1400, time.Hour)
 	}
 	window := a.policy().cong.window
-	for range 100 { // each question is refused
+	for range 100 { // each retransmission is refused
 		a.now = max(a.now, a.segs.Deadline())
 		a.expire()
 		for again, causes := a.again(); len(again) > 0; again, causes = a.again() {
@@ -93,7 +93,7 @@ func TestNoMemoryAlone(t *testing.T) {
 	if p := a.policy(); p.backoff != 0 || p.cong.window != window {
 		t.Errorf("%d time-outs, window %d, before %d", p.backoff, p.cong.window, window)
 	}
-	a.send(1, Command) // is lost
+	a.send(1, Command) // this packet is lost
 	at := a.now
 	for range 3 {
 		a.now = max(a.now, a.segs.Deadline())
@@ -108,9 +108,9 @@ func TestNoMemoryAlone(t *testing.T) {
 	t.Error("nobody waits for the answer to what was sent since")
 }
 
-// TestNoMemoryForAnOlderOne: of a peer without selective ACKs the oldest packet is asked for, even
-// while a later one is, which was refused before it and may have been taken: that is told only when
-// the older ones are there.
+// TestNoMemoryForAnOlderOne checks a peer without selective ACKs. The oldest refused packet is
+// retransmitted even if a later packet was refused and retransmitted before. The peer may have
+// accepted the later packet, but acknowledges it only after the older packets.
 func TestNoMemoryForAnOlderOne(t *testing.T) {
 	const rtt, sizeBytes = time.Millisecond, 1400
 	a, next := newWarm(t, rtt)
@@ -148,16 +148,16 @@ func TestNoMemoryForAnOlderOne(t *testing.T) {
 	a.check()
 }
 
-// TestRefusedTakesNoCredit: who sends what there is no memory for has as many credits as before for
-// other packets, however often the refused ones come, and none is lost or gained when they are
-// taken.
+// TestRefusedTakesNoCredit checks that refused packets take no credits, however often the packets
+// arrive. No credit is lost or gained when the packets are accepted.
 func TestRefusedTakesNoCredit(t *testing.T) {
 	rules := Adaptive()
 	m := &creditModel{pool: NewCredits(100)}
 	p := m.join(1<<32-10, 4096)
 	p.rcv.Selective = true
 	first := p.rcv.Next()
-	// beyond is how many packets may be sent behind those that have come, or were refused.
+	// beyond is the number of packets that may be sent in addition to those that have arrived or
+	// were refused.
 	beyond := func(refused int) int { return int(p.rcv.Grant(m.pool)) - p.rcv.Held() - refused }
 	had := beyond(0)
 	refused := had
@@ -169,7 +169,7 @@ func TestRefusedTakesNoCredit(t *testing.T) {
 			t.Fatalf("%d credits with %d packets refused, before %d", got, refused, had)
 		}
 	}
-	for i := range 500 { // small ones behind them
+	for i := range 500 { // small packets after the refused ones
 		p.rcv.Accept(0, first.Add(uint32(refused+i)), &rules)
 		if got := beyond(refused); got < had {
 			t.Fatalf("%d credits behind %d small packets", got, i)
@@ -188,15 +188,15 @@ func TestRefusedTakesNoCredit(t *testing.T) {
 	if p.rcv.refused.count != 0 || p.rcv.Held() != 0 {
 		t.Errorf("%d refused, %d held at the end", p.rcv.refused.count, p.rcv.Held())
 	}
-	plain := m.join(5, 64) // whose limit says that there is a gap
+	plain := m.join(5, 64) // its limit shows that there is a gap
 	plain.rcv.Refused(5)
 	if plain.rcv.ahead() != 0 {
 		t.Error("a peer without selective acknowledgements is told of a refused packet as if it had come")
 	}
 }
 
-// TestNoMemoryAskedInTime: what was refused is asked for within the limit, however long a time-out
-// would be: a peer that is gone meanwhile would be noticed as much later.
+// TestNoMemoryAskedInTime checks that a refused packet is retransmitted within the limit, however
+// long a time-out would be. A longer wait would delay the detection of a dead peer.
 func TestNoMemoryAskedInTime(t *testing.T) {
 	const rtt, limit, sizeBytes = time.Second, 50 * time.Millisecond, 1400
 	a, next := newWarm(t, rtt)

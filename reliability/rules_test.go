@@ -26,7 +26,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// TestUsnic pins the numbers that the profile promises.
+// TestUsnic checks the documented numbers of the profile usnic.
 func TestUsnic(t *testing.T) {
 	t.Parallel()
 	want := Rules{
@@ -43,7 +43,7 @@ func TestUsnic(t *testing.T) {
 	}
 }
 
-// TestLossless pins what the profile changes of usnic's.
+// TestLossless checks the differences between the profiles lossless and usnic.
 func TestLossless(t *testing.T) {
 	t.Parallel()
 	want := Usnic()

@@ -10,7 +10,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// TestPostRun: a run leaves behind what its packets would have left one by one.
+// TestPostRun checks that a run has the same effects as its packets one by one.
 func TestPostRun(t *testing.T) {
 	const count = 7
 	var after [2]struct {
@@ -59,20 +59,20 @@ func TestPostRun(t *testing.T) {
 	}
 }
 
-// wrapsSoon puts the wrap of the numbers into the run.
+// wrapsSoon is a first number whose run wraps.
 const wrapsSoon = ^seq.Num(2)
 
-// acceptedBefore are packets that a receiver has accepted before a run, beside credits.
+// acceptedBefore describes the packets that a receiver has accepted before a run, and its credits.
 type acceptedBefore struct {
-	credits   int  // of the pool; 0: none were granted
+	credits   int  // credits of the pool; 0: none were granted
 	inOrder   int  // packets since the last ACK
-	gap       bool // one opened, and closed again
+	gap       bool // a gap opened, and closed again
 	repeated  bool
 	selective bool
-	asked     time.Duration // when an ACK was asked for
+	asked     time.Duration // when an ACK was requested
 }
 
-// receive returns a receiver to which before has happened by now, and its credits.
+// receive returns a receiver in the state that before describes, and its credits.
 func (b acceptedBefore) receive(first seq.Num, window int, now mono.Time, rules *Rules,
 ) (*Receiver, *Credits) {
 	r, c := &Receiver{}, NewCredits(max(1, b.credits))
@@ -99,8 +99,8 @@ func (b acceptedBefore) receive(first seq.Num, window int, now mono.Time, rules 
 	return r, c
 }
 
-// TestAcceptRun: a run leaves behind what its packets would have left one by one, and an ACK says
-// the same.
+// TestAcceptRun checks that a run has the same effects as its packets one by one, and that the ACK
+// is the same.
 func TestAcceptRun(t *testing.T) {
 	const now = mono.Time(100_000)
 	cases := []acceptedBefore{
@@ -163,7 +163,7 @@ func TestAcceptRun(t *testing.T) {
 	}
 }
 
-// TestAcceptRunAckDue: by what an ACK becomes due in the middle of a run.
+// TestAcceptRunAckDue checks the reasons for which an ACK becomes due in the middle of a run.
 func TestAcceptRunAckDue(t *testing.T) {
 	const now = mono.Time(100_000)
 	for _, c := range []struct {
@@ -220,8 +220,8 @@ func admitTo(s *Sender, count, run int) (numbers []seq.Num) {
 	return numbers
 }
 
-// TestAdmitRun: a run leaves behind what its packets would have left one by one, however often the
-// ring grows for it, and wherever in the ring it begins.
+// TestAdmitRun checks that a run has the same effects as its packets one by one, however often the
+// ring grows for the run, and wherever in the ring the run begins.
 func TestAdmitRun(t *testing.T) {
 	const window = 256
 	eachStart(t, func(t *testing.T, first seq.Num) {
@@ -253,7 +253,8 @@ func TestAdmitRun(t *testing.T) {
 	})
 }
 
-// TestAdmitRunAdaptive: what is admitted and posted as runs is in flight as if it were one by one.
+// TestAdmitRunAdaptive checks that packets admitted and posted as runs are in flight like single
+// packets.
 func TestAdmitRunAdaptive(t *testing.T) {
 	const count = 40
 	var after [2]flight
@@ -293,7 +294,8 @@ func TestAdmitRunAdaptive(t *testing.T) {
 	}
 }
 
-// TestAdmitRunRefused: a run for which the window has no room is none of it admitted.
+// TestAdmitRunRefused checks that no packet of a run is admitted if the window has no room for the
+// whole run.
 func TestAdmitRunRefused(t *testing.T) {
 	eachStart(t, func(t *testing.T, first seq.Num) {
 		for _, c := range []struct{ window, credit, before int }{
@@ -325,7 +327,8 @@ func TestAdmitRunRefused(t *testing.T) {
 	})
 }
 
-// TestRunsAllocateNothing: neither way, once the ring is as large as it must be.
+// TestRunsAllocateNothing checks that neither AdmitRun nor PostRun allocates memory, after the ring
+// has grown.
 func TestRunsAllocateNothing(t *testing.T) {
 	var s Sender
 	var r Receiver

@@ -11,8 +11,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// TestStates tries every call in every state of a segment: the diagram of the package, and what is
-// not in it panics.
+// TestStates tries every call in every state of a segment. Calls that are not in the diagram of the
+// package must panic.
 func TestStates(t *testing.T) {
 	t.Parallel()
 	const now = mono.Time(1e9)
@@ -109,7 +109,7 @@ func TestNewRecovery(t *testing.T) {
 			t.Errorf("%d segments: %v", count, err)
 		}
 	}
-	for _, peers := range []int{0, hotel.MaxRooms + 1} { // who have timers by these rules only
+	for _, peers := range []int{0, hotel.MaxRooms + 1} { // only these rules need timers for peers
 		if _, err := NewRecovery(1, peers, Adaptive()); !errors.Is(err, hotel.ErrConfig) {
 			t.Errorf("%d peers: %v", peers, err)
 		}
@@ -126,7 +126,7 @@ func TestNewRecovery(t *testing.T) {
 	}
 }
 
-// TestBackOff measures how long a segment waits after each of its resends.
+// TestBackOff measures how long a segment waits after each retransmission.
 func TestBackOff(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
@@ -134,7 +134,7 @@ func TestBackOff(t *testing.T) {
 		name       string
 		first, max time.Duration
 		limit      time.Duration
-		want       []time.Duration // the last one holds for ever
+		want       []time.Duration // the last wait applies to all further retransmissions
 	}{
 		{
 			"usnic", 100 * ms, 1600 * ms, forever,
@@ -167,7 +167,7 @@ func TestBackOff(t *testing.T) {
 			for i := range 300 {
 				want := c.want[min(i, len(c.want)-1)]
 				if due := now.Add(want); due == mono.Never || due > mono.Never-mono.Time(time.Hour) {
-					return // the end of time
+					return // the end of the time axis
 				} else if n := expire(s, due-1); n != 0 && want > 0 {
 					t.Fatalf("resend %d: expired before %v", i, want)
 				}
@@ -188,7 +188,7 @@ func TestBackOff(t *testing.T) {
 	}
 }
 
-// doublings are first, 2 first, 4 first, ... and last.
+// doublings are first, 2 first, 4 first, and so on up to last.
 func doublings(first, last time.Duration) (list []time.Duration) {
 	for d := first; d < last && d > 0; d *= 2 {
 		list = append(list, d)
@@ -196,7 +196,8 @@ func doublings(first, last time.Duration) (list []time.Duration) {
 	return append(list, last)
 }
 
-// TestPostForgets: a segment that is used again does not inherit the back-off of its last packet.
+// TestPostForgets checks that a segment that is used again does not inherit the back-off of its
+// previous packet.
 func TestPostForgets(t *testing.T) {
 	t.Parallel()
 	s := mustSegments(t, 1, quick())
@@ -217,8 +218,9 @@ func TestPostForgets(t *testing.T) {
 	}
 }
 
-// TestDupAckHold: the first duplicate ACK sends a packet again at once; after that duplicate ACKs
-// leave it alone for a while, because they may have left before the copy arrived.
+// TestDupAckHold checks that the first duplicate ACK retransmits a packet at once. After that,
+// duplicate ACKs have no effect on the packet for a while, because the ACKs may have been sent
+// before the copy arrived.
 func TestDupAckHold(t *testing.T) {
 	t.Parallel()
 	const hold = 2 * time.Millisecond
@@ -259,7 +261,7 @@ func TestDupAckHold(t *testing.T) {
 	if f.segs.Resends(f.sent[0]) != 2 {
 		t.Errorf("%d resends", f.segs.Resends(f.sent[0]))
 	}
-	// A packet sent again by its timer is held as well.
+	// The hold also applies to a packet that its timer retransmitted.
 	f.expire(t, now.Add(time.Second))
 	now = now.Add(time.Second)
 	for f.segs.ResendsWaiting() > 0 {
@@ -269,13 +271,13 @@ func TestDupAckHold(t *testing.T) {
 	if dupAck(now.Add(hold-1)) || !dupAck(now.Add(hold)) {
 		t.Error("the hold does not follow a time-out")
 	}
-	// The others were never touched by duplicate ACKs.
+	// Duplicate ACKs never affected the other packets.
 	if f.segs.State(f.sent[1]) != Posted || f.segs.State(f.sent[2]) != Posted {
 		t.Error("a duplicate ACK moved a packet that is not the oldest")
 	}
 }
 
-// TestResendList follows the order of the list through everything that changes it.
+// TestResendList checks the order of the list through all calls that change the list.
 func TestResendList(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 1<<31-2, 16, 16, 8)
@@ -291,16 +293,17 @@ func TestResendList(t *testing.T) {
 		t.Fatal("popped from an empty list")
 	}
 	resendNow(f.segs, tokens[5])
-	resendNow(f.segs, tokens[5]) // waits there already
+	resendNow(f.segs, tokens[5]) // on the list already
 	f.snd.OnAck(0, 1<<31-3, 0, false, nil)
 	f.expire(t, 1e9)
 	f.check(t)
 	if f.segs.ResendsWaiting() != 8 || f.segs.Deadline() != mono.Never {
 		t.Fatalf("%d wait, deadline %d", f.segs.ResendsWaiting(), f.segs.Deadline())
 	}
-	// 5 (refused), 0 (duplicate ACK), then 1 2 3 4 6 7 in the order of their posts.
+	// The order is 5 (refused), 0 (duplicate ACK), and then 1 2 3 4 6 7 in the order of their
+	// posts.
 	pop(tokens[5], CauseRefused)
-	f.segs.Defer(tokens[5]) // to the end, its cause kept
+	f.segs.Defer(tokens[5]) // to the end, with the same cause
 	f.check(t)
 	pop(tokens[0], CauseDupAck)
 	repostAs(f.segs, 1e9, tokens[0], forever)
@@ -323,7 +326,7 @@ func TestResendList(t *testing.T) {
 	}
 }
 
-// TestExpire: segments come by their deadlines, not before them, and are counted.
+// TestExpire checks that segments expire by their deadlines, not before, and are counted.
 func TestExpire(t *testing.T) {
 	t.Parallel()
 	const step = 4 * mono.Time(tick)
@@ -331,7 +334,7 @@ func TestExpire(t *testing.T) {
 	if s.Deadline() != mono.Never || expire(s, mono.Never) != 0 {
 		t.Fatal("a timer runs that nobody started")
 	}
-	s = mustSegments(t, 4, quick()) // the old one has seen the end of time
+	s = mustSegments(t, 4, quick()) // the old segments have seen the end of the time axis
 	for i, stay := range []mono.Time{3, 1, 2, 1} {
 		postAs(s, 0, Token(i), 0, 0, time.Duration(stay*step))
 	}

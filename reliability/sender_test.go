@@ -7,8 +7,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// TestOnAck states what every kind of ACK does to a window of five packets with credit for eight:
-// the number acknowledged is given as its distance from the oldest packet in flight.
+// TestOnAck lists the effects of every kind of ACK on a window of five packets with credit for
+// eight. The acknowledged number is given as its distance from the oldest packet in flight.
 func TestOnAck(t *testing.T) {
 	t.Parallel()
 	const inFlight, credits, window = 5, 8, 16
@@ -85,7 +85,7 @@ func TestOnAck(t *testing.T) {
 	}
 }
 
-// TestOnAckIdle is OnAck with nothing in flight: no ACK is a reason to send anything again.
+// TestOnAckIdle calls OnAck with nothing in flight. No ACK may then cause a retransmission.
 func TestOnAckIdle(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -113,7 +113,7 @@ func TestOnAckIdle(t *testing.T) {
 	}
 }
 
-// TestOnAckStates acknowledges packets that wait in every state that a packet in flight can have.
+// TestOnAckStates acknowledges packets in every state of a packet in flight.
 func TestOnAckStates(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 1<<32-2, 16, 16, 5)
@@ -121,7 +121,7 @@ func TestOnAckStates(t *testing.T) {
 	reposted, _, _ := f.segs.PopResend()
 	repostAs(f.segs, 1e9, reposted, forever)
 	popped, _, _ := f.segs.PopResend()
-	f.check2(t, 1) // four wait, one of them in the caller's hands
+	f.check2(t, 1) // four segments wait, one of them popped
 	done, verdict := f.snd.OnAck(1e9, 1, 16, false, nil)
 	if verdict != AckNew || !slices.Equal(done, f.sent[:4]) {
 		t.Fatalf("freed %v, verdict %d", done, verdict)
@@ -132,7 +132,7 @@ func TestOnAckStates(t *testing.T) {
 		}
 	}
 	f.check(t)
-	// The caller finds out that the segment in its hands was acknowledged.
+	// The caller detects that the popped segment was acknowledged.
 	if !panics(t, func() { repostAs(f.segs, 1e9, popped, forever) }) {
 		t.Error("a free segment was reposted")
 	}
@@ -145,7 +145,7 @@ func TestOnAckStates(t *testing.T) {
 	}
 }
 
-// check2 is check while popped segments are in the caller's hands.
+// check2 is check while the caller holds popped segments.
 func (f *flight) check2(t failer, popped int) {
 	t.Helper()
 	if err := f.snd.Check(); err != nil {
@@ -204,7 +204,7 @@ func TestWindowEdges(t *testing.T) {
 	})
 }
 
-// TestRingGrows slides a window over the wrap while its ring doubles: every number keeps its
+// TestRingGrows moves a window across the wrap while its ring doubles. Every number must keep its
 // segment.
 func TestRingGrows(t *testing.T) {
 	t.Parallel()
@@ -221,7 +221,7 @@ func TestRingGrows(t *testing.T) {
 		for target := 1; target <= window; target++ {
 			_, next := s.Window()
 			s.OnAck(0, next-1, 65535, false, nil)
-			for range 20 { // keeps target packets in flight, and slides
+			for range 20 { // keeps target packets in flight while the window moves
 				for s.InFlight() < target {
 					token := free[0]
 					free = free[1:]
@@ -297,8 +297,8 @@ func TestSenderGrant(t *testing.T) {
 	})
 }
 
-// TestAbort: all in flight becomes free, whatever it waited for, and the window stays closed until
-// the sender is used anew.
+// TestAbort checks that all segments in flight become free, whatever their state is. The window
+// stays closed until the sender is initialised again.
 func TestAbort(t *testing.T) {
 	t.Parallel()
 	eachStart(t, func(t *testing.T, first seq.Num) {
@@ -325,7 +325,7 @@ func TestAbort(t *testing.T) {
 		if again := f.snd.Abort(nil); len(again) != 0 {
 			t.Errorf("second Abort freed %v", again)
 		}
-		// A late ACK of the last packet with credits opens it again; the ring starts from nothing.
+		// A late ACK of the last packet with credits opens the window again, with an empty ring.
 		f.snd.OnAck(0, first+5, 1, false, nil)
 		n := f.snd.Admit(3)
 		postAs(f.segs, 0, 3, f.snd.Number(), n, forever)

@@ -12,15 +12,15 @@ import (
 // What packets take of a buffer in TestSmall: a full one 64 units, any other one 1 and twice its
 
 const (
-	smallFull  = 64 // what a full packet takes, which is less than twice its length
-	smallBytes = 50 // of a full packet
+	smallFull  = 64 // units of a full packet, less than twice its length
+	smallBytes = 50 // length of a full packet
 )
 
 func smallRoom(size int) int { return min(1+2*size, smallFull) }
 
-// TestSmall has peers that send packets of any sizes, as many as they may at once, and change their
-// habits: what is not read never takes more room than there is, and who sends small packets may
-// send many.
+// TestSmall checks peers that send packets of any sizes, as many as permitted, and change their
+// behaviour. Unread packets must never exceed the buffer, and a sender of small packets may send
+// many.
 func TestSmall(t *testing.T) {
 	dice := rand.New(rand.NewPCG(testenv.Seed(t, 1), 2))
 	for round := range 40 {
@@ -34,14 +34,14 @@ func TestSmall(t *testing.T) {
 		}
 		most := 0
 		for pass := range 400 {
-			pool.At(mono.Time(pass) * 1000) // too short for anything to lapse
+			pool.At(mono.Time(pass) * 1000) // too short for credits to lapse
 			room := 0
 			for i := range peers {
 				peers[i].send(dice, pass/50%2 == i%2)
 				room += peers[i].room()
 				most = max(most, peers[i].snd.InFlight())
 			}
-			// Of peers that found nothing free, each has one packet.
+			// Each peer that found the pool empty has one packet.
 			if limit := (places + len(peers)) * smallFull; room > limit {
 				t.Fatalf("%d peers, pass %d: %d of %d taken", len(peers), pass, room, limit)
 			}
@@ -58,7 +58,7 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// smallPeer is a sender that knows nothing but credits, its packets in flight, and the receiver.
+// smallPeer is a sender that knows only its credits, with packets in flight, and a receiver.
 type smallPeer struct {
 	snd   Sender
 	rcv   Receiver
@@ -72,7 +72,7 @@ func (p *smallPeer) join() {
 	p.snd.Grant(1)
 }
 
-// send puts as much in flight as is allowed.
+// send sends as many packets as permitted.
 func (p *smallPeer) send(dice *rand.Rand, large bool) {
 	for p.snd.Open() {
 		size := dice.IntN(3)
@@ -92,7 +92,7 @@ func (p *smallPeer) room() (room int) {
 	return room
 }
 
-// read takes some of the packets and acknowledges them.
+// read reads some of the packets, and acknowledges these packets.
 func (p *smallPeer) read(t *testing.T, dice *rand.Rand, pool *Credits) {
 	rules := Usnic()
 	n := dice.IntN(len(p.sizes) + 1)

@@ -9,8 +9,9 @@ import (
 	"gobtl/internal/mono"
 )
 
-// TestStretch: of a path that is as long as so many drains a place is good for so many packets, and
-// of one that is shorter, or not known, for one. Where the fabric counts no overruns nothing is.
+// TestStretch checks that a place holds several packets if the round trip is several times drain.
+// If the round trip is shorter or unknown, a place holds one packet. If the fabric does not count
+// overruns, a place holds one packet.
 func TestStretch(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -40,8 +41,8 @@ func TestStretch(t *testing.T) {
 	}
 }
 
-// TestOverrunShrinks: each time that datagrams find the buffer full, and not more often than they
-// can be seen to, credits beyond what it holds are halved; after a while without they grow again.
+// TestOverrunShrinks checks that an overrun halves the credits beyond the buffer, at most once per
+// drainEvery. After a while without overruns the credits grow again.
 func TestOverrunShrinks(t *testing.T) {
 	t.Parallel()
 	l := newLapsing(100)
@@ -54,7 +55,7 @@ func TestOverrunShrinks(t *testing.T) {
 		}
 		l.wait(drainEvery)
 		l.pool.Overrun(l.now, true)
-		l.pool.Overrun(l.now.Add(drainEvery-1), true) // the same one
+		l.pool.Overrun(l.now.Add(drainEvery-1), true) // the same overrun
 	}
 	for i, want := range []int{100, 200, 400, 800, 1600, 1600} {
 		for range 2 {
@@ -70,8 +71,8 @@ func TestOverrunShrinks(t *testing.T) {
 	}
 }
 
-// TestStretchModel has peers on paths of all lengths use what they are granted, while datagrams are
-// lost now and then: no more places are booked than there are, but for one for each peer.
+// TestStretchModel checks peers on paths of all lengths that use their credits, with some overruns.
+// The booked places never exceed the buffer by more than one place for each peer.
 func TestStretchModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

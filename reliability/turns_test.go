@@ -7,7 +7,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// turnsPeer is a receiver that acknowledges when it has to, and counts the packets of each ACK.
+// turnsPeer is a receiver that sends ACKs only when they are due, and counts the packets of each
+// ACK.
 type turnsPeer struct {
 	r       Receiver
 	credits *Credits
@@ -22,7 +23,7 @@ func newTurnsPeer(ackEvery int) *turnsPeer {
 	p.rules.AckEvery = ackEvery
 	p.credits.Join()
 	p.r.Init(p.next, WindowMax)
-	for range 20 { // until the peer has all the credits that it may have
+	for range 20 { // until the peer has all permitted credits
 		p.arrive(300)
 		p.ack()
 		p.lulls += 2
@@ -38,7 +39,8 @@ func (p *turnsPeer) ack() {
 	p.r.TakeAck(p.credits)
 }
 
-// arrive has packets come in one pass, at the end of which an ACK leaves if it is due.
+// arrive delivers packets in one progress call. If an ACK is due at the end of the call, the ACK is
+// sent.
 func (p *turnsPeer) arrive(count int) {
 	now := mono.Time(1000)
 	for range count {
@@ -50,7 +52,7 @@ func (p *turnsPeer) arrive(count int) {
 	}
 }
 
-// turn has the sender send all that it may in two trains, and wait for the ACK of it.
+// turn makes the sender send all permitted packets in bursts, and wait for the ACK.
 func (p *turnsPeer) turn(lulls uint32, trains ...int) {
 	for _, count := range trains {
 		p.arrive(count)
@@ -58,14 +60,14 @@ func (p *turnsPeer) turn(lulls uint32, trains ...int) {
 	p.lulls += lulls
 }
 
-// A sender that waits for each ACK gets them after half as many packets, until it is looked at
-// again; nobody else does.
+// TestTurns checks that a sender that waits for each ACK gets ACKs after half as many packets,
+// until the next check. Other senders get no early ACKs.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name     string
 		ackEvery int
-		lulls    uint32 // behind each turn
+		lulls    uint32 // after each turn
 		trains   []int
 		sooner   bool
 	}{
@@ -95,7 +97,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// A few turns are no habit, and what was found out is tried again.
+// TestTurnsEnd checks that a few turns are no evidence, and that the evidence is checked again
+// later.
 func TestTurnsEnd(t *testing.T) {
 	t.Parallel()
 	p := newTurnsPeer(64)
@@ -108,7 +111,7 @@ func TestTurnsEnd(t *testing.T) {
 	if p.r.turns.sooner > 0 {
 		t.Fatal("sooner, though the sender did not wait each time")
 	}
-	for range waitedMin + 1 { // behind a turn of the other kind
+	for range waitedMin + 1 { // after a turn of the other kind
 		p.turn(1, 84)
 	}
 	p.acks = nil

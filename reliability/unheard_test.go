@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What the peer did not take, for it was not connected yet, comes again at once, each packet once,
-// and the window is what it was.
+// TestUnheard checks packets that the peer dropped before the connection existed. Each packet is
+// retransmitted at once and only once, and the window is unchanged.
 func TestUnheard(t *testing.T) {
 	t.Parallel()
 	for name, rules := range map[string]Rules{"adaptive": Adaptive(), "usnic": Usnic()} {
@@ -16,7 +16,7 @@ func TestUnheard(t *testing.T) {
 			a.send(3, Data)
 			window := a.snd.Path().WindowPackets
 			a.after(time.Millisecond).snd.Unheard()
-			a.snd.Unheard() // those that wait already are not put on the list again
+			a.snd.Unheard() // packets on the resend list are not queued again
 			tokens, causes := a.again()
 			if !slices.Equal(tokens, []Token{0, 1, 2}) {
 				t.Errorf("packets %d are sent again, for %d", tokens, causes)

@@ -7,8 +7,9 @@ import (
 	"gobtl/internal/mono"
 )
 
-// TestRooms looks into the hotel of the profile usnic: a room for each posted segment, for 100 ms
-// from when that one was sent; none for what is acknowledged, or waits to be sent again.
+// TestRooms checks the hotel of the profile usnic. Each posted segment has a room, for 100 ms from
+// the time when the segment was sent. Segments that are acknowledged or on the resend list have no
+// room.
 func TestRooms(t *testing.T) {
 	t.Parallel()
 	const count, apart = 8, 5 * time.Millisecond

@@ -11,8 +11,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// wideWindow is the largest window, and the same as sets of numbers, with which Sender and Receiver
-// must agree.
+// wideWindow is the largest window, and the same window as sets of numbers. The Sender and the
+// Receiver must agree with the sets.
 type wideWindow struct {
 	snd   sender
 	rcv   Receiver
@@ -20,13 +20,13 @@ type wideWindow struct {
 	now   mono.Time
 	first seq.Num
 	sent  int64 // packets sent
-	next  int64 // in order, the receiver has all before
+	next  int64 // the receiver has all packets before next
 	here  map[int64]bool
-	known int64 // what the sender knows of next
+	known int64 // the value of next that the sender knows
 	told  map[int64]bool
 }
 
-// sender is a Sender with its Recovery, whose segments it takes in turn.
+// sender is a Sender with its Recovery, which uses the segments in turn.
 type sender struct {
 	Sender
 	recovery *Recovery
@@ -55,7 +55,7 @@ func newWideWindow(t failer, first seq.Num) *wideWindow {
 
 func (w *wideWindow) num(n int64) seq.Num { return w.first + seq.Num(n) }
 
-// send sends as many packets as go, up to count.
+// send sends as many packets as possible, up to count.
 func (w *wideWindow) send(t failer, count int64) {
 	t.Helper()
 	room := min(int64(w.snd.Room()), int64(len(w.snd.free)))
@@ -74,7 +74,7 @@ func (w *wideWindow) send(t failer, count int64) {
 	}
 }
 
-// arrive has a packet come, perhaps one that never can.
+// arrive delivers a packet, possibly with a number beyond any window.
 func (w *wideWindow) arrive(t failer, n int64) {
 	t.Helper()
 	want := Accept
@@ -100,7 +100,8 @@ func (w *wideWindow) arrive(t failer, n int64) {
 	}
 }
 
-// acknowledge has the sender learn what has come, of which most words are told.
+// acknowledge passes an ACK to the sender. The argument most bounds the words of the selective
+// part.
 func (w *wideWindow) acknowledge(t failer, most int) {
 	t.Helper()
 	var words [WindowMax / 64]uint64
@@ -148,8 +149,8 @@ func (w *wideWindow) acknowledge(t failer, most int) {
 	}
 }
 
-// TestTwinsInTheRing: packets that share a place in a ring smaller than the window are told apart,
-// and keep their places when it grows.
+// TestTwinsInTheRing checks packets with the same index in a ring smaller than the window. The
+// packets must not be confused, and must keep their places when the ring grows.
 func TestTwinsInTheRing(t *testing.T) {
 	t.Parallel()
 	eachStart(t, func(t *testing.T, first seq.Num) {
@@ -170,8 +171,9 @@ func TestTwinsInTheRing(t *testing.T) {
 	})
 }
 
-// TestWidestWindow runs a window of 65536 packets, which begins anywhere, in step with sets of
-// numbers: what is taken, refused and told of is the same, at both ends of the window.
+// TestWidestWindow runs a window of 65536 packets from any first number, and compares the window
+// with sets of numbers. Accepted, refused and reported packets must be the same, at both ends of
+// the window.
 func TestWidestWindow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,8 +7,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A peer that acknowledges what it has not received raises the rate as far as it likes: a window
-// each time that it says so, and a larger one each time. What was withheld tells.
+// TestOptimisticAcks checks a peer that acknowledges packets that it has not received. Without the
+// test, such a peer raises the rate at will. A withheld packet detects the peer.
 func TestOptimisticAcks(t *testing.T) {
 	rate := func(test bool) (packets int, verdict AckVerdict) {
 		a := newDriven(t, func(r *Rules) { r.InitialWindow = 16 })
@@ -20,7 +20,7 @@ func TestOptimisticAcks(t *testing.T) {
 				a.snd.Withhold(next - 7)
 			}
 			a.snd.NoteBlocked()
-			a.after(10 * time.Microsecond) // of a round trip of as long as one likes
+			a.after(10 * time.Microsecond) // instead of a round trip
 			if verdict = a.ack(a.sent, a.sent-1); verdict != AckNew {
 				break
 			}
@@ -35,8 +35,8 @@ func TestOptimisticAcks(t *testing.T) {
 	}
 }
 
-// Each way to tell of what was withheld is a lie, and changes nothing; it is the truth once the
-// packet was sent.
+// TestWithheld checks that each ACK of a withheld packet is a lie, and changes nothing. After the
+// packet was sent, the ACK is valid.
 func TestWithheld(t *testing.T) {
 	const count, held = 100, 5
 	n := adaptiveFirst.Add(held)
@@ -62,7 +62,7 @@ func TestWithheld(t *testing.T) {
 		if got := lie(a.after(time.Millisecond)); got != AckLie || a.snd.InFlight() != count {
 			t.Errorf("%s: %v, %d of %d in flight", name, got, a.snd.InFlight(), count)
 		}
-		// An honest peer: it has all the others.
+		// An honest peer has received all other packets.
 		early := make([]int, 0, count)
 		for i := held + 1; i < count; i++ {
 			early = append(early, i)
@@ -71,7 +71,7 @@ func TestWithheld(t *testing.T) {
 		if got := a.ack(held, count-1, early...); got != AckNew || a.snd.InFlight() != 1 {
 			t.Errorf("%s: the truth is %v, %d in flight", name, got, a.snd.InFlight())
 		}
-		a.ack(held-2, count-1, held) // an old one, of which nothing counts
+		a.ack(held-2, count-1, held) // an outdated ACK has no effect
 		a.after(10 * time.Millisecond)
 		a.ack(held, count-1, early...)
 		again, _ := a.again()
@@ -87,7 +87,8 @@ func TestWithheld(t *testing.T) {
 	}
 }
 
-// Where acknowledgements raise no rate nothing is withheld, and a peer that is gone takes it along.
+// TestWithheldNowhereElse checks that no packet is withheld where ACKs do not raise the rate. When
+// the peer is gone, the withheld packet is forgotten.
 func TestWithheldNowhereElse(t *testing.T) {
 	f := newDriven(t, func(r *Rules) { r.Congestion = CongestionFixed })
 	if f.snd.Tests() {

@@ -3,6 +3,7 @@ package mpi
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -377,6 +378,12 @@ func (e *engine) rankOf(p *pml.Peer) (int, error) {
 
 // gone returns the error of an operation with a dead rank.
 func (e *engine) gone(rank int, err error) error {
+	if why := e.failures.dead[rank]; why != nil && errors.Is(err, btl.ErrClosed) {
+		err = why // bury has closed the endpoint
+		if !errors.Is(why, pml.ErrPeer) {
+			err = fmt.Errorf("%w: %w", pml.ErrPeer, why)
+		}
+	}
 	return &RankError{Rank: rank, Err: e.way(rank, err)}
 }
 

@@ -77,6 +77,23 @@ func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {
 	return ip, false
 }
 
+// Owner returns the IP address, of 4 or 16 bytes in the frame's memory, that the sender of a frame
+// says is its own: by an ARP message, or by an advertisement of IPv6. mac is the sender's MAC
+// address. Other frames say nothing, and nor does a message whose MAC address is not that of its
+// frame.
+func Owner(f []byte, i *FrameInfo) (ip []byte, mac MAC, ok bool) {
+	p := f[i.L3:]
+	switch {
+	case i.Type == typeARP && isARP(p):
+		ip, mac = p[14:18], MACOf(p[8:])
+		return ip, mac, mac == i.Src && be.Uint32(ip) != 0
+	case i.Type == typeIPv6 && isNeighbour(p, neighbourTell) && p[ip6Bytes+24] == 2:
+		ip, mac = p[ip6Bytes+8:ip6Bytes+24], MACOf(p[ip6Bytes+26:])
+		return ip, mac, mac == i.Src
+	}
+	return nil, 0, false
+}
+
 // forget removes the entry of an address that a host is about to use, because the owner of the
 // address may change.
 func (n *Neighbours) forget(p []byte, i *FrameInfo) {

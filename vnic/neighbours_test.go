@@ -1,6 +1,7 @@
 package vnic
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -161,5 +162,36 @@ func TestClaims(t *testing.T) {
 	d.run()
 	if text := problem("b"); text != "" {
 		t.Errorf("it reports none, and has the problem %q", text)
+	}
+}
+
+// TestOwner: ARP messages and advertisements say whose an IP address is; questions of IPv6, probes,
+// forged and short frames say nothing.
+func TestOwner(t *testing.T) {
+	const mac, other MAC = 0x020000000011, 0x020000000022
+	forged := arpFrame(Broadcast, mac, arpReply, 0x0A000001, 0x0A000002)
+	other.Put(forged[6:])
+	ten := []byte{10, 0, 0, 1}
+	for name, c := range map[string]struct {
+		f    []byte
+		want []byte
+	}{
+		"request":       {arpFrame(Broadcast, mac, arpRequest, 0x0A000001, 0x0A000002), ten},
+		"announcement":  {arpFrame(Broadcast, mac, arpReply, 0x0A000001, 0x0A000001), ten},
+		"probe":         {arpFrame(Broadcast, mac, arpRequest, 0, 0x0A000001), nil},
+		"forged":        {forged, nil},
+		"advertisement": {nsFrame(Broadcast, mac, neighbourTell, 1, 2), nil},
+		"solicitation":  {nsFrame(Broadcast, mac, neighbourAsk, 1, 2), nil},
+		"short":         {frame(Broadcast, mac, -1, typeARP, 0, 1, 8, 0), nil},
+		"other":         {frame(Broadcast, mac, -1, 0x9000, make([]byte, 60)...), nil},
+	} {
+		if name == "advertisement" {
+			c.want = append(append([]byte{0xFD}, make([]byte, 14)...), 2)
+		}
+		i, _ := Inspect(c.f)
+		ip, from, ok := Owner(c.f, &i)
+		if ok != (c.want != nil) || ok && (!bytes.Equal(ip, c.want) || from != mac) {
+			t.Errorf("%s: %v, %v, %v", name, ip, from, ok)
+		}
 	}
 }

@@ -3,6 +3,7 @@
 package vnic
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -39,6 +40,46 @@ func TestSameAddress(t *testing.T) {
 	l.eventually("nobody claims what is another's", func() bool { return problem("b") == "" })
 	l.ping("c", "10.88.0.2")
 	l.ping("c", "10.88.0.1")
+}
+
+// TestSameIP gives the device of host b the IP address that host a's device has. Both agents say
+// which host has it as well, and the third host's agent says nothing. Of IPv6 the kernel itself
+// finds out, and the agent says so. When host b has an address of its own again all is well.
+func TestSameIP(t *testing.T) {
+	l := newLab(t, 1700)
+	l.up(blue("", "a", "b", "c"))
+	problem := func(host string) string { return l.port(host, 1).Problems["ip address"] }
+	says := func(host, ip, of string, lid int) {
+		want := fmt.Sprintf("%s is also the address of %s, at LID %d", ip, l.port(of, 1).MAC, lid)
+		l.eventually(host+" says: "+want, func() bool {
+			// Each asks for the third host, as kernels do when they have forgotten it.
+			for _, asks := range []string{"a", "b"} {
+				_ = l.hosts[asks].Command("arping", "-c", "1", "-w", "1", "-I", "vnic1", "10.88.0.3").Run()
+			}
+			return problem(host) == want
+		})
+	}
+	l.hosts["b"].IP("addr flush dev vnic1", "addr add 10.88.0.1/24 dev vnic1")
+	says("a", "10.88.0.1", "b", 2)
+	says("b", "10.88.0.1", "a", 1)
+	if text := problem("c"); text != "" {
+		t.Errorf("the third host has the problem %q", text)
+	}
+	l.hosts["b"].IP("addr flush dev vnic1", "addr add 10.88.0.2/24 dev vnic1")
+	l.eventually("host b has no problem", func() bool { return problem("b") == "" })
+
+	for _, h := range []string{"a", "b"} {
+		l.hosts[h].Sysctl("net/ipv6/conf/vnic1/accept_dad", "1")
+	}
+	l.hosts["a"].IP("addr add fd00::1/64 dev vnic1")
+	l.eventually("the kernel of host a uses the address", func() bool {
+		out := l.hosts["a"].Run("ip", "-6", "addr", "show", "dev", "vnic1", "-tentative")
+		return strings.Contains(out, "fd00::1")
+	})
+	l.hosts["b"].IP("addr add fd00::1/64 dev vnic1")
+	l.eventually("host b says that the address is taken", func() bool {
+		return strings.Contains(problem("b"), "fd00::1")
+	})
 }
 
 // TestOneProcessor has manager and agents share one processor. All hosts reach each other.

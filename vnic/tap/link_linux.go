@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 
@@ -57,6 +58,41 @@ func (d *Device) Link() (Link, error) {
 	}
 	l.Multicast, err = multicastOf(name)
 	return l, err
+}
+
+// Addr is an IP address of a device.
+type Addr struct {
+	IP netip.Addr
+	// Refused says that another host has answered for the address when the kernel asked whether it is
+	// free (IPv6), so that the kernel does not use it.
+	Refused bool
+}
+
+// Addrs asks the kernel for the IP addresses of the device, and of the bridge whose port it is.
+func (d *Device) Addrs() ([]Addr, error) {
+	link, err := netlink.LinkByName(d.Name())
+	if err != nil {
+		return nil, fmt.Errorf("tap: %s: %w", d.Name(), err)
+	}
+	links := []netlink.Link{link}
+	if master := link.Attrs().MasterIndex; master != 0 {
+		if bridge, err := netlink.LinkByIndex(master); err == nil { // else it has just gone
+			links = append(links, bridge)
+		}
+	}
+	var all []Addr
+	for _, link := range links {
+		list, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+		if err != nil {
+			return nil, fmt.Errorf("tap: %s: addresses: %w", d.Name(), err)
+		}
+		for _, a := range list {
+			if ip, ok := netip.AddrFromSlice(a.IP); ok {
+				all = append(all, Addr{IP: ip.Unmap(), Refused: a.Flags&unix.IFA_F_DADFAILED != 0})
+			}
+		}
+	}
+	return all, nil
 }
 
 // multicastOf reads the multicast addresses that a device takes.

@@ -257,6 +257,7 @@ func (a *Agent) lookAtDevice(now mono.Time, p *port) {
 	switch {
 	case err == nil:
 		a.core.SetMACs(now, p.num, unicast, multicast)
+		a.checkOwners(now, p)
 	case errors.Is(err, tap.ErrMoved):
 		p.up = true // frames that it does not take are counted
 	default:

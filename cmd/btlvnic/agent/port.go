@@ -28,6 +28,8 @@ type port struct {
 	refusals atomic.Uint64 // large frames that the kernel refused
 	pathMTU  atomic.Int64  // packet bytes that the path was found to carry; 0: as the fabric says
 
+	owners owners // of the device's IP addresses
+
 	trainsLost vnic.Counts // what did not leave by btl
 
 	tables   *vnic.Tables

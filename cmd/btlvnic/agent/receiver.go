@@ -162,6 +162,7 @@ func (k *intake) packet(from uint32, b []byte) {
 		k.agent.probe(n.port, &a)
 		return
 	}
+	n.port.owners.hear(k.now, from, a.Frame, &a.Info)
 	n = n.lane(a.Header.Entropy)
 	n.joiner.Add(a.Frame)
 	if !n.taken {

@@ -160,6 +160,9 @@ type Lander interface {
 	Land(mem []byte, headBytes int) bool
 }
 
+// OverrunsAttr is the Attr of a Domain that has the sum of its endpoints' Overruns.
+const OverrunsAttr = "packets lost to a full receive buffer (a run of datagrams is one)"
+
 // Overrunner is implemented by an Endpoint that counts datagrams dropped because its receive buffer
 // was full.
 type Overrunner interface {

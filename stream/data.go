@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
 
 	"gobtl/fabric"
 )
@@ -221,7 +220,7 @@ func (d *dataPort) dropped() uint64 { return d.drops.look(d.socketDrops()) }
 // socketDrops returns the kernel's counts of drops at the sockets.
 func (d *dataPort) socketDrops() uint64 {
 	for _, a := range d.dom.Info().Attrs {
-		if strings.HasPrefix(a.Name, "datagrams lost to a full") {
+		if a.Name == fabric.OverrunsAttr {
 			n, _ := strconv.ParseUint(a.Value, 10, 64) // ignore a value that is no number
 			return n
 		}

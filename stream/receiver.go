@@ -391,6 +391,9 @@ func (r *Receiver) publish(now mono.Time) {
 	st, t := &r.stats, &r.asm.track
 	st.Sent, st.Received, st.Late, st.Overrun = t.sent(), t.received, t.late, t.overrun
 	st.Missing = t.missing()
+	if r.cfg.Mode == Unreliable {
+		st.MissingDatagrams = t.missingDatagrams()
+	}
 	st.Duplicates, st.Stale, st.Foreign = t.duplicates, t.stale, t.foreign
 	st.Bytes = t.received * uint64(r.ring.geo.MessageBytes)
 	st.Peers = 1

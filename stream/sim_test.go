@@ -249,6 +249,7 @@ func (s *simStream) verdict(total, dropped, copied uint64) {
 	}
 	st := s.rx.Stats()
 	if st.Sent != total || st.Received != s.got || st.Missing != dropped || st.Duplicates != copied ||
+		st.MissingDatagrams != dropped ||
 		st.Received+st.Late+st.Overrun+st.Missing != total || s.gaps != total-st.Received ||
 		s.wrong != 0 {
 		t.Errorf("dropped %d, copied %d, read %d, wrong %d, gaps %d of %d: %+v", dropped, copied, s.got,

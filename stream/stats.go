@@ -15,6 +15,9 @@ type Stats struct {
 	// Missing messages did not arrive completely. They include the messages that the sender
 	// dropped.
 	Missing uint64 `json:"missing"`
+	// MissingDatagrams is the number of datagrams of sent messages that did not arrive, in the
+	// unreliable mode: those of messages that the sender dropped, too.
+	MissingDatagrams uint64 `json:"missing_datagrams"`
 	// SenderDropped is how many messages the sender gave up for want of a free region, as known at the
 	// end.
 	SenderDropped uint64 `json:"sender_dropped"`
@@ -29,7 +32,7 @@ type Stats struct {
 	Foreign    uint64 `json:"foreign"`
 	// SocketDrops is the number of packets that the kernel dropped at this port's sockets, for all
 	// streams of the port. A run of up to 128 datagrams that arrived as one packet counts once. The
-	// number of lost messages is in Missing.
+	// number of lost datagrams is in MissingDatagrams.
 	SocketDrops uint64 `json:"socket_drops"`
 	// SendErrors is the number of datagrams that the fabric refused.
 	SendErrors uint64 `json:"send_errors"`

@@ -25,6 +25,7 @@ type tracker struct {
 	bits        []uint64 // datagrams that came
 
 	received, late, overrun uint64
+	came                    uint64 // datagrams that came for the first time
 	duplicates, stale       uint64 // datagrams
 	foreign                 uint64 // datagrams with an ordinal that the stream does not have
 }
@@ -145,6 +146,7 @@ func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 		*w |= bit
 	}
 	s.left--
+	t.came++
 	return arrivalNew
 }
 
@@ -173,3 +175,6 @@ func (t *tracker) sent() uint64 { return t.edge - t.first }
 
 // missing is how many of them did not come whole.
 func (t *tracker) missing() uint64 { return t.sent() - t.received - t.late - t.overrun }
+
+// missingDatagrams is how many of their datagrams did not come.
+func (t *tracker) missingDatagrams() uint64 { return t.sent()*uint64(t.datagrams) - t.came }

@@ -19,6 +19,14 @@ type fates struct {
 	duplicates  uint64
 }
 
+// grams is how many datagrams came, each counted once.
+func (f *fates) grams() (n uint64) {
+	for _, message := range f.came {
+		n += uint64(len(message))
+	}
+	return n
+}
+
 func (f *fates) whole(n uint64, datagrams uint32) bool { return len(f.came[n]) == int(datagrams) }
 
 // TestTracker compares the tracker with a model that keeps everything, over gaps, copies, disorder,
@@ -80,7 +88,8 @@ func TestTracker(t *testing.T) {
 			}
 		}
 		if tr.sent() != m.sent || tr.received != received || tr.late != late ||
-			tr.duplicates != m.duplicates || tr.missing() != m.sent-received-late {
+			tr.duplicates != m.duplicates || tr.missing() != m.sent-received-late ||
+			tr.missingDatagrams() != m.sent*uint64(datagrams)-m.grams() {
 			t.Fatalf("%+v\nmodel %+v received %d late %d", tr, m, received, late)
 		}
 	})

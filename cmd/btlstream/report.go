@@ -40,6 +40,7 @@ type record struct {
 	Seconds    float64 `json:"seconds"`
 
 	Sent          uint64          `json:"sent"`
+	MissingGrams  uint64          `json:"missing_datagrams"`
 	Overrun       uint64          `json:"overrun"`
 	SenderDropped uint64          `json:"sender_dropped"`
 	SocketDrops   uint64          `json:"socket_drops"`
@@ -66,8 +67,9 @@ func (s *session) record(o *outcome) *record {
 		Schema: schema, Role: o.role, Mode: s.c.Mode.String(), Stream: o.stream,
 		Messages: st.Received, Missing: st.Missing, Duplicates: st.Duplicates, Late: st.Late,
 		MBPerS: math.Round(st.MegabytesPerSecond()*1e3) / 1e3, Seconds: st.Seconds(),
-		Sent: st.Sent, Overrun: st.Overrun, SenderDropped: st.SenderDropped,
-		SocketDrops: st.SocketDrops, SendErrors: st.SendErrors, Foreign: st.Foreign, Stale: st.Stale,
+		Sent: st.Sent, MissingGrams: st.MissingDatagrams, Overrun: st.Overrun,
+		SenderDropped: st.SenderDropped,
+		SocketDrops:   st.SocketDrops, SendErrors: st.SendErrors, Foreign: st.Foreign, Stale: st.Stale,
 		Datagrams: st.Datagrams, Regions: st.Regions, PeersLost: st.PeersLost,
 		Refused: st.Refused, BurstBytes: st.BurstBytes,
 		ForfeitedS: float64(st.ForfeitedNs) / 1e9, CPUPercent: o.cpu.percent(),
@@ -189,6 +191,7 @@ func lossText(st *stream.Stats) string {
 		{st.Overrun, "found no free region"},
 		{st.Duplicates, "duplicate datagrams"},
 		{st.SenderDropped, "dropped by the sender"},
+		{st.MissingDatagrams, "datagrams did not come"},
 		{st.SocketDrops, "packets dropped at the socket (a run of datagrams is one)"},
 		{st.Stale, "datagrams too old to tell"},
 		{st.Foreign, "datagrams of no stream here"},

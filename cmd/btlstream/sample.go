@@ -68,12 +68,16 @@ func newSample(i int, now time.Time, st, before *stream.Stats, wall, cpu time.Du
 		{"gigabits_per_second", "Message bytes in 10^9 bits per second.", gbit, false},
 		{"messages", "Messages sent, or received whole.", float64(messages), true},
 		{"missing", "Messages that were sent and did not come (so far).", float64(st.Missing), false},
+		{
+			"missing_datagrams", "Datagrams of sent messages that did not come (so far).",
+			float64(st.MissingDatagrams), false,
+		},
 		{"late", "Messages that came after their region was handed over.", float64(st.Late), true},
 		{"overrun", "Messages that found no free region.", float64(st.Overrun), true},
 		{"duplicates", "Datagrams that came again.", float64(st.Duplicates), true},
 		{"sender_dropped", "Messages that the sender gave up.", float64(st.SenderDropped), true},
 		{
-			"socket_drops", "Packets that the kernel dropped at the socket; a run of datagrams is one.",
+			"socket_drops", "Packets dropped at the socket, for all streams; a run of datagrams is one.",
 			float64(st.SocketDrops), true,
 		},
 		{"send_errors", "Datagrams that the fabric refused.", float64(st.SendErrors), true},

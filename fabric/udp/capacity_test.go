@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gobtl/fabric"
+	"gobtl/internal/testenv"
 )
 
 // TestCapacityOfRuns keeps as many datagrams unread as RecvCapacity allows, with some read in
@@ -132,6 +133,42 @@ func TestAttrsOfOpen(t *testing.T) {
 	}
 }
 
+// TestRunsOverflowAsOne loses runs of datagrams to a full receive buffer: Info counts each as one
+// packet.
+func TestRunsOverflowAsOne(t *testing.T) {
+	const size, run, runs = 1000, 16, 40
+	cfg := fabric.DomainConfig{Buffers: 1 + runs*run, BufferBytes: size}
+	p := newPair(t, Options{}, cfg, fabric.EndpointConfig{RecvBufferBytes: 1})
+	if !p.a.sock.have.gso || !p.b.sock.have.gro {
+		testenv.Missing(t, "this kernel has no UDP_SEGMENT or no UDP_GRO")
+	}
+	sends := slices.Repeat([]fabric.Send{{To: p.to, Len: size}}, run)
+	for range runs {
+		if n, err := p.a.Post(sends); n != run || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	p.stock(1, runs*run)
+	received, out := 0, make([]fabric.Completion, runs*run)
+	for {
+		n, err := p.b.Poll(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if received += n; n == 0 {
+			break
+		}
+	}
+	lost := runs*run - received
+	want := fabric.Attr{
+		Name:  fabric.OverrunsAttr,
+		Value: strconv.Itoa(lost / run),
+	}
+	if attrs := p.d.Info().Attrs; lost == 0 || lost%run != 0 || !slices.Contains(attrs, want) {
+		t.Errorf("%d datagrams lost: want %v in %v", lost, want, attrs)
+	}
+}
+
 // TestOverflowIsCounted loses datagrams to a full receive buffer: Info tells how many.
 func TestOverflowIsCounted(t *testing.T) {
 	const size = 1000
@@ -157,7 +194,7 @@ func TestOverflowIsCounted(t *testing.T) {
 		}
 	}
 	want := fabric.Attr{
-		Name:  "packets lost to a full receive buffer (a run of datagrams is one)",
+		Name:  fabric.OverrunsAttr,
 		Value: strconv.Itoa(count - received),
 	}
 	for _, state := range []string{"open", "closed"} {

@@ -50,7 +50,7 @@ func (c *counts) list() []namedCount {
 		{"runs sent singly", c.gsoSingly},
 		{"coalesced runs copied", c.misfit},
 		{"datagrams dropped", c.dropped},
-		{"packets lost to a full receive buffer (a run of datagrams is one)", c.overflown},
+		{fabric.OverrunsAttr, c.overflown},
 		{"sockets connected to a peer", c.connects},
 		{"messages sent through them", c.direct},
 	}

@@ -110,6 +110,29 @@ func TestStopped(t *testing.T) {
 	})
 }
 
+// TestRunsLostAtSocket: a receiver that is stopped loses datagrams at its socket. The kernel counts
+// a run of them as one packet; the report tells how many did not come.
+func TestRunsLostAtSocket(t *testing.T) {
+	both := []string{
+		"-m6000", "-b16", "-c16", "-t40000", "--mode", "unreliable", "--datagram", "1472",
+	}
+	rx, tx := pair(t, both, []string{"--timeout", "60s", "--verify"},
+		[]string{"--timeout", "60s", "-l6", "--rate", "2", "-v5000"})
+	found(t, &tx.stderr, `Gbit/s, (\d+) messages`)
+	rx.signal(syscall.SIGSTOP)
+	found(t, &tx.stderr, `Gbit/s, (40000) messages`)
+	rx.signal(syscall.SIGCONT)
+	tx.ok()
+	rx.ok()
+	const grams = 5 // of a message
+	r := rx.report()
+	if r.Sent != 40_000 || r.Messages+r.Late+r.Overrun+r.Missing != r.Sent || r.SocketDrops == 0 ||
+		r.MissingDatagrams < r.Missing || r.MissingDatagrams > grams*r.Missing ||
+		r.MissingDatagrams <= r.SocketDrops || r.MissingDatagrams > 128*r.SocketDrops {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestInterrupted: Ctrl-C ends both sides in order, and files are whole.
 func TestInterrupted(t *testing.T) {
 	each(t, func(t *testing.T, mode []string, first string) {

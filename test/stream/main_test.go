@@ -175,6 +175,7 @@ type report struct {
 	Messages, Missing         uint64
 	Duplicates, Late, Sent    uint64
 	Overrun, Foreign          uint64
+	MissingDatagrams          uint64 `json:"missing_datagrams"`
 	SenderDropped             uint64 `json:"sender_dropped"`
 	SocketDrops               uint64 `json:"socket_drops"`
 	SendErrors                uint64 `json:"send_errors"`

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/seq"
@@ -211,14 +209,6 @@ func measure(b *testing.B, units int, unit string, op func()) {
 	if least < 1<<62 {
 		b.ReportMetric(float64(least)/float64(repeat*units), "ns/"+unit)
 	}
-}
-
-func threadNanoseconds(b *testing.B) int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
-		b.Fatal(err)
-	}
-	return ts.Nano()
 }
 
 // BenchmarkSendSegment is the cost of a chunk of a large message: header, window, timer, batch,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -31,7 +32,7 @@ func TestDimsCreate(t *testing.T) {
 		{0, []int{0, 0}, nil},
 		{-4, []int{0}, nil},
 		{6, nil, nil},
-		{1 << 62, []int{0}, nil},
+		{math.MaxInt/2 + 1, []int{0}, nil},
 	} {
 		dims := slices.Clone(is.dims)
 		err := mpi.DimsCreate(is.ranks, dims)

@@ -213,10 +213,10 @@ func TestLineIsShared(t *testing.T) {
 
 func TestFastLineDoesNotOverflow(t *testing.T) {
 	nw, a, b := pair(t, sim.Config{MTUBytes: 1 << 16}, sim.Path{
-		BytesPerSecond: math.MaxInt64 / 2, QueueBytes: 1 << 17,
+		BytesPerSecond: math.MaxInt / 2, QueueBytes: 1 << 17,
 	})
 	traffic(nw, a, b, 20, 1<<16, 0)
-	nw.SetPath(a.node, b.node, sim.Path{BytesPerSecond: 1, QueueBytes: math.MaxInt64, Delay: 1 << 62})
+	nw.SetPath(a.node, b.node, sim.Path{BytesPerSecond: 1, QueueBytes: math.MaxInt, Delay: 1 << 62})
 	for range 20 {
 		a.send(b, make([]byte, 1<<16))
 	}
@@ -228,7 +228,7 @@ func TestFastLineDoesNotOverflow(t *testing.T) {
 	a.send(b, make([]byte, 1<<16))
 	// At the new rate, the time that the line is still busy for is a number of bytes beyond any.
 	nw.SetPath(a.node, b.node, sim.Path{
-		BytesPerSecond: math.MaxInt64 / 2, QueueBytes: math.MaxInt64 / 4,
+		BytesPerSecond: math.MaxInt / 2, QueueBytes: math.MaxInt / 4,
 	})
 	a.send(b, nil)
 	if got := nw.Counts()[sim.KindTailDrop]; got != 1 {

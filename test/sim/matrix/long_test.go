@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -8,6 +9,9 @@ import (
 	"gobtl/fabric/sim"
 	"gobtl/reliability"
 )
+
+// noEnd is more bytes than a stream delivers in any time of these tests.
+const noEnd = math.MaxInt / 2
 
 // TestLongPath has one stream on a path of 300 ms and 1 Gbit/s, which holds 25475 packets: the
 // largest window fills it, the usual one as far as it goes.
@@ -38,7 +42,7 @@ func TestLongPath(t *testing.T) {
 		w.setPaths(hosts[0], hosts[1], c.path(new(sim.Line)), c.path(new(sim.Line)))
 		newStream(ep, 256<<10, 512).start(hosts[0])
 		w.Advance(6 * time.Second)
-		got := w.delivered(1<<40, 2*time.Second, hosts[1])[0] / (1e9 / 8)
+		got := w.delivered(noEnd, 2*time.Second, hosts[1])[0] / (1e9 / 8)
 		s := hosts[0].Mod.Stats()
 		t.Logf("window of %d: %.3f of the line, %d of %d packets sent again", tc.window, got,
 			s.Retransmits(), s.SegmentsSent())
@@ -91,7 +95,7 @@ func TestCrampedReceiver(t *testing.T) {
 	}{{5 * time.Millisecond, .8}, {20 * time.Millisecond, .8}, {40 * time.Millisecond, .8}} {
 		w, hosts, _ := cramped(t, tc.rtt)
 		w.Advance(2 * time.Second)
-		got := w.delivered(1<<40, time.Second, hosts[1])[0] / (1e9 / 8)
+		got := w.delivered(noEnd, time.Second, hosts[1])[0] / (1e9 / 8)
 		lost := w.Counts()[sim.KindQueueFull]
 		t.Logf("%v: %.3f of the line, %d packets found the buffer full", tc.rtt, got, lost)
 		if got < tc.least || lost > 0 {
@@ -108,7 +112,7 @@ func TestCrampedAndSlow(t *testing.T) {
 	hosts[1].SetPace(2 * time.Millisecond)
 	w.Advance(2 * time.Second)
 	before := w.Counts()[sim.KindQueueFull]
-	got := w.delivered(1<<40, 3*time.Second, hosts[1])[0] / (1e9 / 8)
+	got := w.delivered(noEnd, 3*time.Second, hosts[1])[0] / (1e9 / 8)
 	lost := w.Counts()[sim.KindQueueFull] - before
 	t.Logf("%.3f of the line, %d packets found the buffer full, %d before", got, lost, before)
 	if before == 0 || lost > 20 || got < .1 {

@@ -84,7 +84,7 @@ func TestDelayThatVaries(t *testing.T) {
 					w, all := varied(t, 1, tc.rtt, tc.there, tc.back, tc.queue, congestion)
 					all[0].stream(size)
 					w.Advance(500 * ms)
-					return w.delivered(1<<40, 800*ms, all[0].to)[0] / (1e9 / 8) / efficiency(size)
+					return w.delivered(noEnd, 800*ms, all[0].to)[0] / (1e9 / 8) / efficiency(size)
 				}
 				least := tc.least
 				if least == 0 {
@@ -142,7 +142,7 @@ func (tc *manyFlows) run(t *testing.T, size int) {
 	waits := make([]time.Duration, 0, 5000) // what a packet would have waited, every 200 us
 	rates := make([]float64, len(to))
 	for range cap(waits) {
-		for i, r := range w.delivered(1<<40, 200*time.Microsecond, to...) {
+		for i, r := range w.delivered(noEnd, 200*time.Microsecond, to...) {
 			rates[i] += r / float64(cap(waits))
 		}
 		waits = append(waits, max(all[0].line.FreeAt().Sub(w.Now()), 0))
@@ -177,7 +177,7 @@ func TestFewPacketsOfEach(t *testing.T) {
 			w.Advance(time.Millisecond)
 		}
 		w.Advance(2 * time.Second)
-		for _, rate := range w.delivered(1<<40, time.Second, to...) {
+		for _, rate := range w.delivered(noEnd, time.Second, to...) {
 			share += rate / (1e9 / 8) / efficiency(streamBytes)
 		}
 		for i := range all {

@@ -18,6 +18,7 @@ RECOVERY_PACKAGES := $(BUILD_PACKAGES) iproute2 nftables iperf3
 TEST_PACKAGES := $(BENCH_PACKAGES) $(RECOVERY_PACKAGES) git influxdb prometheus tshark
 TEST_PACKAGES += iputils-ping arping # of test/vnic
 TEST_PACKAGES += $(MPI_PACKAGES) # of cmd/mpibench/compare, test/launch
+TEST_PACKAGES += wireguard-tools wireguard-go # of test/netns
 TEST_PACKAGES += groff-base # of test/commands
 TEST_PACKAGES += slurmctld slurmd slurm-client munge # of test/launch
 
@@ -32,8 +33,9 @@ SHM_FLAGS ?= -shm.kills=1000 -shm.vandals=1m
 
 FUZZTIME ?= 30s
 
-# Rounds of "make vnic-compare".
+# Rounds of "make vnic-compare" and of "make tunnel-compare".
 VNIC_ROUNDS ?= 5
+TUNNEL_ROUNDS ?= 5
 
 # The simulator: how many runs, from which seed on; the seed to replay.
 SEEDS ?= 1000
@@ -147,6 +149,11 @@ vnic-compare: deps-go ## Measure btlvnic beside VXLAN, WireGuard, n2n, tinc, and
 	$(call need,$(VNIC_PACKAGES))
 	$(GO) test ./test/vnic -run '^TestCompare' -v -timeout 60m -vnic.rounds=$(VNIC_ROUNDS)
 
+.PHONY: tunnel-compare
+tunnel-compare: deps-go ## Measure streams through wireguard-go beside TCP, as root
+	$(call need,iproute2 iperf3 wireguard-tools wireguard-go)
+	$(GO) test ./test/netns -run '^TestTunnelCompare$$' -v -tunnel.rounds=$(TUNNEL_ROUNDS)
+
 # The tests with the race detector come last, so the log ends with their summary.
 .PHONY: test
 test: deps build lint nocgo unit smoke race ## Do all that CI does
@@ -225,17 +232,14 @@ nocgo: ## Build, vet and test without cgo, build for other systems
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) build ./...
 	CGO_ENABLED=0 GOARCH=386 $(GO) build ./...
 
-# Vetting for a system compiles all packages and tests for it, some minutes each. The tests of btl
-# itself want Linux, and btlrun has no Windows.
+# Vetting for a system compiles all packages and tests for it, some minutes each with an empty cache.
 .PHONY: vet-systems
-vet-systems: ## Vet for other systems: macOS, FreeBSD, 32 bits; build for Windows
-	@for system in darwin/arm64 freebsd/amd64 linux/386; do \
+vet-systems: ## Vet for other systems: macOS, FreeBSD, Windows, 32 bits
+	@for system in darwin/arm64 freebsd/amd64 windows/amd64 linux/arm64 linux/386; do \
 	  export CGO_ENABLED=0 GOOS=$${system%/*} GOARCH=$${system#*/}; \
 	  echo "make: $$system"; \
-	  $(GO) build ./btl; \
-	  $(GO) vet $$($(GO) list ./... | grep -vx gobtl/btl); \
+	  $(GO) vet ./...; \
 	done
-	export CGO_ENABLED=0 GOOS=windows; $(GO) build $$($(GO) list ./... | grep -v ^gobtl/cmd/btlrun)
 
 .PHONY: smoke
 smoke: ## Run every benchmark once and every fuzz target briefly, so that none rots

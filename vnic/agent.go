@@ -63,6 +63,8 @@ type Agent struct {
 	conns   []int
 	refused Status // of the latest answer to a registration
 	tid     uint64
+	keys    map[int]uint64 // by connection: of a registration whose addresses are being proven
+	proofs  []Proof
 	// Stats are for people.
 	Stats AgentStats
 }
@@ -121,8 +123,9 @@ func (a *Agent) Lease(now mono.Time) (Lease, bool) {
 
 // Refused returns the reason why the manager does not accept this host. StatusInvalid means that
 // the manager's file does not name the host. StatusBusy means that another host with the same name
-// or the same addresses is connected. StatusUnproven means that the connection does not come from
-// the addresses that the host registers. StatusOK means that no manager has refused the host.
+// or the same addresses is connected. StatusUnproven means that the manager does not hear this host
+// from the addresses that it registers, or does not reach it there. StatusVersion means that the
+// manager proves addresses in another way. StatusOK means that no manager has refused the host.
 func (a *Agent) Refused() Status {
 	if a.holder > 0 {
 		return StatusOK
@@ -161,6 +164,7 @@ func (a *Agent) Connect(conn int) {
 // Disconnect reports that a connection is gone. The ports do not change. The lease remains valid
 // until it expires, so that its holder can reconnect and still have it.
 func (a *Agent) Disconnect(conn int) {
+	delete(a.keys, conn)
 	a.conns = slices.DeleteFunc(a.conns, func(c int) bool { return c == conn })
 	if a.holder == conn {
 		a.holder = -1 // still valid, but its holder is not connected
@@ -189,6 +193,7 @@ func (a *Agent) Receive(now mono.Time, conn int, b []byte) {
 	if m.Method == MethodResponse {
 		if m.Attr == AttrRegister {
 			a.refused = m.Status
+			delete(a.keys, conn)
 		}
 		return
 	}

@@ -9,8 +9,12 @@ import (
 
 // set handles a request that changes something.
 func (a *Agent) set(now mono.Time, conn int, m *Message) (Status, []byte) {
-	if m.Attr == AttrLease {
+	switch m.Attr {
+	case AttrLease:
 		return a.setLease(now, conn, m.Data)
+	case AttrProof: // It comes before the lease.
+		return a.setProof(conn, m), nil
+	default:
 	}
 	if a.holder != conn || now >= a.until {
 		return StatusBusy, a.lease.Append(nil)

@@ -35,6 +35,9 @@ type Manager struct {
 	// proves reports whether the names that a host registers lead to the validated source of its
 	// connection. nil: unknown.
 	proves func(conn int, w *Ways) bool
+	// prover proves registered addresses. nil: nothing is proven.
+	prover   *Prover
+	provings map[int]*proving // by connection
 	// Stats are for people.
 	Stats ManagerStats
 }
@@ -46,8 +49,11 @@ type ManagerStats struct {
 	Refused   uint64 `json:"refused"` // responses with a status other than OK
 	Malformed uint64 `json:"malformed"`
 	Strangers uint64 `json:"strangers"` // registrations that were not accepted
-	Unproven  uint64 `json:"unproven"`  // of those, with an address of another host
+	Unproven  uint64 `json:"unproven"`  // of those, with an address that was not proven
+	Older     uint64 `json:"older"`     // of those, from agents that cannot prove addresses
 	Traps     uint64 `json:"traps"`
+	// TrapsIgnored counts traps of hosts that send more than agents do.
+	TrapsIgnored uint64 `json:"traps_ignored"`
 }
 
 // HostState is the state of a host in a manager. It is kept after the host has gone.
@@ -123,9 +129,13 @@ type session struct {
 	sentAt  mono.Time
 	leaseAt mono.Time // when it is due again
 	looked  uint8     // the last port that was looked at unasked
-	leased  bool
-	dirty   bool
-	leaving bool // the plan has the host no more, or under another LID: it ends when all is deleted
+	window  mono.Time // of traps: when it began
+	traps   int       // that have come in it
+	// compared counts the comparisons with the plan since the lease was renewed.
+	compared int
+	leased   bool
+	dirty    bool
+	leaving  bool // the plan has the host no more, or under another LID: it ends when all is deleted
 }
 
 type wantKey struct {
@@ -152,6 +162,7 @@ func NewManager(cfg ManagerConfig) *Manager {
 	return &Manager{
 		cfg: cfg, plan: &Plan{}, sessions: make(map[int]*session),
 		byHost: make(map[string]*session), hosts: make(map[string]*HostState),
+		provings: make(map[int]*proving),
 	}
 }
 
@@ -187,6 +198,13 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 	}
 	return h
 }
+
+// comparedMax bounds the comparisons between two renewals of a lease. A host that is never as the
+// manager told it to be would have the manager compare without end.
+const comparedMax = 256
+
+// differs reports whether a session must compare the state of its host with the plan now.
+func (s *session) differs() bool { return s.dirty && s.compared < comparedMax }
 
 // touch makes a session compare the state of its host with the plan.
 func (s *session) touch() { s.dirty, s.host.Synced = true, false }
@@ -232,6 +250,10 @@ func (m *Manager) Failed() []int {
 
 // Disconnect reports that a connection is gone.
 func (m *Manager) Disconnect(conn int) {
+	if p := m.provings[conn]; p != nil {
+		delete(m.provings, conn)
+		m.release(p)
+	}
 	s := m.sessions[conn]
 	if s == nil {
 		return
@@ -251,7 +273,10 @@ func (m *Manager) Receive(now mono.Time, conn int, b []byte) {
 		return
 	}
 	s := m.sessions[conn]
+	p := m.provings[conn]
 	switch {
+	case p != nil:
+		m.proofMessage(now, p, &msg)
 	case msg.Method == MethodSet && msg.Attr == AttrRegister && s == nil:
 		m.register(now, conn, &msg)
 	case s == nil:
@@ -265,19 +290,39 @@ func (m *Manager) Receive(now mono.Time, conn int, b []byte) {
 	}
 }
 
-// register accepts a host of the plan that is not connected yet.
+// register accepts a host of the plan that is not connected yet, after its addresses are proven.
 func (m *Manager) register(now mono.Time, conn int, msg *Message) {
 	r, err := ParseRegistration(msg.Data)
-	status := StatusOK
-	switch {
-	case err != nil || r.Manager != m.cfg.Name || m.plan.lidOf(r.Host) == 0 || !r.Ways.complete():
-		status = StatusInvalid
-	case m.proves != nil && !m.proves(conn, &r.Ways):
+	status := StatusInvalid
+	if err == nil {
+		status = m.admits(&r)
+	}
+	if status != StatusInvalid && m.proves != nil && !m.proves(conn, &r.Ways) {
 		m.Stats.Unproven++
 		status = StatusUnproven
-	case m.byHost[r.Host] != nil || m.claimed(&r):
-		status = StatusBusy
 	}
+	if status == StatusOK && m.prover != nil {
+		if status = m.prove(now, conn, msg, &r); status == StatusOK {
+			return // It is answered later.
+		}
+	}
+	m.answer(now, conn, msg, &r, status)
+}
+
+// admits returns StatusOK if a registration may have its host's place, as far as the manager
+// knows, or the reason why it may not.
+func (m *Manager) admits(r *Registration) Status {
+	switch {
+	case r.Manager != m.cfg.Name || m.plan.lidOf(r.Host) == 0 || !r.Ways.complete():
+		return StatusInvalid
+	case m.byHost[r.Host] != nil || m.claimed(r):
+		return StatusBusy
+	}
+	return StatusOK
+}
+
+// answer answers a registration, and accepts its host if the status is StatusOK.
+func (m *Manager) answer(now mono.Time, conn int, msg *Message, r *Registration, status Status) {
 	answer := msg.Response(status, nil)
 	m.out = append(m.out, Outgoing{conn, answer.Append(nil)})
 	if status != StatusOK {
@@ -285,6 +330,7 @@ func (m *Manager) register(now mono.Time, conn int, msg *Message) {
 		m.failed = append(m.failed, conn)
 		return
 	}
+	m.unclaim(r)
 	h := m.hostState(r.Host, m.plan.lidOf(r.Host))
 	changed := !h.known || !h.ways.Equal(&r.Ways)
 	h.ways, h.known, h.Connected = r.Ways, true, true
@@ -347,24 +393,30 @@ func (s *session) review() {
 	}
 }
 
+// sharesName reports whether a host has a name of another host that registers.
+func (h *HostState) sharesName(r *Registration) bool {
+	return h.Name != r.Host && h.known && h.ways.shares(&r.Ways)
+}
+
 // claimed reports whether another connected host has a name of this host. Frames of one would then
-// be attributed to the other. A host that is not connected loses such a name to this host.
+// be attributed to the other.
 func (m *Manager) claimed(r *Registration) bool {
-	var lost []*HostState
 	for _, h := range m.hosts {
-		if h.Name == r.Host || !h.known || !h.ways.shares(&r.Ways) {
-			continue
-		}
-		if h.Connected {
+		if h.Connected && h.sharesName(r) {
 			return true
 		}
-		lost = append(lost, h)
-	}
-	for _, h := range lost {
-		h.known = false
-		m.touchNear(h.Name)
 	}
 	return false
+}
+
+// unclaim takes the names of an accepted host away from hosts that are not connected.
+func (m *Manager) unclaim(r *Registration) {
+	for _, h := range m.hosts {
+		if !h.Connected && h.sharesName(r) {
+			h.known = false
+			m.touchNear(h.Name)
+		}
+	}
 }
 
 // keepAsks removes the queued Sets and keeps the queued Gets.
@@ -376,7 +428,7 @@ func (s *session) keepAsks() {
 func (m *Manager) response(now mono.Time, s *session, msg *Message) {
 	m.Stats.Responses++
 	r := s.pending
-	if r == nil || msg.TID != s.tid || msg.Attr != r.attr {
+	if r == nil || msg.TID != s.tid || msg.Attr != r.attr || msg.Modifier != r.mod {
 		m.Stats.Malformed++
 		return
 	}
@@ -404,7 +456,7 @@ func (m *Manager) response(now mono.Time, s *session, msg *Message) {
 	switch {
 	case r.attr == AttrLease:
 		s.leased = msg.Status == StatusOK
-		s.leaseAt = now.Add(m.cfg.Lease / 3)
+		s.leaseAt, s.compared = now.Add(m.cfg.Lease/3), 0
 		if !s.leased {
 			s.keepAsks()
 			return
@@ -416,26 +468,4 @@ func (m *Manager) response(now mono.Time, s *session, msg *Message) {
 		// A refused request also counts as done, because the same request would be refused again.
 		s.acked[wantKey{msg.Vport(), r.attr}] = r.content
 	}
-}
-
-// trap records a trap, and asks the host for the changed state.
-func (m *Manager) trap(now mono.Time, s *session, msg *Message) {
-	t, err := ParseTrap(msg.Data)
-	if err != nil {
-		m.Stats.Malformed++
-		return
-	}
-	m.Stats.Traps++
-	if len(m.traps) == trapsRemembered {
-		m.traps = slices.Delete(m.traps, 0, 1)
-	}
-	m.traps = append(m.traps, TrapSeen{now, s.host.Name, t})
-	if t.Opcode == TrapMulticast {
-		return
-	}
-	attr, data := AttrVportInfo, []byte(nil)
-	if t.Opcode == TrapUnicast {
-		attr, data = AttrUnicastMACs, (&MACList{}).Append(nil)
-	}
-	s.askOnce(t.Index, attr, data)
 }

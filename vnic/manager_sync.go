@@ -37,7 +37,7 @@ func (m *Manager) Deadline() mono.Time {
 			at = at.Min(s.sentAt.Add(answerTimeout))
 			continue
 		}
-		if s.leased && (len(s.queue) > 0 || s.dirty) {
+		if s.leased && (len(s.queue) > 0 || s.differs()) {
 			return 0
 		}
 		at = at.Min(s.leaseAt)
@@ -61,8 +61,9 @@ func (m *Manager) next(now mono.Time, s *session) {
 	if !s.leased {
 		return
 	}
-	if len(s.queue) == 0 && s.dirty {
+	if len(s.queue) == 0 && s.differs() {
 		s.dirty = false
+		s.compared++
 		m.compare(s)
 		if len(s.queue) == 0 && s.leaving {
 			m.failed = append(m.failed, s.conn)

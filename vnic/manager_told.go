@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"gobtl/internal/mono"
 )
 
 // told handles the answer to a Get.
@@ -40,7 +42,7 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 	case have.told && have.generation == info.UniGen:
 	case info.UniGen == 0:
 		m.takeReport(s, vport, report{told: true})
-	default:
+	case m.plan.hasPort(s.host.Name, vport): // the lists of others are of no use
 		s.askOnce(vport, AttrUnicastMACs, (&MACList{}).Append(nil))
 	}
 	// A table that differs from the plan may still contain addresses that hosts have reported to an
@@ -194,4 +196,37 @@ func (m *Manager) noteClaims() {
 			h.problem(wantKey{p.Vport, claimsAttr}, text)
 		}
 	}
+}
+
+// trapsHeard is how many traps of a host are heard in a window. Two windows of its agent may meet
+// in one of the manager. Each change that a host reports changes the tables of all hosts near it.
+const trapsHeard = 2 * trapsMax
+
+// trap records a trap, and asks the host for the changed state.
+func (m *Manager) trap(now mono.Time, s *session, msg *Message) {
+	t, err := ParseTrap(msg.Data)
+	if err != nil {
+		m.Stats.Malformed++
+		return
+	}
+	m.Stats.Traps++
+	if now.Sub(s.window) >= trapWindow {
+		s.window, s.traps = now, 0
+	}
+	if s.traps++; s.traps > trapsHeard {
+		m.Stats.TrapsIgnored++
+		return
+	}
+	if len(m.traps) == trapsRemembered {
+		m.traps = slices.Delete(m.traps, 0, 1)
+	}
+	m.traps = append(m.traps, TrapSeen{now, s.host.Name, t})
+	if t.Opcode == TrapMulticast {
+		return
+	}
+	attr, data := AttrVportInfo, []byte(nil)
+	if t.Opcode == TrapUnicast {
+		attr, data = AttrUnicastMACs, (&MACList{}).Append(nil)
+	}
+	s.askOnce(t.Index, attr, data)
 }

@@ -54,7 +54,7 @@ const (
 	StatusMethod      Status = 2 << 2
 	StatusUnsupported Status = 3 << 2 // no such attribute, or not with this method
 	StatusInvalid     Status = 7 << 2 // a value of the attribute
-	StatusUnproven    Status = 8 << 2 // ours: an address of a registration is of another host
+	StatusUnproven    Status = 8 << 2 // ours: an address of a registration was not proven
 )
 
 // Attribute names what a message is about.
@@ -76,6 +76,7 @@ const (
 	AttrLIDs     Attribute = 0xF2
 	AttrMembers  Attribute = 0xF3
 	AttrOptions  Attribute = 0xF4
+	AttrProof    Attribute = 0xF5
 )
 
 // The bits of the attribute modifier.

@@ -224,6 +224,13 @@ func (p *Plan) near(host string) map[string]bool {
 	return all
 }
 
+// hasPort reports whether a host has a port of that number.
+func (p *Plan) hasPort(host string, vport uint8) bool {
+	return slices.ContainsFunc(p.ports[host], func(ref portRef) bool {
+		return p.Switches[ref.of].Ports[ref.at].Vport == vport
+	})
+}
+
 // portOf returns the port of the host with a LID on a switch, nil if there is none.
 func (p *Plan) portOf(vesw uint16, lid uint32) *PlanPort {
 	for i := range p.Switches {

@@ -27,6 +27,7 @@ type simHost struct {
 	name    string
 	agent   *vnic.Agent
 	station *vnic.Station
+	module  []byte // its name
 	dom     fabric.Domain
 	ep      fabric.Endpoint
 	arena   fabric.Arena
@@ -36,6 +37,7 @@ type simHost struct {
 	addrs   map[uint32]fabric.Addr
 	lids    map[fabric.Addr]uint32
 	heard   int
+	node    *sim.Node
 }
 
 const simBuffers = 64 // the first receive, the last sends
@@ -48,6 +50,9 @@ func (p simAgent) Deadline() mono.Time { return p.h.station.Deadline() }
 func (p simAgent) Progress(now mono.Time) (int, error) {
 	h := p.h
 	n, err := h.station.Progress(now)
+	for _, proof := range h.agent.Proofs() {
+		h.post(proof.To, proof.Data)
+	}
 	for changes := h.agent.Changes(); len(changes) > 0; changes = h.agent.Changes() {
 		for _, c := range changes {
 			h.apply(now, c)
@@ -98,8 +103,11 @@ func (p simData) Progress(now mono.Time) (int, error) {
 		if c.Op != fabric.OpRecv {
 			continue
 		}
-		a, ok := p.h.host.Accept(now, p.h.lids[c.From], p.h.arena.Bytes(c.Buf)[:c.Len])
-		if ok {
+		mem := p.h.arena.Bytes(c.Buf)[:c.Len]
+		if key, number, ok := vnic.ParseProof(mem); ok {
+			p.h.agent.Challenged(key, number)
+			p.h.node.Kick()
+		} else if a, ok := p.h.host.Accept(now, p.h.lids[c.From], mem); ok {
 			a.Port.Counts.CountRx(&a.Info, len(a.Frame), 1)
 			p.h.heard++
 		}
@@ -136,6 +144,7 @@ type simLab struct {
 	manager *vnic.Manager
 	station *vnic.Station
 	module  *btl.Module
+	prover  *vnic.Prover // nil: addresses are not proven
 	lives   uint64
 }
 
@@ -173,7 +182,7 @@ func (l *simLab) startManager(plan *vnic.Plan, seed uint64) {
 	l.manager = vnic.NewManager(vnic.ManagerConfig{Name: "lab", Instance: l.lives})
 	l.manager.SetPlan(plan)
 	var err error
-	if l.station, err = vnic.NewManagerStation(l.module, l.manager); err != nil {
+	if l.station, err = vnic.NewManagerStation(l.module, l.manager, l.prover); err != nil {
 		l.t.Fatal(err)
 	}
 	l.node.Run(simManager{l})
@@ -211,6 +220,7 @@ func (l *simLab) newHost(i int, seed uint64) *simHost {
 	}
 	data.Run(simData{h})
 	node := l.nw.Node(h.name)
+	h.node = node
 	m := l.openModule(node, btl.Config{
 		SendBuffers: 64, RecvDepth: 16, PeersMax: 4, KeepAlive: 2 * time.Second,
 	}, seed)
@@ -220,6 +230,7 @@ func (l *simLab) newHost(i int, seed uint64) *simHost {
 			Receive: [][]byte{h.ep.Name()}, Send: [][]byte{h.ep.Name()}, Module: m.Name(),
 		},
 	})
+	h.module = m.Name()
 	if h.station, err = vnic.NewAgentStation(m, h.agent, nil); err != nil {
 		l.t.Fatal(err)
 	}

@@ -53,10 +53,11 @@ func NewAgentStation(
 }
 
 // NewManagerStation makes a Station for a manager on the module. Any host that connects may
-// register.
-func NewManagerStation(m *btl.Module, manager *Manager) (*Station, error) {
+// register, and is accepted when prover has proven its addresses. With a nil prover a host is
+// believed that its endpoints are where it says on its own address: for simulations.
+func NewManagerStation(m *btl.Module, manager *Manager, prover *Prover) (*Station, error) {
 	s := &Station{m: m, manager: manager, party: manager}
-	manager.proves = s.proves
+	manager.proves, manager.prover = s.proves, prover
 	return newStation(s)
 }
 
@@ -134,6 +135,11 @@ func (s *Station) Progress(now mono.Time) (int, error) {
 		return n, err
 	}
 	if s.manager != nil {
+		heard, err := s.manager.proveAll(now)
+		if err != nil {
+			return n, err
+		}
+		n += heard
 		s.manager.Progress(now)
 	}
 	s.waiting = append(s.waiting, s.party.Outbox()...)
@@ -192,6 +198,9 @@ func (s *Station) Deadline() mono.Time {
 	at := s.m.Deadline()
 	if s.manager != nil {
 		at = at.Min(s.manager.Deadline())
+		if len(s.manager.provings) > 0 {
+			at = at.Min(s.now.Add(proveLook))
+		}
 	}
 	if len(s.waiting) > 0 {
 		at = at.Min(s.now.Add(resendEvery))

@@ -83,7 +83,7 @@ func TestRegisterUnproven(t *testing.T) {
 			}
 			manager := vnic.NewManager(vnic.ManagerConfig{Name: "lab", Instance: 1})
 			manager.SetPlan(plan)
-			ms, err := vnic.NewManagerStation(mm, manager)
+			ms, err := vnic.NewManagerStation(mm, manager, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package vnic
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"gobtl/internal/mono"
@@ -64,6 +65,8 @@ type Order struct {
 	Early, Late, Skipped uint64
 
 	flows map[orderKey]*orderFlow
+	gaps  []gap  // by due; those of flows that wait no longer, too
+	gap   uint64 // the latest number of one
 	bytes int
 	held  int
 	wait  time.Duration
@@ -91,8 +94,18 @@ type orderKey struct {
 type orderFlow struct {
 	next uint32
 	wait map[uint32][]byte
-	due  mono.Time // when the gap is given up
+	seqs []uint32 // of wait, a heap: see earlier
+	gap  uint64   // number of the gap that the flow waits behind; 0: it does not wait
 }
+
+// gap is a gap in a flow.
+type gap struct {
+	flow   *orderFlow
+	number uint64
+	due    mono.Time // when it is given up
+}
+
+func (g gap) over() bool { return g.flow.gap != g.number }
 
 // NewOrder returns an Order without flows; wait is how long a gap holds up a flow, 0 means 20 ms.
 func NewOrder(wait time.Duration) *Order {
@@ -129,34 +142,75 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 			return
 		}
 		o.Early++
-		if len(f.wait) == 0 {
-			f.due = now.Add(o.wait)
-		}
 		if f.wait == nil {
 			f.wait = make(map[uint32][]byte)
 		}
 		kept := append([]byte(nil), packets...)
 		f.wait[t.Seq] = kept
+		f.push(t.Seq)
 		o.bytes += charge(kept)
 		o.held++
 		for len(f.wait) > 0 && (o.bytes > o.max || len(f.wait) > orderTrainsMax) {
 			o.giveUp(f, deliver)
 		}
 	}
-	if len(f.wait) > 0 && f.due == 0 {
-		f.due = now.Add(o.wait)
+	o.watch(now, f)
+}
+
+// watch sets the time when a gap is given up, if a flow waits and has none.
+func (o *Order) watch(now mono.Time, f *orderFlow) {
+	if len(f.wait) == 0 || f.gap != 0 {
+		return
+	}
+	if len(o.gaps) >= gapsMax {
+		o.gaps = slices.DeleteFunc(o.gaps, gap.over) // One of each flow is left.
+	}
+	o.gap++
+	f.gap = o.gap
+	o.gaps = append(o.gaps, gap{f, f.gap, now.Add(o.wait)})
+}
+
+// gapsMax bounds the list of gaps.
+const gapsMax = 4 * orderFlowsMax
+
+// earlier reports whether train i of the heap is before train j. All of them are within half of all
+// numbers.
+func (f *orderFlow) earlier(i, j int) bool { return int32(f.seqs[i]-f.seqs[j]) < 0 }
+
+func (f *orderFlow) push(seq uint32) {
+	f.seqs = append(f.seqs, seq)
+	for i := len(f.seqs) - 1; i > 0 && f.earlier(i, (i-1)/2); i = (i - 1) / 2 {
+		f.seqs[i], f.seqs[(i-1)/2] = f.seqs[(i-1)/2], f.seqs[i]
+	}
+}
+
+// pop removes the earliest train from the heap.
+func (f *orderFlow) pop() {
+	last := len(f.seqs) - 1
+	f.seqs[0] = f.seqs[last]
+	f.seqs = f.seqs[:last]
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
+			if f.earlier(child, least) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		f.seqs[i], f.seqs[least] = f.seqs[least], f.seqs[i]
+		i = least
 	}
 }
 
 // follow delivers the trains that waited for the previous train.
 func (o *Order) follow(f *orderFlow, deliver func([]byte)) {
-	for {
-		packets, ok := f.wait[f.next]
-		if !ok {
-			f.due = 0
-			return
-		}
+	f.gap = 0
+	for len(f.seqs) > 0 && f.seqs[0] == f.next {
+		packets := f.wait[f.next]
 		delete(f.wait, f.next)
+		f.pop()
 		o.bytes -= charge(packets)
 		o.held--
 		deliver(packets)
@@ -164,47 +218,30 @@ func (o *Order) follow(f *orderFlow, deliver func([]byte)) {
 	}
 }
 
-// giveUp skips a flow's first gap.
+// giveUp skips the first gap of a flow that waits.
 func (o *Order) giveUp(f *orderFlow, deliver func([]byte)) {
-	first, found := uint32(0), false
-	for seq := range f.wait {
-		if !found || int32(seq-first) < 0 {
-			first, found = seq, true
-		}
-	}
-	if !found {
-		return
-	}
 	o.Skipped++
-	f.next = first
+	f.next = f.seqs[0]
 	o.follow(f, deliver)
 }
 
 // Expire gives up the gaps that are too old.
 func (o *Order) Expire(now mono.Time, deliver func([]byte)) {
-	if o.held == 0 {
-		return
-	}
-	for _, f := range o.flows {
-		if len(f.wait) > 0 && f.due <= now {
-			o.giveUp(f, deliver)
-			if len(f.wait) > 0 {
-				f.due = now.Add(o.wait)
-			}
-		}
+	for o.Deadline() <= now {
+		f := o.gaps[0].flow
+		o.gaps = o.gaps[1:]
+		o.giveUp(f, deliver)
+		o.watch(now, f)
 	}
 }
 
 // Deadline returns the instant at which Expire next has work.
 func (o *Order) Deadline() mono.Time {
-	at := mono.Never
-	if o.held == 0 {
-		return at
+	for len(o.gaps) > 0 && o.gaps[0].over() {
+		o.gaps = o.gaps[1:]
 	}
-	for _, f := range o.flows {
-		if len(f.wait) > 0 {
-			at = at.Min(f.due)
-		}
+	if len(o.gaps) == 0 {
+		return mono.Never
 	}
-	return at
+	return o.gaps[0].due
 }

@@ -97,7 +97,12 @@ func (c *emCmd) Run(env *environment) error {
 		}),
 	}
 	m.core.SetPlan(f.Plan)
-	if m.station, err = vnic.NewManagerStation(module, m.core); err != nil {
+	prover, err := agent.OpenProver(info)
+	if err != nil {
+		return errors.Join(err, module.Close())
+	}
+	defer prover.Close()
+	if m.station, err = vnic.NewManagerStation(module, m.core, prover); err != nil {
 		return err
 	}
 	ctx, cancel := withCancel(env.ctx)

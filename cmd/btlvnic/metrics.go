@@ -137,7 +137,7 @@ func (c *managerCollector) Collect(ch chan<- prometheus.Metric) {
 	for kind, n := range map[string]uint64{
 		"request": s.Requests, "response": s.Responses, "refused": s.Refused,
 		"malformed": s.Malformed, "stranger": s.Strangers, "unproven": s.Unproven,
-		"trap": s.Traps,
+		"older": s.Older, "trap": s.Traps, "trap_ignored": s.TrapsIgnored,
 	} {
 		ch <- prometheus.MustNewConstMetric(c.messages, prometheus.CounterValue, float64(n), kind)
 	}

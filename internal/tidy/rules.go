@@ -109,7 +109,7 @@ var policies = []policy{
 	{dir: "btl/call", imports: []string{"btl", "btl/runner"}},
 	{dir: "btl/conn", imports: []string{"btl", "btl/runner", "internal/kept"}},
 	{dir: "btl/queue", imports: []string{"btl", "btl/runner", "internal/kept"}},
-	{dir: "vnic", imports: with(leaves, "btl"), deny: pureDeny},
+	{dir: "vnic", imports: with(leaves, "btl", "fabric"), deny: pureDeny},
 	{dir: "vnic/offload", deny: with(pureDeny, "time")},
 	{
 		dir: "vnic/tap", imports: []string{"vnic/offload"},

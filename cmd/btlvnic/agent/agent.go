@@ -70,6 +70,9 @@ type Agent struct {
 	stopped  chan struct{}
 	probes   probes
 
+	challenges chan challenge // datagrams by which a manager proves the addresses of this host
+	proving    atomic.Bool    // such datagrams are expected
+
 	lookAt, dialAt mono.Time
 	kept           map[string]bool
 	refused        string // why the manager does not accept this host, as it was told
@@ -133,7 +136,7 @@ func New(cfg Config) (*Agent, error) {
 		cfg: cfg, instance: Random(), failed: make(chan error, 2*vnic.LanesMax),
 		trains: make(chan *train, trainsWaiting), mates: make(map[uint32]*peer),
 		byEnd: make(map[*btl.Endpoint]*peer), ops: make(chan func(), opsWaiting),
-		stopped: make(chan struct{}),
+		stopped: make(chan struct{}), challenges: make(chan challenge, challengesWaiting),
 	}
 	a.peers.Store(&peers{})
 	a.local.init(a)
@@ -301,7 +304,7 @@ func (a *Agent) control(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("the transport fails: %w", err)
 		}
-		n += a.sendTrains() + a.runOps()
+		n += a.prove() + a.sendTrains() + a.runOps()
 		a.tellRefusal()
 		if now >= a.lookAt {
 			a.lookAt = now.Add(lookEvery)
@@ -339,7 +342,7 @@ func (a *Agent) park(now, next mono.Time) error {
 	}
 	a.sleeping.Store(true)
 	defer a.sleeping.Store(false)
-	if len(a.trains) > 0 || len(a.ops) > 0 || len(a.failed) > 0 {
+	if len(a.trains) > 0 || len(a.ops) > 0 || len(a.failed) > 0 || len(a.challenges) > 0 {
 		return nil
 	}
 	return a.module.Wait(d)
@@ -418,8 +421,12 @@ func (a *Agent) refusal() string {
 		return fmt.Sprintf("the manager does not know host %q: its file has no such [[host]] (--host)",
 			a.cfg.Host)
 	case vnic.StatusUnproven:
-		return fmt.Sprintf("the manager sees host %q at another address than the one that it tells: "+
-			"give it the address that the manager sees (--node)", a.cfg.Host)
+		return fmt.Sprintf("the manager sees host %q at another address than the one that it tells, or "+
+			"its datagrams do not arrive there: give it the address that the manager sees (--node), and "+
+			"let UDP through between the two", a.cfg.Host)
+	case vnic.StatusVersion:
+		return fmt.Sprintf("the manager proves the addresses of host %q in a way that this agent does "+
+			"not know: give both the same version of btlvnic", a.cfg.Host)
 	case vnic.StatusBusy:
 		return fmt.Sprintf("the manager has another host %q, or one at the same addresses, connected "+
 			"already; it is tried again", a.cfg.Host)

@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"gobtl/internal/mono"
+	"gobtl/internal/plain"
 	"gobtl/vnic"
 	"gobtl/vnic/tap"
 )
@@ -307,8 +308,12 @@ type Introduction struct {
 	Module   string `json:"module"` // its name, in hexadecimal
 }
 
-// Protocol is the version of the introduction.
-const Protocol = "btlvnic/1"
+// Protocol is the version of the introduction and of the management messages. From 2 on a manager
+// proves the addresses of hosts.
+const Protocol = "btlvnic/2"
+
+// protocolFamily begins the Protocol of all versions.
+const protocolFamily = "btlvnic/"
 
 const (
 	introductionMax = 4096
@@ -361,8 +366,13 @@ func (a *Agent) ask(ctx context.Context, addr string) (module []byte, err error)
 		return nil, fmt.Errorf("no introduction: %w", err)
 	}
 	var in Introduction
-	if err := json.Unmarshal(line, &in); err != nil || in.Protocol != Protocol {
+	err = json.Unmarshal(line, &in)
+	switch {
+	case err != nil || !strings.HasPrefix(in.Protocol, protocolFamily):
 		return nil, fmt.Errorf("no manager of protocol %s answers", Protocol)
+	case in.Protocol != Protocol:
+		return nil, fmt.Errorf("the manager speaks %s, this agent %s: give both the same version of "+
+			"btlvnic", plain.Line(in.Protocol), Protocol)
 	}
 	if in.Manager != a.cfg.Manager {
 		return nil, fmt.Errorf("the manager there is %q, want %q", in.Manager, a.cfg.Manager)

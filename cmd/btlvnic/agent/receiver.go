@@ -262,6 +262,9 @@ func (r *receiver) pass() (n int, stop bool, err error) {
 			r.host.Strangers.DropRx(vnic.RxMalformed)
 			continue
 		}
+		if c.Len == vnic.ProofBytes && r.agent.challenged(mem[:c.Len]) {
+			continue
+		}
 		r.packet(r.lids[c.From], mem[:c.Len])
 	}
 	r.flush()

@@ -53,7 +53,10 @@ type sender struct {
 	batch  []fabric.Send
 	owner  []*outlet // of each send in batch
 	done   [pollBatch]fabric.Completion
-	fds    []unix.PollFd
+	// prover is the manager's endpoint to which proofs go, and its name.
+	prover     fabric.Addr
+	proverName []byte
+	fds        []unix.PollFd
 }
 
 // injected is a frame of our own, to be sent as if the device had.

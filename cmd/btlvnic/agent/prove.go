@@ -1,0 +1,101 @@
+//go:build linux
+
+package agent
+
+import (
+	"bytes"
+	"fmt"
+
+	"gobtl/fabric"
+	"gobtl/vnic"
+)
+
+// A manager proves the addresses of this host: datagrams come to its receivers, and leave from its
+// senders. The control thread answers the former and makes the latter.
+
+// challenge is a datagram of a manager, or of a stranger.
+type challenge struct{ key, number uint64 }
+
+// challengesWaiting bounds the datagrams that wait for the control thread. A manager repeats those
+// that are lost.
+const challengesWaiting = 64
+
+// OpenProver opens the endpoint by which a manager proves the addresses of hosts.
+func OpenProver(info fabric.Info) (*vnic.Prover, error) {
+	dom, err := fabric.Open(info, fabric.DomainConfig{
+		Buffers: vnic.ProverBuffers, BufferBytes: min(info.MTUBytes, proverBufferBytes),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return vnic.NewProver(dom, Random)
+}
+
+const proverBufferBytes = 512
+
+// challenged takes a datagram of a proof, on a receiving thread. It returns false for any other,
+// and while none is expected.
+func (a *Agent) challenged(b []byte) bool {
+	key, number, ok := vnic.ParseProof(b)
+	if !ok || !a.proving.Load() {
+		return false
+	}
+	select {
+	case a.challenges <- challenge{key, number}:
+		a.wake()
+	default: // It is repeated.
+	}
+	return true
+}
+
+// prove answers the datagrams that have come, and sends those that a manager has asked for.
+func (a *Agent) prove() (n int) {
+	for range challengesWaiting {
+		select {
+		case c := <-a.challenges:
+			a.core.Challenged(c.key, c.number)
+			n++
+			continue
+		default:
+		}
+		break
+	}
+	for _, p := range a.core.Proofs() {
+		n++
+		if err := a.senders[p.From].prove(p.To, p.Data); err != nil {
+			a.notef("the proof of an address for the manager: %v", err)
+		}
+	}
+	a.proving.Store(a.core.Proving())
+	return n
+}
+
+// prove sends the datagram of a proof to a manager's endpoint. It may be lost: the manager asks
+// again.
+func (s *sender) prove(to, data []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !bytes.Equal(to, s.proverName) {
+		addr, err := s.link.dom.Insert(to)
+		if err != nil {
+			return fmt.Errorf("the manager's endpoint: %w", err)
+		}
+		if s.proverName != nil {
+			_ = s.link.dom.Remove(s.prover) // It was inserted.
+		}
+		s.prover, s.proverName = addr, to
+	}
+	if err := s.reap(); err != nil || len(s.free) == 0 {
+		return err
+	}
+	buf := s.free[len(s.free)-1]
+	s.free = s.free[:len(s.free)-1]
+	s.refs[buf]++
+	one := fabric.Send{To: s.prover, Buf: buf, Len: uint32(copy(s.link.arena.Bytes(buf), data))}
+	var lost error
+	s.link.post([]fabric.Send{one}, func(_ int, err error) { lost = err })
+	if lost != nil || int(one.Len) <= s.link.caps.InjectBytes {
+		s.release(buf)
+	}
+	return lost
+}

@@ -1,0 +1,173 @@
+package vnic
+
+import (
+	"testing"
+	"time"
+
+	"gobtl/internal/mono"
+)
+
+// A host that reports another address again and again, with a trap each time, does not have the
+// manager change the tables of the others each time.
+func TestTrapFlood(t *testing.T) {
+	d := newDesk(t, threeHosts())
+	a, _ := d.join(1, testAgent("a", nil)), d.join(2, testAgent("b", nil))
+	d.run()
+	tables := 0
+	d.hold = func(conn int, m *Message) bool {
+		if conn == 2 && m.Method == MethodSet && m.Attr == AttrMACEntries {
+			tables++
+		}
+		return false
+	}
+	const floods = 200
+	for i := range floods {
+		a.traps = 0 // it does not count its own
+		a.SetMACs(d.now, 1, []MAC{MAC(i+1) << 8}, nil)
+		d.run()
+	}
+	if tables == 0 || tables > trapsHeard {
+		t.Errorf("%d reports have changed the table of another host %d times, want 1 to %d", floods,
+			tables, trapsHeard)
+	}
+	if d.manager.Stats.TrapsIgnored != floods-trapsHeard || len(d.manager.Traps()) > trapsHeard {
+		t.Errorf("%+v; %d traps are shown", d.manager.Stats, len(d.manager.Traps()))
+	}
+	// The latest report is learned all the same, by a renewal of the lease.
+	for range 4 {
+		d.now = d.now.Add(leaseDefault / 3)
+		d.run()
+	}
+	if at, ok := d.agents[2].Port(1).MACs.Lookup(MAC(floods) << 8); !ok || at != 1 {
+		t.Error("the latest address of the host is not known to the others")
+	}
+}
+
+// A host that claims to have all ports, each with as many addresses as can be told, costs no more
+// than the ports that it shall have.
+func TestReportsOfPortsNotPlanned(t *testing.T) {
+	d := newDesk(t, threeHosts())
+	r := Registration{Host: "a", Manager: "lab", Instance: 1, Ways: testAgent("a", nil).cfg.Ways}
+	for i := range r.Ports {
+		r.Ports[i] = 0xFF
+	}
+	msg := Message{Method: MethodSet, Attr: AttrRegister, Data: r.Append(nil)}
+	d.manager.Receive(d.now, 1, msg.Append(nil))
+	asked := 0
+	for busy := true; busy; {
+		busy = false
+		d.manager.Progress(d.now)
+		for _, o := range d.manager.Outbox() {
+			m, err := ParseMessage(o.Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.Method == MethodResponse {
+				continue
+			}
+			busy = true
+			asked++
+			answer := m.Response(StatusOK, lieAbout(t, &m))
+			if m.Method == MethodGet && m.Vport() == 1 { // first of a port that was not asked for
+				other := answer
+				other.Modifier = 200
+				d.manager.Receive(d.now, 1, other.Append(nil))
+			}
+			d.manager.Receive(d.now, 1, answer.Append(nil))
+		}
+		if asked > 1e5 {
+			t.Fatal("questions without end")
+		}
+	}
+	held, ports := 0, 0
+	for n, rep := range d.manager.hosts["a"].unicast {
+		if held += len(rep.macs); len(rep.macs) > 0 {
+			ports++
+		}
+		if len(rep.macs) > 0 && !d.manager.plan.hasPort("a", n) {
+			t.Errorf("port %d has %d addresses", n, len(rep.macs))
+		}
+	}
+	if d.manager.Stats.Malformed == 0 {
+		t.Error("answers about another port than was asked for are taken")
+	}
+	if held == 0 || held > 2*(listMax+MACsPerMsg) {
+		t.Errorf("%d addresses of %d ports are kept, by %d questions", held, ports, asked)
+	}
+}
+
+// lieAbout is the data of an answer that claims as much as it can.
+func lieAbout(t *testing.T, m *Message) []byte {
+	t.Helper()
+	switch {
+	case m.Method == MethodGet && m.Attr == AttrVportInfo:
+		i := PowerOn()
+		i.VESW, i.UniGen = 9, 1
+		return i.Append(nil)
+	case m.Method == MethodGet && m.Attr == AttrUnicastMACs:
+		ask, err := ParseMACList(m.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := MACList{Start: ask.Start, Num: MACsPerMsg, Total: 65535, Generation: 1}
+		for i := range MACsPerMsg {
+			l.MACs = append(l.MACs, MAC(m.Vport())<<24|MAC(ask.Start)+MAC(i)+1)
+		}
+		return l.Append(nil)
+	}
+	return nil
+}
+
+// The cost of a train hardly depends on how many others of its peer wait behind gaps.
+func TestOrderCost(t *testing.T) {
+	cost := func(waiting, flows int) time.Duration {
+		o := NewOrder(time.Second)
+		o.max = waiting * (orderTrainBytes + 8)
+		seq := uint32(0)
+		take := func() {
+			seq++
+			tr := Train{Seq: 2*(seq/uint32(flows)) + 1, Entropy: uint16(seq % uint32(flows))}
+			o.Take(1, tr, []byte{1}, func([]byte) {})
+			o.Expire(1, func([]byte) {})
+		}
+		for range 2 * waiting {
+			take()
+		}
+		if o.held < waiting/2 {
+			t.Fatalf("%d of %d wait", o.held, waiting)
+		}
+		least := time.Hour
+		for range 20 { // the machine may do something else
+			begin := time.Now()
+			for range 200 {
+				take()
+			}
+			least = min(least, time.Since(begin))
+		}
+		return least
+	}
+	for name, flows := range map[string]int{"one flow": 1, "many flows": 1024} {
+		few, many := cost(max(64, flows), min(flows, 64)), cost(4000, flows)
+		if many > 12*few {
+			t.Errorf("%s: with 4000 trains waiting 200 more cost %v, with few %v", name, many, few)
+		}
+	}
+}
+
+// The list of gaps is bounded however often gaps come and go.
+func TestOrderGaps(t *testing.T) {
+	o := NewOrder(time.Second)
+	out := 0
+	count := func([]byte) { out++ }
+	const rounds = 10 * gapsMax
+	for i := range uint32(rounds) {
+		o.Take(1, Train{Seq: 2*i + 1}, []byte{1}, count)
+		o.Take(1, Train{Seq: 2 * i}, []byte{1}, count)
+		if len(o.gaps) > gapsMax {
+			t.Fatalf("%d gaps", len(o.gaps))
+		}
+	}
+	if out != 2*rounds || o.Deadline() != mono.Never || o.held != 0 || o.bytes != 0 {
+		t.Errorf("%d of %d are out; held %d", out, 2*rounds, o.held)
+	}
+}

@@ -1,0 +1,88 @@
+package vnic
+
+import (
+	"errors"
+
+	"gobtl/fabric"
+)
+
+// ProverBuffers is the number of packet buffers of a Prover's domain.
+const ProverBuffers = 256
+
+// Prover is the endpoint by which a Manager proves the addresses of hosts. It belongs to the
+// goroutine of the Station.
+type Prover struct {
+	dom    fabric.Domain
+	ep     fabric.Endpoint
+	arena  fabric.Arena
+	inject int // bytes that are sent when Post returns
+	random func() uint64
+	free   []fabric.Buf
+	out    [proofsPerPass]fabric.Completion
+}
+
+// proofsPerPass bounds the datagrams that a pass reads.
+const proofsPerPass = 64
+
+// NewProver returns a Prover on a domain, of ProverBuffers buffers of ProofBytes or more, that it
+// closes. random returns numbers that nobody can guess.
+func NewProver(dom fabric.Domain, random func() uint64) (*Prover, error) {
+	ep, err := dom.OpenEndpoint(fabric.EndpointConfig{RxDepth: ProverBuffers / 2, Source: true})
+	if err != nil {
+		return nil, errors.Join(err, dom.Close())
+	}
+	p := &Prover{
+		dom: dom, ep: ep, arena: dom.Arena(), inject: ep.Caps().InjectBytes, random: random,
+	}
+	var posted []fabric.Buf
+	for b := range fabric.Buf(ProverBuffers) {
+		if b < ProverBuffers/2 {
+			posted = append(posted, b)
+		} else {
+			p.free = append(p.free, b)
+		}
+	}
+	if n, err := ep.Recv(posted); n == 0 {
+		return nil, errors.Join(err, dom.Close())
+	}
+	return p, nil
+}
+
+// Close closes the domain.
+func (p *Prover) Close() error { return p.dom.Close() }
+
+// send sends a datagram, unless there is no room: then it counts as lost.
+func (p *Prover) send(to fabric.Addr, key, number uint64) {
+	last := len(p.free) - 1
+	if last < 0 {
+		return
+	}
+	buf := p.free[last]
+	n := copy(p.arena.Bytes(buf), AppendProof(nil, key, number))
+	taken, _ := p.ep.Post([]fabric.Send{{To: to, Buf: buf, Len: uint32(n)}})
+	if taken == 1 && n > p.inject {
+		p.free = p.free[:last] // until its completion
+	}
+}
+
+// poll reads the datagrams that have come, and returns how many.
+func (p *Prover) poll(take func(from fabric.Addr, key, proof uint64)) (int, error) {
+	n, err := p.ep.Poll(p.out[:])
+	for i := range p.out[:n] {
+		c := &p.out[i]
+		if c.Op == fabric.OpSend {
+			p.free = append(p.free, c.Buf)
+			continue
+		}
+		mem := p.arena.Bytes(c.Buf)
+		if c.Errno == 0 && int(c.Len) <= len(mem) {
+			if key, proof, ok := ParseProof(mem[:c.Len]); ok {
+				take(c.From, key, proof)
+			}
+		}
+		if _, again := p.ep.Recv([]fabric.Buf{c.Buf}); again != nil {
+			err = errors.Join(err, again)
+		}
+	}
+	return n, err
+}

@@ -112,8 +112,9 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	}
 	cfg.EagerBytes = min(cfg.EagerBytes, m.Limits().FragmentBytesMax-headMostSize)
 	queue := func(r *Request) *links[Request] { return &r.queue }
+	seed := m.Config().Random()
 	l := &Layer{
-		m: m, cfg: cfg, posted: newPosted(), unexpected: newUnexpected(),
+		m: m, cfg: cfg, posted: newPosted(seed), unexpected: newUnexpected(seed),
 		busy:     list[Peer]{at: func(p *Peer) *links[Peer] { return &p.busy }},
 		probed:   list[Message]{at: func(m *Message) *links[Message] { return &m.order }},
 		homeless: list[Peer]{at: func(p *Peer) *links[Peer] { return &p.homes }},

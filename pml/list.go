@@ -112,8 +112,9 @@ func (t *table[T]) remove(v *T) {
 	}
 }
 
-// hash returns the hash of a peer and a tag.
-func hash(peer uint32, tag uint64) uint64 {
-	h := (tag ^ uint64(peer)<<40 ^ uint64(peer)) * 0x9e3779b97f4a7c15
+// hash returns the hash of a peer and a tag. The peer chooses the tag. The seed is random, so no
+// peer can choose tags that share a list with those of another peer.
+func hash(seed uint64, peer uint32, tag uint64) uint64 {
+	h := (tag ^ uint64(peer)<<40 ^ uint64(peer) ^ seed) * 0x9e3779b97f4a7c15
 	return (h ^ h>>29) * 0xbf58476d1ce4e5b9
 }

@@ -9,13 +9,14 @@ type posted struct {
 	exact table[Request]
 	wild  list[Request]
 	order uint64
+	seed  uint64 // of hash
 }
 
-func newPosted() posted {
+func newPosted(seed uint64) posted {
 	at := func(r *Request) *links[Request] { return &r.queue }
 	return posted{
-		exact: newTable(at, func(r *Request) uint64 { return hash(r.peer.index, r.tag) }),
-		wild:  list[Request]{at: at},
+		exact: newTable(at, func(r *Request) uint64 { return hash(seed, r.peer.index, r.tag) }),
+		wild:  list[Request]{at: at}, seed: seed,
 	}
 }
 
@@ -41,7 +42,7 @@ func (q *posted) remove(r *Request) {
 
 // take removes and returns the earliest receive that matches a message, or nil.
 func (q *posted) take(p *Peer, tag uint64) *Request {
-	bucket := q.exact.bucket(hash(p.index, tag))
+	bucket := q.exact.bucket(hash(q.seed, p.index, tag))
 	r := bucket.first
 	for r != nil && (r.peer != p || r.tag != tag) {
 		r = r.queue.next
@@ -88,13 +89,15 @@ func (r *Request) wants(p *Peer, tag uint64) bool {
 type unexpected struct {
 	all   list[Message]
 	exact table[Message]
+	seed  uint64 // of hash
 }
 
-func newUnexpected() unexpected {
+func newUnexpected(seed uint64) unexpected {
 	return unexpected{
-		all: list[Message]{at: func(m *Message) *links[Message] { return &m.order }},
+		seed: seed,
+		all:  list[Message]{at: func(m *Message) *links[Message] { return &m.order }},
 		exact: newTable(func(m *Message) *links[Message] { return &m.same },
-			func(m *Message) uint64 { return hash(m.peer.index, m.tag) }),
+			func(m *Message) uint64 { return hash(seed, m.peer.index, m.tag) }),
 	}
 }
 
@@ -113,7 +116,7 @@ func (q *unexpected) remove(m *Message) {
 // find returns the earliest message that matches a receive with these criteria, or nil.
 func (q *unexpected) find(from *Peer, tag, mask uint64) *Message {
 	if from != nil && mask == exactly {
-		m := q.exact.bucket(hash(from.index, tag)).first
+		m := q.exact.bucket(hash(q.seed, from.index, tag)).first
 		for m != nil && (m.peer != from || m.tag != tag) {
 			m = m.same.next
 		}

@@ -90,7 +90,7 @@ func TestConfig(t *testing.T) {
 func TestTable(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		q := newUnexpected()
+		q := newUnexpected(rapid.Uint64().Draw(t, "seed"))
 		peers := []*Peer{newPeer(1), newPeer(2)}
 		var model []*Message
 		most := rapid.SampledFrom([]int{10, 1000}).Draw(t, "most")
@@ -130,7 +130,7 @@ func TestTable(t *testing.T) {
 func TestPosted(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		q := newPosted()
+		q := newPosted(rapid.Uint64().Draw(t, "seed"))
 		peers := []*Peer{newPeer(1), newPeer(2)}
 		var model []*Request
 		most := rapid.SampledFrom([]int{3, 1000}).Draw(t, "most")
@@ -276,7 +276,7 @@ func TestEagerAllocatesNothing(t *testing.T) {
 func TestCollisions(t *testing.T) {
 	t.Parallel()
 	a, b := newPeer(1), newPeer(2)
-	place := func(p *Peer, tag uint64) uint64 { return hash(p.index, tag) >> 32 % bucketsMin }
+	place := func(p *Peer, tag uint64) uint64 { return hash(0, p.index, tag) >> 32 % bucketsMin }
 	sameTag, other := uint64(0), uint64(1)
 	for place(a, sameTag) != place(b, sameTag) {
 		sameTag++
@@ -293,7 +293,7 @@ func TestCollisions(t *testing.T) {
 		p.add(r)
 	}
 	for _, order := range [][3]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
-		q, p = newUnexpected(), newPosted()
+		q, p = newUnexpected(0), newPosted(0)
 		wants := []*Message{{peer: a, tag: sameTag}, {peer: b, tag: sameTag}, {peer: a, tag: other}}
 		for _, i := range order {
 			add(wants[i].peer, wants[i].tag)
@@ -311,7 +311,7 @@ func TestCollisions(t *testing.T) {
 // Who wants anything of one peer does not look at what others have sent before.
 func TestUnexpectedOfOthers(t *testing.T) {
 	find := func(others int) (took time.Duration) {
-		a, b, q := newPeer(1), newPeer(2), newUnexpected()
+		a, b, q := newPeer(1), newPeer(2), newUnexpected(0)
 		for i := range others {
 			q.add(&Message{peer: b, tag: uint64(i)})
 		}

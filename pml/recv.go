@@ -341,7 +341,8 @@ func (l *Layer) expose(r *Request) bool {
 	if r.Layout != nil {
 		return r.peer.askForPackets(r)
 	}
-	region, err := l.m.Expose(r.mem[:r.Len()], btl.RemoteWrite|btl.RemoteNotify)
+	region := new(btl.Region) // for the sender alone
+	err := l.m.ExposeAs(region, r.mem[:r.Len()], btl.RemoteWrite|btl.RemoteNotify, r.peer.ep)
 	if err != nil || !l.name(r) {
 		if err == nil {
 			region.Close()

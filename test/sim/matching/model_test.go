@@ -162,6 +162,7 @@ func modelConfig(random *rand.Rand) pml.Config {
 		EagerBytes:      []int{-1, 100, 300, 3000}[random.IntN(4)],
 		UnexpectedBytes: []int{200, 2000, 1 << 20}[random.IntN(3)],
 		EnvelopesMax:    []int{4, 8, 64}[random.IntN(3)], Random: random.Uint64,
+		GoneBytes: 1 << 20, // The model forgets nothing.
 	}
 }
 
@@ -228,6 +229,9 @@ func (r *rank) open(t *testing.T, cfg pml.Config, fragmentMax uint32) {
 		t.Fatal(err)
 	}
 	r.l, err = pml.New(r.Mod, cfg, func(p *pml.Peer, why error) {
+		if p.Endpoint().PeerLabel() == badLabel {
+			return
+		}
 		from, err := strconv.Atoi(p.Endpoint().PeerLabel())
 		if err != nil {
 			r.world.failf("rank %d: a peer called %q", r.index, p.Endpoint().PeerLabel())

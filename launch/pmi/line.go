@@ -17,6 +17,10 @@ const (
 	ValueBytesMax = 1024     // of a value
 )
 
+// pairsMax bounds the pairs of a line, each of which is compared with all others. The protocol has
+// no line of more than a few.
+const pairsMax = 64
+
 // RanksMax bounds the size of a job.
 const RanksMax = 1 << 20
 
@@ -57,6 +61,9 @@ func Parse(line []byte) (Message, error) {
 		}
 		if _, twice := m.Get(key); twice || key == "cmd" {
 			return Message{}, fmt.Errorf("%w: %.40q twice", ErrSyntax, key)
+		}
+		if len(m.pairs) == pairsMax {
+			return Message{}, fmt.Errorf("%w: more than %d pairs", ErrSyntax, pairsMax)
 		}
 		m.pairs = append(m.pairs, pair{key, value})
 	}

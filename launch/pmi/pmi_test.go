@@ -15,7 +15,7 @@ func TestParse(t *testing.T) {
 	for _, bad := range []string{
 		"", "\n", " ", "=", "cmd", "cmd=", "=x", "a=b", "cmd=x y", "cmd=x =y", "cmd=x a=1 a=2",
 		"cmd=x cmd=y", "cmd=x a=\x00", "cmd=x\ty=1", "cmd=x a=\xff", "cmd=x\na=1",
-		"cmd=" + strings.Repeat("x", LineBytesMax),
+		"cmd=" + strings.Repeat("x", LineBytesMax), manyPairs(5000), manyPairs(pairsMax + 1),
 	} {
 		if m, err := Parse([]byte(bad)); !errors.Is(err, ErrSyntax) {
 			t.Errorf("%.40q: %v, %v", bad, m, err)
@@ -44,6 +44,15 @@ func TestParse(t *testing.T) {
 	if Good("", 9) || Good("a b", 9) || Good("abc", 2) || Good("é", 9) || !Good("a=b", 3) {
 		t.Error("Good")
 	}
+}
+
+// manyPairs is a line that is short enough, and takes long to compare all pairs of.
+func manyPairs(count int) string {
+	line := "cmd=x"
+	for i := range count {
+		line += fmt.Sprintf(" %x=", i)
+	}
+	return line
 }
 
 func TestMapping(t *testing.T) {

@@ -154,5 +154,7 @@ func All(ctx context.Context, total time.Duration) (all []Result, err error) {
 
 // Loads are the makers of all Loads.
 func Loads() []func() (Load, error) {
-	return []func() (Load, error){openCalls, openQueue, openConns, openMessages, openEthernet}
+	return []func() (Load, error){
+		openCalls, openQueue, openConns, openMessages, openJob, openEthernet, openFrames,
+	}
 }

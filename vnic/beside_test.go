@@ -22,7 +22,6 @@ type badAgent struct {
 	m      *btl.Module
 	node   *sim.Node
 	data   *simHost // whose data endpoint sends forged frames
-	corpus [][]byte
 	over   bool
 	counts map[string]int
 }

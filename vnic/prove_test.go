@@ -1,7 +1,6 @@
 package vnic_test
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"slices"
 	"testing"
@@ -289,7 +288,12 @@ func TestProofOfLiars(t *testing.T) {
 // What another agent answers, which may obey the liar as its manager, proves nothing of the liar.
 func TestProofRelayed(t *testing.T) {
 	families(t, func(t *testing.T, l *proofLab) {
-		victim, module := openEnd(t, l.node), openAt(t, l.node).Name()
+		victim := openEnd(t, l.node)
+		other := vnic.NewAgent(vnic.AgentConfig{Ways: vnic.Ways{
+			Send: [][]byte{victim.ep.Name()}, Module: openAt(t, l.node).Name(),
+		}})
+		const conn = 1
+		other.Connect(conn)
 		liar := l.join("a", victim.ep.Name(), nil)
 		relayed := 0
 		l.until("it is refused", func() bool {
@@ -299,13 +303,16 @@ func TestProofRelayed(t *testing.T) {
 				if !ok {
 					t.Fatalf("%x has come", b)
 				}
-				sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, number), module...))
-				msg := vnic.Message{
-					Method: vnic.MethodSet, Attr: vnic.AttrProof,
-					Data: append(binary.BigEndian.AppendUint64(nil, key), sum[:8]...),
+				ask := binary.BigEndian.AppendUint64(nil, key) // as the manager of the other
+				ask = append(append(ask, 1, 'm'), make([]byte, 8)...)
+				msg := vnic.Message{Method: vnic.MethodSet, Attr: vnic.AttrProof, Data: ask}
+				other.Receive(l.now, conn, msg.Append(nil))
+				other.Outbox()
+				other.Challenged(key, number)
+				for _, answer := range other.Outbox() {
+					sendOn(t, l.now, l.end(liar), answer.Data)
+					relayed++
 				}
-				sendOn(t, l.now, l.end(liar), msg.Append(nil))
-				relayed++
 			}
 			victim.got = nil
 			return liar.agent.Refused() != vnic.StatusOK || l.connected("a")

@@ -101,7 +101,7 @@ func (c *emCmd) Run(env *environment) error {
 	if err != nil {
 		return errors.Join(err, module.Close())
 	}
-	defer prover.Close()
+	defer func() { _ = prover.Close() }() // Nothing waits in it.
 	if m.station, err = vnic.NewManagerStation(module, m.core, prover); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -124,13 +125,17 @@ func Table(all []Result) string {
 	return t.String()
 }
 
-// All runs each Load beside each Bad, for about so long together, and shows how far it is.
-func All(ctx context.Context, total time.Duration) (all []Result, err error) {
+// All runs each Load whose name contains only beside each Bad, for about so long together, and
+// shows how far it is.
+func All(ctx context.Context, total time.Duration, only string) (all []Result, err error) {
 	const pairs = 5
-	loads := Loads()
+	loads := slices.DeleteFunc(Loads(), func(m Maker) bool { return !strings.Contains(m.Name, only) })
+	if len(loads) == 0 {
+		return nil, fmt.Errorf("no load has %q in its name", only)
+	}
 	window := total / time.Duration(len(loads)*len(Bads())*2*pairs)
-	for _, open := range loads {
-		l, err := open()
+	for _, m := range loads {
+		l, err := m.Open()
 		if err != nil {
 			return all, err
 		}
@@ -140,7 +145,7 @@ func All(ctx context.Context, total time.Duration) (all []Result, err error) {
 			all = append(all, r)
 			if r.Err != nil { // The next ones shall find honest work.
 				_ = l.Close()
-				if l, err = open(); err != nil {
+				if l, err = m.Open(); err != nil {
 					return all, err
 				}
 			}
@@ -152,9 +157,16 @@ func All(ctx context.Context, total time.Duration) (all []Result, err error) {
 	return all, ctx.Err()
 }
 
+// Maker makes a Load.
+type Maker struct {
+	Name string
+	Open func() (Load, error)
+}
+
 // Loads are the makers of all Loads.
-func Loads() []func() (Load, error) {
-	return []func() (Load, error){
-		openCalls, openQueue, openConns, openMessages, openJob, openEthernet, openFrames,
+func Loads() []Maker {
+	return []Maker{
+		{"call", openCalls}, {"queue", openQueue}, {"conn", openConns}, {"pml", openMessages},
+		{"mpi", openJob}, {"vnic (management)", openEthernet}, {"vnic (frames)", openFrames},
 	}
 }

@@ -11,12 +11,12 @@ const heapMost = 96 << 20
 // Beside a bad peer of each kind honest work goes on, nothing of it is lost, and memory is bounded.
 // How fast it goes on is for "make hostile".
 func TestBesideBadPeers(t *testing.T) {
-	for _, open := range Loads() {
-		l, err := open()
+	for _, m := range Loads() {
+		l, err := m.Open()
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(l.Name(), func(t *testing.T) {
+		t.Run(m.Name, func(t *testing.T) {
 			for _, b := range Bads() {
 				r := Run(t.Context(), l, b, 1, 150*time.Millisecond)
 				work := l.Work()

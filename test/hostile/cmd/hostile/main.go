@@ -21,10 +21,11 @@ func main() { os.Exit(run()) }
 
 func run() int {
 	total := flag.Duration("time", 10*time.Minute, "for about how long")
+	only := flag.String("load", "", "only loads whose name contains this")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	all, err := layers.All(ctx, *total)
+	all, err := layers.All(ctx, *total, *only)
 	fmt.Print(layers.Table(all))
 	bad := 0
 	for _, r := range all {

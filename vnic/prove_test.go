@@ -350,6 +350,22 @@ func TestProofFirst(t *testing.T) {
 	})
 }
 
+// Of two registrations of a host that are both proven the later one is refused.
+func TestProofTwice(t *testing.T) {
+	l := newProofLab(t, "127.0.0.1")
+	both := []*proofHost{l.join("a", nil, nil), l.join("a", nil, nil)}
+	l.until("both are asked", func() bool {
+		return l.manager.Stats.Requests >= 2 && l.connected("a")
+	})
+	l.until("one is refused", func() bool {
+		return both[0].agent.Refused() != vnic.StatusOK || both[1].agent.Refused() != vnic.StatusOK
+	})
+	if a, b := both[0].agent.Refused(), both[1].agent.Refused(); a+b != vnic.StatusBusy ||
+		!l.connected("a") {
+		t.Errorf("%#x and %#x", a, b)
+	}
+}
+
 // A host that has moved is told to the others at its new addresses, when they are proven.
 func TestProofMoved(t *testing.T) {
 	l := newProofLab(t, "127.0.0.1")

@@ -166,7 +166,12 @@ type Maker struct {
 // Loads are the makers of all Loads.
 func Loads() []Maker {
 	return []Maker{
-		{"call", openCalls}, {"queue", openQueue}, {"conn", openConns}, {"pml", openMessages},
-		{"mpi", openJob}, {"vnic (management)", openEthernet}, {"vnic (frames)", openFrames},
+		{"call", openCalls},
+		{"queue", openQueue},
+		{"conn", openConns},
+		{"pml", openMessages},
+		{"mpi", openJob},
+		{"vnic (management)", openEthernet},
+		{"vnic (frames)", openFrames},
 	}
 }

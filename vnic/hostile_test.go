@@ -171,3 +171,18 @@ func TestOrderGaps(t *testing.T) {
 		t.Errorf("%d of %d are out; held %d", out, 2*rounds, o.held)
 	}
 }
+
+// Plans that change often, and other hosts, use up nothing of that bound.
+func TestManyPlans(t *testing.T) {
+	d := newDesk(t, threeHosts())
+	a := d.join(1, testAgent("a", nil))
+	d.run()
+	for i := range 2 * comparedMax {
+		p := threeHosts()
+		p.Switches[0].MTU = MTUMin + uint16(i)
+		d.plan(p)
+		if d.run(); a.Port(1).Info.EthMTU != MTUMin+uint16(i) || !d.synced("a") {
+			t.Fatalf("plan %d is not followed: MTU %d", i, a.Port(1).Info.EthMTU)
+		}
+	}
+}

@@ -131,7 +131,8 @@ type session struct {
 	looked  uint8     // the last port that was looked at unasked
 	window  mono.Time // of traps: when it began
 	traps   int       // that have come in it
-	// compared counts the comparisons with the plan since the lease was renewed.
+	// compared counts the comparisons with the plan since the lease was renewed, or since the plan
+	// or another host has changed what is planned.
 	compared int
 	leased   bool
 	dirty    bool
@@ -184,6 +185,7 @@ func (m *Manager) SetPlan(p *Plan) {
 	for _, s := range m.sessions {
 		s.leaving = m.hosts[s.host.Name] != s.host // it is another host now, or none
 		s.touch()
+		s.compared = 0
 	}
 }
 
@@ -199,8 +201,8 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 	return h
 }
 
-// comparedMax bounds the comparisons between two renewals of a lease. A host that is never as the
-// manager told it to be would have the manager compare without end.
+// comparedMax bounds the comparisons of a host with what does not change. A host that is never as
+// the manager told it to be would have the manager compare without end.
 const comparedMax = 256
 
 // differs reports whether a session must compare the state of its host with the plan now.
@@ -214,6 +216,9 @@ func (m *Manager) touchNear(host string) {
 	for name := range m.plan.near(host) {
 		if s := m.byHost[name]; s != nil {
 			s.touch()
+			if name != host {
+				s.compared = 0
+			}
 		}
 	}
 }

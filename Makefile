@@ -104,6 +104,10 @@ build: deps-build ## Build the programs into bin/
 package: deps-go ## Build a Debian package of the programs in bin/package, without root or network
 	tools/debian/package.sh $(BIN)/package
 
+.PHONY: container
+container: deps-go ## Make bin/container, from which docker or podman builds an image without a network
+	tools/container/context.sh $(BIN)/container
+
 .PHONY: bench
 bench: deps-bench build ## Measure latency and bandwidth on this machine
 	$(BIN)/btlbench pair --test $(BENCH_TESTS) $(BENCH_FLAGS)

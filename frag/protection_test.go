@@ -19,7 +19,8 @@ import (
 
 // A trial of docs/protection.md: two sides that exchange keys by extensions of the Hellos that this
 // package reads and writes, and seal and open its packets through DecodeOver. Nothing of it is used
-// by the transport yet. What it prints is in the page.
+// by the transport yet. Its vectors are in
+// testdata/protection.md.
 
 const (
 	sealBytes     = 16 // overhead of a protected connection
@@ -29,7 +30,7 @@ const (
 	extShare      = 17
 	extProof      = 18
 	suiteX25519   = 1
-	protectionDoc = "../docs/protection.md"
+	protectionDoc = "testdata/protection.md"
 )
 
 var (

@@ -64,3 +64,14 @@ func check(err error) {
 		log.Fatal(err)
 	}
 }
+
+// A ring has regions of messages. A program without data of its own fills it with a pattern.
+func ExampleRing() {
+	ring, err := stream.NewRing(stream.Geometry{MessageBytes: 4, Regions: 2, RegionMessages: 3}, nil)
+	check(err)
+	ring.Fill()
+	message := ring.Message(1, 1) // message 1 of region 1
+	fmt.Println(ring.Geometry().Bytes(), "bytes; that message begins with", message[0])
+	check(ring.Close())
+	// Output: 24 bytes; that message begins with 16
+}

@@ -17,8 +17,9 @@ func String() string {
 	return of(info)
 }
 
-// unknown is the version of a build that has recorded no version.
-const unknown = "devel"
+// unknown is the version of a build that has recorded no version. A build of a tree without its
+// repository sets it by -ldflags "-X gobtl/internal/version.unknown=...", as tools/container does.
+var unknown = "devel"
 
 func of(info *debug.BuildInfo) string {
 	if info.Main.Path != module {

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cluster is three members, each a process.
+type cluster struct {
+	bin     string
+	members []string // their addresses
+	metrics []string
+	procs   [3]*exec.Cmd
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{bin: filepath.Join(t.TempDir(), "store")}
+	if out, err := exec.Command("go", "build", "-o", c.bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for range c.procs {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		c.metrics = append(c.metrics, l.Addr().String())
+		c.members = append(c.members, freeAddress(t))
+	}
+	return c
+}
+
+// freeAddress returns an address of loopback at which nobody listens, nor at the next port.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		first, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := *first.LocalAddr().(*net.UDPAddr)
+		next := at
+		next.Port++
+		second, err := net.ListenUDP("udp4", &next)
+		_ = first.Close()
+		if err == nil {
+			_ = second.Close()
+			return at.String()
+		}
+	}
+	t.Fatal("no two ports in a row are free")
+	return ""
+}
+
+// start starts member i, and returns when it has copied the values.
+func (c *cluster) start(t *testing.T, i int) func() string {
+	t.Helper()
+	args := []string{"serve", c.metrics[i], c.members[i]}
+	for j, m := range c.members {
+		if j != i {
+			args = append(args, m)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), c.bin, args...)
+	cmd.WaitDelay = time.Second
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.procs[i] = cmd
+	t.Cleanup(func() { _ = cmd.Wait() }) // killed
+	return func() string {
+		line, err := bufio.NewReader(stdout).ReadString('\n')
+		if err != nil {
+			t.Fatalf("member %d: %v", i, err)
+		}
+		return line
+	}
+}
+
+func (c *cluster) kill(t *testing.T, i int) {
+	t.Helper()
+	if err := c.procs[i].Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.procs[i].Wait() // killed, so never nil
+}
+
+// client runs a client and returns what it prints.
+func (c *cluster) client(t *testing.T, command string, words ...string) string {
+	t.Helper()
+	args := append(append([]string{command}, c.members...), words...)
+	var stderr bytes.Buffer
+	cmd := exec.Command(c.bin, args...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %v: %v\n%s", command, words, err, stderr.Bytes())
+	}
+	return strings.TrimSuffix(string(out), "\n")
+}
+
+// TestStore kills each of the members in turn, while values are put, and starts it again. No value
+// is lost, and no older value comes back.
+func TestStore(t *testing.T) {
+	c := newCluster(t)
+	var ready []func() string
+	for i := range c.procs {
+		ready = append(ready, c.start(t, i))
+	}
+	for _, await := range ready {
+		await()
+	}
+	want := map[string]string{}
+	put := func(round int) {
+		for key := range 4 {
+			name, value := fmt.Sprintf("key%d", key%(round+2)), fmt.Sprintf("value %d of %d", key, round)
+			c.client(t, "put", name, value)
+			want[name] = value
+		}
+	}
+	compare := func(when string) {
+		for key, value := range want {
+			if got := c.client(t, "get", key); got != value {
+				t.Errorf("%s: %s is %q, want %q", when, key, got, value)
+			}
+		}
+	}
+	put(0)
+	for i := range c.procs {
+		c.kill(t, i)
+		put(i + 1)
+		compare(fmt.Sprintf("without member %d", i))
+		if line := c.start(t, i)(); line != "copied from all others: true\n" {
+			t.Errorf("member %d: %q", i, line)
+		}
+	}
+	compare("with all members")
+	resp, err := http.Get("http://" + c.metrics[2] + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if page, err := io.ReadAll(resp.Body); err != nil || !bytes.Contains(page, []byte(
+		`gobtl_connections_total{outcome="established"} `)) {
+		t.Errorf("metrics: %v\n%s", err, page)
+	}
+	if got := c.client(t, "get", "never put"); got != "" {
+		t.Errorf("a key without a value: %q", got)
+	}
+}

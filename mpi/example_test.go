@@ -1,0 +1,108 @@
+package mpi_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"sync"
+
+	"gobtl/mpi"
+)
+
+// ranks runs a job of several ranks, of which each is a goroutine here. A program has one rank, and
+// gets its world from Init.
+func ranks(size int, program func(ctx context.Context, world *mpi.World)) {
+	ctx, all := context.Background(), &room{size: size, perNod: size}
+	var group sync.WaitGroup
+	for rank := range size {
+		group.Go(func() {
+			var cfg mpi.Config
+			cfg.Fabric.Provider, cfg.Fabric.Node = "udp", "127.0.0.1"
+			world, err := mpi.Open(ctx, seat{all, rank}, cfg)
+			check(err)
+			program(ctx, world)
+			check(world.Finalize(ctx))
+		})
+	}
+	group.Wait()
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Rank 0 sends numbers to rank 1.
+func ExampleSend() {
+	ranks(2, func(ctx context.Context, world *mpi.World) {
+		const tag = 7
+		if world.Rank() == 0 {
+			check(mpi.Send(ctx, &world.Comm, []float64{1.5, 2.5}, 1, tag))
+			return
+		}
+		numbers := make([]float64, 2)
+		status, err := mpi.Recv(ctx, &world.Comm, numbers, 0, tag)
+		check(err)
+		fmt.Println(numbers, "from rank", status.Source)
+	})
+	// Output: [1.5 2.5] from rank 0
+}
+
+// A Request is a send or a receive under way.
+func ExampleRequest() {
+	ranks(2, func(ctx context.Context, world *mpi.World) {
+		other, number := 1-world.Rank(), make([]int64, 1)
+		var send, receive mpi.Request
+		check(mpi.Irecv(&receive, &world.Comm, number, other, 0))
+		check(mpi.Isend(&send, &world.Comm, []int64{int64(10 + world.Rank())}, other, 0))
+		check(mpi.WaitAll(ctx, nil, &send, &receive))
+		if world.Rank() == 0 {
+			fmt.Println(number[0])
+		}
+	})
+	// Output: 11
+}
+
+// All ranks get the sum of their values.
+func ExampleAllreduce() {
+	ranks(4, func(ctx context.Context, world *mpi.World) {
+		sum := make([]int, 1)
+		check(mpi.Allreduce(ctx, &world.Comm, []int{world.Rank() + 1}, sum, mpi.Sum[int]()))
+		if world.Rank() == 0 {
+			fmt.Println(sum[0])
+		}
+	})
+	// Output: 10
+}
+
+// Ranks with the same colour get a communicator of their own.
+func ExampleComm_Split() {
+	ranks(4, func(ctx context.Context, world *mpi.World) {
+		comm, err := world.Split(ctx, world.Rank()%2, 0)
+		check(err)
+		if world.Rank() == 3 {
+			fmt.Println("rank", comm.Rank(), "of", comm.Size())
+		}
+		comm.Free()
+	})
+	// Output: rank 1 of 2
+}
+
+// A Window is memory that the other ranks read and write.
+func ExampleWindow() {
+	ranks(2, func(ctx context.Context, world *mpi.World) {
+		memory := make([]int32, 4)
+		window, err := mpi.NewWindow(ctx, &world.Comm, memory)
+		check(err)
+		if world.Rank() == 1 {
+			check(window.Put(ctx, []int32{5, 6}, 0, 2))
+		}
+		check(window.Fence(ctx))
+		if world.Rank() == 0 {
+			fmt.Println(memory)
+		}
+		check(window.Free(ctx))
+	})
+	// Output: [0 0 5 6]
+}

@@ -1,0 +1,13 @@
+// Command noprovider imports no provider, and so finds none.
+package main
+
+import (
+	"fmt"
+
+	"gobtl/fabric"
+)
+
+func main() {
+	_, err := fabric.GetInfo(fabric.Hints{})
+	fmt.Println(err)
+}

@@ -50,6 +50,32 @@ var recoveryMutations = []mutation{
 		test:  "./reliability -run TestOnlyCopiesArrive",
 	},
 	{
+		name:  "timers-before-reading",
+		fault: "a pass handles the timers, and sends what they ask for, before it reads what has come",
+		in:    "btl",
+		old: `$m.pass++
+$m.stats.counters[CntPasses]++`,
+		new: `$m.expire(false)
+$m.sendAgain()
+$m.postAll()
+$m.pass++
+$m.stats.counters[CntPasses]++`,
+		test: "./test/sim -run TestSlicesAway",
+	},
+	{
+		name:  "silence-taken-for-loss",
+		fault: "a time-out sends all packets in flight again, not the oldest one alone",
+		in:    "reliability",
+		old: `if t := $s.at($n); t != noToken && !$s.segment(t).refused() {
+	$a.sendAgain($s, t, $cause)
+	return
+}`,
+		new: `if t := $s.at($n); t != noToken && !$s.segment(t).refused() {
+	$a.sendAgain($s, t, $cause)
+}`,
+		test: "./test/sim -run TestSlicesAway",
+	},
+	{
 		name:  "channels-mixed",
 		fault: "packets of one channel tell that those of the other one are lost",
 		in:    "reliability",

@@ -127,5 +127,5 @@ const deadSlack = 20 * time.Millisecond
 func (h *host) limps() bool {
 	f := h.plan.Faults
 	return f.PostAgain > 0 || f.LateSends > 0 || f.SendError > 0 || h.plan.Pace > 0 ||
-		h.w.trouble(h.index, h.index)
+		h.plan.Slices.Away > 0 || h.w.trouble(h.index, h.index)
 }

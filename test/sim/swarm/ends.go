@@ -371,7 +371,7 @@ func (e *end) troubled(target *life) bool {
 	for _, h := range []*host{a, b} {
 		f := h.plan.Faults
 		if f.PostAgain > 0 || f.SendError > 0 || f.RecvError > 0 || h.plan.Pace > 0 ||
-			f.QueueDatagrams > 0 || f.LateSends > 0 {
+			f.QueueDatagrams > 0 || f.LateSends > 0 || h.plan.Slices.Away > 0 {
 			return true
 		}
 	}

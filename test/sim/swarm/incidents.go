@@ -88,7 +88,9 @@ func (w *world) reopen(h *host, down time.Duration) {
 			cfg := w.plan.drawNode(w.d, *w.opts).Config
 			w.plan.drawPackBytes(w.d, &cfg, *w.opts)
 			w.plan.later = append(w.plan.later, cfg)
-			h.plan = &NodePlan{Config: cfg, Faults: h.plan.Faults, Pace: h.plan.Pace, Drain: h.plan.Drain}
+			plan := *h.plan
+			plan.Config = cfg
+			h.plan = &plan
 		}
 		if err := h.open(); err != nil {
 			w.fail("node %s: opened again: %w", h.node.Name(), err)

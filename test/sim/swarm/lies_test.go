@@ -79,7 +79,7 @@ const (
 // quiet leaves out what makes errors right.
 var quiet = []string{
 	"bitflip", "attack", "crash", "reopen", "isolate", "cut", "cut both ways", "turn", "pause", "pace",
-	"loss", "burst", "reliable",
+	"slices", "loss", "burst", "reliable",
 }
 
 func containsAny(s string, words []string) bool {

@@ -35,6 +35,7 @@ type NodePlan struct {
 	Config btl.Config
 	Faults sim.NodeFaults
 	Pace   time.Duration
+	Slices SlicePlan
 	// Close says whether the node's last module ends by Drain instead of closing each endpoint.
 	Drain bool
 }
@@ -158,6 +159,7 @@ func NewPlan(seed uint64, opts Options) *Plan {
 	}
 	p.drawProfiles(opts)
 	p.drawOwnReliability()
+	p.drawSlices(opts)
 	return p
 }
 
@@ -166,8 +168,8 @@ const quietOdds = 0.2
 
 var quietPlan = []string{
 	"bandwidth", "loss", "burst", "bitflip", "truncate", "again", "senderror", "recverror", "late",
-	"queue", "pace", "pause", "crash", "reopen", "cut", "cut both ways", "isolate", "turn", "swallow",
-	"attack",
+	"queue", "pace", "slices", "pause", "crash", "reopen", "cut", "cut both ways", "isolate", "turn",
+	"swallow", "attack",
 }
 
 func (p *Plan) drawNet(d draw, seed uint64) {

@@ -146,6 +146,7 @@ func (w *world) build() error {
 		}
 		h.node.SetFaults(h.plan.Faults)
 		h.node.SetPace(h.plan.Pace)
+		h.share()
 		if err := h.open(); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"gobtl/fabric"
+	"gobtl/internal/waiting"
 )
 
 // Network is the network that a World uses.
@@ -121,6 +122,16 @@ func sharedMemory(ranks int) (memory, lack string) {
 		lack = fmt.Sprintf("%.200s", err)
 	}
 	return infos[0].Fabric, lack
+}
+
+// Waits counts how a rank has waited for messages, and says what else wants its CPU.
+type Waits = waiting.Counts
+
+// Waits returns how the calls of this rank have waited so far. Any goroutine may call it.
+func (w *World) Waits() Waits {
+	w.e.lock()
+	defer w.e.unlock()
+	return w.e.policy.Counts()
 }
 
 // Network returns the network that the ranks use, and the reason. The result is the same at all

@@ -72,7 +72,7 @@ type measureCmd struct {
 	Provider string        `placeholder:"NAME" help:"The fabric's provider: udp, shm, ofi/tcp and so on. Default: shm if all ranks are on one host and see the same memory, else udp."`
 	Node     string        `placeholder:"ADDR" help:"This rank's address. Default: loopback if all ranks are on one host, else the provider's choice."`
 	Wait     string        `default:"adaptive" enum:"adaptive,busy,event" placeholder:"NAME" help:"How to wait: adaptive, busy or event. Default: ${default}."`
-	Verbose  bool          `short:"v" help:"Say first which network the ranks use, and why."`
+	Verbose  bool          `short:"v" help:"Say which network the ranks use, and why, and how they have waited."`
 	Limit    time.Duration `default:"10m" help:"Time after which a job is given up. Default: ${default}."`
 }
 

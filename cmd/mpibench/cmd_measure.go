@@ -35,6 +35,7 @@ func (c *measureCmd) Run(ctx context.Context, env *environment) error {
 		env.notef("network: %s (%s)", network.Provider, network.Reason)
 	}
 	err = c.measure(ctx, env, w)
+	c.tellWaits(env, w)
 	var misuse *usageError
 	if errors.As(err, &misuse) {
 		if w.Rank() == 0 { // before the others end
@@ -50,6 +51,20 @@ func (c *measureCmd) Run(ctx context.Context, env *environment) error {
 		return fmt.Errorf("rank %d: %w", w.Rank(), err)
 	}
 	return w.Finalize(ctx)
+}
+
+// tellWaits says how the rank has waited: always if it polled a CPU that others wanted, too, though
+// told that the CPU is its own, and else if asked.
+func (c *measureCmd) tellWaits(env *environment, w *mpi.World) {
+	waits := w.Waits()
+	taken := c.Wait == "busy" && waits.Crowded > 0
+	if c.Verbose || taken {
+		env.notef("rank %d: %s (preempted %d times, %d yields, %d sleeps)",
+			w.Rank(), waits.State.Describe(), waits.Crowded, waits.Yields, waits.Sleeps)
+	}
+	if taken {
+		env.notef("rank %d: --wait busy is for a CPU that nothing else uses", w.Rank())
+	}
 }
 
 func (c *measureCmd) measure(ctx context.Context, env *environment, w *mpi.World) error {

@@ -103,7 +103,7 @@ var policies = []policy{
 	},
 	{
 		dir:     "btl/btlprom",
-		imports: []string{"btl"},
+		imports: []string{"btl", "internal/waiting"},
 		libs:    []string{"github.com/prometheus/client_golang"},
 	},
 	{dir: "btl/call", imports: []string{"btl", "btl/runner"}},

@@ -135,10 +135,13 @@ type Counts struct {
 	Yields  uint64 // yields reported by Yielded
 	Crowded uint64 // times that the processor turned out to be shared
 	Apart   uint64 // times that yielding stopped because a neighbour computes
+
+	State State // the present state
 }
 
-// Add adds the counts of another policy.
+// Add adds the counts of another policy. Of the two states it keeps the one with more neighbours.
 func (c *Counts) Add(o Counts) {
+	c.State = max(c.State, o.State)
 	c.Sleeps += o.Sleeps
 	c.Vain += o.Vain
 	c.Yields += o.Yields
@@ -378,8 +381,12 @@ func (p *Policy) Slept(asked, took, slack time.Duration) {
 // InVain records that the latest sleep ended early, and that the thread then found no work.
 func (p *Policy) InVain() { p.counts.Vain++ }
 
-// Counts returns the numbers of decisions so far.
-func (p *Policy) Counts() Counts { return p.counts }
+// Counts returns the numbers of decisions so far, and the present state.
+func (p *Policy) Counts() Counts {
+	c := p.counts
+	c.State = p.state()
+	return c
+}
 
 // budgetAt returns the spinning time at an instant. While yielding is off because a neighbour
 // computes, the thread spins for no longer than a wake-up costs. Longer spinning would delay other

@@ -76,6 +76,31 @@ func TestBtlrun(t *testing.T) {
 	}
 }
 
+// Two ranks that poll one CPU say so, as do ranks that are asked how they have waited.
+func TestWaitsTold(t *testing.T) {
+	t.Parallel()
+	measure := func(args ...string) string {
+		r := run(t, command(t, btlrun, append([]string{
+			"-n", "2", mpibench, "--cpus", "0", "-t", "latency", "-s", "8", "--duration", "5ms",
+		}, args...)...))
+		if r.status != 0 {
+			t.Errorf("%q: status %d\n%s", args, r.status, r.stderr)
+		}
+		return r.stderr
+	}
+	const taken = ": --wait busy is for a CPU that nothing else uses\n"
+	if got := measure("--wait", "busy"); !strings.Contains(got, "rank 0"+taken) ||
+		!strings.Contains(got, "rank 1"+taken) || !strings.Contains(got, " yields, ") {
+		t.Errorf("ranks that poll one CPU say:\n%s", got)
+	}
+	if got := measure("-v"); strings.Contains(got, taken) || strings.Count(got, " yields, ") != 2 {
+		t.Errorf("ranks that are asked say:\n%s", got)
+	}
+	if got := measure(); got != "" {
+		t.Errorf("ranks that are not asked say:\n%s", got)
+	}
+}
+
 // The ranks of several hosts, to which a remote shell leads.
 func TestBtlrunHosts(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,88 @@
+package btlprom
+
+import (
+	"maps"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"gobtl/internal/waiting"
+)
+
+// Waits is a prometheus.Collector of how a polling loop waits. Runner.Waits and World.Waits of
+// package mpi are such counts.
+type Waits struct {
+	snapshot func() waiting.Counts
+	counters []waitsDesc
+	state    *prometheus.Desc
+}
+
+var _ prometheus.Collector = (*Waits)(nil)
+
+type waitsDesc struct {
+	desc  *prometheus.Desc
+	value func(*waiting.Counts) uint64
+}
+
+// NewWaits returns a collector that calls snapshot at every scrape, from the goroutine of the
+// scrape. The labels, which may be nil, are put on every metric, as LabelValue writes them.
+func NewWaits(snapshot func() waiting.Counts, labels prometheus.Labels) *Waits {
+	labels = maps.Clone(labels)
+	for name, value := range labels {
+		labels[name] = LabelValue(value)
+	}
+	w := &Waits{snapshot: snapshot, state: prometheus.NewDesc("gobtl_wait_state",
+		"What else wants the CPU of the polling loop: 1 for the state that holds.",
+		[]string{"state"}, labels)}
+	for _, c := range []struct {
+		name, help string
+		value      func(*waiting.Counts) uint64
+	}{
+		{
+			"gobtl_wait_sleeps_total", "Sleeps of the polling loop.",
+			func(c *waiting.Counts) uint64 { return c.Sleeps },
+		},
+		{
+			"gobtl_wait_vain_sleeps_total", "Sleeps that ended early, and after which there was no work.",
+			func(c *waiting.Counts) uint64 { return c.Vain },
+		},
+		{
+			"gobtl_wait_yields_total", "Yields of the CPU to other threads.",
+			func(c *waiting.Counts) uint64 { return c.Yields },
+		},
+		{
+			"gobtl_wait_preempted_total", "Times that the polling loop found that it shares its CPU.",
+			func(c *waiting.Counts) uint64 { return c.Crowded },
+		},
+		{
+			"gobtl_wait_neighbours_total", "Times that yielding stopped because a neighbour computes.",
+			func(c *waiting.Counts) uint64 { return c.Apart },
+		},
+	} {
+		desc := prometheus.NewDesc(c.name, c.help, nil, labels)
+		w.counters = append(w.counters, waitsDesc{desc, c.value})
+	}
+	return w
+}
+
+// Describe implements prometheus.Collector.
+func (w *Waits) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range w.counters {
+		ch <- c.desc
+	}
+	ch <- w.state
+}
+
+// Collect implements prometheus.Collector.
+func (w *Waits) Collect(ch chan<- prometheus.Metric) {
+	counts := w.snapshot()
+	for _, c := range w.counters {
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(c.value(&counts)))
+	}
+	for _, s := range []waiting.State{waiting.Alone, waiting.Shared, waiting.Beside} {
+		value := 0.0
+		if s == counts.State {
+			value = 1
+		}
+		ch <- prometheus.MustNewConstMetric(w.state, prometheus.GaugeValue, value, s.String())
+	}
+}

@@ -15,11 +15,12 @@ var hardware = []string{"cxi", "efa", "opx", "psm2", "verbs", "usnic", "gni", "b
 // the kernel's sockets.
 var softwareDevices = []string{"rxe", "siw"}
 
-// Choose picks the provider that a program should use when its user names none. RDMA hardware comes
-// first, then the kernel's UDP, then libfabric's UDP. Choose returns the index in infos, or -1 if
-// no provider reaches a network. The infos must be in the order of GetInfo. The reason is a
-// sentence for people. Providers for tests or for a single host are never picked, but the reason
-// mentions shared memory if that provider is available.
+// Choose picks the provider that a program should use when its user names none, and says why, in a
+// sentence for people. RDMA hardware comes first, then the kernel's UDP, then that of Go's
+// package net, then libfabric's. It
+// returns the index in infos, which are as GetInfo lists them; -1 if none of them is a network.
+// Providers for tests and for one host alone are never picked; but the reason tells where peers on
+// this host could use shared memory.
 func Choose(infos []Info) (chosen int, reason string) {
 	chosen, reason = chooseNetwork(infos)
 	if slices.ContainsFunc(infos, func(info Info) bool { return info.Provider == sharedMemory }) {
@@ -39,7 +40,8 @@ func chooseNetwork(infos []Info) (chosen int, reason string) {
 	}
 	for _, c := range []struct{ name, reason string }{
 		{"udp", "no RDMA hardware here; the kernel's UDP, called directly"},
-		{"ofi/udp", "no RDMA hardware here, and no udp provider; libfabric's UDP"},
+		{"net", "no RDMA hardware here, and no udp provider; UDP by Go's package net"},
+		{"ofi/udp", "no RDMA hardware here, and no udp or net provider; libfabric's UDP"},
 	} {
 		i := slices.IndexFunc(infos, func(info Info) bool { return info.Provider == c.name })
 		if i >= 0 {

@@ -16,6 +16,8 @@ func TestChoose(t *testing.T) {
 		{"kernel UDP", "ofi/udp@lo udp@lo", 1, "no RDMA hardware"},
 		{"its first", "ofi/udp@lo udp@eth0 udp@lo", 1, "kernel's UDP"},
 		{"libfabric's UDP alone", "ofi/sockets@lo ofi/udp@lo", 1, "libfabric's UDP"},
+		{"Go's UDP", "net@lo ofi/udp@lo", 0, "package net"},
+		{"Go's UDP beside the kernel's", "net@lo udp@lo", 1, "kernel's UDP"},
 		{"variants are asked for", "udp;nogso@lo ofi/udp+offload@lo ofi/udp@lo", 2, "libfabric's"},
 		{"verbs", "ofi/udp@lo ofi/verbs@mlx5_0-dgram udp@lo", 1, "verbs device mlx5_0"},
 		{"efa", "ofi/efa@rdmap0s6-dgrm ofi/udp@lo", 0, "efa device"},

@@ -4,6 +4,7 @@ import (
 	"os"
 
 	// The providers that the program offers, by name, to --provider.
+	_ "gobtl/fabric/net"
 	_ "gobtl/fabric/ofi"
 	_ "gobtl/fabric/shm"
 	_ "gobtl/fabric/udp"

@@ -4,6 +4,7 @@ import (
 	"os"
 
 	// The providers that the program offers, by name, to --device.
+	_ "gobtl/fabric/net"
 	_ "gobtl/fabric/ofi"
 	_ "gobtl/fabric/udp"
 )

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gobtl/fabric"
+	"gobtl/fabric/internal/doorbell"
 )
 
 const (
@@ -39,8 +40,8 @@ type domain struct {
 	nw        *Network
 	info      fabric.Info
 	arena     fabric.Arena
-	bell      *doorbell
-	addrBase  fabric.Addr // upper half of this domain's Addrs, to detect other domains' Addrs
+	bell      *doorbell.Bell
+	addrBase  fabric.Addr // upper half of this domain's Addrs, so that another domain's are noticed
 	peers     []peer      // by endpoint number: a look-up per packet is an index
 	regions   [][]byte    // by Region; nil entries are free, entry 0 always is
 	use       []int32     // by Buf: inUseByRecv, or the number of incomplete sends
@@ -93,7 +94,7 @@ func newDomain(nw *Network, id uint32, cfg fabric.DomainConfig) (*domain, error)
 		nw:       nw,
 		info:     nw.info(),
 		arena:    arena,
-		bell:     newDoorbell(),
+		bell:     doorbell.New(),
 		addrBase: fabric.Addr(id) << 32,
 		regions:  make([][]byte, 1),
 		use:      make([]int32, cfg.Buffers),
@@ -241,12 +242,12 @@ func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed
 	}
-	d.bell.wait(timeout, d.pollable)
+	d.bell.Wait(timeout, d.pollable)
 	return nil
 }
 
 // Wake implements fabric.Waiter.
-func (d *domain) Wake() { d.bell.wake() }
+func (d *domain) Wake() { d.bell.Wake() }
 
 func (d *domain) pollable() bool {
 	for _, e := range d.endpoints {

@@ -1,11 +1,15 @@
 package mem
 
-import "sync"
+import (
+	"sync"
+
+	"gobtl/fabric/internal/doorbell"
+)
 
 // inbox is the bounded queue of datagrams that wait at an endpoint, like a UDP socket's receive
 // buffer. All slots are allocated with the inbox, and therefore a datagram costs only a copy.
 type inbox struct {
-	bell *doorbell // of the domain that owns the endpoint
+	bell *doorbell.Bell // of the domain that owns the endpoint
 
 	mu        sync.Mutex
 	closed    bool
@@ -29,7 +33,7 @@ const (
 	putClosed
 )
 
-func newInbox(datagrams, slotBytes int, bell *doorbell) *inbox {
+func newInbox(datagrams, slotBytes int, bell *doorbell.Bell) *inbox {
 	return &inbox{
 		bell:      bell,
 		slotBytes: slotBytes,
@@ -60,8 +64,8 @@ func (in *inbox) put(from uint32, head, tail []byte) putResult {
 	in.slots[i] = slot{from: from, sizeBytes: uint32(n)}
 	in.count++
 	in.mu.Unlock()
-	// The bell rings after the unlock, so that the woken goroutine does not wait for the lock.
-	in.bell.ringIfAsleep()
+	// After the unlock, so that the woken goroutine does not run into the lock.
+	in.bell.RingIfAsleep()
 	return putDone
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gobtl/fabric"
+	"gobtl/fabric/internal/inet"
 	"gobtl/internal/testenv"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestCapacityOfRuns(t *testing.T) {
 	for _, size := range []int{600, 1472, 1636, 8972} {
 		for _, run := range []int{1, 2, 3, 5, 27} {
-			if run*size > maxPayload4Bytes {
+			if run*size > inet.MaxPayload4Bytes {
 				continue
 			}
 			t.Run(fmt.Sprintf("%dx%d", run, size), func(t *testing.T) { testCapacity(t, size, run) })

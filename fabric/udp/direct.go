@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/fabric/internal/inet"
 )
 
 // direct is a second socket of an endpoint, with the same address and port, which is connected to
@@ -117,7 +118,7 @@ func (e *endpoint) openDirect(to fabric.Addr) {
 		return
 	}
 	at := d.local
-	at.port = e.sock.name.Port()
+	at.Port = e.sock.name.Port()
 	// The first socket shares its port only while the second socket is bound. No other socket can
 	// therefore share the port.
 	err := e.sock.sharePort(true)
@@ -219,7 +220,7 @@ func (e *endpoint) pollLeaving(rows int) (got int, err error) {
 }
 
 // openSharing opens a socket on the address and port of another socket, which must permit sharing.
-func openSharing(l *local, o Options, recvBytes int, pathSize bool) (*socket, error) {
+func openSharing(l *inet.Local, o Options, recvBytes int, pathSize bool) (*socket, error) {
 	return newSocket(l, func(s *socket) error {
 		if err := s.sharePort(true); err != nil {
 			return err

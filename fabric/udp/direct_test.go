@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/fabric/internal/inet"
 )
 
 // post is an endpoint with what a test needs to send and receive through it.
@@ -126,8 +127,8 @@ func TestDirectSocket(t *testing.T) {
 		}
 	}
 	lead(a, toC, c, 3) // through the first socket
-	if _, err := openSharing(&local{addr: a.sock.name.Addr(), port: a.sock.name.Port()}, Options{},
-		-1, false); !errors.Is(err, unix.EADDRINUSE) {
+	at := &inet.Local{Addr: a.sock.name.Addr(), Port: a.sock.name.Port()}
+	if _, err := openSharing(at, Options{}, -1, false); !errors.Is(err, unix.EADDRINUSE) {
 		t.Errorf("a stranger's socket on the same port: %v, want %v", err, unix.EADDRINUSE)
 	}
 }

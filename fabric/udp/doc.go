@@ -40,10 +40,9 @@
 //
 //	options.go   provider names and their options
 //	provider.go  GetInfo and Open
-//	local.go     the host's addresses, Hints.Node
 //	domain.go    domain: arena, peers (peers.go), regions (region.go), sleeping (wait.go)
 //	endpoint.go  endpoint: sockets (socket.go, direct.go), sending (send.go), receiving (recv.go,
 //	             land.go)
-//	names.go     endpoint names
+//	address.go   addresses; package fabric/internal/inet has what provider net shares
 //	abi.go       the kernel's structures
 package udp

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/fabric/internal/inet"
 	"gobtl/internal/park"
 )
 
@@ -27,7 +28,7 @@ const (
 // the goroutine that uses the domain.
 type domain struct {
 	options  Options
-	local    local
+	local    inet.Local
 	info     fabric.Info
 	mtuBytes int
 	runs     runBounds
@@ -69,7 +70,7 @@ var (
 )
 
 func openDomain(
-	l *local, o Options, nodeText string, cfg fabric.DomainConfig,
+	l *inet.Local, o Options, nodeText string, cfg fabric.DomainConfig,
 ) (fabric.Domain, error) {
 	have, err := probe(l, o)
 	if err != nil {
@@ -181,11 +182,11 @@ func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
 	}
-	ap, err := decodeName(name, d.local.version())
+	ap, err := inet.DecodeName(name, d.local.Version())
 	if err != nil {
 		return fabric.AddrUnknown, err
 	}
-	return d.peers.insert(ap, d.local.scope())
+	return d.peers.insert(ap, scope(&d.local))
 }
 
 // Remove implements fabric.Domain.
@@ -229,8 +230,8 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	}
 	ep, err := d.openEndpoint(cfg, func() (*socket, error) {
 		at := d.local
-		if d.opened < len(at.ports) {
-			at.port = at.ports[d.opened]
+		if d.opened < len(at.Ports) {
+			at.Port = at.Ports[d.opened]
 		}
 		d.opened++
 		return openSocket(&at, d.options, cfg.RecvBufferBytes, cfg.PathSize)

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/fabric/internal/inet"
 )
 
 // The errors of single operations are values, and reporting such an error allocates nothing.
@@ -96,9 +97,9 @@ func newEndpoint(d *domain, s *socket, cfg fabric.EndpointConfig) (*endpoint, er
 			InjectBytes:     d.mtuBytes, // the kernel has copied the datagram when Post returns
 			TxDepth:         cfg.TxDepth,
 			RxDepth:         cfg.RxDepth,
-			RecvCapacity:    socketCapacity(s.recvBytes, d.mtuBytes),
-			RecvFixedBytes:  fixedBytes,
-			RecvFullBytes:   truesizeBytes(d.mtuBytes),
+			RecvCapacity:    inet.Capacity(s.recvBytes, d.mtuBytes),
+			RecvFixedBytes:  inet.FixedBytes,
+			RecvFullBytes:   inet.TruesizeBytes(d.mtuBytes),
 			RecvBufferBytes: s.recvBytes,
 			Gather:          true,
 			FreeRegions:     true,
@@ -118,7 +119,7 @@ func newEndpoint(d *domain, s *socket, cfg fabric.EndpointConfig) (*endpoint, er
 
 func (e *endpoint) Caps() fabric.Caps { return e.caps }
 
-func (e *endpoint) Name() []byte { return encodeName(e.sock.name) }
+func (e *endpoint) Name() []byte { return inet.EncodeName(e.sock.name) }
 
 // total returns the endpoint's counts so far.
 func (e *endpoint) total() counts {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/fabric/internal/inet"
 )
 
 var _ fabric.Grouper = (*domain)(nil)
@@ -19,13 +20,13 @@ func (d *domain) parseGroup(group string) (netip.AddrPort, error) {
 	ip := ap.Addr()
 	switch {
 	case err != nil || ap.Port() == 0:
-		return ap, badName("%q is no group: write 239.1.2.3:5000 or [ff08::1234]:5000", group)
+		return ap, inet.BadName("%q is no group: write 239.1.2.3:5000 or [ff08::1234]:5000", group)
 	case !ip.IsMulticast() || ip.Is4In6():
-		return ap, badName("%v is no multicast address", ip)
-	case ip.Is4() != (d.local.version() == 4):
-		return ap, badName("%v is not of IP version %d", ip, d.local.version())
+		return ap, inet.BadName("%v is no multicast address", ip)
+	case ip.Is4() != (d.local.Version() == 4):
+		return ap, inet.BadName("%v is not of IP version %d", ip, d.local.Version())
 	case ip.Is6() && (ip.IsLinkLocalMulticast() || ip.Zone() != ""):
-		return ap, badName("%v is a group of one link", ip)
+		return ap, inet.BadName("%v is a group of one link", ip)
 	}
 	return ap, nil
 }
@@ -46,7 +47,7 @@ func (d *domain) InsertGroup(group string) (fabric.Addr, error) {
 		}
 	}
 	d.groups = true
-	return d.peers.insert(ap, d.local.scope())
+	return d.peers.insert(ap, scope(&d.local))
 }
 
 // OpenGroup implements fabric.Grouper.
@@ -70,9 +71,11 @@ func (d *domain) OpenGroup(group string, cfg fabric.EndpointConfig) (fabric.Endp
 
 // openGroupSocket opens a socket that is bound to a group and is a member on the device of a local
 // address. A socket that is bound to a group receives only datagrams to that group.
-func openGroupSocket(l *local, group netip.AddrPort, o Options, recvBytes int) (*socket, error) {
+func openGroupSocket(
+	l *inet.Local, group netip.AddrPort, o Options, recvBytes int,
+) (*socket, error) {
 	family := unix.AF_INET
-	if l.version() == 6 {
+	if l.Version() == 6 {
 		family = unix.AF_INET6
 	}
 	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -81,7 +84,7 @@ func openGroupSocket(l *local, group netip.AddrPort, o Options, recvBytes int) (
 	}
 	s := &socket{fd: fd}
 	at := *l
-	at.addr, at.port = group.Addr(), group.Port()
+	at.Addr, at.Port = group.Addr(), group.Port()
 	err = sysError("setsockopt", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
 	if err == nil {
 		err = s.setUp(&at, o, recvBytes, true)
@@ -101,25 +104,25 @@ func openGroupSocket(l *local, group netip.AddrPort, o Options, recvBytes int) (
 
 // joinGroup makes the socket a member of a group on the device of a local address. After joinGroup
 // the socket receives no datagrams to groups that only other sockets of this host have joined.
-func (s *socket) joinGroup(l *local, group netip.Addr) error {
+func (s *socket) joinGroup(l *inet.Local, group netip.Addr) error {
 	if group.Is4() {
 		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0); err != nil {
 			return sysError("setsockopt", err)
 		}
 		return sysError("join group", unix.SetsockoptIPMreqn(s.fd, unix.IPPROTO_IP,
-			unix.IP_ADD_MEMBERSHIP, &unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(l.index)}))
+			unix.IP_ADD_MEMBERSHIP, &unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(l.Index)}))
 	}
 	return sysError("join group", unix.SetsockoptIPv6Mreq(s.fd, unix.IPPROTO_IPV6,
-		unix.IPV6_JOIN_GROUP, &unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(l.index)}))
+		unix.IPV6_JOIN_GROUP, &unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(l.Index)}))
 }
 
 // multicastBy makes the device of a local address send the datagrams that the socket sends to
 // groups.
-func (s *socket) multicastBy(l *local) error {
-	if l.version() == 4 {
+func (s *socket) multicastBy(l *inet.Local) error {
+	if l.Version() == 4 {
 		return sysError("setsockopt", unix.SetsockoptIPMreqn(s.fd, unix.IPPROTO_IP,
-			unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(l.index)}))
+			unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(l.Index)}))
 	}
 	return sysError("setsockopt", unix.SetsockoptInt(s.fd, unix.IPPROTO_IPV6,
-		unix.IPV6_MULTICAST_IF, l.index))
+		unix.IPV6_MULTICAST_IF, l.Index))
 }

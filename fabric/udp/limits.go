@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"gobtl/fabric"
+	"gobtl/fabric/internal/inet"
 )
 
 // recvAttr describes the receive buffer of a socket for datagrams of mtu bytes. If the buffer is
@@ -14,7 +15,7 @@ import (
 // negative if no size was requested.
 func recvAttr(asked, got, mtu int) fabric.Attr {
 	const perSecond, mega = 1000, 1e6 // perSecond is the number of milliseconds in a second
-	datagrams := socketCapacity(got, mtu)
+	datagrams := inet.Capacity(got, mtu)
 	value := fmt.Sprintf("%d bytes", got/2)
 	if asked == 0 {
 		asked = wantRecvBytes

@@ -72,10 +72,6 @@ func init() { fabric.Register(New(Options{})) }
 
 func (provider) Family() string { return family }
 
-func badName(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{fabric.ErrBadName}, args...)...)
-}
-
 func badConfig(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{fabric.ErrBadConfig}, args...)...)
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/fabric/internal/inet"
 )
 
 const (
@@ -35,7 +36,7 @@ func (p provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 			return nil, nil
 		}
 	}
-	list, err := locals(h.Node)
+	list, err := inet.Locals(h.Node)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func (p provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	var unusable []error // addresses such as a tentative one of IPv6
 	for i := range list {
 		l := &list[i]
-		if h.Domain != "" && h.Domain != l.device {
+		if h.Domain != "" && h.Domain != l.Device {
 			continue
 		}
 		have, err := probe(l, options)
@@ -59,9 +60,9 @@ func (p provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	return infos, nil
 }
 
-func newInfo(l *local, o Options, have features, nodeText string) fabric.Info {
+func newInfo(l *inet.Local, o Options, have features, nodeText string) fabric.Info {
 	format := "udp/ip4"
-	if l.version() == 6 {
+	if l.Version() == 6 {
 		format = "udp/ip6"
 	}
 	t := newDirect(o)
@@ -69,13 +70,13 @@ func newInfo(l *local, o Options, have features, nodeText string) fabric.Info {
 		Provider:    o.name(),
 		Wire:        family,
 		Version:     kernelRelease(),
-		Fabric:      l.network.String(),
-		Domain:      l.device,
+		Fabric:      l.Network.String(),
+		Domain:      l.Device,
 		Node:        nodeText,
-		Src:         l.addr.String(),
+		Src:         l.Addr.String(),
 		AddrFormat:  format,
-		MTUBytes:    l.payloadBytes(),
-		InjectBytes: l.payloadBytes(),
+		MTUBytes:    l.PayloadBytes(),
+		InjectBytes: l.PayloadBytes(),
 		TxDepth:     defaultTxDepth,
 		RxDepth:     defaultRxDepth,
 		IOVLimit:    2,
@@ -83,7 +84,7 @@ func newInfo(l *local, o Options, have features, nodeText string) fabric.Info {
 		CanWait:     true,
 		Loopback:    true,
 		Attrs: append(have.attrs(), t.attr(),
-			recvAttr(0, have.recvBytes, l.payloadBytes()), sendAttr(have.sendBytes)),
+			recvAttr(0, have.recvBytes, l.PayloadBytes()), sendAttr(have.sendBytes)),
 	}
 }
 
@@ -95,13 +96,13 @@ func (p provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain
 		return nil, fmt.Errorf("%w: %q is no name of the udp provider", fabric.ErrNoProvider,
 			info.Provider)
 	}
-	list, err := locals(info.Node)
+	list, err := inet.Locals(info.Node)
 	if err != nil {
 		return nil, err
 	}
 	for i := range list {
 		l := &list[i]
-		if info.Domain != "" && info.Domain != l.device || info.Src != "" && info.Src != l.addr.String() {
+		if info.Domain != "" && info.Domain != l.Device || info.Src != "" && info.Src != l.Addr.String() {
 			continue
 		}
 		return openDomain(l, options, info.Node, cfg)

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"gobtl/fabric/internal/inet"
 )
 
 const (
@@ -42,24 +44,24 @@ type deviceBounds struct {
 // boundsOf returns the bounds for messages from a local address. The device of the local address
 // and the loopback device must accept the messages, because messages to an address of this host
 // leave by the loopback device.
-func boundsOf(l *local) runBounds {
+func boundsOf(l *inet.Local) runBounds {
 	least := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}
 	for index, d := range deviceBoundsAll() {
-		if index == l.index || d.loopback {
+		if index == l.Index || d.loopback {
 			least.bytes4 = min(least.bytes4, d.bytes4)
 			least.bytes6 = min(least.bytes6, d.bytes6)
 			least.segments = min(least.segments, d.segments)
 		}
 	}
-	return least.runs(l.version())
+	return least.runs(l.Version())
 }
 
 // runs returns the bounds for a version of IP. The defaults of Linux replace limits that no device
 // has reported.
 func (d deviceBounds) runs(version int) runBounds {
-	bytes, headers, most := d.bytes4, uint64(headers4Bytes), uint64(maxPayload4Bytes)
+	bytes, headers, most := d.bytes4, uint64(inet.Headers4Bytes), uint64(inet.MaxPayload4Bytes)
 	if version == 6 {
-		bytes, headers, most = d.bytes6, headers6Bytes, maxPayload6Bytes
+		bytes, headers, most = d.bytes6, inet.Headers6Bytes, inet.MaxPayload6Bytes
 	}
 	if bytes == math.MaxUint64 {
 		bytes = gsoBytes

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/fabric/internal/inet"
 	"gobtl/internal/testenv"
 )
 
@@ -42,7 +43,7 @@ func openAt(t *testing.T, node string, count, sizeBytes int) (*domain, *endpoint
 // bareSocket is a socket that takes runs as they come, and an endpoint's address for it.
 func bareSocket(t *testing.T, d *domain, node string) (*socket, fabric.Addr) {
 	t.Helper()
-	list, err := locals(node)
+	list, err := inet.Locals(node)
 	if err != nil || len(list) == 0 {
 		t.Fatalf("%s: %v", node, err)
 	}
@@ -51,7 +52,7 @@ func bareSocket(t *testing.T, d *domain, node string) (*socket, fabric.Addr) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.close() })
-	to, err := d.Insert(encodeName(s.name))
+	to, err := d.Insert(inet.EncodeName(s.name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func TestDeviceBounds(t *testing.T) {
 				t.Errorf("ip %s: %v: %s", args, err, out)
 				return
 			}
-			list, err := locals("127.0.0.1")
+			list, err := inet.Locals("127.0.0.1")
 			if err != nil || len(list) == 0 {
 				t.Errorf("%v, %v", list, err)
 				return

@@ -39,7 +39,7 @@ func (t *sender) init(e *endpoint, gso bool) {
 	t.gso = gso
 	t.runs = d.runs
 	t.nameLen = unix.SizeofSockaddrInet4
-	if d.local.version() == 6 {
+	if d.local.Version() == 6 {
 		t.nameLen = unix.SizeofSockaddrInet6
 	}
 	t.msgs = make([]mmsghdr, txMessages)

@@ -5,7 +5,6 @@ package udp
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"net/netip"
 	"syscall"
 	"unsafe"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/fabric/internal/inet"
 )
 
 const (
@@ -27,14 +27,14 @@ const (
 )
 
 // openSocket opens a socket bound to a local address, with its options set and its buffers sized.
-func openSocket(l *local, o Options, recvBytes int, pathSize bool) (*socket, error) {
+func openSocket(l *inet.Local, o Options, recvBytes int, pathSize bool) (*socket, error) {
 	return newSocket(l, func(s *socket) error { return s.setUp(l, o, recvBytes, pathSize) })
 }
 
 // newSocket opens a socket and calls setUp. If setUp fails, newSocket closes the socket.
-func newSocket(l *local, setUp func(*socket) error) (*socket, error) {
+func newSocket(l *inet.Local, setUp func(*socket) error) (*socket, error) {
 	family := unix.AF_INET
-	if l.version() == 6 {
+	if l.Version() == 6 {
 		family = unix.AF_INET6
 	}
 	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -59,11 +59,11 @@ type socket struct {
 
 func (s *socket) close() error { return sysError("close", unix.Close(s.fd)) }
 
-func (s *socket) setUp(l *local, o Options, recvBytes int, pathSize bool) error {
-	if err := dontFragment(s.fd, l.version(), pathSize); err != nil {
+func (s *socket) setUp(l *inet.Local, o Options, recvBytes int, pathSize bool) error {
+	if err := dontFragment(s.fd, l.Version(), pathSize); err != nil {
 		return err
 	}
-	if err := unix.Bind(s.fd, l.sockaddr()); err != nil {
+	if err := unix.Bind(s.fd, bindAddress(l)); err != nil {
 		return sysError("bind", err)
 	}
 	sa, err := unix.Getsockname(s.fd)
@@ -173,12 +173,12 @@ func (f *features) attrs() []fabric.Attr {
 }
 
 // probe opens a socket on an address to find out the features there.
-func probe(l *local, o Options) (features, error) {
+func probe(l *inet.Local, o Options) (features, error) {
 	probed := *l
-	probed.port = 0 // the caller may use the port itself
+	probed.Port = 0 // the caller may use the port itself
 	s, err := openSocket(&probed, o, 0, false)
 	if err != nil {
-		return features{}, fmt.Errorf("%s: %w", l.addr, err)
+		return features{}, fmt.Errorf("%s: %w", l.Addr, err)
 	}
 	s.have.recvBytes = s.recvBytes
 	s.have.sendBytes, err = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF)
@@ -212,41 +212,6 @@ func sysError(op string, err error) error {
 		return newError(op, errno)
 	}
 	return err
-}
-
-// The constants give the cost of a datagram in a socket's receive buffer (skb->truesize). The cost
-// is the sk_buff itself, and the block with the headers, the bytes and the skb_shared_info.
-const (
-	skbSharedBytes = 320
-	skbHeadBytes   = 28 + 64 // UDP and IP headers, and room for the link's
-	skbBytes       = 256
-	minSkbBytes    = 1024
-	// Above skbLinearMax, the bytes are in pages of their own.
-	skbLinearMax = 16 << 10
-	pageBytes    = 4 << 10
-	// The cost of a small datagram is assumed to be that of half a page, because some drivers use
-	// that much.
-	fixedBytes = pageBytes/2 + skbBytes
-)
-
-// truesizeBytes returns the cost of a datagram, rounded up where kernels differ. truesizeBytes
-// returns the cost of a datagram from this host. Drivers that give each datagram a whole page make
-// small datagrams cost up to twice as much.
-func truesizeBytes(payload int) int {
-	n := max(payload+skbHeadBytes+skbSharedBytes, minSkbBytes)
-	if n <= skbLinearMax {
-		return 1<<bits.Len(uint(n-1)) + skbBytes
-	}
-	return (payload+pageBytes-1)/pageBytes*pageBytes + minSkbBytes + skbBytes
-}
-
-// socketCapacity returns how many datagrams of mtu bytes a receive buffer holds at any time. The
-// argument buffer of socketCapacity is the size that SO_RCVBUF reads back. Linux returns the memory
-// of datagrams that were read only in units of a quarter of the buffer (udp_rmem_release). A
-// receiver that reads some datagrams and lets its peers send as many again can therefore count on
-// three quarters of the buffer.
-func socketCapacity(buffer, mtu int) int {
-	return max((buffer-buffer/4)/truesizeBytes(mtu), 1)
 }
 
 // The functions make the system calls of the hot path. No such call blocks, and therefore the calls

@@ -2,7 +2,10 @@
 
 package udp
 
-import "gobtl/fabric"
+import (
+	"gobtl/fabric"
+	"gobtl/fabric/internal/inet"
+)
 
 var _ fabric.Sourcer = (*endpoint)(nil)
 
@@ -21,7 +24,7 @@ func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
 		return dst
 	}
 	if ap := from.addrPort(); ap.IsValid() {
-		return appendName(dst, ap)
+		return inet.AppendName(dst, ap)
 	}
 	return dst
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/fabric/internal/inet"
 	"gobtl/internal/testenv"
 )
 
@@ -86,7 +87,7 @@ func TestPlan(t *testing.T) {
 	defer d.Close()
 	var to [2]fabric.Addr
 	for i := range to {
-		name := encodeName(netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(1000+i)))
+		name := inet.EncodeName(netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(1000+i)))
 		to[i], _ = d.Insert(name)
 	}
 	region, err := d.RegisterRegion(make([]byte, 5000))
@@ -186,98 +187,9 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
-	for _, text := range []string{"192.0.2.1:1", "127.0.0.1:65535", "[::1]:80", "[fe80::1]:9"} {
-		ap := netip.MustParseAddrPort(text)
-		version := 4
-		if ap.Addr().Is6() {
-			version = 6
-		}
-		got, err := decodeName(encodeName(ap), version)
-		if err != nil || got != ap {
-			t.Errorf("%v became %v, %v", ap, got, err)
-		}
-		if _, err := decodeName(encodeName(ap), 10-version); !errors.Is(err, fabric.ErrBadName) {
-			t.Errorf("%v as a name of the other IP version: %v", ap, err)
-		}
-	}
-	zoned := netip.MustParseAddrPort("[fe80::1%eth0]:9")
-	if got := encodeName(zoned); len(got) != nameBytes6 {
-		t.Errorf("the name of %v has %d bytes", zoned, len(got))
-	}
-	for _, text := range []string{
-		"192.0.2.1:0", "0.0.0.0:5", "255.255.255.255:5", "224.0.0.1:5", "[::]:5", "[ff02::1]:5",
-		"[::ffff:192.0.2.1]:5",
-	} {
-		ap := netip.MustParseAddrPort(text)
-		name := encodeName(ap)
-		version := int(name[0])
-		if _, err := decodeName(name, version); !errors.Is(err, fabric.ErrBadName) {
-			t.Errorf("%v is taken as a peer: %v", ap, err)
-		}
-	}
-}
-
-func TestNode(t *testing.T) {
-	lo := local{
-		device: "lo", index: 1, mtu: 65536, addr: netip.MustParseAddr("127.0.0.1"),
-		network: netip.MustParsePrefix("127.0.0.0/8"),
-	}
-	link := local{
-		device: "eth0", index: 3, mtu: 1500, addr: netip.MustParseAddr("fe80::1%eth0"),
-		network: netip.MustParsePrefix("fe80::/64"),
-	}
-	for _, tc := range []struct {
-		node string
-		l    local
-		ok   bool
-		addr string
-		port uint16
-	}{
-		{"", lo, true, "127.0.0.1", 0},
-		{"lo", lo, true, "127.0.0.1", 0},
-		{"eth0", lo, false, "", 0},
-		{"127.0.0.1", lo, true, "127.0.0.1", 0},
-		{"127.0.0.1:99", lo, true, "127.0.0.1", 99},
-		{"127.0.0.1:99,7", lo, true, "127.0.0.1", 99},
-		{"::ffff:127.0.0.1", lo, true, "127.0.0.1", 0},
-		{"127.9.9.9", lo, true, "127.9.9.9", 0},
-		{"128.0.0.1", lo, false, "", 0},
-		{"fe80::1", link, true, "fe80::1%eth0", 0},
-		{"fe80::1%eth0", link, true, "fe80::1%eth0", 0},
-		{"fe80::1%3", link, true, "fe80::1%eth0", 0},
-		{"fe80::1%eth1", link, false, "", 0},
-		{"[fe80::1%eth0]:7", link, true, "fe80::1%eth0", 7},
-		{"fe80::2", link, false, "", 0},
-		{":99", lo, true, "127.0.0.1", 99},
-		{":99,7", link, true, "fe80::1%eth0", 99},
-		{"0.0.0.0:99", lo, true, "127.0.0.1", 99},
-		{"0.0.0.0", lo, true, "127.0.0.1", 0},
-		{"0.0.0.0:99", link, false, "", 0},
-		{"[::]:99", link, true, "fe80::1%eth0", 99},
-		{"eth0:99", link, true, "fe80::1%eth0", 99},
-		{"eth0:99", lo, false, "", 0},
-		{"localhost:99", lo, true, "127.0.0.1", 99},
-		{"localhost", link, false, "", 0},
-		{"127.0.0.1:65535,99", lo, true, "127.0.0.1", 65535},
-	} {
-		want, err := parseNode(tc.node)
-		if err != nil {
-			t.Errorf("node %q: %v", tc.node, err)
-		}
-		got, ok := want.match(tc.l)
-		if ok != tc.ok || ok && (got.addr.String() != tc.addr || got.ports[0] != tc.port) {
-			t.Errorf("node %q on %v: %v %v %d", tc.node, tc.l.addr, ok, got.addr, got.ports)
-		}
-	}
-	if lo.payloadBytes() != 65507 || link.payloadBytes() != 1452 {
-		t.Errorf("payloads of %d and %d bytes", lo.payloadBytes(), link.payloadBytes())
-	}
-}
-
 // A node or an address that cannot be read says what to write.
 func TestUnreadableAddresses(t *testing.T) {
-	d := &domain{local: local{addr: netip.MustParseAddr("127.0.0.1")}}
+	d := &domain{local: inet.Local{Addr: netip.MustParseAddr("127.0.0.1")}}
 	for _, tc := range []struct{ text, says string }{
 		{"127.0.0.1:65535", "write both, as in 127.0.0.1:65535,65534"},
 		{"127.0.0.1:70000", `"70000" is no port`},

@@ -69,8 +69,11 @@ var policies = []policy{
 	{dir: "frag", imports: []string{"internal/seq"}, deny: with(pureDeny, "time")},
 	{dir: "reliability", imports: with(leaves, "hotel"), deny: pureDeny},
 	{dir: "fabric", imports: with(leaves, "internal/bulk")},
+	{dir: "fabric/internal/...", imports: []string{"fabric"}},
 	{
-		dir: "fabric/...", imports: with(leaves, "fabric", "internal/bulk", "internal/park"),
+		dir: "fabric/...",
+		imports: with(leaves, "fabric", "fabric/internal/doorbell", "fabric/internal/inet",
+			"internal/bulk", "internal/park"),
 		libs: []string{"golang.org/x/sys"},
 	},
 	{dir: "btl/internal/liveness", imports: leaves, deny: pureDeny},
@@ -93,8 +96,8 @@ var policies = []policy{
 		// The row "." is for the root package, which is the simplified API.
 		dir: ".",
 		imports: []string{
-			"btl", "btl/call", "btl/conn", "btl/queue", "btl/runner", "fabric", "fabric/ofi",
-			"fabric/shm", "fabric/udp", "internal/version",
+			"btl", "btl/call", "btl/conn", "btl/queue", "btl/runner", "fabric", "fabric/net",
+			"fabric/ofi", "fabric/shm", "fabric/udp", "internal/version",
 		},
 	},
 	{

@@ -11,8 +11,9 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
-	_ "gobtl/fabric/ofi" // registers the family
-	_ "gobtl/fabric/shm" // register their families
+	_ "gobtl/fabric/net" // register their families
+	_ "gobtl/fabric/ofi"
+	_ "gobtl/fabric/shm"
 	_ "gobtl/fabric/udp"
 	"gobtl/internal/testenv"
 )
@@ -110,8 +111,13 @@ var fixtures = []fixture{
 	{name: "udp_nogro", open: registered("udp;nogro", "127.0.0.1", ethernet), brief: true},
 	{name: "udp_nommsg", open: registered("udp;nommsg", "127.0.0.1", ethernet), brief: true},
 	{name: "udp_bare", open: registered("udp;nogso;nogro;nommsg", "127.0.0.1", 0), brief: true},
-	{name: "udp_variants", open: openVariants, brief: true},
+	{
+		name: "udp_variants", brief: true,
+		open: openVariants("udp", "udp;nogso;nogro;nommsg", "udp;nogro", "udp;nogso", "udp;nommsg"),
+	},
 	{name: "udp_ip6", open: registered("udp", "::1", ethernet), brief: true},
+	{name: "net", open: registered("net", "127.0.0.1", ethernet)},
+	{name: "net_beside_udp", open: openVariants("net", "udp"), brief: true},
 	{name: "shm", open: registered("shm", "", 0), deep: true},
 	{name: "ofi_udp", open: registered("ofi/udp", "127.0.0.1", 0)},
 	{name: "ofi_udp_offload", open: registered("ofi/udp+offload", "127.0.0.1", 0), brief: true},
@@ -178,22 +184,24 @@ func netIsTCP(node string) bool {
 	return err == nil && infos[0].Provider == "ofi/tcp"
 }
 
-// openVariants is a network in which every process has another variant of udp than the one before.
-func openVariants(testing.TB, opts) network {
-	opened := 0
-	return &realNet{
-		infos: func() ([]fabric.Info, error) {
-			variants := []string{"udp", "udp;nogso;nogro;nommsg", "udp;nogro", "udp;nogso", "udp;nommsg"}
-			h := fabric.Hints{Provider: variants[opened%len(variants)], Node: "127.0.0.1"}
-			opened++
-			infos, err := fabric.GetInfo(h)
-			if err == nil {
-				infos[0].MTUBytes = ethernet
-			}
-			return infos, err
-		},
-		domain: openNarrow,
-		start:  time.Now(),
+// openVariants is a network in which every process has another one of the providers than the one
+// before. All of them have the wire of udp.
+func openVariants(providers ...string) func(testing.TB, opts) network {
+	return func(testing.TB, opts) network {
+		opened := 0
+		return &realNet{
+			infos: func() ([]fabric.Info, error) {
+				h := fabric.Hints{Provider: providers[opened%len(providers)], Node: "127.0.0.1"}
+				opened++
+				infos, err := fabric.GetInfo(h)
+				if err == nil {
+					infos[0].MTUBytes = ethernet
+				}
+				return infos, err
+			},
+			domain: openNarrow,
+			start:  time.Now(),
+		}
 	}
 }
 

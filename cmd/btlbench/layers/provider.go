@@ -111,7 +111,7 @@ func datagramBytes(info *fabric.Info, mtuBytes int) int {
 
 // isUDP tells the providers whose datagrams are those of UDP, with all their variants.
 func isUDP(provider string) bool {
-	return provider == "udp" || strings.HasPrefix(provider, "udp;") ||
+	return provider == "udp" || strings.HasPrefix(provider, "udp;") || provider == "net" ||
 		provider == plan.ProviderOfiUDP || provider == plan.ProviderOffload
 }
 

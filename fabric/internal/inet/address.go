@@ -1,0 +1,107 @@
+package inet
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"gobtl/fabric"
+)
+
+// splitPorts reads "HOST:4000", "HOST:4000,4711", ":4000" or "[::1]:4000": a host, two ports. The
+// second one is the next after the first where it is not told. Without a port all is the host.
+func splitPorts(text string) (host string, ports [2]uint16, err error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return addr.String(), ports, nil
+	}
+	first, after, told := strings.Cut(text, ",")
+	colon := strings.LastIndexByte(first, ':')
+	if colon < 0 {
+		if told {
+			return "", ports, BadName("%q has a second port and no first one: write %s:4000,4711", text,
+				first)
+		}
+		return text, ports, nil
+	}
+	host = first[:colon]
+	if ports[0], err = parsePort(text, first[colon+1:]); err != nil {
+		return "", ports, err
+	}
+	bare, bracketed := strings.CutPrefix(host, "[")
+	switch {
+	case bracketed && !strings.HasSuffix(bare, "]"), !bracketed && strings.ContainsAny(host, ":]"):
+		return "", ports, BadName("%q: an IPv6 address with a port stands in brackets: "+
+			"[2001:db8::1]:4000", text)
+	case bracketed:
+		host = strings.TrimSuffix(bare, "]")
+	}
+	switch {
+	case told:
+		ports[1], err = parsePort(text, after)
+	case ports[0] == math.MaxUint16:
+		err = BadName("%q: no port comes after %d for the second channel: write both, as in %s,%d", text,
+			ports[0], text, ports[0]-1)
+	case ports[0] != 0: // else any two
+		ports[1] = ports[0] + 1
+	}
+	return host, ports, err
+}
+
+func parsePort(text, port string) (uint16, error) {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return 0, BadName("%q: %q is no port from 0 to 65535", text, port)
+	}
+	return uint16(n), nil
+}
+
+// ParseAddress reads the address of a module with sockets of an IP version, as
+// fabric.Addresser.ParseAddress does: an IP address and one port or two.
+func ParseAddress(text string, version int) (first, second []byte, err error) {
+	host, ports, err := splitPorts(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil || ports[0] == 0 && ports[1] == 0 {
+		return nil, nil, BadName("%q is no address: write 192.0.2.1:4000, [2001:db8::1]:4000 or "+
+			"192.0.2.1:4000,4711; names are not looked up", text)
+	}
+	for i, name := range []*[]byte{&first, &second} {
+		*name = EncodeName(netip.AddrPortFrom(addr.Unmap(), ports[i]))
+		if _, err := DecodeName(*name, version); err != nil {
+			return nil, nil, err
+		}
+	}
+	return first, second, nil
+}
+
+// FormatName writes a name as fabric.Addresser.FormatName does.
+func FormatName(name []byte, version int) string {
+	ap, err := DecodeName(name, version)
+	if err != nil {
+		return hex.EncodeToString(name)
+	}
+	return ap.String()
+}
+
+// Host returns the part of a name that identifies its host: an IPv4 address, or the first half of
+// an IPv6 address. The owner of an IPv6 network chooses the second half at will.
+func Host(name []byte) []byte {
+	const at, network6Bytes = 1 + 2, 8
+	switch len(name) {
+	case nameBytes4:
+		return name[at:]
+	case nameBytes6:
+		return name[at:][:network6Bytes]
+	}
+	return name
+}
+
+// BadName returns an error that wraps fabric.ErrBadName.
+func BadName(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{fabric.ErrBadName}, args...)...)
+}

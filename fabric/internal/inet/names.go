@@ -1,0 +1,57 @@
+package inet
+
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+// An endpoint's name is a byte with the IP version, the port in network order, and the address. The
+// zone of a link-local address is not part of the name, because the zone is a number that is valid
+// only on one host.
+const (
+	nameBytes4 = 1 + 2 + 4
+	nameBytes6 = 1 + 2 + 16
+)
+
+// EncodeName returns the name of an endpoint with this address.
+func EncodeName(ap netip.AddrPort) []byte { return AppendName(nil, ap) }
+
+// AppendName appends the name of an endpoint with this address to name.
+func AppendName(name []byte, ap netip.AddrPort) []byte {
+	if ip := ap.Addr(); ip.Is6() {
+		name = binary.BigEndian.AppendUint16(append(name, 6), ap.Port())
+		bytes := ip.As16()
+		return append(name, bytes[:]...)
+	}
+	name = binary.BigEndian.AppendUint16(append(name, 4), ap.Port())
+	bytes := ap.Addr().As4()
+	return append(name, bytes[:]...)
+}
+
+// DecodeName reads a name that came from anywhere. It refuses what cannot be the address of one
+// peer that a socket of the given IP version reaches: port 0, the unspecified address, a broadcast
+// or multicast address (a forged name must not make a sender flood a group). The error wraps
+// fabric.ErrBadName.
+func DecodeName(name []byte, version int) (netip.AddrPort, error) {
+	want := nameBytes4
+	if version == 6 {
+		want = nameBytes6
+	}
+	if len(name) != want {
+		return netip.AddrPort{}, BadName("%d bytes long, want %d", len(name), want)
+	}
+	if int(name[0]) != version {
+		return netip.AddrPort{}, BadName("IP version %d, want %d", name[0], version)
+	}
+	port := binary.BigEndian.Uint16(name[1:])
+	ip, _ := netip.AddrFromSlice(name[3:])
+	switch {
+	case port == 0:
+		return netip.AddrPort{}, BadName("port 0")
+	case ip.Is4In6():
+		return netip.AddrPort{}, BadName("%v is an IPv4 address in the name of an IPv6 one", ip)
+	case ip.IsUnspecified() || ip.IsMulticast() || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return netip.AddrPort{}, BadName("%v is not the address of one host", ip)
+	}
+	return netip.AddrPortFrom(ip, port), nil
+}

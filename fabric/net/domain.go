@@ -1,0 +1,284 @@
+package net
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"syscall"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/fabric/internal/doorbell"
+	"gobtl/fabric/internal/inet"
+)
+
+const (
+	defaultBuffers = 4096
+	maxBuffers     = 1 << 24
+	maxBufferBytes = 1 << 20
+	maxArenaBytes  = min(1<<36, math.MaxInt)
+	cacheLineBytes = 64
+)
+
+// Errors of single operations; values, so that reporting one allocates nothing.
+var (
+	errUnknownAddr = failure("send", syscall.EINVAL, "unknown or removed peer address")
+	errRemoveAddr  = failure("remove", syscall.EINVAL, "unknown or removed peer address")
+	errBadBuf      = failure("post", syscall.EINVAL, "buffer outside the arena")
+	errTooLong     = failure("send", syscall.EMSGSIZE, "datagram larger than the buffer or the MTU")
+)
+
+func failure(op string, errno syscall.Errno, text string) error {
+	return sysError{op: op, errno: errno, text: text}
+}
+
+// domain implements fabric.Domain and fabric.Sleeper. Everything but bell belongs to the goroutine
+// that uses the domain.
+type domain struct {
+	local     inet.Local
+	info      fabric.Info
+	mtuBytes  int
+	arena     fabric.Arena
+	buffers   buffers
+	peers     peerTable
+	endpoints []*endpoint
+	opened    int            // endpoints ever
+	bell      *doorbell.Bell // of who sleeps
+	polls     *doorbell.Bell // of the owner, when it polls in vain: see giveWay
+	vain      int            // polls in vain, in a row
+	pollable  func() bool
+	closed    bool
+}
+
+var (
+	_ fabric.Domain    = (*domain)(nil)
+	_ fabric.Sleeper   = (*domain)(nil)
+	_ fabric.Addresser = (*domain)(nil)
+)
+
+// buffers is the arena as the readers see it. A slot has at least a byte behind the caller's part:
+// a datagram that reaches it is too large.
+type buffers struct {
+	mem                []byte
+	count, stride, len int
+}
+
+// readInto returns a buffer's memory for a read.
+func (a *buffers) readInto(b fabric.Buf) []byte {
+	lo := int(b) * a.stride
+	return a.mem[lo : lo+a.len+1]
+}
+
+// bytes returns the caller's part of a buffer.
+func (a *buffers) bytes(b fabric.Buf) []byte {
+	lo := int(b) * a.stride
+	return a.mem[lo : lo+a.len]
+}
+
+func openDomain(l *inet.Local, nodeText string, cfg fabric.DomainConfig) (*domain, error) {
+	d := &domain{
+		local: *l,
+		info:  newInfo(l, nodeText, 0),
+		peers: peerTable{byName: make(map[netip.AddrPort]uint32)},
+		bell:  doorbell.New(),
+		polls: doorbell.New(),
+	}
+	d.pollable = d.somethingToPoll
+	if err := d.makeArena(cfg); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// makeArena sizes and makes the arena: of ordinary memory, for nothing but package net looks at it.
+func (d *domain) makeArena(cfg fabric.DomainConfig) (err error) {
+	count, size := cfg.Buffers, cfg.BufferBytes
+	if count == 0 {
+		count = defaultBuffers
+	}
+	if size == 0 {
+		size = d.info.MTUBytes
+	}
+	if count < 0 || count > maxBuffers {
+		return badConfig("Buffers is %d, want 1 to %d", count, maxBuffers)
+	}
+	if size < 0 || size > maxBufferBytes {
+		return badConfig("BufferBytes is %d, want 1 to %d", size, maxBufferBytes)
+	}
+	stride := (size/cacheLineBytes + 1) * cacheLineBytes
+	if count > maxArenaBytes/stride {
+		return badConfig("%d buffers of %d bytes are more than %d bytes", count, stride, maxArenaBytes)
+	}
+	mem := make([]byte, count*stride)
+	if d.arena, err = fabric.NewArena(mem, count, stride, 0, size); err != nil {
+		return err
+	}
+	d.buffers = buffers{mem: mem, count: count, stride: stride, len: size}
+	d.mtuBytes = min(d.info.MTUBytes, size)
+	d.info.MTUBytes, d.info.InjectBytes = d.mtuBytes, d.mtuBytes
+	return nil
+}
+
+// Info implements fabric.Domain. Its attributes tell what has happened so far.
+func (d *domain) Info() fabric.Info {
+	info := d.info
+	info.Attrs = slices.Clone(info.Attrs)
+	for _, e := range d.endpoints {
+		setAttr(info.Attrs, "receive buffer",
+			fmt.Sprintf("%d bytes as the system counts, %d datagrams of %d bytes", e.caps.RecvBufferBytes,
+				e.caps.RecvCapacity, d.mtuBytes))
+	}
+	return info
+}
+
+func setAttr(attrs []fabric.Attr, name, value string) {
+	for i := range attrs {
+		if attrs[i].Name == name {
+			attrs[i].Value = value
+		}
+	}
+}
+
+func (d *domain) Arena() fabric.Arena { return d.arena }
+
+// Insert implements fabric.Domain. A link-local name is taken as one on this domain's own link.
+func (d *domain) Insert(name []byte) (fabric.Addr, error) {
+	if d.closed {
+		return fabric.AddrUnknown, fabric.ErrClosed
+	}
+	ap, err := inet.DecodeName(name, d.local.Version())
+	if err != nil {
+		return fabric.AddrUnknown, err
+	}
+	return d.peers.insert(ap, d.local.Device)
+}
+
+// Remove implements fabric.Domain.
+func (d *domain) Remove(a fabric.Addr) error {
+	if d.closed {
+		return fabric.ErrClosed
+	}
+	if !d.peers.remove(a) {
+		return errRemoveAddr
+	}
+	return nil
+}
+
+// RegisterRegion implements fabric.Domain: package net writes one piece of memory.
+func (d *domain) RegisterRegion([]byte) (fabric.Region, error) {
+	if d.closed {
+		return 0, fabric.ErrClosed
+	}
+	return 0, fabric.ErrNotSupported
+}
+
+// DeregisterRegion implements fabric.Domain.
+func (d *domain) DeregisterRegion(fabric.Region) error {
+	if d.closed {
+		return fabric.ErrClosed
+	}
+	return fabric.ErrNotSupported
+}
+
+// OpenEndpoint implements fabric.Domain. Depths are cut to what the provider has: Caps tells.
+func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
+	if d.closed {
+		return nil, fabric.ErrClosed
+	}
+	if cfg.TxDepth < 0 || cfg.RxDepth < 0 {
+		return nil, badConfig("TxDepth is %d, RxDepth %d, want 0 or more", cfg.TxDepth, cfg.RxDepth)
+	}
+	if cfg.TxDepth == 0 {
+		cfg.TxDepth = defaultTxDepth
+	}
+	if cfg.RxDepth == 0 {
+		cfg.RxDepth = defaultRxDepth
+	}
+	cfg.TxDepth, cfg.RxDepth = min(cfg.TxDepth, maxDepth), min(cfg.RxDepth, maxDepth)
+	port := uint16(0)
+	if d.opened < len(d.local.Ports) {
+		port = d.local.Ports[d.opened]
+	}
+	d.opened++
+	s, err := openSocket(&d.local, port, cfg)
+	if err != nil {
+		return nil, err
+	}
+	e := newEndpoint(d, s, cfg)
+	d.endpoints = append(d.endpoints, e)
+	return e, nil
+}
+
+// Close implements fabric.Domain. It releases everything even if it returns an error; a second
+// Close does nothing.
+func (d *domain) Close() error {
+	if d.closed {
+		return nil
+	}
+	var first error
+	for len(d.endpoints) > 0 {
+		if err := d.endpoints[0].Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	d.closed = true
+	d.peers, d.buffers.mem = peerTable{}, nil
+	return first
+}
+
+// Wait implements fabric.Waiter.
+func (d *domain) Wait(timeout time.Duration) error {
+	if d.closed {
+		return fabric.ErrClosed
+	}
+	d.bell.Wait(timeout, d.pollable)
+	return nil
+}
+
+// Wake implements fabric.Waiter.
+func (d *domain) Wake() { d.bell.Wake() }
+
+// Arm implements fabric.Sleeper.
+func (d *domain) Arm() bool { return !d.closed && d.bell.Arm(d.pollable) }
+
+// Sleep implements fabric.Sleeper.
+func (d *domain) Sleep(timeout time.Duration) error {
+	d.bell.Sleep(timeout)
+	return nil
+}
+
+// giveWay is called after each poll in vain. The readers need a processor, and Go's scheduler asks
+// the network which of them can go on only when it has nothing else to run. So once in a while the
+// owner parks, until something arrives or a short time is over.
+func (d *domain) giveWay() {
+	if d.vain++; d.vain >= vainMost {
+		d.vain = 0
+		d.polls.Wait(parkTime, d.pollable)
+	}
+}
+
+// somethingToPoll says whether Poll of an endpoint would report something.
+func (d *domain) somethingToPoll() bool {
+	for _, e := range d.endpoints {
+		if e.inbox.waiting() {
+			return true
+		}
+	}
+	return false
+}
+
+// ParseAddress implements fabric.Addresser. A host is an IP address of this domain's version.
+func (d *domain) ParseAddress(text string) (first, second []byte, err error) {
+	return inet.ParseAddress(text, d.local.Version())
+}
+
+// FormatName implements fabric.Addresser.
+func (d *domain) FormatName(name []byte) string { return inet.FormatName(name, d.local.Version()) }
+
+// Host implements fabric.Addresser.
+func (d *domain) Host(name []byte) []byte { return inet.Host(name) }
+
+func badConfig(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{fabric.ErrBadConfig}, args...)...)
+}

@@ -1,0 +1,181 @@
+package net
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"syscall"
+
+	"gobtl/fabric"
+	"gobtl/fabric/internal/inet"
+)
+
+// endpoint implements fabric.Endpoint. All but its inbox belongs to the domain's goroutine.
+type endpoint struct {
+	domain *domain
+	conn   *net.UDPConn
+	name   netip.AddrPort
+	caps   fabric.Caps
+	inbox  *inbox
+	closed bool
+
+	origins []netip.AddrPort // senders of what the latest Poll has reported
+
+	lastFrom netip.AddrPort // of the last datagram
+	lastAddr fabric.Addr
+	lastSeq  uint64 // of the changes to the peer table when lastAddr was looked up
+}
+
+var (
+	_ fabric.Endpoint = (*endpoint)(nil)
+	_ fabric.Sourcer  = (*endpoint)(nil)
+)
+
+// newEndpoint makes an endpoint of a socket, which it owns, and starts its reader.
+func newEndpoint(d *domain, s socket, cfg fabric.EndpointConfig) *endpoint {
+	e := &endpoint{
+		domain: d,
+		conn:   s.conn,
+		name:   s.name,
+		caps: fabric.Caps{
+			MTUBytes:        d.mtuBytes,
+			InjectBytes:     d.mtuBytes, // the system has copied it when Post returns
+			TxDepth:         cfg.TxDepth,
+			RxDepth:         cfg.RxDepth,
+			RecvCapacity:    inet.Capacity(s.recvBytes, d.mtuBytes),
+			RecvBufferBytes: s.recvBytes,
+			Source:          cfg.Source,
+		},
+		inbox:   newInbox(cfg.RxDepth),
+		origins: make([]netip.AddrPort, 0, cfg.RxDepth),
+		lastSeq: 1<<64 - 1,
+	}
+	go e.inbox.read(s.conn, d.buffers, d.bell, d.polls)
+	return e
+}
+
+func (e *endpoint) Caps() fabric.Caps { return e.caps }
+
+func (e *endpoint) Name() []byte { return inet.EncodeName(e.name) }
+
+// Post implements fabric.Endpoint. It waits while the socket's send buffer is full. ErrAgain means
+// that the device's queue is full.
+func (e *endpoint) Post(sends []fabric.Send) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	for i := range sends {
+		if err := e.postOne(&sends[i]); err != nil {
+			return i, err
+		}
+	}
+	return len(sends), nil
+}
+
+func (e *endpoint) postOne(s *fabric.Send) error {
+	bufs := &e.domain.buffers
+	to := e.domain.peers.get(s.To)
+	switch {
+	case uint64(s.Buf) >= uint64(bufs.count):
+		return errBadBuf
+	case to == nil:
+		return errUnknownAddr
+	case s.Region != 0:
+		return fabric.ErrNotSupported
+	case uint64(s.Len) > uint64(e.domain.mtuBytes):
+		return errTooLong
+	}
+	if _, err := e.conn.WriteToUDPAddrPort(bufs.bytes(s.Buf)[:s.Len], to.to); err != nil {
+		return sendError(err)
+	}
+	return nil
+}
+
+// sendError makes the error of a send that the system did not take.
+func sendError(err error) error {
+	errno := errnoOf(err)
+	switch {
+	case errors.Is(err, net.ErrClosed):
+		return fabric.ErrClosed
+	case errno == syscall.ENOBUFS || errno == syscall.ENOMEM || errno == syscall.EAGAIN:
+		return fabric.ErrAgain
+	}
+	return newError("send", err)
+}
+
+// Poll implements fabric.Endpoint. After many polls in vain it waits for parkTime at most.
+func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	var err error
+	e.origins, err = e.inbox.take(out, e.origins[:0])
+	n := len(e.origins)
+	if e.caps.Source {
+		for i, from := range e.origins {
+			out[i].From = e.from(from)
+		}
+	}
+	if n == 0 {
+		if err == nil {
+			e.domain.giveWay()
+		}
+		return 0, err
+	}
+	e.domain.vain = 0
+	return n, nil // The next Poll reports the error.
+}
+
+// from returns the Addr of a sender. Looking it up costs; most datagrams are of the same sender as
+// the one before.
+func (e *endpoint) from(name netip.AddrPort) fabric.Addr {
+	peers := &e.domain.peers
+	if name != e.lastFrom || e.lastSeq != peers.changes {
+		e.lastFrom, e.lastSeq, e.lastAddr = name, peers.changes, peers.find(name)
+	}
+	return e.lastAddr
+}
+
+// AppendSource implements fabric.Sourcer.
+func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
+	if int(c.Origin) >= len(e.origins) || !e.origins[c.Origin].IsValid() {
+		return dst
+	}
+	return inet.AppendName(dst, e.origins[c.Origin])
+}
+
+// Recv implements fabric.Endpoint.
+func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	count := uint64(e.domain.buffers.count)
+	for i, b := range bufs {
+		if uint64(b) >= count {
+			n, err := e.inbox.post(bufs[:i])
+			if err == nil {
+				err = errBadBuf
+			}
+			return n, err
+		}
+	}
+	return e.inbox.post(bufs)
+}
+
+// Close is idempotent: the second one does nothing and returns nil. Datagrams that wait are lost.
+// When it returns, the reader has ended and touches no buffer any more.
+func (e *endpoint) Close() error {
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	d := e.domain
+	if i := slices.Index(d.endpoints, e); i >= 0 {
+		d.endpoints = slices.Delete(d.endpoints, i, i+1)
+	}
+	e.inbox.shut()
+	err := e.conn.Close()
+	<-e.inbox.ended
+	return err
+}

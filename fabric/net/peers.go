@@ -1,0 +1,89 @@
+package net
+
+import (
+	"fmt"
+	"net/netip"
+
+	"gobtl/fabric"
+)
+
+// maxPeers bounds the address vector.
+const maxPeers = 1<<31 - 1
+
+// peerTable is a domain's address vector. An Addr is an index and a generation, so that a removed
+// one is noticed.
+type peerTable struct {
+	peers   []peer
+	free    []uint32
+	byName  map[netip.AddrPort]uint32
+	changes uint64 // what makes an earlier find worthless
+}
+
+// peer is an entry; with inserts 0 it is free.
+type peer struct {
+	to      netip.AddrPort // with the zone of a link-local address
+	name    netip.AddrPort // without
+	gen     uint32
+	inserts int
+}
+
+// get returns the entry of an Addr that is inserted now, or nil.
+func (t *peerTable) get(a fabric.Addr) *peer {
+	i, gen := uint64(uint32(a)), uint32(a>>32)
+	if i >= uint64(len(t.peers)) || t.peers[i].gen != gen || t.peers[i].inserts == 0 {
+		return nil
+	}
+	return &t.peers[i]
+}
+
+func (t *peerTable) addr(i uint32) fabric.Addr {
+	return fabric.Addr(t.peers[i].gen)<<32 | fabric.Addr(i)
+}
+
+// find returns the Addr of a name that is inserted, else AddrUnknown.
+func (t *peerTable) find(name netip.AddrPort) fabric.Addr {
+	if i, ok := t.byName[name]; ok {
+		return t.addr(i)
+	}
+	return fabric.AddrUnknown
+}
+
+// insert adds a name, or counts it once more; zone is that of link-local addresses.
+func (t *peerTable) insert(name netip.AddrPort, zone string) (fabric.Addr, error) {
+	if i, ok := t.byName[name]; ok {
+		t.peers[i].inserts++
+		return t.addr(i), nil
+	}
+	if len(t.free) == 0 {
+		if len(t.peers) == maxPeers {
+			return fabric.AddrUnknown, fmt.Errorf("%w: %d peers", fabric.ErrAgain, maxPeers)
+		}
+		t.free = append(t.free, uint32(len(t.peers)))
+		t.peers = append(t.peers, peer{})
+	}
+	i := t.free[len(t.free)-1]
+	t.free = t.free[:len(t.free)-1]
+	p := &t.peers[i]
+	p.name, p.to, p.inserts = name, name, 1
+	if name.Addr().IsLinkLocalUnicast() && name.Addr().Is6() {
+		p.to = netip.AddrPortFrom(name.Addr().WithZone(zone), name.Port())
+	}
+	p.gen++
+	t.byName[name] = i
+	t.changes++
+	return t.addr(i), nil
+}
+
+// remove undoes an insert and says whether there was one.
+func (t *peerTable) remove(a fabric.Addr) bool {
+	p := t.get(a)
+	if p == nil {
+		return false
+	}
+	if p.inserts--; p.inserts == 0 {
+		delete(t.byName, p.name)
+		t.free = append(t.free, uint32(a))
+		t.changes++
+	}
+	return true
+}

@@ -1,0 +1,122 @@
+package net
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+
+	"gobtl/fabric"
+	"gobtl/fabric/internal/inet"
+)
+
+const (
+	// wantRecvBytes is the receive buffer asked for when the caller names none.
+	wantRecvBytes = 4 << 20
+	// wantSendBytes has room for some of the largest datagrams. The BSDs and macOS refuse a datagram
+	// that is larger than the buffer.
+	wantSendBytes = 1 << 20
+	// leastBytes ends the search for a size that the system grants.
+	leastBytes = 64 << 10
+)
+
+// socket is an open socket.
+type socket struct {
+	conn      *net.UDPConn
+	name      netip.AddrPort // without zone
+	recvBytes int            // of its receive buffer, as the system counts
+}
+
+// option is a socket option whose value is a number.
+type option struct{ level, name, value int }
+
+// openSocket opens a socket bound to a local address and a port, 0 for any.
+func openSocket(l *inet.Local, port uint16, cfg fabric.EndpointConfig) (socket, error) {
+	network := fmt.Sprintf("udp%d", l.Version())
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) {
+			for _, o := range dontFragment(l.Version()) {
+				_ = setOption(fd, o) // An older system lacks it: then datagrams may be fragmented.
+			}
+		})
+	}}
+	at := netip.AddrPortFrom(l.Addr, port)
+	opened, err := config.ListenPacket(context.Background(), network, at.String())
+	if err != nil {
+		return socket{}, newError("bind "+at.String(), err)
+	}
+	conn, ok := opened.(*net.UDPConn)
+	name, err := netip.ParseAddrPort(opened.LocalAddr().String())
+	if !ok || err != nil {
+		_ = opened.Close()
+		return socket{}, fmt.Errorf("net: %v is no UDP socket: %w", opened.LocalAddr(), err)
+	}
+	name = netip.AddrPortFrom(name.Addr().Unmap().WithZone(""), name.Port())
+	s := socket{conn: conn, name: name}
+	askFor(wantSendBytes, conn.SetWriteBuffer)
+	if cfg.RecvBufferBytes == 0 {
+		cfg.RecvBufferBytes = wantRecvBytes
+	}
+	if cfg.RecvBufferBytes > 0 {
+		askFor(cfg.RecvBufferBytes, conn.SetReadBuffer)
+	}
+	s.recvBytes, err = granted(conn)
+	if err != nil {
+		_ = conn.Close()
+		return socket{}, newError("getsockopt", err)
+	}
+	return s, nil
+}
+
+// askFor asks for a buffer of a size, and for half of it where the system refuses. What is granted
+// is read back, so failing is no error.
+func askFor(sizeBytes int, set func(int) error) {
+	for set(sizeBytes) != nil && sizeBytes > leastBytes {
+		sizeBytes /= 2
+	}
+}
+
+// granted returns the size of the receive buffer, as the system counts.
+func granted(conn *net.UDPConn) (sizeBytes int, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) { sizeBytes, failed = recvBuffer(fd) })
+	return sizeBytes, errors.Join(err, failed)
+}
+
+// errnoOf returns the system's number in an error of package net, with the portable one in place of
+// Windows' own; 0 if there is none.
+func errnoOf(err error) syscall.Errno {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return 0
+	}
+	return portable(errno)
+}
+
+// newError makes an error of what package net returns.
+func newError(op string, err error) error {
+	errno := errnoOf(err)
+	if errno == 0 {
+		return fmt.Errorf("net: %s: %w", op, err)
+	}
+	return sysError{op: op, errno: errno, text: errno.Error()}
+}
+
+// sysError is the failure of a system call. It is no fabric.Error because the numbers of Windows
+// are larger than those.
+type sysError struct {
+	op    string
+	errno syscall.Errno
+	text  string
+}
+
+func (e sysError) Error() string { return family + ": " + e.op + ": " + e.text }
+
+// Unwrap makes errors.Is(err, syscall.EADDRINUSE) and the like work.
+func (e sysError) Unwrap() error { return e.errno }

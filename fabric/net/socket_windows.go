@@ -1,0 +1,43 @@
+package net
+
+import "syscall"
+
+// Errors of Windows' sockets.
+const (
+	wsaMessageSize syscall.Errno = 10040
+	wsaInUse       syscall.Errno = 10048
+	wsaNoBuffers   syscall.Errno = 10055
+)
+
+func setOption(fd uintptr, o option) error {
+	return syscall.SetsockoptInt(syscall.Handle(fd), o.level, o.name, o.value)
+}
+
+func recvBuffer(fd uintptr) (int, error) {
+	return syscall.GetsockoptInt(syscall.Handle(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF)
+}
+
+// portable returns the number of package syscall for one of Windows.
+func portable(errno syscall.Errno) syscall.Errno {
+	switch errno {
+	case wsaMessageSize:
+		return syscall.EMSGSIZE
+	case wsaInUse:
+		return syscall.EADDRINUSE
+	case wsaNoBuffers:
+		return syscall.ENOBUFS
+	}
+	return errno
+}
+
+func isCut(err error) bool { return errnoOf(err) == syscall.EMSGSIZE }
+
+// dontFragment returns the options by which datagrams of an IP version stay whole: IP_DONTFRAGMENT,
+// IPV6_DONTFRAG.
+func dontFragment(version int) []option {
+	const dontFragment = 14
+	if version == 4 {
+		return []option{{syscall.IPPROTO_IP, dontFragment, 1}}
+	}
+	return []option{{syscall.IPPROTO_IPV6, dontFragment, 1}}
+}

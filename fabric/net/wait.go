@@ -1,0 +1,180 @@
+package net
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/fabric/internal/doorbell"
+	"gobtl/internal/fifo"
+)
+
+const (
+	// A reader whose socket fails tries again after errorPause, and gives up after errorsMax failures
+	// in a row: an error of one datagram passes, that of a socket stays.
+	errorPause = time.Millisecond
+	errorsMax  = 1000
+	// vainMost is how many polls in a row may find nothing until the next one parks for parkTime.
+	vainMost = 64
+	parkTime = 50 * time.Microsecond
+)
+
+// inbox is what an endpoint and its reader share: the posted buffers on their way to the reader,
+// and the datagrams on their way back. A buffer is in one of the two queues or in the reader's
+// hands, so RxDepth bounds them all together.
+type inbox struct {
+	ended chan struct{} // closed when the reader has ended
+
+	mu      sync.Mutex
+	posted  fifo.Queue[fabric.Buf]
+	arrived fifo.Queue[arrival]
+	more    *sync.Cond // posted is not empty any more, or shutting
+	reading bool       // the reader has a buffer
+	closing bool
+	err     error // that has ended the reader
+}
+
+// arrival is a datagram in its buffer.
+type arrival struct {
+	from netip.AddrPort // without zone
+	buf  fabric.Buf
+	len  int
+}
+
+func newInbox(depth int) *inbox {
+	in := &inbox{
+		ended:   make(chan struct{}),
+		posted:  fifo.New[fabric.Buf](depth),
+		arrived: fifo.New[arrival](depth),
+	}
+	in.more = sync.NewCond(&in.mu)
+	return in
+}
+
+// post gives buffers to the reader.
+func (in *inbox) post(bufs []fabric.Buf) (int, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	held := in.arrived.Len()
+	if in.reading {
+		held++
+	}
+	for i, b := range bufs {
+		if in.posted.Len()+held == in.posted.Cap() {
+			return i, fabric.ErrAgain
+		}
+		in.posted.Push(b)
+		in.more.Signal()
+	}
+	return len(bufs), nil
+}
+
+// take reports datagrams, and appends their senders to origins. The error is final.
+func (in *inbox) take(out []fabric.Completion, origins []netip.AddrPort) ([]netip.AddrPort, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for n := range out {
+		if in.arrived.Len() == 0 {
+			break
+		}
+		a := in.arrived.Pop()
+		out[n] = fabric.Completion{
+			From: fabric.AddrUnknown, Buf: a.buf, Len: uint32(a.len), Op: fabric.OpRecv,
+			Origin: uint16(n),
+		}
+		origins = append(origins, a.from)
+	}
+	return origins, in.err
+}
+
+// waiting says whether take would report something.
+func (in *inbox) waiting() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.arrived.Len() > 0 || in.err != nil
+}
+
+// shut ends the reader, as soon as its socket is closed.
+func (in *inbox) shut() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.closing = true
+	in.more.Signal()
+}
+
+// next waits for a posted buffer; false: the endpoint closes.
+func (in *inbox) next() (fabric.Buf, bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for in.posted.Len() == 0 && !in.closing {
+		in.more.Wait()
+	}
+	if in.closing {
+		return 0, false
+	}
+	in.reading = true
+	return in.posted.Pop(), true
+}
+
+// put adds a datagram.
+func (in *inbox) put(a arrival) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.reading = false
+	in.arrived.Push(a)
+}
+
+// fail notes the error that ends the reader.
+func (in *inbox) fail(err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.err = err
+}
+
+// read is the reader. It ends when the endpoint closes, or its socket fails for good.
+func (in *inbox) read(conn *net.UDPConn, bufs buffers, bells ...*doorbell.Bell) {
+	defer close(in.ended)
+	for {
+		b, ok := in.next()
+		if !ok {
+			return
+		}
+		n, from, err := receive(conn, bufs.readInto(b))
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			in.fail(newError("receive", err))
+			ring(bells)
+			return
+		}
+		from = netip.AddrPortFrom(from.Addr().Unmap().WithZone(""), from.Port())
+		in.put(arrival{from: from, buf: b, len: n})
+		ring(bells)
+	}
+}
+
+func ring(bells []*doorbell.Bell) {
+	for _, b := range bells {
+		b.RingIfAsleep()
+	}
+}
+
+// receive reads a datagram. Errors pass, such as those that a system reports for an earlier
+// send, unless they are many in a row.
+func receive(conn *net.UDPConn, mem []byte) (n int, from netip.AddrPort, err error) {
+	for range errorsMax {
+		n, from, err = conn.ReadFromUDPAddrPort(mem)
+		switch {
+		case err == nil || errors.Is(err, net.ErrClosed):
+			return n, from, err
+		case isCut(err): // Windows reports a datagram that is larger than the buffer as an error.
+			return len(mem), from, nil
+		}
+		time.Sleep(errorPause)
+	}
+	return 0, from, err
+}

@@ -24,6 +24,13 @@ type Config struct {
 	Spin time.Duration
 	// Park bounds one sleep. 0 means 100 ms.
 	Park time.Duration
+	// LongPass bounds one pass of the module, with the handlers and other callbacks that it calls.
+	// While a pass lasts nothing is received, sent again or acknowledged, so peers may give this side
+	// up. A longer pass is counted (Runner.LongPasses) and told to OnLongPass. 0 means 100 ms.
+	LongPass time.Duration
+	// OnLongPass is told after a long pass how long it took. It runs on the driving goroutine, and
+	// must not block. It may be nil.
+	OnLongPass func(took time.Duration)
 	// Setup runs on the watcher's locked OS thread before the first pass, to pin it to a core for
 	// example. A call that waits drives the module on its own thread.
 	Setup func() error
@@ -59,6 +66,7 @@ type Runner struct {
 	turn
 	requests
 	pauses
+	longPasses
 	runnerEnd
 }
 
@@ -100,6 +108,31 @@ type pauses struct {
 	waits waiting.Counts // under mu
 }
 
+// longPasses counts the passes that took longer than Config.LongPass.
+type longPasses struct {
+	count     atomic.Uint64
+	longestNs atomic.Int64
+}
+
+// LongPasses returns how many passes took longer than Config.LongPass, and how long the longest one
+// took. The usual cause is a handler that blocks or computes. A machine that gives this process no
+// processor for as long looks the same. Any goroutine may call it.
+func (l *longPasses) LongPasses() (count uint64, longest time.Duration) {
+	return l.count.Load(), time.Duration(l.longestNs.Load())
+}
+
+// check notes a pass that took too long.
+func (l *longPasses) check(took time.Duration, cfg *Config) {
+	if took <= cfg.LongPass {
+		return
+	}
+	l.count.Add(1)
+	l.longestNs.Store(max(l.longestNs.Load(), int64(took)))
+	if cfg.OnLongPass != nil {
+		cfg.OnLongPass(took)
+	}
+}
+
 // runnerEnd is the state of the Runner's shutdown.
 type runnerEnd struct {
 	asked   atomic.Bool // a Close came in, or the fabric broke
@@ -134,6 +167,9 @@ func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error
 	}
 	if cfg.Park == 0 {
 		cfg.Park = 100 * time.Millisecond
+	}
+	if cfg.LongPass == 0 {
+		cfg.LongPass = 100 * time.Millisecond
 	}
 	r := &Runner{
 		m: m, hooks: m.Hooks(), cfg: cfg, start: time.Now(), limits: m.Limits(),

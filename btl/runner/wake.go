@@ -176,6 +176,9 @@ func (r *Runner) pass() (events int) {
 	events = r.takeInbox()
 	n, err := r.m.Progress(now)
 	r.inside.Store(was)
+	if events+n > 0 {
+		r.longPasses.check(r.now().Sub(now), &r.cfg)
+	}
 	if err != nil && r.broken == nil {
 		r.broken = err
 		r.asked.Store(true)

@@ -36,8 +36,8 @@ func splitPort(text string) (host string, port uint16, err error) {
 	return host, uint16(number), nil
 }
 
-// localAddresses returns the addresses of this host at which a Node listens.
-func localAddresses(text string) (localHosts, error) {
+// localAddresses returns the addresses of this host at which a Node listens over a provider.
+func localAddresses(provider, text string) (localHosts, error) {
 	host, port, err := splitPort(text)
 	if err != nil {
 		return localHosts{}, err
@@ -56,7 +56,7 @@ func localAddresses(text string) (localHosts, error) {
 	local := localHosts{port: port}
 	seen := map[string]bool{}
 	for _, name := range names {
-		infos, _ := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: name})
+		infos, _ := fabric.GetInfo(fabric.Hints{Provider: provider, Node: name})
 		for _, info := range infos {
 			if !seen[info.Src] {
 				seen[info.Src] = true

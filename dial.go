@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"gobtl/btl"
@@ -23,7 +25,9 @@ const attemptDelay = 250 * time.Millisecond
 // first address that answers. A peer that answers later, or after ctx has ended, stays connected:
 // OnPeer is called for it, and the next Dial of its address returns it. If there is a connection to
 // an address already, Dial uses that connection. If no address answers, the error is
-// btl.ErrUnreachable, after Config.Transport.HandshakeTimeout, 3 s by default. Other errors:
+// btl.ErrUnreachable, after Config.Transport.HandshakeTimeout, 3 s by default. If the peer's host
+// says that nobody listens at the port, the error is also syscall.ECONNREFUSED, and comes at once,
+// so a program that dials again should wait in between. Windows does not tell. Other errors:
 // ErrAddress, the error of the name look-up, ErrClosed, the error of ctx.
 func (n *Node) Dial(ctx context.Context, address string) (*Peer, error) {
 	if ctx == nil {
@@ -44,13 +48,14 @@ func (n *Node) Dial(ctx context.Context, address string) (*Peer, error) {
 
 // target is one of the addresses that a Dial tries.
 type target struct {
-	host    netip.Addr // invalid if the provider is not udp
+	host    netip.Addr // invalid if the addresses are not those of UDP
+	first   string     // the address with the first port alone; "" if host is invalid
 	address string     // in the notation of btl.Module.Dial
 }
 
 // targets returns the targets of an address, at least one.
 func (n *Node) targets(ctx context.Context, address string) ([]target, error) {
-	if n.cfg.Provider != "udp" {
+	if !n.overUDP() {
 		return []target{{address: address}}, nil
 	}
 	first, second, two := strings.Cut(address, ",")
@@ -76,7 +81,7 @@ func (n *Node) targets(ctx context.Context, address string) ([]target, error) {
 		if two {
 			text += "," + second
 		}
-		targets[i] = target{host: at, address: text}
+		targets[i] = target{host: at, first: joinHostPort(at.String(), port), address: text}
 	}
 	return targets, nil
 }
@@ -131,11 +136,58 @@ func (n *Node) dial(ctx context.Context, t target) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	ep, err := l.run.Dial(ctx, t.address)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", t.address, err)
+	if n.sharesMemory() && l.isHere(t) {
+		p, err := n.dialMemory(ctx, t, l)
+		if err == nil {
+			return p, nil
+		}
+		n.noMemory(t.address, err)
 	}
-	return l.peerOf(ep), nil
+	var asks sync.WaitGroup
+	defer asks.Wait()
+	ctx, refuse := context.WithCancelCause(ctx)
+	defer refuse(nil)
+	if t.first != "" {
+		asks.Go(func() { askRefusal(ctx, t.first, refuse) })
+	}
+	ep, err := l.run.Dial(ctx, t.address)
+	switch cause := context.Cause(ctx); {
+	case err == nil:
+		return l.peerOf(ep), nil
+	case errors.Is(cause, syscall.ECONNREFUSED):
+		return nil, fmt.Errorf("%s: %w: nobody listens at the port: %w", t.address, btl.ErrUnreachable,
+			syscall.ECONNREFUSED)
+	}
+	return nil, fmt.Errorf("%s: %w", t.address, err)
+}
+
+// refusalDelay is how long Dial waits for an answer before it asks the peer's host whether anybody
+// listens. A peer that answers in that time is not asked.
+const refusalDelay = 10 * time.Millisecond
+
+// askRefusal sends a byte, which no module takes for a packet, to the port of a peer, and calls
+// refuse if the peer's host answers that no socket has the port. The kernel tells that only to a
+// socket that is connected to the port; those of the transport are not. It returns when that is
+// told, or when ctx has ended.
+func askRefusal(ctx context.Context, address string, refuse context.CancelCauseFunc) {
+	select {
+	case <-time.After(refusalDelay):
+	case <-ctx.Done():
+		return
+	}
+	probe, err := net.Dial("udp", address)
+	if err != nil {
+		return
+	}
+	defer func() { _ = probe.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = probe.SetReadDeadline(time.Unix(1, 0)) })()
+	b := make([]byte, 1)
+	if _, err = probe.Write(b); err == nil {
+		_, err = probe.Read(b)
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		refuse(err)
+	}
 }
 
 // linkTo returns the link through which this host reaches another host: the link at the source

@@ -26,7 +26,11 @@
 // "[::1]:4000", ":4000" for all addresses of this host. A Node uses two UDP ports: the given port
 // and the following one. A firewall must let both pass.
 //
-// The providers udp, shm and, where cgo is on, ofi (libfabric) come with this package.
+// Two Nodes of one user on one host use shared memory instead, if both see the same /dev/shm:
+// Peer.Network tells, Config.NoSharedMemory turns it off.
+//
+// The providers udp, net (UDP on systems other than Linux), shm and, where cgo is on, ofi
+// (libfabric) come with this package.
 //
 // Package gobtl is built on the packages btl (the transport), btl/runner (goroutines that use a
 // transport), btl/call, btl/conn and btl/queue. Type Link gives access to them.
@@ -38,5 +42,6 @@
 //	peer.go      what a program asks of a peer
 //	dial.go      from an address to a Peer
 //	address.go   the addresses of this host
+//	memory.go    shared memory between Nodes of one host
 //	link.go      one address of this host: a module, its Runner, and the layers on it
 package gobtl

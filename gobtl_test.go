@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +20,8 @@ import (
 	"gobtl"
 	"gobtl/btl"
 	"gobtl/btl/call"
+	"gobtl/btl/runner"
+	"gobtl/internal/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -63,8 +67,23 @@ func dial(t *testing.T, n *gobtl.Node, address string) *gobtl.Peer {
 
 // Everything that a Peer can do, between two Nodes of which one listens.
 func TestAllOfAPeer(t *testing.T) {
-	server := listen(t, gobtl.Config{}, "127.0.0.1:0")
-	client := open(t, gobtl.Config{})
+	for _, providers := range [][2]string{
+		{"udp", "udp"}, {"net", "net"}, {"udp", "net"}, {"net", "udp"},
+	} {
+		t.Run(providers[0]+" "+providers[1], func(t *testing.T) {
+			allOfAPeer(t, gobtl.Config{Provider: providers[0], NoSharedMemory: true},
+				gobtl.Config{Provider: providers[1]}, providers[1])
+		})
+	}
+	t.Run("memory", func(t *testing.T) {
+		needMemory(t)
+		allOfAPeer(t, gobtl.Config{}, gobtl.Config{}, "shm")
+	})
+}
+
+// allOfAPeer does it over a network, which is another one than UDP if both may use shared memory.
+func allOfAPeer(t *testing.T, listening, dialling gobtl.Config, network string) {
+	server, client := listen(t, listening, "127.0.0.1:0"), open(t, dialling)
 	must(t, server.Handle("greet", func(_ context.Context, req *gobtl.Request) ([]byte, error) {
 		if req.Method != "greet" || req.Peer == nil {
 			return nil, fmt.Errorf("%q of %v", req.Method, req.Peer)
@@ -74,6 +93,9 @@ func TestAllOfAPeer(t *testing.T) {
 	got := make(chan string, 1)
 	must(t, server.HandleMessage(3, func(_ *gobtl.Peer, data []byte) { got <- string(data) }))
 	peer := dial(t, client, server.Address())
+	if peer.Network() != network {
+		t.Errorf("the network is %s, want %s", peer.Network(), network)
+	}
 	if peer.Address() != server.Address() {
 		t.Errorf("the peer is at %s, dialled was %s", peer.Address(), server.Address())
 	}
@@ -146,7 +168,7 @@ func testMemory(t *testing.T, owner, user *gobtl.Peer) {
 
 // A Node that listens at ":0" is reached by each address of this host, at the same port.
 func TestListenEverywhere(t *testing.T) {
-	server := listen(t, gobtl.Config{}, ":0")
+	server := listen(t, gobtl.Config{NoSharedMemory: true}, ":0") // of which a Node has one link
 	must(t, server.Handle("who", func(_ context.Context, req *gobtl.Request) ([]byte, error) {
 		return []byte(req.Peer.Link().Address()), nil
 	}))
@@ -229,6 +251,73 @@ func TestNobodyListens(t *testing.T) {
 	if _, err := client.Dial(ctx, address); !errors.Is(err, context.Canceled) {
 		t.Errorf("a context that has ended: %v", err)
 	}
+}
+
+// Where the kernel tells that nobody listens at a port, Dial ends by that and not by a timeout, and
+// a port whose owner is silent is not taken for such a one.
+func TestNobodyListensIsTold(t *testing.T) {
+	for name, host := range map[string]string{"ip4": "127.0.0.1", "ip6": "::1"} {
+		t.Run(name, func(t *testing.T) {
+			silent, err := net.ListenPacket("udp", net.JoinHostPort(host, "0"))
+			if err != nil {
+				testenv.Missing(t, "needs the address %s: %v", host, err)
+			}
+			address := silent.LocalAddr().String()
+			brief := gobtl.Config{Transport: btl.Config{HandshakeTimeout: 100 * time.Millisecond}}
+			_, err = open(t, brief).Dial(t.Context(), address)
+			if !errors.Is(err, btl.ErrUnreachable) || errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("a silent owner: %v", err)
+			}
+			must(t, silent.Close())
+			patient := gobtl.Config{Transport: btl.Config{HandshakeTimeout: time.Minute}}
+			_, err = open(t, patient).Dial(t.Context(), address)
+			if !errors.Is(err, btl.ErrUnreachable) || !errors.Is(err, syscall.ECONNREFUSED) ||
+				!strings.Contains(err.Error(), address+": ") {
+				t.Errorf("no owner: %v", err)
+			}
+		})
+	}
+}
+
+// A handler that blocks is reported in the log of its own Node, and so are peers.
+func TestLog(t *testing.T) {
+	var text lockedBuffer
+	const bound, blocks = 20 * time.Millisecond, 30 * time.Millisecond
+	server := listen(t, gobtl.Config{
+		Log: slog.New(slog.NewTextHandler(&text, nil)), Runner: runner.Config{LongPass: bound},
+	}, "127.0.0.1:0")
+	must(t, server.HandleMessage(1, func(*gobtl.Peer, []byte) { time.Sleep(blocks) }))
+	client := open(t, gobtl.Config{})
+	peer := dial(t, client, server.Address())
+	must(t, peer.Send(t.Context(), 1, nil))
+	must(t, peer.Send(t.Context(), 1, nil)) // The pass of the first one is over.
+	must(t, peer.Close(t.Context()))
+	closeNode(t, server)
+	for _, want := range []string{
+		"a handler kept the network waiting", "peer connected", "network=" + peer.Network(),
+	} {
+		if got := text.String(); !strings.Contains(got, want) {
+			t.Errorf("%q is not in the log:\n%s", want, got)
+		}
+	}
+}
+
+// lockedBuffer is text that several goroutines write.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // The coming and going of peers is told at both sides, and ends what waits.

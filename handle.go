@@ -28,8 +28,11 @@ type Request struct {
 type Handler func(ctx context.Context, req *Request) ([]byte, error)
 
 // MessageHandler handles the messages of a tag. It runs on the goroutine that drives the network,
-// so it must not block. While it runs no other message is received. data is valid only during the
-// call.
+// so it must not block. While it runs nothing is received and nothing is acknowledged: a peer that
+// waits for longer than its Config.Transport.PeerTimeout takes this Node for dead. The guilty side
+// is told: if handlers keep the network waiting for longer than Config.Runner.LongPass, 100 ms by
+// default, a line goes to Config.Log, and Runner.LongPasses counts it. data is valid only during
+// the call.
 type MessageHandler func(peer *Peer, data []byte)
 
 // methodBytesMax is the longest name of a method.

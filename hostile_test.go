@@ -135,7 +135,15 @@ func TestCloseBesideStuckHandler(t *testing.T) {
 
 // A Node dials on when a link of its has ended, as one whose network breaks does.
 func TestDialAfterBrokenLink(t *testing.T) {
-	server, client := listen(t, gobtl.Config{}, "127.0.0.1:0"), open(t, gobtl.Config{})
+	t.Run("udp", func(t *testing.T) { dialAfterBrokenLink(t, gobtl.Config{NoSharedMemory: true}, 1) })
+	t.Run("memory", func(t *testing.T) {
+		needMemory(t)
+		dialAfterBrokenLink(t, gobtl.Config{}, 2) // that of UDP stays
+	})
+}
+
+func dialAfterBrokenLink(t *testing.T, cfg gobtl.Config, links int) {
+	server, client := listen(t, gobtl.Config{}, "127.0.0.1:0"), open(t, cfg)
 	peer := dial(t, client, server.Address())
 	ctx, cancel := context.WithCancel(t.Context())
 	taken := make(chan error, 1)
@@ -146,7 +154,7 @@ func TestDialAfterBrokenLink(t *testing.T) {
 	if _, err := again.Call(t.Context(), "none", nil); !errors.Is(err, call.ErrMethod) {
 		t.Error(err)
 	}
-	if n := len(client.Links()); n != 1 {
+	if n := len(client.Links()); n != links {
 		t.Errorf("%d links", n)
 	}
 	cancel()

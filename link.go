@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"sync"
+	"time"
 
 	"gobtl/btl"
 	"gobtl/btl/call"
@@ -29,13 +31,17 @@ import (
 type Link struct {
 	node     *Node
 	host     netip.Addr // address of this side; invalid if the provider has none
+	provider string     // that carries the Link's packets
+	memory   bool       // it is shared memory beside UDP
 	module   *btl.Module
 	run      *runner.Runner
 	calls    *call.Node
 	streams  *conn.Node
 	queue    *queue.Queue
 	listener *conn.Listener
-	peers    sync.Map // of *btl.Endpoint, the *Peer: those that are not gone
+	door     net.Listener // at which other Nodes of this host learn of shared memory; may be nil
+	cards    cards        // of those Nodes, if this is shared memory
+	peers    sync.Map     // of *btl.Endpoint, the *Peer: those that are not gone
 }
 
 // Runner drives the module of the Link.
@@ -76,7 +82,8 @@ func (n *Node) openLink(hints fabric.Hints) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{node: n}
+	l := &Link{node: n, provider: info.Provider}
+	l.memory = n.overUDP() && l.provider == memoryProvider
 	if l.module, err = btl.Open(domain, n.cfg.Transport); err != nil {
 		return nil, errors.Join(err, domain.Close())
 	}
@@ -103,9 +110,23 @@ func (l *Link) start() (err error) {
 	if l.queue, err = queue.New(l.module, messages); err != nil {
 		return err
 	}
-	l.run = runner.New(l.module, cfg.Runner, l.event,
+	run := cfg.Runner
+	run.OnLongPass = l.longPass
+	l.run = runner.New(l.module, run, l.event,
 		l.calls.Layer(), l.streams.Layer(), l.queue.Layer())
 	return nil
+}
+
+// longPass reports handlers that have kept the network waiting.
+func (l *Link) longPass(took time.Duration) {
+	cfg := &l.node.cfg
+	if cfg.Log != nil {
+		cfg.Log.Warn("gobtl: a handler kept the network waiting: it must not block",
+			"took", took, "link", l.Address())
+	}
+	if cfg.Runner.OnLongPass != nil {
+		cfg.Runner.OnLongPass(took)
+	}
 }
 
 // add makes a link part of the Node: the link gets the Node's handlers, and passes its streams to
@@ -220,6 +241,9 @@ func (l *Link) event(ep *btl.Endpoint, ev btl.Event, err error) {
 		l.peers.Delete(ep)
 		p.end(err)
 	}
+	if log := l.node.cfg.Log; log != nil && p.connected {
+		log.Info("gobtl: peer "+ev.String(), "peer", p.address, "network", p.Network(), "error", err)
+	}
 	if p.connected && l.node.cfg.OnPeer != nil {
 		l.node.cfg.OnPeer(p, ev, err)
 	}
@@ -231,7 +255,7 @@ func (l *Link) peer(ep *btl.Endpoint) *Peer {
 	if p, ok := ep.Context.(*Peer); ok {
 		return p
 	}
-	p := &Peer{link: l, ep: ep, address: shortAddress(ep.PeerAddress()), done: make(chan struct{})}
+	p := &Peer{link: l, ep: ep, address: l.peerAddress(ep), done: make(chan struct{})}
 	ep.Context = p
 	if err := ep.Err(); err != nil {
 		p.end(err)
@@ -262,6 +286,9 @@ func (l *Link) peerOf(ep *btl.Endpoint) *Peer {
 
 // close closes the layers, and then the connections.
 func (l *Link) close(ctx context.Context) error {
+	if l.door != nil {
+		_ = l.door.Close()
+	}
 	err := errors.Join(l.calls.Close(ctx), l.streams.Close(ctx), l.queue.Close(ctx), l.run.Close(ctx))
 	if err != nil {
 		return fmt.Errorf("gobtl: close %s: %w", l.host, err)

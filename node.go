@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -16,6 +18,7 @@ import (
 	"gobtl/btl/queue"
 	"gobtl/btl/runner"
 	"gobtl/fabric"
+	_ "gobtl/fabric/net" // provider "net"
 	_ "gobtl/fabric/ofi" // providers "ofi/..."
 	_ "gobtl/fabric/shm" // provider "shm"
 	_ "gobtl/fabric/udp" // provider "udp"
@@ -46,8 +49,13 @@ const TagMax = btl.TagMax - 3
 // times.
 type Config struct {
 	// Provider is the name of the network provider in the registry of package fabric. The empty
-	// name means "udp". With any other provider a Node uses its first device.
+	// name means "udp" on Linux, and "net" on other systems. A "udp" and a "net" reach each other.
+	// With any other provider a Node uses its first device.
 	Provider string
+	// NoSharedMemory makes a Node use UDP also for peers on its own host. Otherwise two Nodes of one
+	// host, and of one user, use shared memory (provider "shm") if both see the same /dev/shm:
+	// Peer.Network tells. It makes a difference over UDP alone.
+	NoSharedMemory bool
 	// Transport is the configuration of the transport. The environment (GOBTL_..., see btl.Param) is
 	// applied on top of it.
 	Transport btl.Config
@@ -59,6 +67,9 @@ type Config struct {
 	Streams conn.Config
 	// Queue bounds the messages that wait to be taken. Its Tag is not used.
 	Queue queue.Config
+	// Log gets a line when a handler has kept the network waiting for longer than Runner.LongPass, and
+	// one for each peer that connects or is gone. The nil Logger logs nothing.
+	Log *slog.Logger
 	// OnPeer is called when a peer has connected, whichever side dialled. It is called again, with
 	// the reason, when the connection has ended. A Dial that fails reports only to its caller.
 	// OnPeer runs on the goroutine that drives the network and must not wait. It may be nil.
@@ -96,7 +107,7 @@ func Open() (*Node, error) { return Config{}.Open() }
 // Open makes a Node like the function Open, with this configuration.
 func (c Config) Open() (*Node, error) {
 	if c.Provider == "" {
-		c.Provider = "udp"
+		c.Provider = defaultProvider()
 	}
 	if _, err := c.Transport.LoadEnv(os.Environ()); err != nil {
 		return nil, fmt.Errorf("gobtl: the environment: %w", err)
@@ -105,6 +116,20 @@ func (c Config) Open() (*Node, error) {
 		cfg: c, handlers: map[string]Handler{}, tags: map[btl.Tag]bool{},
 		accepted: make(chan net.Conn), taken: make(chan Message), done: make(chan struct{}),
 	}, nil
+}
+
+// defaultProvider is the provider of UDP on this system.
+func defaultProvider() string {
+	if runtime.GOOS == "linux" {
+		return "udp"
+	}
+	return "net"
+}
+
+// overUDP says whether the Node's addresses are those of UDP sockets.
+func (n *Node) overUDP() bool {
+	family := fabric.FamilyOf(n.cfg.Provider)
+	return family == "udp" || family == "net"
 }
 
 // Listen makes a Node like the function Listen, with this configuration.
@@ -117,6 +142,7 @@ func (c Config) Listen(address string) (*Node, error) {
 	if err := n.listen(address); err != nil {
 		return nil, errors.Join(err, n.Close(context.Background()))
 	}
+	n.offerMemory()
 	return n, nil
 }
 
@@ -125,11 +151,11 @@ const portTries = 32
 
 // listen opens a link for each address of this host that the text stands for.
 func (n *Node) listen(text string) error {
-	if n.cfg.Provider != "udp" {
+	if !n.overUDP() {
 		_, err := n.openLink(fabric.Hints{Provider: n.cfg.Provider, Node: text})
 		return err
 	}
-	local, err := localAddresses(text)
+	local, err := localAddresses(n.cfg.Provider, text)
 	if err != nil {
 		return err
 	}
@@ -177,9 +203,11 @@ func (n *Node) Addresses() []string {
 	if !n.listens {
 		return nil
 	}
-	all := make([]string, len(n.links))
-	for i, l := range n.links {
-		all[i] = l.Address()
+	all := make([]string, 0, len(n.links))
+	for _, l := range n.links {
+		if !l.memory {
+			all = append(all, l.Address())
+		}
 	}
 	return all
 }

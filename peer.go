@@ -136,6 +136,9 @@ func (p *Peer) Get(ctx context.Context, target btl.Handle, offset uint64, mem []
 // chosen itself.
 func (p *Peer) Address() string { return p.address }
 
+// Network is the provider that carries the connection: "udp", "net", "shm".
+func (p *Peer) Network() string { return p.link.provider }
+
 // Done is closed when the connection has ended.
 func (p *Peer) Done() <-chan struct{} { return p.done }
 

@@ -1,0 +1,206 @@
+package gobtl
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric"
+)
+
+// Two Nodes of one host find each other's shared memory by a Unix socket whose name contains the
+// UDP address at which one of them listens. The name is abstract: it is of the network namespace,
+// as the UDP port is, and it vanishes with its process.
+//
+//	listens at 127.0.0.1:4000                          dials 127.0.0.1:4000
+//	"@gobtl/USER/127.0.0.1:4000"    <---- card -----   Unix socket, if the address is of this host
+//	                                ----- card ---->
+//	module over shm                 <-- handshake --   module over shm, by the name in the card
+//
+// Each side believes only a process of its own user. That both see the same /dev/shm is proven by
+// the handshake, which goes through it. If any step fails, Dial uses UDP.
+
+const (
+	memoryProvider = "shm"
+	// cardTime bounds the exchange of cards. A process that is stopped does not answer.
+	cardTime = time.Second
+	// cardBytesMax bounds a card.
+	cardBytesMax = 4 << 10
+	// cardsMax bounds the cards of dialling Nodes that have not connected yet.
+	cardsMax = 64
+)
+
+// card introduces a Node to another one on the same host.
+type card struct {
+	Module  string // the name of the module over shared memory, in hexadecimal
+	Address string // the Node's own address over UDP
+}
+
+// cards are the latest cards that a Node was given.
+type cards struct {
+	mu   sync.Mutex
+	list []card
+}
+
+func (c *cards) add(one card) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.list) == cardsMax {
+		c.list = append(c.list[:0], c.list[1:]...)
+	}
+	c.list = append(c.list, one)
+}
+
+// addressOf returns the UDP address of the Node whose module has an address, or that address. A
+// module's name contains its address.
+func (c *cards) addressOf(module string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := len(c.list) - 1; i >= 0; i-- {
+		if strings.Contains(c.list[i].Module, module) {
+			return c.list[i].Address
+		}
+	}
+	return module
+}
+
+// sharesMemory says whether the Node may use shared memory beside UDP.
+func (n *Node) sharesMemory() bool { return n.overUDP() && !n.cfg.NoSharedMemory }
+
+// memoryLink returns the Node's link over shared memory. It opens it if there is none, or if it has
+// failed.
+func (n *Node) memoryLink() (*Link, error) {
+	n.opening.Lock()
+	defer n.opening.Unlock()
+	for _, l := range n.Links() {
+		switch {
+		case !l.memory:
+		case !l.ended():
+			return l, nil
+		default:
+			n.abandon(l)
+		}
+	}
+	return n.openLink(fabric.Hints{Provider: memoryProvider})
+}
+
+// offerMemory lets Nodes of this host that dial a link's address use shared memory. If this host
+// has none, they use UDP.
+func (n *Node) offerMemory() {
+	if !n.sharesMemory() {
+		return
+	}
+	memory, err := n.memoryLink()
+	if err != nil {
+		n.noMemory("this host", err)
+		return
+	}
+	for _, l := range n.Links() {
+		if l.memory {
+			continue
+		}
+		door, err := net.Listen("unix", doorName(l.Address()))
+		if err != nil {
+			n.noMemory(l.Address(), err)
+			continue
+		}
+		l.door = door
+		n.work.Go(func() { memory.introduce(door, l.Address()) })
+	}
+}
+
+// noMemory logs why shared memory is not used.
+func (n *Node) noMemory(where string, err error) {
+	if n.cfg.Log != nil {
+		n.cfg.Log.Info("gobtl: no shared memory", "where", where, "reason", err)
+	}
+}
+
+// doorName is the name of the Unix socket for an address.
+func doorName(address string) string { return fmt.Sprintf("@gobtl/%d/%s", userID(), address) }
+
+// introduce exchanges cards with the Nodes that come to the door, one after the other. It knows a
+// Node's card before that Node can connect.
+func (l *Link) introduce(door net.Listener, address string) {
+	for {
+		visitor, err := door.Accept()
+		if err != nil {
+			return
+		}
+		if theirs, err := readCard(visitor); err == nil {
+			l.cards.add(theirs)
+			_ = l.writeCard(visitor, address) // A visitor that is gone does not read it.
+		}
+		_ = visitor.Close()
+	}
+}
+
+// readCard reads the card of a process of this user.
+func readCard(c net.Conn) (theirs card, err error) {
+	if err := c.SetDeadline(time.Now().Add(cardTime)); err != nil {
+		return card{}, err
+	}
+	if !sameUser(c) {
+		return card{}, errors.New("gobtl: the Unix socket is of another user")
+	}
+	err = json.NewDecoder(io.LimitReader(c, cardBytesMax)).Decode(&theirs)
+	return theirs, err
+}
+
+// writeCard writes the Node's own card, with the address at which its peer knows it.
+func (l *Link) writeCard(c net.Conn, address string) error {
+	own := card{Module: hex.EncodeToString(l.module.Name()), Address: address}
+	return json.NewEncoder(c).Encode(own)
+}
+
+// dialMemory connects to a target through shared memory, or says why that is not possible. from is
+// the link that would be used otherwise.
+func (n *Node) dialMemory(ctx context.Context, t target, from *Link) (*Peer, error) {
+	c, err := new(net.Dialer).DialContext(ctx, "unix", doorName(t.first))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.Close() }()
+	memory, err := n.memoryLink()
+	if err != nil {
+		return nil, err
+	}
+	if err := memory.writeCard(c, from.Address()); err != nil {
+		return nil, err
+	}
+	theirs, err := readCard(c)
+	if err != nil {
+		return nil, err
+	}
+	name, err := hex.DecodeString(theirs.Module)
+	if err != nil {
+		return nil, err
+	}
+	memory.cards.add(card{Module: theirs.Module, Address: t.first})
+	ep, err := memory.run.Connect(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return memory.peerOf(ep), nil
+}
+
+// isHere says whether a target is an address of this host: one that it would be reached from.
+func (l *Link) isHere(t target) bool {
+	return t.first != "" && (t.host == l.host || t.host.IsLoopback())
+}
+
+// peerAddress is the address of an endpoint's peer.
+func (l *Link) peerAddress(ep *btl.Endpoint) string {
+	if l.memory {
+		return l.cards.addressOf(ep.PeerAddress())
+	}
+	return shortAddress(ep.PeerAddress())
+}

@@ -25,4 +25,4 @@
 //	endpoint.go   endpoint: sending and polling
 //	wait.go       the reader of an endpoint, and its queue
 //	socket*.go    options of sockets, by system
-package net //nolint:revive // A provider's package has the name of its family.
+package net

@@ -13,12 +13,12 @@ import (
 	"gobtl/fabric"
 )
 
+// Headers4Bytes and Headers6Bytes are the sizes of the headers of IP and UDP, MaxPayload4Bytes and
+// MaxPayload6Bytes the largest payloads of one IP packet. An IPv6 packet could carry a little more,
+// but a message that Linux cuts up into datagrams could not.
 const (
-	// Headers4Bytes and Headers6Bytes are the sizes of the headers of IP and UDP.
-	Headers4Bytes = 20 + 8
-	Headers6Bytes = 40 + 8
-	// MaxPayload4Bytes and MaxPayload6Bytes are the largest payloads of one IP packet. An IPv6 packet
-	// could carry a little more, but a message that Linux cuts up into datagrams could not.
+	Headers4Bytes    = 20 + 8
+	Headers6Bytes    = 40 + 8
 	MaxPayload4Bytes = 65535 - Headers4Bytes
 	MaxPayload6Bytes = 65535 - Headers6Bytes
 )

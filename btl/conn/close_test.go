@@ -48,6 +48,26 @@ func TestNodeCloseSendsAll(t *testing.T) {
 	must(t, <-ended)
 }
 
+// The memory for small Writes of a Conn that is closed is given back: when the bytes have left, or
+// when nobody wants them any more.
+func TestClosedConnGivesBuffersBack(t *testing.T) {
+	p := newPair(t, within(mem.New(mem.Config{})), conn.Config{WindowBytes: 4096}, btl.Config{})
+	read, _ := p.dial(t)
+	unread, far := p.dial(t)
+	fill(t, unread)
+	for range 100 {
+		_, err := read.Write(make([]byte, 8))
+		must(t, err)
+	}
+	must(t, errors.Join(read.Close(), unread.Close()))
+	eventually(t, "bytes to leave", func() bool { return !read.Buffers() })
+	if !unread.Buffers() {
+		t.Error("bytes that wait for their reader are lost")
+	}
+	must(t, far.Close())
+	eventually(t, "bytes to be dropped", func() bool { return !unread.Buffers() })
+}
+
 // A peer that reads nothing does not keep a Node from closing.
 func TestNodeCloseBesideUnread(t *testing.T) {
 	p := newPair(t, within(mem.New(mem.Config{})), conn.Config{WindowBytes: 4096}, btl.Config{})

@@ -22,6 +22,13 @@ func (n *Node) Held(service string) (bytes int64, backlog int) {
 // Unsent is how many bytes of small Writes are not sent yet.
 func (c *Conn) Unsent() int { return len(c.buffer.unsent()) }
 
+// Buffers says whether a Conn has memory for small Writes.
+func (c *Conn) Buffers() bool {
+	c.buffer.mu.Lock()
+	defer c.buffer.mu.Unlock()
+	return c.buffer.storage != nil
+}
+
 // Window is how many bytes a Conn keeps unread.
 func (c *Conn) Window() (bytes int) {
 	_ = c.n.r.Do(context.Background(), func(*btl.Module) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"gobtl/btl"
 	"gobtl/btl/queue"
@@ -29,5 +30,26 @@ func TestNilContext(t *testing.T) {
 	}
 	if msg, err := b.Take(t.Context(), nil); err != nil || len(msg.Data) != 0 {
 		t.Errorf("%+v, %v", msg, err)
+	}
+}
+
+// Close ends with its context, though something that the Queue has under way does not end.
+func TestCloseEndsWithContext(t *testing.T) {
+	net := mem.New(mem.Config{})
+	a, b := open(t, net, queue.Config{}), open(t, net, queue.Config{})
+	a.connect(t, b)
+	end := a.Work()
+	defer end()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- a.Queue.Close(ctx) }()
+	select {
+	case err := <-closed:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("Close waits on after its context has ended")
 	}
 }

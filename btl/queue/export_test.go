@@ -19,3 +19,9 @@ func (q *Queue) Held(peer string) (endpoints int, bytes int64, ready int) {
 	defer q.mu.Unlock()
 	return q.gone.Of(peer), q.gone.Bytes(), len(q.ready)
 }
+
+// Work makes the Queue have something under way, until the returned function is called.
+func (q *Queue) Work() (end func()) {
+	q.work.Add(1)
+	return q.work.Done
+}

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -141,7 +142,8 @@ func (q *Queue) takenOf(peer *btl.Endpoint) int64 {
 }
 
 // Close ends waiting Sends and Takes with ErrClosed; received messages can still be taken. Later
-// messages are dropped. The Runner is not closed.
+// messages are dropped. The Runner is not closed. Close waits for what the Queue has under way, but
+// not beyond the end of ctx: then its error is that of ctx, and the rest ends with the Runner.
 func (q *Queue) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -159,6 +161,15 @@ func (q *Queue) Close(ctx context.Context) error {
 		return nil
 	})
 	q.end()
-	q.work.Wait()
-	return err
+	ended := make(chan struct{})
+	go func() {
+		q.work.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return err
+	case <-ctx.Done():
+		return cmp.Or(err, ctx.Err())
+	}
 }

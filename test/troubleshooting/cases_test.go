@@ -5,6 +5,7 @@ package troubleshooting
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -62,8 +63,21 @@ var cases = map[string]provoked{
 
 	// Peers do not connect.
 	"btl: peer cannot be reached": func(t *testing.T) string {
-		_, err := open(t, quick).Dial(within(t), nobody(t))
+		_, err := open(t, quick).Dial(within(t), silent(t))
 		return text(t, err)
+	},
+	"nobody listens at the port: connection refused": func(t *testing.T) string {
+		_, err := open(t, gobtl.Config{}).Dial(within(t), nobody(t))
+		return text(t, err)
+	},
+	"a handler kept the network waiting": func(t *testing.T) string {
+		lines := make(chan string, 1)
+		n, p := pair(t, gobtl.Config{
+			Log: slog.New(slog.NewTextHandler(writer(lines), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		}, gobtl.Config{})
+		must(t, n.HandleMessage(1, func(*gobtl.Peer, []byte) { time.Sleep(200 * time.Millisecond) }))
+		must(t, p.Send(within(t), 1, nil))
+		return <-lines
 	},
 	"answer, but the handshake was not finished within": unfinished,
 	"btl: address of an earlier incarnation of the peer": func(t *testing.T) string {

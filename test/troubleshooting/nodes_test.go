@@ -87,6 +87,26 @@ func nobody(t *testing.T) string {
 	return address
 }
 
+// silent is an address of loopback whose owner never answers.
+func silent(t *testing.T) string {
+	t.Helper()
+	c, err := net.ListenPacket("udp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c.LocalAddr().String()
+}
+
+// writer sends the first of what is written to it.
+type writer chan string
+
+func (w writer) Write(p []byte) (int, error) {
+	select {
+	case w <- string(p):
+	default:
+	}
+	return len(p), nil
+}
+
 // build builds a program of the tree without cgo.
 func build(t *testing.T, path string) string {
 	t.Helper()

@@ -26,8 +26,7 @@
 // "[::1]:4000", ":4000" for all addresses of this host. A Node uses two UDP ports: the given port
 // and the following one. A firewall must let both pass.
 //
-// Two Nodes of one user on one host use shared memory instead, if both see the same /dev/shm:
-// Peer.Network tells, Config.NoSharedMemory turns it off.
+// Two Nodes of one user on one host can use shared memory instead: Config.SharedMemory.
 //
 // The providers udp, net (UDP on systems other than Linux), shm and, where cgo is on, ofi
 // (libfabric) come with this package.

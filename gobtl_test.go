@@ -71,13 +71,14 @@ func TestAllOfAPeer(t *testing.T) {
 		{"udp", "udp"}, {"net", "net"}, {"udp", "net"}, {"net", "udp"},
 	} {
 		t.Run(providers[0]+" "+providers[1], func(t *testing.T) {
-			allOfAPeer(t, gobtl.Config{Provider: providers[0], NoSharedMemory: true},
-				gobtl.Config{Provider: providers[1]}, providers[1])
+			allOfAPeer(t, gobtl.Config{Provider: providers[0]}, gobtl.Config{Provider: providers[1]},
+				providers[1])
 		})
 	}
 	t.Run("memory", func(t *testing.T) {
 		needMemory(t)
-		allOfAPeer(t, gobtl.Config{}, gobtl.Config{}, "shm")
+		cfg := gobtl.Config{SharedMemory: true}
+		allOfAPeer(t, cfg, cfg, "shm")
 	})
 }
 
@@ -168,7 +169,7 @@ func testMemory(t *testing.T, owner, user *gobtl.Peer) {
 
 // A Node that listens at ":0" is reached by each address of this host, at the same port.
 func TestListenEverywhere(t *testing.T) {
-	server := listen(t, gobtl.Config{NoSharedMemory: true}, ":0") // of which a Node has one link
+	server := listen(t, gobtl.Config{}, ":0")
 	must(t, server.Handle("who", func(_ context.Context, req *gobtl.Request) ([]byte, error) {
 		return []byte(req.Peer.Link().Address()), nil
 	}))

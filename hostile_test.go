@@ -135,15 +135,15 @@ func TestCloseBesideStuckHandler(t *testing.T) {
 
 // A Node dials on when a link of its has ended, as one whose network breaks does.
 func TestDialAfterBrokenLink(t *testing.T) {
-	t.Run("udp", func(t *testing.T) { dialAfterBrokenLink(t, gobtl.Config{NoSharedMemory: true}, 1) })
+	t.Run("udp", func(t *testing.T) { dialAfterBrokenLink(t, gobtl.Config{}, 1) })
 	t.Run("memory", func(t *testing.T) {
 		needMemory(t)
-		dialAfterBrokenLink(t, gobtl.Config{}, 2) // that of UDP stays
+		dialAfterBrokenLink(t, gobtl.Config{SharedMemory: true}, 2) // that of UDP stays
 	})
 }
 
 func dialAfterBrokenLink(t *testing.T, cfg gobtl.Config, links int) {
-	server, client := listen(t, gobtl.Config{}, "127.0.0.1:0"), open(t, cfg)
+	server, client := listen(t, cfg, "127.0.0.1:0"), open(t, cfg)
 	peer := dial(t, client, server.Address())
 	ctx, cancel := context.WithCancel(t.Context())
 	taken := make(chan error, 1)

@@ -73,7 +73,7 @@ func (c *cards) addressOf(module string) string {
 }
 
 // sharesMemory says whether the Node may use shared memory beside UDP.
-func (n *Node) sharesMemory() bool { return n.overUDP() && !n.cfg.NoSharedMemory }
+func (n *Node) sharesMemory() bool { return n.overUDP() && n.cfg.SharedMemory }
 
 // memoryLink returns the Node's link over shared memory. It opens it if there is none, or if it has
 // failed.

@@ -23,16 +23,16 @@ func needMemory(t *testing.T) {
 // Which network two Nodes of one host use, and what each knows of the other's address.
 func TestMemoryIsUsed(t *testing.T) {
 	needMemory(t)
-	not := gobtl.Config{NoSharedMemory: true}
+	with, not := gobtl.Config{SharedMemory: true}, gobtl.Config{}
 	for _, c := range []struct {
 		name             string
 		server, dialling gobtl.Config
 		want             string
 	}{
-		{"both", gobtl.Config{}, gobtl.Config{}, "shm"},
-		{"not the server", not, gobtl.Config{}, "udp"},
-		{"not the client", gobtl.Config{}, not, "udp"},
-		{"not over UDP of Go", gobtl.Config{Provider: "net"}, gobtl.Config{}, "shm"},
+		{"both", with, with, "shm"},
+		{"not the server", not, with, "udp"},
+		{"not the client", with, not, "udp"},
+		{"beside UDP of Go", gobtl.Config{Provider: "net", SharedMemory: true}, with, "shm"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := listen(t, c.server, "127.0.0.1:0")
@@ -63,8 +63,8 @@ func TestMemoryIsUsed(t *testing.T) {
 // A Node that listens again at the address of one that is gone is reached again.
 func TestMemoryComesBack(t *testing.T) {
 	needMemory(t)
-	client := open(t, gobtl.Config{})
-	server := listen(t, gobtl.Config{}, "127.0.0.1:0")
+	cfg := gobtl.Config{SharedMemory: true}
+	client, server := open(t, cfg), listen(t, cfg, "127.0.0.1:0")
 	address := server.Address()
 	for round := range 3 {
 		peer := dial(t, client, address)
@@ -80,6 +80,6 @@ func TestMemoryComesBack(t *testing.T) {
 		if err := peer.Send(t.Context(), 1, nil); !errors.Is(err, btl.ErrPeerClosed) {
 			t.Errorf("round %d: %v", round, err)
 		}
-		server = listen(t, gobtl.Config{}, address)
+		server = listen(t, cfg, address)
 	}
 }

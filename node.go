@@ -52,10 +52,11 @@ type Config struct {
 	// name means "udp" on Linux, and "net" on other systems. A "udp" and a "net" reach each other.
 	// With any other provider a Node uses its first device.
 	Provider string
-	// NoSharedMemory makes a Node use UDP also for peers on its own host. Otherwise two Nodes of one
-	// host, and of one user, use shared memory (provider "shm") if both see the same /dev/shm:
-	// Peer.Network tells. It makes a difference over UDP alone.
-	NoSharedMemory bool
+	// SharedMemory makes a Node use shared memory (provider "shm") beside UDP, for peers on its own
+	// host that have the same setting: if both are of one user and see the same /dev/shm. Otherwise,
+	// and if that fails, they use UDP; Peer.Network tells. The bounds of Transport, such as PeersMax,
+	// count the peers of each network on their own.
+	SharedMemory bool
 	// Transport is the configuration of the transport. The environment (GOBTL_..., see btl.Param) is
 	// applied on top of it.
 	Transport btl.Config

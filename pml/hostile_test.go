@@ -68,12 +68,13 @@ func TestReceiveOfAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told error
+	pending := errors.New("it has not ended")
+	told := pending
 	f.Signal, f.OnDone = true, func(_ *btl.Fragment, err error) { told = err }
 	if _, err := badToL.ep.Send(step(), f); err != nil {
 		t.Fatal(err)
 	}
-	for !recv.Done() || !send.Done() || told == nil {
+	for !recv.Done() || !send.Done() || told == pending { //nolint:errorlint // It is that one.
 		step()
 	}
 	if !errors.Is(told, btl.ErrRemoteAccess) || recv.Err() != nil || send.Err() != nil {

@@ -1,6 +1,7 @@
 package vnic
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -206,5 +207,23 @@ func TestManyPlans(t *testing.T) {
 		if d.run(); a.Port(1).Info.EthMTU != MTUMin+uint16(i) || !d.synced("a") {
 			t.Fatalf("plan %d is not followed: MTU %d", i, a.Port(1).Info.EthMTU)
 		}
+	}
+}
+
+// So do other hosts that come and go.
+func TestManyNeighbours(t *testing.T) {
+	d := newDesk(t, threeHosts())
+	a := d.join(1, testAgent("a", nil))
+	d.run()
+	for i := range 2 * comparedMax {
+		conn, b := 2+i, testAgent("b", nil)
+		b.cfg.Ways.Module = []byte(fmt.Sprint("m", i))
+		d.join(conn, b)
+		d.run()
+		if lids := a.LIDs(); len(lids) != 1 || string(lids[0].Ways.Module) != fmt.Sprint("m", i) {
+			t.Fatalf("neighbour %d is not known: %+v", i, lids)
+		}
+		delete(d.agents, conn)
+		d.manager.Disconnect(conn)
 	}
 }

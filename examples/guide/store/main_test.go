@@ -113,6 +113,22 @@ func (c *cluster) client(t *testing.T, command string, words ...string) string {
 	return strings.TrimSuffix(string(out), "\n")
 }
 
+// TestMerge: of two values the newer one stays, in whatever order they come.
+func TestMerge(t *testing.T) {
+	s := &store{values: map[string]string{}}
+	for _, data := range []string{`{"key":"2 new"}`, `{"key":"1 old","other":"1 x"}`} {
+		if err := s.merge([]byte(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.values["key"] != "2 new" || s.values["other"] != "1 x" {
+		t.Errorf("%q", s.values)
+	}
+	if s.merge([]byte("no JSON")) == nil {
+		t.Error("malformed values were taken")
+	}
+}
+
 // TestStore kills each of the members in turn, while values are put, and starts it again. No value
 // is lost, and no older value comes back.
 func TestStore(t *testing.T) {
@@ -140,6 +156,8 @@ func TestStore(t *testing.T) {
 		}
 	}
 	put(0)
+	c.client(t, "put", "old", "put while all members were there")
+	want["old"] = "put while all members were there"
 	for i := range c.procs {
 		c.kill(t, i)
 		put(i + 1)

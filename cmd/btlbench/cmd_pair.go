@@ -28,7 +28,7 @@ func (c *pairCmd) Validate() error { return c.validate() }
 
 // Run is called by kong.
 func (c *pairCmd) Run(env *environment) error {
-	clientCPU, serverCPU, err := c.cores(env)
+	clientCPUs, serverCPUs, err := c.cores(env)
 	if err != nil {
 		return err
 	}
@@ -39,35 +39,37 @@ func (c *pairCmd) Run(env *environment) error {
 		return err
 	}
 	keepRuntimeOff(c.CPUs)
-	child, err := c.startServer(env, serverCPU)
+	child, err := c.startServer(env, serverCPUs)
 	if err != nil {
 		return err
 	}
 	defer child.end()
 	f := c.runFlags
-	f.CPUs = clientCPU
+	f.CPUs = clientCPUs
 	return measureAndReport(env, "pair", child.addr, &f)
 }
 
-// cores chooses the client's and the server's CPU: those asked for, or the first two that are
-// allowed.
+// cores chooses the client's and the server's CPUs: those asked for, or the first that are allowed,
+// one of each for every stream.
 func (c *pairCmd) cores(env *environment) (client, server plan.CPUList, err error) {
 	if c.CPUs == nil {
 		allowed := layers.AllowedCPUs()
-		c.CPUs = allowed[:min(2, len(allowed))]
+		c.CPUs = allowed[:min(max(1, len(allowed)/2*2), 2*c.Streams())]
 		if len(c.CPUs) < 2 {
 			env.notef("only one CPU may be used: both sides share it, and the figures will be poor")
 		}
 	}
-	switch len(c.CPUs) {
-	case 0:
+	n := len(c.CPUs)
+	switch {
+	case n == 0:
 		return nil, nil, nil
-	case 1:
+	case n == 1:
 		return c.CPUs, c.CPUs, nil
-	case 2:
-		return c.CPUs[:1], c.CPUs[1:], nil
+	case n%2 == 0 && n <= 2*c.Streams():
+		return c.CPUs[:n/2], c.CPUs[n/2:], nil
 	}
-	return nil, nil, &usageError{errors.New("--cpus: two are needed, the client's and the server's")}
+	return nil, nil, &usageError{errors.New(
+		"--cpus: two are needed for each stream, the client's and the server's, or two for all")}
 }
 
 // checkProvider finds out about a wrong provider before another process is started for it.
@@ -89,14 +91,15 @@ type child struct {
 }
 
 // startServer starts the server and waits until it listens.
-func (c *pairCmd) startServer(env *environment, cpu plan.CPUList) (*child, error) {
+func (c *pairCmd) startServer(env *environment, cpus plan.CPUList) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("cannot find this program to start the server from: %w", err)
 	}
 	args := []string{
 		"serve", "--listen", net.JoinHostPort(loopback.IP.String(), "0"), "--once", "--quiet",
-		"--cpus", cpu.String(), "--avoid", c.CPUs.String(), "--timeout", c.Timeout.String(),
+		"--clients", strconv.Itoa(c.Streams()),
+		"--cpus", cpus.String(), "--avoid", c.CPUs.String(), "--timeout", c.Timeout.String(),
 		"--patience", max(c.Timeout, c.PeerTimeout).String(),
 	}
 	if c.Node != "" {

@@ -23,7 +23,7 @@ type runFlags struct {
 	plan.Flags
 	reportFlags
 	Node string       `help:"Local address for the fabric. Default: the one that leads to the peer." placeholder:"ADDR"`
-	CPUs plan.CPUList `name:"cpus" help:"CPUs to pin to: pair takes the client's and the server's (default the first two); run and serve take one (default none)." placeholder:"LIST"`
+	CPUs plan.CPUList `name:"cpus" help:"CPUs to pin to. pair takes those of the client's streams, then as many of the server's (default the first two); run and serve take some, each stream one in turn (default none)." placeholder:"LIST"`
 }
 
 func (f *runFlags) validate() error {
@@ -40,14 +40,6 @@ func (f *runFlags) validate() error {
 		return err
 	}
 	return f.reportFlags.Validate()
-}
-
-// cpu is the CPU of this side's hot loop, negative for none.
-func (f *runFlags) cpu() int {
-	if len(f.CPUs) == 0 {
-		return -1
-	}
-	return f.CPUs[0]
 }
 
 // runCmd measures against a server.
@@ -104,17 +96,19 @@ func measureAndReport(env *environment, command, addr string, f *runFlags) error
 		return err
 	}
 	defer metrics.close()
-	client, err := session.Open(env.ctx, addr, &f.Flags, session.Options{
-		Node: f.Node, CPU: f.cpu(), Timeout: f.Timeout,
+	group, err := session.Open(env.ctx, addr, &f.Flags, session.Options{
+		Node: f.Node, CPUs: f.CPUs, Timeout: f.Timeout,
 	})
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	metrics.watch(client.Side)
+	defer group.Close()
+	for i, side := range group.Sides() {
+		metrics.watch(side, i)
+	}
 	doc := measure.NewDocument(command, &f.Flags)
 	doc.Verbose = f.Verbose
-	bench := &measure.Bench{Stderr: env.stderr, Session: client, Flags: &f.Flags, Doc: doc}
+	bench := &measure.Bench{Stderr: env.stderr, Session: group, Flags: &f.Flags, Doc: doc}
 	bench.Describe()
 	write := f.report(env, bench)
 	err = bench.Run(env.ctx)

@@ -13,14 +13,15 @@ import (
 // defaultPort is where serve listens if nothing else is said.
 const defaultPort = "4711"
 
-// serveCmd waits for clients and serves them one after the other.
+// serveCmd waits for clients and serves them.
 //
 //nolint:lll // A struct tag cannot be broken.
 type serveCmd struct {
 	Listen  string        `help:"HOST:PORT to listen on for clients; port 0 picks one. Default: ${default}." default:":${port}" placeholder:"ADDR"`
-	Once    bool          `help:"End after one client."`
+	Once    bool          `help:"End after one client, with all of its streams."`
+	Clients int           `help:"Clients served at the same time; each of --parallel streams is one. They measure beside each other. Default: ${default}." default:"16" placeholder:"N"`
 	Node    string        `help:"Local address for the fabric. Default: the one that the client came to." placeholder:"ADDR"`
-	CPUs    plan.CPUList  `name:"cpus" help:"CPU to pin to. Default: none." placeholder:"CPU"`
+	CPUs    plan.CPUList  `name:"cpus" help:"CPUs to pin to, each client to one in turn. Default: none." placeholder:"LIST"`
 	Set     []string      `help:"Set a tunable on this side, whatever the client asks for. Repeatable." placeholder:"NAME=VALUE" sep:"none"`
 	Metrics string        `help:"Serve Prometheus metrics of this side on HOST:PORT/metrics." placeholder:"ADDR"`
 	Timeout time.Duration `help:"Time for a client to introduce itself." default:"5s"`
@@ -40,6 +41,9 @@ func (c *serveCmd) Validate() error {
 	if c.Patience <= 0 {
 		return errors.New("--patience must be positive")
 	}
+	if c.Clients < 1 || c.Clients > session.ClientsMax {
+		return fmt.Errorf("--clients must be 1 to %d", session.ClientsMax)
+	}
 	if err := checkAddress("--listen", c.Listen); err != nil {
 		return err
 	}
@@ -50,16 +54,9 @@ func (c *serveCmd) Validate() error {
 	return checkAddress("--metrics", c.Metrics)
 }
 
-func (c *serveCmd) cpu() int {
-	if len(c.CPUs) == 0 {
-		return -1
-	}
-	return c.CPUs[0]
-}
-
 func (c *serveCmd) options() session.Options {
 	return session.Options{
-		Node: c.Node, CPU: c.cpu(), Timeout: c.Timeout, Set: c.Set, Patience: c.Patience,
+		Node: c.Node, CPUs: c.CPUs, Timeout: c.Timeout, Set: c.Set, Patience: c.Patience,
 	}
 }
 
@@ -80,7 +77,9 @@ func (c *serveCmd) Run(env *environment) error {
 	if c.Quiet {
 		log = func(string, ...any) {}
 	}
-	s := session.NewServer(c.options(), c.Once, metrics.watch, log)
+	s := session.NewServer(c.options(), session.ServerConfig{
+		Clients: c.Clients, Once: c.Once, Opened: metrics.watch, Log: log,
+	})
 	if _, err := fmt.Fprintln(env.stdout, listeningPrefix+listener.Addr().String()); err != nil {
 		return err
 	}

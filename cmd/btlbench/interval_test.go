@@ -54,7 +54,8 @@ func readStream(t *testing.T, text []byte) (s streamed) {
 // each other, and together they have what the run has.
 func TestIntervals(t *testing.T) {
 	notRaced(t)
-	const tests = "lat,bw,bibw,rate,lat_load,put_lat,put_bw,notice,get_lat,get_bw,atomic_lat,atomic"
+	const tests = // all that differ in what counts
+	"lat,bw,bibw,bw_reverse,rate,lat_load,put_lat,put_bw,notice,get_lat,get_bw,atomic_lat,atomic"
 	for _, args := range []string{
 		"--provider mem/local --layer both --window 16 --rounds 2 --test " + tests,
 		"--provider mem/local --layer runner --test lat,bw,rate --window 16",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -23,8 +24,8 @@ type metricsServer struct {
 	registry *prometheus.Registry
 	http     *http.Server
 
-	lock      sync.Mutex
-	collector prometheus.Collector // of the module that runs now
+	lock       sync.Mutex
+	collectors map[string]prometheus.Collector // of the latest module of each stream
 }
 
 // serveMetrics starts to serve on an address; empty serves nothing.
@@ -37,7 +38,9 @@ func serveMetrics(env *environment, addr string) (*metricsServer, error) {
 		return nil, fmt.Errorf("cannot serve metrics on %s: %w; choose another address with --metrics",
 			addr, err)
 	}
-	s := &metricsServer{registry: prometheus.NewRegistry()}
+	s := &metricsServer{
+		registry: prometheus.NewRegistry(), collectors: make(map[string]prometheus.Collector),
+	}
 	s.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
@@ -52,20 +55,22 @@ func serveMetrics(env *environment, addr string) (*metricsServer, error) {
 	return s, nil
 }
 
-// watch makes a side's module the one whose counters are served, in place of an earlier one.
-func (s *metricsServer) watch(side *layers.Side) {
+// watch makes a side's module the one whose counters are served under the number of its stream, in
+// place of an earlier one.
+func (s *metricsServer) watch(side *layers.Side, stream int) {
 	stats, ok := side.Stats()
 	if s == nil || !ok {
 		return
 	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if s.collector != nil {
-		s.registry.Unregister(s.collector)
+	name := strconv.Itoa(stream)
+	if c := s.collectors[name]; c != nil {
+		s.registry.Unregister(c)
 	}
-	labels := prometheus.Labels{"provider": side.Info.Provider}
-	s.collector = btlprom.NewCollector(stats, labels)
-	s.registry.MustRegister(s.collector)
+	labels := prometheus.Labels{"provider": side.Info.Provider, "stream": name}
+	s.collectors[name] = btlprom.NewCollector(stats, labels)
+	s.registry.MustRegister(s.collectors[name])
 }
 
 // close stops serving, after the scrape that is under way.

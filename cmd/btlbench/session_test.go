@@ -99,7 +99,8 @@ func TestAllTests(t *testing.T) {
 			for _, layer := range []string{plan.LayerRaw, plan.LayerBTL} {
 				skip := plan.IsRemote(test) && (size == 0 || layer == plan.LayerRaw) ||
 					plan.IsAtomic(test) && size != plan.AtomicBytes ||
-					layer == plan.LayerRaw && (test == plan.TestLat && size > 1472 || test == plan.TestLatLoad)
+					layer == plan.LayerRaw && (test == plan.TestLat && size > 1472 ||
+						test == plan.TestLatLoad || test == plan.TestReverse)
 				for _, load := range append(loads[test], "")[:max(1, len(loads[test]))] {
 					k := key{test, layer, size, load}
 					r := runs[k]
@@ -149,12 +150,12 @@ func checkRun(t *testing.T, r *measure.RunRecord) {
 	if want := int64(130+2*3) * int64(r.SizeBytes); r.LostDatagrams == 0 && r.VerifiedBytes < want {
 		t.Errorf("%s: %d bytes verified, want %d", name, r.VerifiedBytes, want)
 	}
-	exact := r.Test != plan.TestBiBW && r.LostDatagrams == 0 &&
+	exact := !plan.ServerSends(r.Test) && r.LostDatagrams == 0 &&
 		(r.Layer != plan.LayerRaw || r.SizeBytes <= 1472)
 	if exact && r.Iterations != 130 {
 		t.Errorf("%s: %d iterations, want 130", name, r.Iterations)
 	}
-	if r.Test == plan.TestBiBW && r.Layer == plan.LayerBTL && r.Iterations < 130 {
+	if plan.ServerSends(r.Test) && r.Layer == plan.LayerBTL && r.Iterations < 130 {
 		t.Errorf("%s: %d iterations, want at least 130", name, r.Iterations)
 	}
 	if plan.IsLatency(r.Test) != (r.Latency != nil) || r.Rate <= 0 ||

@@ -19,7 +19,7 @@ func (p *btlPort) latClient(r *Round) error {
 	if _, err := play(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
 		return err
 	}
-	r.Meter.Hist.reset()
+	r.Meter.Hist.Reset()
 	watch, begin := startWatch(&p.waiter), clock()
 	r.beginReports(begin, p.resentOnly)
 	done, err := play(r, newLimit(r.Messages, r.DurationNs, clock()))

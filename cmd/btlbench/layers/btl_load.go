@@ -24,15 +24,12 @@ type loadStream struct {
 	messages
 	on     bool
 	window int
-	// bytesPerNs is the rate to keep to, 0 for none; offered counts from since.
-	bytesPerNs float64
-	since      mono.Time
-	offered    float64
+	pace
 }
 
 // resetFor makes the stream ready for a round, and leaves it off.
 func (s *loadStream) resetFor(r *Round) {
-	s.on, s.window, s.bytesPerNs, s.offered = false, 0, 0, 0
+	s.on, s.window, s.pace = false, 0, pace{}
 	if r.Test == plan.TestLatLoad && r.Load != plan.LoadIdle && !r.Server {
 		s.window = r.Window
 	}
@@ -41,15 +38,13 @@ func (s *loadStream) resetFor(r *Round) {
 
 // start lets the stream flow, at a rate or at any.
 func (s *loadStream) start(bytesPerNs float64, now mono.Time) {
-	s.on, s.bytesPerNs, s.since, s.offered = true, bytesPerNs, now, 0
+	s.on = true
+	s.pace.start(bytesPerNs, now)
 }
 
 // due says that the stream may send a message now.
 func (s *loadStream) due(now mono.Time) bool {
-	if s.inFlight >= s.window {
-		return false
-	}
-	return s.bytesPerNs == 0 || s.offered <= s.bytesPerNs*float64(now.Sub(s.since))
+	return s.inFlight < s.window && s.pace.due(now, s.size) > 0
 }
 
 // latLoadClient measures a ping-pong beside a stream; without load it is that of lat.
@@ -70,7 +65,7 @@ func (p *btlPort) latLoadClient(r *Round) error {
 	if _, err := p.pingPong(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
 		return err
 	}
-	r.Meter.Hist.reset()
+	r.Meter.Hist.Reset()
 	acked, watch, begin := s.acked, startWatch(&p.waiter), clock()
 	r.beginReports(begin, p.resentOnly)
 	done, err := p.pingPong(r, newLimit(r.Messages, r.DurationNs, begin))

@@ -22,6 +22,8 @@ type flow struct {
 	finDone  bool   // this side's own fin of goPhase was sent
 	seen     uint64 // of this side's messages the peer has seen so many
 
+	pace pace // of what this side sends
+
 	// rate: the sent count at which the window began, and the received count at which it is whole.
 	windowFrom, windowAt uint64
 }
@@ -44,7 +46,7 @@ func (p *btlPort) streamClient(r *Round) error {
 	return err
 }
 
-// sentTotal is what a flow of messages counts: those sent, and in bibw those that came.
+// sentTotal is what a flow of messages counts: those sent, and those of the server's stream that came.
 func (p *btlPort) sentTotal() Counts {
 	return Counts{
 		Messages: int64(p.r.Sent + p.received),
@@ -57,15 +59,20 @@ func (p *btlPort) sentTotal() Counts {
 // sides.
 func (p *btlPort) streamPhase(r *Round, l limit) error {
 	p.phase++
-	if r.Test == plan.TestBiBW {
+	if plan.ServerSends(r.Test) {
 		if err := p.tell(tagGo, p.phase, 0); err != nil {
 			return err
 		}
 	}
 	now := clock()
 	p.windowFrom = r.Sent
-	for begin := r.Sent; now < l.until && !r.over(); {
-		most := l.messages - int64(r.Sent-begin)
+	p.pace.start(r.BytesPerNs, now)
+	counted := &r.Sent // what the limit is for
+	if r.Test == plan.TestReverse {
+		counted = &p.received
+	}
+	for begin := *counted; now < l.until && !r.over(); {
+		most := l.messages - int64(*counted-begin)
 		if most <= 0 {
 			break
 		}
@@ -80,7 +87,7 @@ func (p *btlPort) streamPhase(r *Round, l limit) error {
 	if err := p.tell(tagFin, p.phase, r.Sent); err != nil {
 		return err
 	}
-	for p.seen < r.Sent || r.Test == plan.TestBiBW && !p.peerFinished() {
+	for p.seen < r.Sent || plan.ServerSends(r.Test) && !p.peerFinished() {
 		n, err := p.m.Progress(now)
 		if err == nil {
 			err = p.serveDue(r)
@@ -116,27 +123,43 @@ func (p *btlPort) streamPass(r *Round, most int64, now mono.Time) (mono.Time, er
 		}
 		room = int64(p.windowFrom + uint64(r.Window) - r.Sent)
 	}
-	for n := min(room, most); n > 0; n-- {
-		sent, err := p.tryMessage(r, r.Sent)
-		if err != nil {
-			return now, err
-		}
-		if !sent {
-			break
-		}
-		r.Sent++
+	if r.Test == plan.TestReverse {
+		room = 0
 	}
-	if _, err := p.m.Progress(now); err != nil {
+	if err := p.sendSome(r, min(room, most), now); err != nil {
+		return now, err
+	}
+	n, err := p.m.Progress(now)
+	if err != nil {
 		return now, err
 	}
 	if err := p.serveDue(r); err != nil {
 		return now, err
 	}
-	return clock(), p.check()
+	now = clock()
+	if n > 0 {
+		p.waiter.busy()
+	} else if r.Test == plan.TestReverse && p.waiter.idle() && p.stuck(now) {
+		return now, errStuck
+	}
+	return now, p.check()
 }
 
-// serveDue does what handlers left to be done: it sends what found no room, and as the server of
-// bibw its own stream.
+// sendSome sends so many messages at most, as far as there is room and the rate allows.
+func (p *btlPort) sendSome(r *Round, most int64, now mono.Time) error {
+	for n := min(most, p.pace.due(now, r.SizeBytes)); n > 0; n-- {
+		sent, err := p.tryMessage(r, r.Sent)
+		if err != nil || !sent {
+			return err
+		}
+		r.Sent++
+		p.pace.offered += float64(r.SizeBytes)
+	}
+	return nil
+}
+
+// serveDue does what handlers left to be done: it sends what found no room, and the stream of a
+// server that has one.
 func (p *btlPort) serveDue(r *Round) error {
 	if p.repliesDue > 0 {
 		if err := p.sendReplies(r); err != nil {
@@ -152,26 +175,16 @@ func (p *btlPort) serveDue(r *Round) error {
 			}
 		}
 	}
-	if r.Server && r.Test == plan.TestBiBW && p.goPhase > 0 && !p.finDone {
-		return p.serveBiBW(r)
+	if r.Server && plan.ServerSends(r.Test) && p.goPhase > 0 && !p.finDone {
+		return p.serveStream(r)
 	}
 	return nil
 }
 
-// serveBiBW is the server's sending half: it sends from the client's go to the client's fin.
-func (p *btlPort) serveBiBW(r *Round) error {
-	for n := r.Window - p.inFlight; n > 0 && p.finPhase < p.goPhase; n-- {
-		sent, err := p.tryMessage(r, r.Sent)
-		if err != nil {
-			return err
-		}
-		if !sent {
-			return nil
-		}
-		r.Sent++
-	}
+// serveStream is the server's sending half: it sends from the client's go to the client's fin.
+func (p *btlPort) serveStream(r *Round) error {
 	if p.finPhase < p.goPhase {
-		return nil
+		return p.sendSome(r, int64(r.Window-p.inFlight), p.ep.Now())
 	}
 	p.finDone = true
 	return p.tell(tagFin, p.goPhase, r.Sent)
@@ -200,6 +213,7 @@ func (p *btlPort) onGo(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	phase, _, ok := p.readNote(data)
 	if ok && phase > p.goPhase && phase > p.finPhase {
 		p.goPhase, p.finDone = phase, false
+		p.pace.start(p.r.BytesPerNs, p.ep.Now())
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"time"
 )
 
@@ -22,6 +23,7 @@ type engine struct {
 // startEngine starts an engine on one CPU, or anywhere for a negative one.
 func startEngine(cpu int) (*engine, error) {
 	e := &engine{jobs: make(chan func()), done: make(chan struct{})}
+	makeRoom(1)
 	pinned := make(chan error)
 	go e.loop(cpu, pinned)
 	if err := <-pinned; err != nil {
@@ -30,8 +32,26 @@ func startEngine(cpu int) (*engine, error) {
 	return e, nil
 }
 
+// engines is how many run in this process.
+var engines struct {
+	sync.Mutex
+	n int
+}
+
+// makeRoom counts an engine that begins, or with -1 one that has ended. A hot loop never leaves its
+// P, so there is one for each, and one for everything else.
+func makeRoom(more int) {
+	engines.Lock()
+	defer engines.Unlock()
+	engines.n += more
+	if engines.n >= runtime.GOMAXPROCS(0) {
+		runtime.GOMAXPROCS(engines.n + 1)
+	}
+}
+
 func (e *engine) loop(cpu int, pinned chan<- error) {
 	defer close(e.done)
+	defer makeRoom(-1)
 	// Without an UnlockOSThread the thread ends with the goroutine, and its affinity with it.
 	runtime.LockOSThread()
 	if cpu >= 0 {

@@ -27,7 +27,8 @@ func (h *Hist) Record(roundTripNs int64) {
 	}
 }
 
-func (h *Hist) reset() {
+// Reset empties it.
+func (h *Hist) Reset() {
 	h.h.Reset()
 	h.Clipped = 0
 }

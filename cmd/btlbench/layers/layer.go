@@ -106,6 +106,8 @@ func SkipReason(offer *Offer, test string, sizeBytes int) string {
 	case offer.Layer == plan.LayerRunner && test != plan.TestLat && test != plan.TestBW &&
 		test != plan.TestRate:
 		return "through a Runner lat, bw and rate are measured"
+	case offer.Layer == plan.LayerRaw && test == plan.TestReverse:
+		return "the bare fabric has no stream from the server alone"
 	case offer.Layer == plan.LayerRaw && plan.IsRemote(test):
 		return "the bare fabric has no remote memory"
 	case offer.Layer == plan.LayerRaw && test == plan.TestLatLoad:

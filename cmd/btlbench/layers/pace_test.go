@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"math"
 	"testing"
 
 	"gobtl/fabric"
@@ -9,8 +10,8 @@ import (
 
 // TestLoadPace holds that a stream of a rate sends no more than that, and no more than its window.
 func TestLoadPace(t *testing.T) {
-	s := loadStream{window: 2}
 	const messageBytes = 1000
+	s := loadStream{window: 2, messages: messages{size: messageBytes}}
 	s.start(0.5, 100) // 500 MB/s: a message each 2 us.
 	sent := 0
 	for now := mono.Time(0); now < 1_000_000; now += 100 {
@@ -30,6 +31,32 @@ func TestLoadPace(t *testing.T) {
 	s.inFlight = 2
 	if s.due(0) {
 		t.Error("more is due than the window allows")
+	}
+}
+
+// TestPace holds that no more messages are due than the rate allows, and that what was not sent is
+// made up for.
+func TestPace(t *testing.T) {
+	var p pace
+	p.start(0, 0)
+	if p.due(5, 100) != math.MaxInt64 {
+		t.Error("a stream without a rate has to wait")
+	}
+	p.start(1, 1000) // a byte a nanosecond
+	if n := p.due(1000, 0); n != math.MaxInt64 {
+		t.Errorf("%d messages of no bytes are due", n)
+	}
+	sent := int64(0)
+	for _, c := range []struct {
+		now  mono.Time
+		want int64
+	}{{1000, 1}, {1099, 1}, {1100, 2}, {1100, 2}, {2000, 11}, {1_000_000, 9991}} {
+		n := p.due(c.now, 100)
+		sent += n
+		p.offered += float64(100 * n)
+		if sent != c.want {
+			t.Errorf("%d messages by %d, want %d", sent, c.now, c.want)
+		}
 	}
 }
 

@@ -161,7 +161,7 @@ func TestHistRange(t *testing.T) {
 	if s.Min != 0.001 || s.P50 != 0.002 || s.Max < 299e6 || s.Max > 301e6 {
 		t.Errorf("%+v", *s)
 	}
-	h.reset()
+	h.Reset()
 	if h.Count() != 0 || h.Clipped != 0 {
 		t.Error("reset left something")
 	}

@@ -21,7 +21,7 @@ func (p *rawPort) latClient(r *Round) error {
 	if _, err := p.pingPong(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
 		return err
 	}
-	r.Meter.Hist.reset()
+	r.Meter.Hist.Reset()
 	r.Meter.Lost = 0
 	watch, begin := startWatch(&p.waiter), clock()
 	r.beginReports(begin, func() Counts { return Counts{} })

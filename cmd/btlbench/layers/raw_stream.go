@@ -55,6 +55,7 @@ type rawStream struct {
 	stopAndWait         bool  // whole windows, each waits for the one before (rate)
 	server              bool
 	sending             bool
+	pace                pace
 
 	sent, peerReceived int64     // Sent, and what the peer reported of it
 	lost               int64     // Sent and given up
@@ -172,6 +173,7 @@ func (s *rawStream) phase(l limit) error {
 		end = l.messages
 	}
 	now := clock()
+	s.pace.start(s.r.BytesPerNs, now)
 	for s.heardAt = now; s.sent < end && now < l.until && !s.r.over(); now = clock() {
 		if now >= s.r.deadlineFrom(s.heardAt) {
 			return errSilent
@@ -236,7 +238,10 @@ func (s *rawStream) arrived(c *fabric.Completion) error {
 			s.r.Tally.check(s.p.arena.Bytes(c.Buf)[:c.Len], s.dataLen)
 		}
 		// The client of bibw has begun a phase: answer in kind.
-		s.sending = s.sending || s.server && s.r.Test == plan.TestBiBW
+		if !s.sending && s.server && s.r.Test == plan.TestBiBW {
+			s.sending = true
+			s.pace.start(s.r.BytesPerNs, clock())
+		}
 		return nil
 	}
 	if int(c.Len) != s.controlLen {
@@ -307,7 +312,7 @@ func (s *rawStream) push(now mono.Time, most int64) error {
 		return s.control(rawProbe, 0)
 	}
 	fit := max(1, rawBatchBytes/max(1, s.dataLen))
-	n := int(min(room, most, int64(min(rawBatch, fit, len(p.free)))))
+	n := int(min(room, most, s.pace.due(now, s.dataLen), int64(min(rawBatch, fit, len(p.free)))))
 	if n <= 0 {
 		return nil
 	}
@@ -327,6 +332,7 @@ func (s *rawStream) push(now mono.Time, most int64) error {
 		s.movedAt = now
 	}
 	s.sent += int64(posted)
+	s.pace.offered += float64(posted * s.dataLen)
 	if err != nil && !errors.Is(err, fabric.ErrAgain) {
 		return err
 	}

@@ -26,6 +26,13 @@ func (c Counts) since(earlier Counts) Counts {
 	}
 }
 
+// Add adds the counts of another stream.
+func (c *Counts) Add(o Counts) {
+	c.Messages += o.Messages
+	c.Bytes += o.Bytes
+	c.Resent += o.Resent
+}
+
 // Reports carries the intervals of a round from its hot loop to another goroutine. The hot loop
 // compares the time that it has read anyway with next. It never waits for the reader: while that
 // is behind, intervals become longer, and nothing is lost but the last one.
@@ -62,7 +69,7 @@ func (p *Reports) Intervals() <-chan Interval { return p.out }
 // Release gives the histogram of an interval back, when its reader has done with it.
 func (p *Reports) Release(iv *Interval) {
 	if iv.Hist != nil {
-		iv.Hist.reset()
+		iv.Hist.Reset()
 		p.spare <- iv.Hist // It has come from there, so there is room.
 	}
 }
@@ -77,7 +84,7 @@ func (r *Round) beginReports(now mono.Time, total func() Counts) {
 		return
 	}
 	if p.hist != nil {
-		p.hist.reset()
+		p.hist.Reset()
 	}
 	p.begin, p.from, p.next = now, now, now.Add(p.every)
 	p.last, p.total = total(), total

@@ -49,7 +49,7 @@ func TestReports(t *testing.T) {
 func TestReportsSlowReader(t *testing.T) {
 	r := &Round{Meter: Meter{Hist: NewHist()}, Reports: NewReports(time.Second, true)}
 	r.record(5) // in the warm-up
-	r.Meter.Hist.reset()
+	r.Meter.Hist.Reset()
 	r.beginReports(0, func() Counts { return Counts{} })
 	for i := range 10 {
 		r.record(1000)

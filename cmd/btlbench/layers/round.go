@@ -79,6 +79,19 @@ type Meter struct {
 	LoadBytes int64 // acknowledged of the stream of lat_load
 }
 
+// Add adds what another stream measured in the same time.
+func (m *Meter) Add(o *Meter) {
+	if m.Hist != nil {
+		m.Hist.Merge(o.Hist)
+	}
+	m.Messages += o.Messages
+	m.Bytes += o.Bytes
+	m.Elapsed = max(m.Elapsed, o.Elapsed)
+	m.Lost += o.Lost
+	m.Window = max(m.Window, o.Window)
+	m.LoadBytes += o.LoadBytes
+}
+
 // Usage is the resource usage of a process in a time span.
 type Usage struct {
 	WallNs int64 `json:"wall_ns"`
@@ -98,6 +111,17 @@ func (u *Usage) Add(o Usage) {
 	u.WallNs += o.WallNs
 	u.CPUNs += o.CPUNs
 	u.Collections += o.Collections
+	u.Sleeps += o.Sleeps
+	u.Yields += o.Yields
+	u.Crowded += o.Crowded
+}
+
+// AddThread adds another thread of the same process in the same span: what belongs to the process
+// is in both.
+func (u *Usage) AddThread(o *Usage) {
+	u.WallNs = max(u.WallNs, o.WallNs)
+	u.CPUNs = max(u.CPUNs, o.CPUNs)
+	u.Collections = max(u.Collections, o.Collections)
 	u.Sleeps += o.Sleeps
 	u.Yields += o.Yields
 	u.Crowded += o.Crowded

@@ -195,7 +195,7 @@ func (q *runnerPort) Client(r *Round) error {
 		return q.because(r, err)
 	}
 	if r.Meter.Hist != nil {
-		r.Meter.Hist.reset()
+		r.Meter.Hist.Reset()
 	}
 	watch, waits, begin := startWatch(&q.waiter), q.run.Waits(), clock()
 	r.beginReports(begin, q.sentTotal)
@@ -248,9 +248,14 @@ func (q *runnerPort) stream(ctx context.Context, r *Round, l limit) (done int64,
 	pending := make([]runner.Pending, r.Window)
 	window := int64(r.Window)
 	var waited int64
-	for now := clock(); now < l.until && done < l.messages; now = clock() {
+	var p pace
+	p.start(r.BytesPerNs, clock())
+	for now := clock(); now < l.until && done < l.messages && !r.over(); now = clock() {
 		if r.reportDue(now) {
 			r.report(now)
+		}
+		if p.due(now, r.SizeBytes) == 0 {
+			continue
 		}
 		if done-waited == window {
 			least := done - window + 1
@@ -272,6 +277,7 @@ func (q *runnerPort) stream(ctx context.Context, r *Round, l limit) (done int64,
 			return waited, err
 		}
 		r.Sent++
+		p.offered += float64(r.SizeBytes)
 		done++
 	}
 	for ; waited < done; waited++ {

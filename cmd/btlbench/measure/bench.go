@@ -17,7 +17,7 @@ import (
 // interruption the report has the measurements until then.
 type Bench struct {
 	Stderr  io.Writer // for the progress bar, if it is a terminal
-	Session *session.Client
+	Session *session.Group
 	Flags   *plan.Flags
 	bar     *report.Progress
 	Doc     *Document
@@ -25,7 +25,7 @@ type Bench struct {
 	// for nobody.
 	Live func(*IntervalRecord)
 
-	runRound func(*plan.Spec, session.Meters) (*session.Outcome, error) // on the session
+	runRound func(*plan.Spec, []session.Meters) ([]*session.Outcome, error) // on the session
 }
 
 // combination is one test, size and window, in variants that take turns.
@@ -61,8 +61,9 @@ func NewDocument(command string, f *plan.Flags) *Document {
 
 // Describe writes what is known of both sides into the report. It comes before Run.
 func (b *Bench) Describe() {
-	b.Doc.Sides.Client, b.Doc.Sides.Server = b.Session.Side.Facts(), b.Session.Remote
-	b.Doc.Config.MTU = plan.Bytes(b.Session.Side.Cfg.MTUBytes)
+	first := b.Session.First()
+	b.Doc.Sides.Client, b.Doc.Sides.Server = first.Side.Facts(), first.Remote
+	b.Doc.Config.MTU = plan.Bytes(first.Side.Cfg.MTUBytes)
 }
 
 // Run measures everything.
@@ -110,7 +111,7 @@ func (b *Bench) measureAll(ctx context.Context, todo []combination) (err error) 
 // plan lists the measurements, and records those that are not possible.
 func (b *Bench) plan() []combination {
 	var list []combination
-	offers := append(b.Session.Side.Offers(), b.Session.Peer...)
+	offers := b.Session.Offers()
 	for _, test := range b.Flags.Test {
 		for _, sizeBytes := range b.Flags.Sizes(test) {
 			var all []variant
@@ -187,7 +188,10 @@ func (b *Bench) measure(ctx context.Context, group []*combination) error {
 			c.measured[v] = newMeasurement(c, v)
 		}
 	}
-	scratch := layers.NewHist()
+	scratch := make([]*layers.Hist, b.Flags.Streams())
+	for i := range scratch {
+		scratch[i] = layers.NewHist()
+	}
 	rounds := b.Flags.RoundCount()
 	for i := range rounds {
 		for turn := range group {
@@ -199,11 +203,11 @@ func (b *Bench) measure(ctx context.Context, group []*combination) error {
 				}
 				b.bar.Begin(fmt.Sprintf("%s %s %v", c.test, plan.SizeText(c.sizeBytes), v))
 				m := c.measured[v]
-				o, err := b.watchRound(b.spec(c, v, i, rounds), m, i, scratch)
+				all, err := b.watchRound(b.spec(c, v, i, rounds), m, i, scratch)
 				if err != nil {
 					return err
 				}
-				m.add(o)
+				m.add(all)
 				b.bar.Step()
 			}
 		}
@@ -211,33 +215,79 @@ func (b *Bench) measure(ctx context.Context, group []*combination) error {
 	return nil
 }
 
-// watchRound runs a round, and passes its intervals on. h is scratch for the round trips.
-func (b *Bench) watchRound(s *plan.Spec, m *measurement, round int, h *layers.Hist,
-) (*session.Outcome, error) {
-	meters := session.Meters{Hist: h}
-	if m.merged == nil {
-		meters.Hist = nil
+// watchRound runs a round, and passes its intervals on. scratch is for the round trips.
+func (b *Bench) watchRound(s *plan.Spec, m *measurement, round int, scratch []*layers.Hist,
+) ([]*session.Outcome, error) {
+	meters := make([]session.Meters, len(scratch))
+	if m.merged != nil {
+		for i, h := range scratch {
+			meters[i].Hist = h
+		}
 	}
 	if b.Flags.Interval == 0 {
 		return b.runRound(s, meters)
 	}
-	meters.Reports = layers.NewReports(b.Flags.Interval.Time(), meters.Hist != nil)
+	var sources []intervals
+	for i := range meters {
+		meters[i].Reports = layers.NewReports(b.Flags.Interval.Time(), m.merged != nil)
+		sources = append(sources, meters[i].Reports)
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for iv := range meters.Reports.Intervals() {
-			r := m.interval(&iv, round)
-			meters.Reports.Release(&iv)
+		together(sources, func(iv *layers.Interval) {
+			r := m.interval(iv, round)
 			m.keepInterval(r)
 			if b.Live != nil {
 				b.Live(r)
 			}
-		}
+		})
 	}()
-	o, err := b.runRound(s, meters)
-	meters.Reports.Close()
+	all, err := b.runRound(s, meters)
+	for i := range meters {
+		meters[i].Reports.Close()
+	}
 	<-done
-	return o, err
+	return all, err
+}
+
+// intervals are those of a stream; *layers.Reports has them.
+type intervals interface {
+	Intervals() <-chan layers.Interval
+	Release(*layers.Interval)
+}
+
+// together reads the intervals of streams until all have ended, and tells of those of all of them:
+// the sums, and the mean of the instants.
+func together(streams []intervals, tell func(*layers.Interval)) {
+	var sum *layers.Hist
+	for {
+		var all layers.Interval
+		n := time.Duration(0)
+		for _, p := range streams {
+			iv, ok := <-p.Intervals()
+			if !ok {
+				continue
+			}
+			if iv.Hist != nil {
+				if sum == nil {
+					sum = layers.NewHist()
+				}
+				sum.Merge(iv.Hist)
+			}
+			all.From, all.To, n = all.From+iv.From, all.To+iv.To, n+1
+			all.Counts.Add(iv.Counts)
+			p.Release(&iv)
+		}
+		if n == 0 {
+			return
+		}
+		all.From, all.To, all.Hist = all.From/n, all.To/n, sum
+		tell(&all)
+		if sum != nil {
+			sum.Reset()
+		}
+	}
 }
 
 // spec describes round i of a measurement.
@@ -255,6 +305,9 @@ func (b *Bench) spec(c *combination, v variant, i, rounds int) *plan.Spec {
 	}
 	if plan.HasPlaces(c.test) {
 		s.Places = min(f.Places, c.window)
+	}
+	if plan.IsStream(c.test) {
+		s.BytesPerNs = f.Rate.BytesPerNs()
 	}
 	if c.test == plan.TestLatLoad {
 		s.Load, s.LoadBytes = v.load, int(f.LoadSize)

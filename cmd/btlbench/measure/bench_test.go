@@ -25,8 +25,8 @@ func newTurns(rounds int) *turns {
 	f := &plan.Flags{Rounds: rounds}
 	t := &turns{Bench: Bench{Flags: f, Doc: NewDocument("pair", f)}}
 	t.bar = report.NewProgress(io.Discard, 0)
-	t.runRound = func(s *plan.Spec, m session.Meters) (*session.Outcome, error) {
-		h := m.Hist
+	t.runRound = func(s *plan.Spec, m []session.Meters) ([]*session.Outcome, error) {
+		h := m[0].Hist
 		if t.took = append(t.took, s.String()); len(t.took) == t.until {
 			return nil, errTurn
 		}
@@ -35,7 +35,7 @@ func newTurns(rounds int) *turns {
 			h.Merge(o.Meter.Hist)
 			o.Meter.Hist = h
 		}
-		return o, nil
+		return []*session.Outcome{o}, nil
 	}
 	return t
 }

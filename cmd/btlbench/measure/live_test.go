@@ -1,8 +1,10 @@
 package measure
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"gobtl/cmd/btlbench/layers"
@@ -59,5 +61,41 @@ func TestIntervalsKept(t *testing.T) {
 	}
 	if len(m.intervals) != intervalsKept || m.intervalsLeftOut != 3 {
 		t.Errorf("%d kept, %d left out", len(m.intervals), m.intervalsLeftOut)
+	}
+}
+
+// told is the intervals of a stream that were told before.
+type told chan layers.Interval
+
+func (c told) Intervals() <-chan layers.Interval { return c }
+func (c told) Release(iv *layers.Interval)       { iv.Hist.Reset() }
+
+// TestTogether adds the intervals of streams, one of which ends before the other.
+func TestTogether(t *testing.T) {
+	var streams []intervals
+	for stream := range 2 {
+		c := make(told, 3)
+		for i := range 3 - stream {
+			h := layers.NewHist()
+			h.Record(5000)
+			c <- layers.Interval{
+				From: time.Duration(i) * time.Second, To: time.Duration(i+1) * time.Second,
+				Counts: layers.Counts{Messages: int64(10 + i), Bytes: 100, Resent: 1}, Hist: h,
+			}
+		}
+		close(c)
+		streams = append(streams, c)
+	}
+	var got []layers.Interval
+	var trips []int64
+	together(streams, func(iv *layers.Interval) {
+		got, trips = append(got, *iv), append(trips, iv.Hist.Count())
+	})
+	if len(got) != 3 || got[0].Messages != 20 || got[1].Messages != 22 || got[2].Messages != 12 ||
+		got[1].From != time.Second || got[2].To != 3*time.Second || got[0].Resent != 2 {
+		t.Errorf("%+v", got)
+	}
+	if !slices.Equal(trips, []int64{2, 2, 1}) {
+		t.Errorf("%d round trips", trips)
 	}
 }

@@ -90,6 +90,8 @@ type RunRecord struct {
 	LoadBandwidth float64  `json:"load_mb_per_s"`
 	RatioToIdle   *float64 `json:"ratio_to_idle"`
 
+	// Streams is how many did the same together, each with Window messages in flight.
+	Streams int `json:"streams"`
 	// Intervals are what was reported while it was measured (--interval), and IntervalsLeftOut how
 	// many of them are not kept here.
 	Intervals        []*IntervalRecord `json:"intervals,omitempty"`
@@ -126,6 +128,15 @@ type roundRecord struct {
 	Rate       float64              `json:"messages_per_s"`
 	// LoadBandwidth is that of the stream of lat_load.
 	LoadBandwidth float64 `json:"load_mb_per_s"`
+	// Streams are the shares of --parallel streams.
+	Streams []streamRecord `json:"streams,omitempty"`
+}
+
+// streamRecord is the share of one stream in a round.
+type streamRecord struct {
+	Latency   *layers.LatencyStats `json:"latency_us"`
+	Bandwidth float64              `json:"bandwidth_mb_per_s"`
+	Rate      float64              `json:"messages_per_s"`
 }
 
 // skipRecord is a run that a layer cannot do by its nature.
@@ -159,7 +170,9 @@ func newMeasurement(c *combination, v variant) *measurement {
 
 // add adds a round. One that the user interrupted before it measured anything adds nothing but its
 // verdict.
-func (m *measurement) add(o *session.Outcome) {
+func (m *measurement) add(streams []*session.Outcome) {
+	each := streamRecords(streams)
+	o := session.Sum(streams)
 	addResult(&m.client, &o.Client)
 	addResult(&m.server, &o.Server)
 	m.lost += o.Meter.Lost
@@ -183,7 +196,27 @@ func (m *measurement) add(o *session.Outcome) {
 		r.Latency = o.Meter.Hist.Stats()
 		m.merged.Merge(o.Meter.Hist)
 	}
+	r.Streams = each
 	m.rounds = append(m.rounds, r)
+}
+
+// streamRecords are the shares of the streams in a round; nil of one alone.
+func streamRecords(streams []*session.Outcome) (list []streamRecord) {
+	if len(streams) == 1 {
+		return nil
+	}
+	for _, o := range streams {
+		var r streamRecord
+		if seconds := o.Meter.Elapsed.Seconds(); seconds > 0 {
+			r.Bandwidth = report.Decimals(float64(o.Meter.Bytes)/seconds/1e6, 6)
+			r.Rate = report.Decimals(float64(o.Meter.Messages)/seconds, 3)
+		}
+		if o.Meter.Hist != nil {
+			r.Latency = o.Meter.Hist.Stats()
+		}
+		list = append(list, r)
+	}
+	return list
 }
 
 func addResult(r, o *session.RoundResult) {
@@ -208,6 +241,10 @@ func (m *measurement) record(provider string, facts layers.Facts) RunRecord {
 		LostDatagrams:      m.lost,
 		Intervals:          m.intervals,
 		IntervalsLeftOut:   m.intervalsLeftOut,
+	}
+	rec.Streams = 1
+	for i := range m.rounds {
+		rec.Streams = max(rec.Streams, len(m.rounds[i].Streams))
 	}
 	rec.Bandwidth = median(m.rounds, func(r *roundRecord) float64 { return r.Bandwidth })
 	rec.Rate = median(m.rounds, func(r *roundRecord) float64 { return r.Rate })

@@ -43,7 +43,7 @@ func sample() *Document {
 			c.variants = append(c.variants, variant{layer: name})
 			m := newMeasurement(c, variant{layer: name})
 			for i := range 3 {
-				m.add(sampleOutcome(test, name, int64(i)))
+				m.add([]*session.Outcome{sampleOutcome(test, name, int64(i))})
 			}
 			c.measured[variant{layer: name}] = m
 		}

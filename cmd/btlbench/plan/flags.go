@@ -30,6 +30,10 @@ type Flags struct {
 	Warmup     Amount        `help:"Messages or time before each round that is not measured. Default: ${default}." default:"20ms" placeholder:"N|TIME" json:"warmup"`
 	Rounds     int           `type:"nonzero" help:"Parts into which each measurement is cut; tests of a size, layers and loads take turns, medians are reported. Default: 5, with --interval 1." placeholder:"N" json:"rounds"`
 	Window     windowList    `help:"Messages in flight in bw, bibw, rate, put_bw, get_bw, atomic, atomic_post and the stream of lat_load; several with commas. Default: 64, rate and atomics 1,8,64,512, lat_load 2." placeholder:"LIST" json:"window"`
+	Parallel   int           `short:"P" type:"nonzero" help:"Streams that do the same at the same time, each over a connection and a thread of its own; figures are those of all together. Default: 1." placeholder:"N" json:"parallel,omitempty"`
+	Reverse    bool          `short:"R" help:"Run bw from the server to the client; so does the test bw_reverse." json:"-"`
+	Bidir      bool          `help:"Run bw in both directions together; so does the test bibw." json:"-"`
+	Rate       BitRate       `short:"b" type:"nonzero" aliases:"bitrate" help:"Most bits a second that a side of each stream sends in bw, bibw and bw_reverse: 1G is 125 MB/s. K, M, G and T are decimal." placeholder:"RATE" json:"rate_bits_per_s,omitempty"`
 	Places     int           `type:"nonzero" help:"Messages of memory that put_bw and get_bw write in turn, such as 4: a receiver of messages uses the same few again and again, which its caches hold. Default: as many as the window." placeholder:"N" json:"places,omitempty"`
 	Load       loadList      `help:"The stream in lat_load: max, or a part such as 50% of what it reaches alone; several with commas. Default: ${default}." default:"max" placeholder:"LIST" json:"load"`
 	LoadSize   Bytes         `help:"Message size of that stream. Default: ${default}." default:"1M" placeholder:"SIZE" json:"load_size_bytes"`
@@ -64,6 +68,7 @@ const (
 	intervalMin, intervalMax = 100 * time.Millisecond, time.Hour
 
 	iterationsMax = 1 << 40
+	parallelMax   = 64
 	RoundsMax     = 1000
 	gapMax        = time.Minute
 )
@@ -111,8 +116,41 @@ func (f *Flags) Validate() error {
 	if err := f.ValidateSet(); err != nil {
 		return err
 	}
+	if err := f.validateStreams(); err != nil {
+		return err
+	}
 	return f.validateImpair()
 }
+
+// validateStreams checks what is said of streams, and puts the tests that --reverse and --bidir
+// stand for in the place of bw.
+func (f *Flags) validateStreams() error {
+	switch {
+	case f.Parallel < 0 || f.Parallel > parallelMax:
+		return fmt.Errorf("--parallel must be 1 to %d", parallelMax)
+	case f.Iterations > 0 && f.Iterations < int64(f.Streams()*f.Rounds):
+		return errors.New("--iterations: each of --parallel needs one in each round")
+	case f.Reverse && f.Bidir:
+		return errors.New("--reverse and --bidir exclude each other")
+	case f.Rate > 0 && len(f.Test) > 0 && !slices.ContainsFunc(f.Test, IsStream):
+		return errors.New("--rate is for bw, bibw and bw_reverse")
+	}
+	flag, test := "--reverse", TestReverse
+	if f.Bidir {
+		flag, test = "--bidir", TestBiBW
+	}
+	if at := slices.Index(f.Test, TestBW); (f.Reverse || f.Bidir) && at >= 0 && len(f.Test) > 0 {
+		f.Test = slices.Clone(f.Test)
+		f.Test[at] = test
+		f.Test = slices.Compact(f.Test)
+	} else if (f.Reverse || f.Bidir) && len(f.Test) > 0 {
+		return fmt.Errorf("%s is for bw", flag)
+	}
+	return nil
+}
+
+// Streams is how many do the same at the same time.
+func (f *Flags) Streams() int { return max(1, f.Parallel) }
 
 // hasGap says whether a test pauses between its messages when it is asked to.
 func hasGap(test string) bool {

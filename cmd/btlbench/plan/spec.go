@@ -28,6 +28,8 @@ type Spec struct {
 	GapNs int64 `json:"gap_ns,omitempty"`
 	// Places is the number of messages that are written one behind the other, if not Window.
 	Places int `json:"places,omitempty"`
+	// BytesPerNs bounds what each side sends in tests of a stream, 0 for any rate.
+	BytesPerNs float64 `json:"bytes_per_ns,omitempty"`
 	// Load is the stream beside the ping-pong of lat_load, in Window messages of LoadBytes.
 	Load      Load `json:"load,omitempty"`
 	LoadBytes int  `json:"load_bytes,omitempty"`
@@ -83,6 +85,8 @@ func (s *Spec) Validate() error {
 		return errors.New("gap out of range")
 	case s.Places < 0 || s.Places > s.Window || s.Places > 0 && s.Verify:
 		return fmt.Errorf("%d places for a window of %d", s.Places, s.Window)
+	case !(s.BytesPerNs >= 0) || s.BytesPerNs > bitRateMax.BytesPerNs():
+		return errors.New("rate out of range")
 	case s.PeerTimeoutNs <= 0:
 		return errors.New("peer timeout out of range")
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -23,6 +24,8 @@ func TestRoundSpecValidate(t *testing.T) {
 		"timeout":      func(s *Spec) { s.PeerTimeoutNs = 0 },
 		"places":       func(s *Spec) { s.Places = -1 },
 		"many places":  func(s *Spec) { s.Places = 65 },
+		"rate":         func(s *Spec) { s.BytesPerNs = -1 },
+		"no rate":      func(s *Spec) { s.BytesPerNs = math.NaN() },
 		"read places":  func(s *Spec) { s.Places, s.Verify = 4, true },
 	} {
 		bad := good
@@ -71,5 +74,25 @@ func TestPlace(t *testing.T) {
 		if got := s.Place(c.slot); got != c.want {
 			t.Errorf("slot %d of 64, %d places: %d, want %d", c.slot, c.places, got, c.want)
 		}
+	}
+}
+
+func TestBitRate(t *testing.T) {
+	for text, want := range map[string]BitRate{
+		"1000": 1000, "1K": 1e3, "500M": 5e8, "2.5g": 2.5e9, "10T": 1e13,
+	} {
+		var r BitRate
+		if err := r.UnmarshalText([]byte(text)); err != nil || r != want {
+			t.Errorf("%s: %v, %v", text, r, err)
+		}
+	}
+	for _, text := range []string{"", "G", "1KB", "-1G", "999", "11T", "NaN", "1e400", "1 G", "InfG"} {
+		var r BitRate
+		if err := r.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is read as %v", text, r)
+		}
+	}
+	if BitRate(1e9).BytesPerNs() != 0.125 {
+		t.Error("1 Gbit/s is 125 MB/s")
 	}
 }

@@ -17,6 +17,7 @@ const (
 	TestLat     = "lat"
 	TestBW      = "bw"
 	TestBiBW    = "bibw"
+	TestReverse = "bw_reverse" // bw from the server to the client
 	TestRate    = "rate"
 	TestLatLoad = "lat_load"
 	TestPutLat  = "put_lat"
@@ -41,6 +42,7 @@ var tests = []struct {
 	},
 	{name: TestBW, title: "Bandwidth: one direction"},
 	{name: TestBiBW, title: "Bandwidth: both directions together"},
+	{name: TestReverse, title: "Bandwidth: one direction, from the server to the client"},
 	{name: TestRate, title: "Message rate: windows, each answered as a whole before the next"},
 	{
 		name: TestLatLoad, latency: true, pingPong: true,
@@ -96,6 +98,12 @@ func IsPingPong(test string) bool {
 	i := slices.Index(AllTests, test)
 	return i >= 0 && tests[i].pingPong
 }
+
+// IsStream tells the tests of a stream of messages, to which --rate sets a limit.
+func IsStream(test string) bool { return test == TestBW || ServerSends(test) }
+
+// ServerSends tells the tests in which the server has a stream of its own.
+func ServerSends(test string) bool { return test == TestBiBW || test == TestReverse }
 
 // IsRemote tells the tests that use exposed memory, which the bare fabric has not.
 func IsRemote(test string) bool {
@@ -267,6 +275,31 @@ func (a Amount) Split(i, n int) Amount {
 	}
 	return part
 }
+
+// BitRate is a number of bits a second.
+type BitRate float64
+
+const (
+	bitRateMin BitRate = 1e3
+	bitRateMax BitRate = 1e13
+)
+
+// UnmarshalText parses "500M", "1G" or "2.5G": bits a second, with the decimal suffixes K, M, G and
+// T.
+func (r *BitRate) UnmarshalText(text []byte) error {
+	digits := strings.TrimRight(string(text), "KMGTkmgt")
+	unit, ok := map[string]float64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[strings.ToUpper(string(text[len(digits):]))]
+	n, err := strconv.ParseFloat(digits, 64)
+	rate := BitRate(n * unit)
+	if err != nil || !ok || !(rate >= bitRateMin && rate <= bitRateMax) {
+		return fmt.Errorf("%q is no rate: write bits a second from 1K to 10T, as 500M or 1G", text)
+	}
+	*r = rate
+	return nil
+}
+
+// BytesPerNs is the same in bytes a nanosecond.
+func (r BitRate) BytesPerNs() float64 { return float64(r) / 8e9 }
 
 // CPUList is a list of CPU numbers. nil was not given; empty is "none".
 type CPUList []int

@@ -204,8 +204,8 @@ func TestSuggestion(t *testing.T) {
 // TestTests states what is known of each test.
 func TestTests(t *testing.T) {
 	t.Parallel()
-	if len(AllTests) != 13 {
-		t.Errorf("%d tests, this states 13", len(AllTests))
+	if len(AllTests) != 14 {
+		t.Errorf("%d tests, this states 14", len(AllTests))
 	}
 	for _, c := range []struct {
 		test                      string
@@ -213,6 +213,7 @@ func TestTests(t *testing.T) {
 	}{
 		{"lat", true, true, false},
 		{"bw", false, false, false},
+		{"bw_reverse", false, false, false},
 		{"bibw", false, false, false},
 		{"rate", false, false, false},
 		{"lat_load", true, true, false},

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,32 +13,51 @@ import (
 	"gobtl/internal/bounded"
 )
 
-// Server accepts clients and serves them, one after the other.
+// Server accepts clients and serves some of them at the same time.
 type Server struct {
+	ServerConfig
 	options Options
-	once    bool // one client is all
-	// opened is told of each side; log of each client.
-	opened func(*layers.Side)
-	log    func(format string, args ...any)
 
-	serving chan struct{} // holds a value while a client is served
-	// ended receives the verdict of the first client that was served.
+	slots chan int // numbers of the places that are free
+	// ended receives the verdict of the first run that was served.
 	ended chan error
+
+	lock    sync.Mutex // guards what follows, for Once
+	run     string     // the one that is served
+	clients int        // of that run, connected now
+	verdict error      // the first of its errors
 }
 
-// NewServer returns a server that tells opened of each side that it opens, and log of its clients.
-// With once it ends after one of them.
-func NewServer(o Options, once bool, opened func(*layers.Side), log func(string, ...any)) *Server {
-	return &Server{
-		options: o, once: once, opened: opened, log: log, serving: make(chan struct{}, 1),
-		ended: make(chan error, 1),
+// ServerConfig says whom a Server serves. Its functions are called from several goroutines.
+type ServerConfig struct {
+	// Clients is how many are served at the same time, 1 at least. The streams of one run are so many
+	// clients.
+	Clients int
+	// Once has the server end after one run.
+	Once bool
+	// Opened is told of each side, and in which place it is; Log of each client.
+	Opened func(side *layers.Side, slot int)
+	Log    func(format string, args ...any)
+}
+
+// ClientsMax bounds ServerConfig.Clients.
+const ClientsMax = 256
+
+// NewServer returns a server that serves nobody yet.
+func NewServer(o Options, c ServerConfig) *Server {
+	s := &Server{
+		ServerConfig: c, options: o, slots: make(chan int, c.Clients), ended: make(chan error, 1),
 	}
+	for slot := range c.Clients {
+		s.slots <- slot
+	}
+	return s
 }
 
 // Serve accepts clients until ctx is done, whose cause is the error then, or with once until one
-// has been served. It closes the listener.
+// run has been served. It closes the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) (err error) {
-	guests := bounded.NewListener(listener, guestsMax, fullLine)
+	guests := bounded.NewListener(listener, guestsMax+s.Clients, fullLine)
 	var group sync.WaitGroup
 	group.Go(func() { guests.Serve(func(g *bounded.Guest) { s.serveConn(ctx, g) }) })
 	select {
@@ -51,7 +71,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) (err error) {
 }
 
 const (
-	// guestsMax bounds the number of simultaneous connections.
+	// guestsMax bounds the number of simultaneous connections, beside those of clients.
 	guestsMax = 64
 	// fullLine is the line for a connection that gets no place.
 	fullLine = `{"type":"error","error":"busy with other connections: try again later"}` + "\n"
@@ -65,43 +85,62 @@ func (s *Server) serveConn(ctx context.Context, conn *bounded.Guest) {
 	if err == nil {
 		err = checkHello(m)
 	}
+	var slot int
 	if err == nil {
 		conn.Proven()
-		err = s.takeTurn()
+		slot, err = s.enter(m.Hello.Run)
 	}
 	if err != nil {
 		c.sendError(err)
-		s.log("client %v refused: %v", from, err)
+		s.Log("client %v refused: %v", from, err)
 		return
 	}
-	defer func() { <-s.serving }()
-	s.log("client %v", from)
-	if err = c.send(newHello(), s.options.Timeout); err == nil {
-		err = serveClient(ctx, c, s.options, s.opened)
+	s.Log("client %v", from)
+	if err = c.send(newHello(""), s.options.Timeout); err == nil {
+		err = serveClient(ctx, c, s.options, slot, s.Opened)
 	}
 	if err != nil {
 		err = fmt.Errorf("client %v: %w", from, err)
 	} else {
-		s.log("client %v is done", from)
+		s.Log("client %v is done", from)
 	}
-	if s.once {
-		select {
-		case s.ended <- err:
-		default:
-		}
-		return
+	if !s.Once && err != nil && ctx.Err() == nil {
+		s.Log("%v", err)
 	}
-	if err != nil && ctx.Err() == nil {
-		s.log("%v", err)
-	}
+	s.leave(slot, err)
 }
 
-// takeTurn waits a moment for the client before to be gone.
-func (s *Server) takeTurn() error {
+// enter gives a client of a run a place: it waits a moment for one before to be gone.
+func (s *Server) enter(run string) (slot int, err error) {
 	select {
-	case s.serving <- struct{}{}:
-		return nil
+	case slot = <-s.slots:
 	case <-time.After(min(time.Second, s.options.Timeout/2)):
-		return errors.New("busy with another client: try again later")
+		return 0, fmt.Errorf("busy: this server serves %d at a time (serve --clients); try again later",
+			s.Clients)
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.Once && s.clients > 0 && (run == "" || run != s.run) {
+		s.slots <- slot
+		return 0, errors.New("busy with another client, and ends after it (serve --once)")
+	}
+	s.run = run
+	s.clients++
+	return slot, nil
+}
+
+// leave ends what enter began. The clients of a run connect all before the first one leaves, so
+// that the last to leave ends it.
+func (s *Server) leave(slot int, err error) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.slots <- slot
+	s.clients--
+	s.verdict = cmp.Or(s.verdict, err)
+	if s.Once && s.clients == 0 {
+		select {
+		case s.ended <- s.verdict:
+		default:
+		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"gobtl/cmd/btlbench/plan"
 )
 
-// Client drives a server through the rounds of a run.
+// Client is one stream of a Group: it drives a server through the rounds of a run.
 type Client struct {
 	*session
 	ctx    context.Context //nolint:containedctx // It is the lifetime of the session, not of a call.
@@ -21,23 +21,24 @@ type Client struct {
 	over   bool             // the server was told of an error, and need not be told goodbye
 }
 
-// Open connects to a server and brings the layers of both sides together.
-func Open(ctx context.Context, addr string, f *plan.Flags, o Options) (*Client, error) {
-	conn, err := dialControl(ctx, addr, o.Timeout)
+// open connects to a server and brings the layers of both sides together, for stream i of a run.
+func open(ctx context.Context, addr, run string, f *plan.Flags, o Options, i int,
+) (*Client, error) {
+	conn, err := dialControl(ctx, addr, run, o.Timeout)
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{session: newSession(conn), ctx: ctx, addr: addr}
-	if err := c.setup(f, o); err != nil {
+	if err := c.setup(f, o, i); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *Client) setup(f *plan.Flags, o Options) (err error) {
+func (c *Client) setup(f *plan.Flags, o Options, i int) (err error) {
 	cfg := layers.NewConfig(f, o.Timeout)
-	c.Side, err = layers.Open(cfg, layers.NodeOr(o.Node, c.conn.conn.LocalAddr()), o.CPU)
+	c.Side, err = layers.Open(cfg, layers.NodeOr(o.Node, c.conn.conn.LocalAddr()), o.cpu(i))
 	if err != nil {
 		c.conn.sendError(err)
 		return err
@@ -102,11 +103,14 @@ type Outcome struct {
 type Meters struct {
 	Hist    *layers.Hist    // round trips; nil in tests of a flow
 	Reports *layers.Reports // intervals; nil for none
+
+	// start waits until all streams of the round may begin.
+	start func() error
 }
 
-// RunRound runs one round. If the user interrupts the round, its outcome covers the time before
+// runRound runs one round. If the user interrupts the round, its outcome covers the time before
 // that.
-func (c *Client) RunRound(spec *plan.Spec, m Meters) (*Outcome, error) {
+func (c *Client) runRound(spec *plan.Spec, m Meters) (*Outcome, error) {
 	o, err := c.tryRound(spec, m)
 	if err != nil {
 		return nil, fmt.Errorf("in the middle of %s: %w", spec, c.because(err))
@@ -136,6 +140,9 @@ func (c *Client) tryRound(spec *plan.Spec, m Meters) (*Outcome, error) {
 		return nil, err
 	}
 	r.Handle = ready.Ready.Handle
+	if err := m.start(); err != nil {
+		return nil, err
+	}
 	release := c.stopOnInterrupt(r)
 	err = c.Side.Do(func() error { return l.Client(r) })
 	release()

@@ -24,6 +24,8 @@ const (
 	ControlVersion = 2
 	// controlLineMax bounds a line, and so the memory that a peer can make this side use.
 	controlLineMax = 256 << 10
+	// runBytesMax bounds the name of a run.
+	runBytesMax = 64
 )
 
 // message is one line: a type, and the part that belongs to it.
@@ -80,6 +82,8 @@ type helloMsg struct {
 	Version int    `json:"version"`
 	// Software is for people only.
 	Software string `json:"software"`
+	// Run is the same in all connections of one run of a client, and differs from that of others.
+	Run string `json:"run,omitempty"`
 }
 
 // setupMsg opens a session. The addresses of the client's layers come along.
@@ -217,9 +221,11 @@ func goneOr(err error) error {
 	return fmt.Errorf("%w (%w)", errPeerGone, err)
 }
 
-func newHello() *message {
+// newHello is the first message of a side; run names the client's run, and is empty of a server.
+func newHello(run string) *message {
 	return &message{Type: msgHello, Hello: &helloMsg{
 		Magic: controlMagic, Version: ControlVersion, Software: "btlbench " + report.Version(),
+		Run: run,
 	}}
 }
 
@@ -228,6 +234,8 @@ func checkHello(m *message) error {
 	switch {
 	case m.Type != msgHello || m.Hello.Magic != controlMagic:
 		return fmt.Errorf("%w: no hello", errProtocol)
+	case len(m.Hello.Run) > runBytesMax:
+		return fmt.Errorf("%w: a name of %d bytes", errProtocol, len(m.Hello.Run))
 	case m.Hello.Version != ControlVersion:
 		return fmt.Errorf("%w: this side speaks %d (btlbench %s), the peer %d (%s): "+
 			"use the same btlbench on both sides", errVersion, ControlVersion, report.Version(),
@@ -237,7 +245,8 @@ func checkHello(m *message) error {
 }
 
 // dialControl connects to a server and exchanges hellos, all within the timeout.
-func dialControl(ctx context.Context, addr string, timeout time.Duration) (*controlConn, error) {
+func dialControl(ctx context.Context, addr, run string, timeout time.Duration,
+) (*controlConn, error) {
 	deadline := time.Now().Add(timeout)
 	dialer := net.Dialer{Deadline: deadline}
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
@@ -245,7 +254,7 @@ func dialControl(ctx context.Context, addr string, timeout time.Duration) (*cont
 		return nil, fmt.Errorf("cannot reach %s: %w; is \"btlbench serve\" running there?", addr, err)
 	}
 	c := newControlConn(conn)
-	err = c.send(newHello(), time.Until(deadline))
+	err = c.send(newHello(run), time.Until(deadline))
 	var m *message
 	if err == nil {
 		m, err = c.receive(max(time.Until(deadline), time.Millisecond))

@@ -78,16 +78,16 @@ func TestControlTimeout(t *testing.T) {
 }
 
 func TestCheckHello(t *testing.T) {
-	if err := checkHello(newHello()); err != nil {
+	if err := checkHello(newHello("")); err != nil {
 		t.Error(err)
 	}
-	other := newHello()
+	other := newHello("")
 	other.Hello.Version++
 	if err := checkHello(other); !errors.Is(err, errVersion) ||
 		!strings.Contains(err.Error(), "use the same btlbench on both sides") {
 		t.Error(err)
 	}
-	stranger := newHello()
+	stranger := newHello("")
 	stranger.Hello.Magic = "other"
 	for _, m := range []*message{stranger, {Type: msgBye}} {
 		if err := checkHello(m); !errors.Is(err, errProtocol) {
@@ -154,7 +154,7 @@ func TestSessionAsk(t *testing.T) {
 
 // FuzzControl reads any bytes as messages.
 func FuzzControl(f *testing.F) {
-	for _, m := range []*message{newHello(), {Type: msgRound, Round: &plan.Spec{}}, {Type: msgError}} {
+	for _, m := range []*message{newHello(""), {Type: msgRound, Round: &plan.Spec{}}, {Type: msgError}} {
 		f.Add([]byte(fmt.Sprintf("%+v\n", m)))
 	}
 	f.Add([]byte(`{"type":"hello","hello":{"magic":"gobtl-bench-control","version":1}}` + "\n"))

@@ -20,7 +20,7 @@ import (
 // serveHere runs a server in this process and returns its address. It ends with the test.
 func serveHere(t *testing.T) string {
 	t.Helper()
-	return serveWith(t, Options{CPU: -1, Timeout: 5 * time.Second})
+	return serveWith(t, Options{Timeout: 5 * time.Second})
 }
 
 func serveWith(t *testing.T, o Options) string {
@@ -29,7 +29,7 @@ func serveWith(t *testing.T, o Options) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewServer(o, false, func(*layers.Side) {}, t.Logf)
+	s := NewServer(o, ServerConfig{Clients: 2, Opened: func(*layers.Side, int) {}, Log: t.Logf})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, listener) }()
@@ -42,24 +42,72 @@ func serveWith(t *testing.T, o Options) string {
 	return listener.Addr().String()
 }
 
-// TestBusy has a second client while the first is served.
+// TestBusy has a third client while two are served, of a server that serves two at a time.
 func TestBusy(t *testing.T) {
 	addr := serveHere(t)
-	first, err := dialControl(t.Context(), addr, 5*time.Second)
+	var last *controlConn
+	for range 2 {
+		c, err := dialControl(t.Context(), addr, "", 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.close()
+		last = c
+	}
+	if _, err := dialControl(t.Context(), addr, "", 5*time.Second); err == nil ||
+		!strings.Contains(err.Error(), "busy: this server serves 2 at a time") {
+		t.Errorf("a third client: %v", err)
+	}
+	last.close()
+	dialIdle(t, addr).close() // It has the place of the one that left.
+}
+
+// TestOnce has a server that ends after a run: it serves all streams of that run, and no other
+// client, and ends when the last of them has left.
+func TestOnce(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer first.close()
-	if _, err := dialControl(t.Context(), addr, 5*time.Second); err == nil ||
-		!strings.Contains(err.Error(), "busy") {
-		t.Errorf("a second client: %v", err)
+	addr := listener.Addr().String()
+	s := NewServer(Options{Timeout: 5 * time.Second}, ServerConfig{
+		Clients: 4, Once: true, Opened: func(*layers.Side, int) {}, Log: t.Logf,
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(t.Context(), listener) }()
+	var streams []*controlConn
+	for range 2 {
+		c, err := dialControl(t.Context(), addr, "mine", 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams = append(streams, c)
+	}
+	for _, run := range []string{"", "other"} {
+		if _, err := dialControl(t.Context(), addr, run, 5*time.Second); err == nil ||
+			!strings.Contains(err.Error(), "ends after it") {
+			t.Errorf("a client of run %q: %v", run, err)
+		}
+	}
+	if _, err := dialControl(t.Context(), addr, strings.Repeat("x", runBytesMax+1), time.Second); err == nil {
+		t.Error("a name without end is taken")
+	}
+	streams[0].close()
+	select {
+	case err := <-ended:
+		t.Fatalf("the server has ended beside a stream: %v", err)
+	case <-time.After(50 * time.Millisecond): // It has had the time to.
+	}
+	streams[1].close()
+	if err := <-ended; !errors.Is(err, errPeerGone) {
+		t.Errorf("the server ended with %v", err)
 	}
 }
 
 // Strangers with a first line that does not end hold bounded places, and a client that fits is
 // served beside them.
 func TestEndlessLines(t *testing.T) {
-	addr := serveWith(t, Options{CPU: -1, Timeout: 20 * time.Second})
+	addr := serveWith(t, Options{Timeout: 20 * time.Second})
 	line := make([]byte, 32<<10)
 	for i := range line {
 		line[i] = 'x'
@@ -80,7 +128,7 @@ func TestEndlessLines(t *testing.T) {
 			t.Fatalf("stranger %d of %d has kept its place", i, len(all))
 		}
 	}
-	c, err := dialControl(t.Context(), addr, 5*time.Second)
+	c, err := dialControl(t.Context(), addr, "", 5*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +199,7 @@ func TestHostileClient(t *testing.T) {
 func dialIdle(t *testing.T, addr string) *controlConn {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; {
-		c, err := dialControl(t.Context(), addr, 5*time.Second)
+		c, err := dialControl(t.Context(), addr, "", 5*time.Second)
 		if err == nil {
 			return c
 		}

@@ -17,19 +17,20 @@ type serverSession struct {
 	ctx  context.Context //nolint:containedctx // It is the lifetime of the session, not of a call.
 	side *layers.Side
 	peer []layers.Offer
-	// opened is told of the side, for its metrics.
-	opened   func(*layers.Side)
+
 	patience time.Duration // the longest time-out that a client gets
 }
 
 // setupAllowance is how long a client may take over its own set-up, beyond its timeout.
 const setupAllowance = 2 * time.Second
 
-// serveClient serves a client that has said hello until it says bye.
-func serveClient(ctx context.Context, conn *controlConn, o Options, opened func(*layers.Side),
+// serveClient serves a client that has said hello until it says bye. slot is its number among those
+// that are served at the same time.
+func serveClient(ctx context.Context, conn *controlConn, o Options, slot int,
+	opened func(*layers.Side, int),
 ) error {
 	s := &serverSession{
-		session: newSession(conn), ctx: ctx, opened: opened,
+		session: newSession(conn), ctx: ctx,
 		patience: cmp.Or(o.Patience, PatienceDefault),
 	}
 	defer s.close()
@@ -45,12 +46,13 @@ func serveClient(ctx context.Context, conn *controlConn, o Options, opened func(
 	m.Setup.Config.Server = true
 	m.Setup.Config.Set = append(m.Setup.Config.Set, o.Set...)
 	s.peer = m.Setup.Layers
-	s.side, err = layers.Open(m.Setup.Config, layers.NodeOr(o.Node, conn.conn.LocalAddr()), o.CPU)
+	node := layers.NodeOr(o.Node, conn.conn.LocalAddr())
+	s.side, err = layers.Open(m.Setup.Config, node, o.cpu(slot))
 	if err != nil {
 		return s.refuse(err)
 	}
 	defer s.side.Close()
-	s.opened(s.side)
+	opened(s.side, slot)
 	if err := s.meet(); err != nil {
 		return s.refuse(err)
 	}
@@ -65,8 +67,8 @@ func serveClient(ctx context.Context, conn *controlConn, o Options, opened func(
 	}
 }
 
-// grants reports whether a client may have the requested time-out. The limit is needed because the
-// server serves no other client until it gives up a silent one.
+// grants reports whether a client may have the requested time-out. The limit is needed because a
+// silent client keeps its place until the server gives it up.
 func (s *serverSession) grants(asked time.Duration) error {
 	if asked > s.patience {
 		return fmt.Errorf("a time-out of %v: this server grants up to %v (serve --patience)", asked,

@@ -12,8 +12,9 @@ import (
 
 // Options are the settings of a side that the other side does not influence.
 type Options struct {
-	Node    string // local address for the fabric; empty is that of the control connection
-	CPU     int    // of the hot loop, negative for any
+	Node string // local address for the fabric; empty is that of the control connection
+	// CPUs are those of the hot loops: the sides of a process take them in turn. None is any.
+	CPUs    []int
 	Timeout time.Duration
 	Set     []string // tunables, NAME=VALUE; a server's
 	// Patience is the longest time-out that a server grants a client; 0 means PatienceDefault.
@@ -22,6 +23,14 @@ type Options struct {
 
 // PatienceDefault is how long a silent client may keep other clients from being served.
 const PatienceDefault = time.Minute
+
+// cpu is the CPU of the hot loop of side i, negative for any.
+func (o *Options) cpu(i int) int {
+	if len(o.CPUs) == 0 {
+		return -1
+	}
+	return o.CPUs[i%len(o.CPUs)]
+}
 
 // session is the common part of both sides of a control connection after the hello. A goroutine
 // reads the connection, so that the death of the peer is noticed while the engine is in a hot loop.

@@ -1,0 +1,29 @@
+package layers
+
+import (
+	"math"
+
+	"gobtl/internal/mono"
+)
+
+// pace keeps a stream to a rate.
+type pace struct {
+	bytesPerNs float64 // 0 for any rate
+	since      mono.Time
+	offered    float64 // bytes, since then
+}
+
+// start begins to count.
+func (p *pace) start(bytesPerNs float64, now mono.Time) { *p = pace{bytesPerNs, now, 0} }
+
+// due is how many messages of a size may be sent now.
+func (p *pace) due(now mono.Time, sizeBytes int) int64 {
+	if p.bytesPerNs == 0 || sizeBytes == 0 {
+		return math.MaxInt64
+	}
+	ahead := p.bytesPerNs*float64(now.Sub(p.since)) - p.offered
+	if ahead < 0 {
+		return 0
+	}
+	return int64(ahead/float64(sizeBytes)) + 1
+}

@@ -42,6 +42,7 @@ trip; MB is 1000000 bytes.`
 type reportFlags struct {
 	Format  string        `help:"text, json (one document), csv or gobench (for benchstat). Default: ${default}." placeholder:"NAME" enum:"text,json,csv,gobench" default:"text"`
 	Stream  bool          `name:"json-stream" help:"Write JSON objects, one a line: start, each interval, end with the whole document. Sets --interval 1s unless it is given."`
+	HDR     string        `name:"hdr" help:"Write the half round trips of each interval, or else of each round, to FILE as an HdrHistogram log, in ns." placeholder:"FILE"`
 	Verbose bool          `short:"v" help:"In the text also what both sides knew of the path, say of the provider, and counted; json always has it."`
 	Metrics string        `help:"Serve Prometheus metrics of this side on HOST:PORT/metrics while running." placeholder:"ADDR"`
 	Timeout time.Duration `help:"Time to reach the peer and to agree with it." default:"5s"`

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +37,8 @@ func (f *runFlags) validate() error {
 		return errors.New("--json-stream and --format exclude each other")
 	case f.Interval > 0 && f.Format != "text" && f.Format != measure.FormatJSON:
 		return errors.New("--interval is for --format text and json, and --json-stream")
+	case f.HDR != "" && len(f.Test) > 0 && !slices.ContainsFunc(f.Test, plan.IsLatency):
+		return errors.New("--hdr is for tests of latency")
 	}
 	if err := f.Flags.Validate(); err != nil {
 		return err
@@ -96,6 +100,10 @@ func measureAndReport(env *environment, command, addr string, f *runFlags) error
 		return err
 	}
 	defer metrics.close()
+	log, err := newHDRLog(f.HDR)
+	if err != nil {
+		return err
+	}
 	group, err := session.Open(env.ctx, addr, &f.Flags, session.Options{
 		Node: f.Node, CPUs: f.CPUs, Timeout: f.Timeout,
 	})
@@ -109,9 +117,11 @@ func measureAndReport(env *environment, command, addr string, f *runFlags) error
 	doc := measure.NewDocument(command, &f.Flags)
 	doc.Verbose = f.Verbose
 	bench := &measure.Bench{Stderr: env.stderr, Session: group, Flags: &f.Flags, Doc: doc}
+	bench.Log = log.hist
 	bench.Describe()
 	write := f.report(env, bench)
 	err = bench.Run(env.ctx)
+	err = cmp.Or(err, log.close())
 	if err != nil && len(doc.Runs) == 0 && !isInterrupt(err) && !f.Stream {
 		return err
 	}
@@ -125,6 +135,35 @@ func measureAndReport(env *environment, command, addr string, f *runFlags) error
 		err = fmt.Errorf("writing the report: %w", werr)
 	}
 	return err
+}
+
+// hdrLog is the file of --hdr; that of no name has no histograms.
+type hdrLog struct {
+	file *os.File
+	hist *layers.HistLog
+}
+
+// newHDRLog makes the file, before anything is measured for it.
+func newHDRLog(name string) (l hdrLog, err error) {
+	if name == "" {
+		return l, nil
+	}
+	if l.file, err = os.Create(name); err != nil {
+		return l, fmt.Errorf("--hdr: %w", err)
+	}
+	l.hist = layers.NewHistLog(l.file, time.Now())
+	return l, nil
+}
+
+// close ends the file, and says if anything of it could not be written.
+func (l *hdrLog) close() error {
+	if l.file == nil {
+		return nil
+	}
+	if err := errors.Join(l.hist.Err(), l.file.Close()); err != nil {
+		return fmt.Errorf("--hdr: %w", err)
+	}
+	return nil
 }
 
 // report has the intervals of a run written while they are measured, and returns what writes the

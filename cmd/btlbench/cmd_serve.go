@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -73,17 +75,17 @@ func (c *serveCmd) Run(env *environment) error {
 		return fmt.Errorf("cannot listen on %s: %w; choose another address with --listen",
 			c.Listen, err)
 	}
-	log := env.notef
+	log, served := env.notef, &servedWriter{w: env.stdout}
 	if c.Quiet {
-		log = func(string, ...any) {}
+		log, served.w = func(string, ...any) {}, io.Discard
 	}
 	s := session.NewServer(c.options(), session.ServerConfig{
-		Clients: c.Clients, Once: c.Once, Opened: metrics.watch, Log: log,
+		Clients: c.Clients, Once: c.Once, Opened: metrics.watch, Log: log, Served: served.write,
 	})
 	if _, err := fmt.Fprintln(env.stdout, listeningPrefix+listener.Addr().String()); err != nil {
 		return err
 	}
-	err = s.Serve(env.ctx, listener)
+	err = cmp.Or(s.Serve(env.ctx, listener), served.err)
 	if c.Quiet && err != nil {
 		return &toldError{err}
 	}

@@ -18,7 +18,14 @@ import (
 // startServe runs serve in this process and returns its address. It ends with the test.
 func startServe(t *testing.T, args ...string) (addr string, stderr *output) {
 	t.Helper()
-	stdout, stderr := newOutput(), newOutput()
+	addr, stderr, _ = startServeOut(t, args...)
+	return addr, stderr
+}
+
+// startServeOut is startServe with the standard output.
+func startServeOut(t *testing.T, args ...string) (addr string, stderr, stdout *output) {
+	t.Helper()
+	stdout, stderr = newOutput(), newOutput()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c := &cli{}
 	env := &environment{stdout: stdout, stderr: stderr, ctx: ctx}
@@ -49,7 +56,7 @@ func startServe(t *testing.T, args ...string) (addr string, stderr *output) {
 	if !ok {
 		t.Fatalf("serve wrote %q", stdout)
 	}
-	return addr, stderr
+	return addr, stderr, stdout
 }
 
 // measureJSON runs a client in this process and returns its report.

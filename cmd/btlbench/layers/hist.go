@@ -51,6 +51,8 @@ type LatencyStats struct {
 	P999 float64 `json:"p999"`
 	Max  float64 `json:"max"`
 	Mean float64 `json:"mean"`
+
+	P9999 float64 `json:"p9999"`
 }
 
 // Stats returns the latencies, or nil when nothing was recorded.
@@ -63,7 +65,7 @@ func (h *Hist) Stats() *LatencyStats {
 		return half(float64(h.h.ValueAtPercentile(percentile)))
 	}
 	return &LatencyStats{
-		Min: half(float64(h.h.Min())), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9),
+		Min: half(float64(h.h.Min())), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), P9999: at(99.99),
 		Max: half(float64(h.h.Max())), Mean: half(h.h.Mean()),
 	}
 }

@@ -213,10 +213,11 @@ func (p *rawPort) pong(r *Round, c *fabric.Completion) error {
 		if err != nil {
 			return err
 		}
+		r.Tally.Messages++
+		r.Tally.Bytes += int64(c.Len)
 		if r.Verify {
 			data := p.arena.Bytes(c.Buf)[:c.Len]
 			n := stampOf(data, r.Tally.seen.top)
-			r.Tally.Messages++
 			r.Tally.check(data, r.SizeBytes)
 			fillPattern(p.arena.Bytes(buf)[:r.SizeBytes], n)
 		}

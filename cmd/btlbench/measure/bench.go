@@ -24,6 +24,8 @@ type Bench struct {
 	// Live is told of each interval while it is measured, from another goroutine than Run's; nil
 	// for nobody.
 	Live func(*IntervalRecord)
+	// Log takes the round trips of each interval, or of each round without --interval; nil for none.
+	Log *layers.HistLog
 
 	runRound func(*plan.Spec, []session.Meters) ([]*session.Outcome, error) // on the session
 }
@@ -225,7 +227,11 @@ func (b *Bench) watchRound(s *plan.Spec, m *measurement, round int, scratch []*l
 		}
 	}
 	if b.Flags.Interval == 0 {
-		return b.runRound(s, meters)
+		all, err := b.runRound(s, meters)
+		if err == nil {
+			b.logTrips(m, all)
+		}
+		return all, err
 	}
 	var sources []intervals
 	for i := range meters {
@@ -236,6 +242,7 @@ func (b *Bench) watchRound(s *plan.Spec, m *measurement, round int, scratch []*l
 	go func() {
 		defer close(done)
 		together(sources, func(iv *layers.Interval) {
+			b.log(m, iv.To-iv.From, iv.Hist)
 			r := m.interval(iv, round)
 			m.keepInterval(r)
 			if b.Live != nil {
@@ -249,6 +256,33 @@ func (b *Bench) watchRound(s *plan.Spec, m *measurement, round int, scratch []*l
 	}
 	<-done
 	return all, err
+}
+
+// logTrips writes the round trips of a round to the log.
+func (b *Bench) logTrips(m *measurement, streams []*session.Outcome) {
+	if b.Log == nil || m.merged == nil {
+		return
+	}
+	sum := layers.NewHist()
+	took := time.Duration(0)
+	for _, o := range streams {
+		sum.Merge(o.Meter.Hist)
+		took = max(took, o.Meter.Elapsed)
+	}
+	b.log(m, took, sum)
+}
+
+// log writes what was measured in the time until now to the log.
+func (b *Bench) log(m *measurement, took time.Duration, h *layers.Hist) {
+	if b.Log == nil || h == nil || h.Count() == 0 {
+		return
+	}
+	tag := fmt.Sprintf("%s/%s/%s", m.test, m.layer, plan.SizeText(m.sizeBytes))
+	if m.test == plan.TestLatLoad {
+		tag += "/" + m.load.String()
+	}
+	now := time.Now()
+	b.Log.Add(tag, now.Add(-took), now, h)
 }
 
 // intervals are those of a stream; *layers.Reports has them.
@@ -329,6 +363,15 @@ func (b *Bench) report(c *combination) {
 		}
 		if v.load != plan.LoadIdle {
 			r.RatioToIdle = m.ratioTo(c.measured[variant{layer: v.layer}])
+		}
+		for i := range c.runs {
+			base := &c.runs[i]
+			if r.RatioToRaw != nil && base.Layer == plan.LayerRaw {
+				r.shownToRaw = shownRatio(&r, base)
+			}
+			if r.RatioToIdle != nil && base.Layer == v.layer && base.Load == plan.LoadIdle.String() {
+				r.shownToIdle = shownRatio(&r, base)
+			}
 		}
 		c.runs = append(c.runs, r)
 	}

@@ -99,6 +99,8 @@ var csvColumns = []struct {
 	{"garbage_collections_server", func(r *RunRecord) string {
 		return strconv.FormatUint(r.GarbageCollections.Server, 10)
 	}},
+	{"latency_us_p9999", latencyColumn(func(l *layers.LatencyStats) float64 { return l.P9999 })},
+	{"streams", func(r *RunRecord) string { return strconv.Itoa(r.Streams) }},
 }
 
 // optional is a figure that is not there in every run.

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -65,22 +66,27 @@ func columns(test string, runs []RunRecord, verified bool) []column {
 			count("corrupt", 0, func(r *RunRecord) int64 { return r.CorruptBytes }))
 	}
 	for _, ratio := range []struct {
-		name string
-		of   func(*RunRecord) *float64
+		name  string
+		spare int
+		of    func(*RunRecord) *float64
 	}{
-		{"btl/raw", func(r *RunRecord) *float64 { return r.RatioToRaw }},
-		{"p50/idle", func(r *RunRecord) *float64 { return r.RatioToIdle }},
+		{"btl/raw", 0, func(r *RunRecord) *float64 { return r.shownToRaw }},
+		{"p50/idle", 0, func(r *RunRecord) *float64 { return r.shownToIdle }},
+		{"by round", 10, func(r *RunRecord) *float64 { return cmp.Or(r.RatioToRaw, r.RatioToIdle) }},
 	} {
 		if some(func(r *RunRecord) bool { return ratio.of(r) != nil }) {
-			list = append(list, column{name: ratio.name, value: func(r *RunRecord) string {
-				if ratio.of(r) == nil {
-					return ""
-				}
-				return strconv.FormatFloat(*ratio.of(r), 'f', 2, 64)
-			}})
+			list = append(list, column{name: ratio.name, spare: ratio.spare,
+				value: func(r *RunRecord) string { return ratioText(ratio.of(r)) }})
 		}
 	}
 	return list
+}
+
+func ratioText(ratio *float64) string {
+	if ratio == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*ratio, 'f', 2, 64)
 }
 
 func yesNo(yes bool) string {
@@ -122,6 +128,7 @@ func latencyColumns(test string) (list []column) {
 	}
 	figure("p99", 0, func(l *layers.LatencyStats) float64 { return l.P99 })
 	figure("p99.9", 0, func(l *layers.LatencyStats) float64 { return l.P999 })
+	figure("p99.99", 3, func(l *layers.LatencyStats) float64 { return l.P9999 })
 	figure("max", 2, func(l *layers.LatencyStats) float64 { return l.Max })
 	if test != plan.TestLatLoad {
 		figure("mean", 6, func(l *layers.LatencyStats) float64 { return l.Mean })

@@ -34,6 +34,7 @@ func writeTable(w io.Writer, d *Document) error {
 	if d.Config.Impair != "" {
 		head += "faults on both sides: " + d.Config.Impair + "\n"
 	}
+	head += "\n" + legend(d)
 	if _, err := io.WriteString(w, head); err != nil {
 		return err
 	}
@@ -52,6 +53,28 @@ func writeTable(w io.Writer, d *Document) error {
 		}
 	}
 	return writeSkipped(w, d.Skipped)
+}
+
+// legend says what the columns mean, in lines of 80 columns at most.
+func legend(d *Document) string {
+	text := "Times: us, half round trips. MB: 1000000 bytes.\n"
+	if d.Config.Rounds > 1 {
+		text = fmt.Sprintf("Times: us, half round trips of all %d rounds. Others: medians. MB: 10^6 B.\n",
+			d.Config.Rounds)
+	}
+	some := func(has func(*RunRecord) bool) bool {
+		return slices.ContainsFunc(d.Runs, func(r RunRecord) bool { return has(&r) })
+	}
+	if some(func(r *RunRecord) bool { return r.RatioToRaw != nil }) {
+		text += "btl/raw: p50 or rate by that of raw above. by round: median of each round's.\n"
+	}
+	if some(func(r *RunRecord) bool { return r.RatioToIdle != nil }) {
+		text += "p50/idle: p50 by that of idle above. by round: median of each round's.\n"
+	}
+	if some(func(r *RunRecord) bool { return r.SegmentsSent > 0 }) {
+		text += "resent: packets sent again, as no ACK came in time. dup: came twice, not lost.\n"
+	}
+	return text
 }
 
 // writeSkipped writes what was left out, a line for each test and layer and reason.

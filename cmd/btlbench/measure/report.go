@@ -89,6 +89,8 @@ type RunRecord struct {
 	Load          string   `json:"load"`
 	LoadBandwidth float64  `json:"load_mb_per_s"`
 	RatioToIdle   *float64 `json:"ratio_to_idle"`
+	// The same comparisons of the figures of the whole run, for a table that shows both.
+	shownToRaw, shownToIdle *float64
 
 	// Streams is how many did the same together, each with Window messages in flight.
 	Streams int `json:"streams"`
@@ -287,6 +289,22 @@ func orEmpty(counts map[string]uint64) map[string]uint64 {
 		return map[string]uint64{}
 	}
 	return counts
+}
+
+// shownRatio is a figure of a run by that of another: p50, or what its rate is measured by.
+func shownRatio(r, base *RunRecord) *float64 {
+	figure := func(r *RunRecord) float64 {
+		if r.Latency != nil {
+			return r.Latency.P50
+		}
+		return r.Rate
+	}
+	per := figure(base)
+	if per <= 0 {
+		return nil
+	}
+	ratio := figure(r) / per
+	return &ratio
 }
 
 // ratioTo is the median, over the rounds that both have, of what this one measured by what the

@@ -38,6 +38,8 @@ type ServerConfig struct {
 	// Opened is told of each side, and in which place it is; Log of each client.
 	Opened func(side *layers.Side, slot int)
 	Log    func(format string, args ...any)
+	// Served is told what the server saw of a client that has ended.
+	Served func(from net.Addr, list []*Served)
 }
 
 // ClientsMax bounds ServerConfig.Clients.
@@ -97,7 +99,9 @@ func (s *Server) serveConn(ctx context.Context, conn *bounded.Guest) {
 	}
 	s.Log("client %v", from)
 	if err = c.send(newHello(""), s.options.Timeout); err == nil {
-		err = serveClient(ctx, c, s.options, slot, s.Opened)
+		var list servedList
+		list, err = serveClient(ctx, c, s.options, slot, s.Opened)
+		s.Served(from, list)
 	}
 	if err != nil {
 		err = fmt.Errorf("client %v: %w", from, err)

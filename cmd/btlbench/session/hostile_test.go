@@ -29,7 +29,8 @@ func serveWith(t *testing.T, o Options) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewServer(o, ServerConfig{Clients: 2, Opened: func(*layers.Side, int) {}, Log: t.Logf})
+	s := NewServer(o, ServerConfig{Clients: 2, Opened: func(*layers.Side, int) {}, Log: t.Logf,
+		Served: func(net.Addr, []*Served) {}})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, listener) }()
@@ -72,6 +73,7 @@ func TestOnce(t *testing.T) {
 	addr := listener.Addr().String()
 	s := NewServer(Options{Timeout: 5 * time.Second}, ServerConfig{
 		Clients: 4, Once: true, Opened: func(*layers.Side, int) {}, Log: t.Logf,
+		Served: func(net.Addr, []*Served) {},
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(t.Context(), listener) }()

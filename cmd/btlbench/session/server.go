@@ -18,6 +18,7 @@ type serverSession struct {
 	side *layers.Side
 	peer []layers.Offer
 
+	served   servedList
 	patience time.Duration // the longest time-out that a client gets
 }
 
@@ -28,7 +29,7 @@ const setupAllowance = 2 * time.Second
 // that are served at the same time.
 func serveClient(ctx context.Context, conn *controlConn, o Options, slot int,
 	opened func(*layers.Side, int),
-) error {
+) (served servedList, err error) {
 	s := &serverSession{
 		session: newSession(conn), ctx: ctx,
 		patience: cmp.Or(o.Patience, PatienceDefault),
@@ -36,11 +37,11 @@ func serveClient(ctx context.Context, conn *controlConn, o Options, slot int,
 	defer s.close()
 	m, err := s.await(msgSetup, o.Timeout+setupAllowance)
 	if err != nil {
-		return s.refuse(err)
+		return s.served, s.refuse(err)
 	}
 	for _, asked := range []time.Duration{m.Setup.Config.Timeout(), m.Setup.Config.PeerTimeout()} {
 		if err := s.grants(asked); err != nil {
-			return s.refuse(err)
+			return s.served, s.refuse(err)
 		}
 	}
 	m.Setup.Config.Server = true
@@ -49,20 +50,20 @@ func serveClient(ctx context.Context, conn *controlConn, o Options, slot int,
 	node := layers.NodeOr(o.Node, conn.conn.LocalAddr())
 	s.side, err = layers.Open(m.Setup.Config, node, o.cpu(slot))
 	if err != nil {
-		return s.refuse(err)
+		return s.served, s.refuse(err)
 	}
 	defer s.side.Close()
 	opened(s.side, slot)
 	if err := s.meet(); err != nil {
-		return s.refuse(err)
+		return s.served, s.refuse(err)
 	}
 	for {
 		bye, err := s.serveRequest()
 		if err != nil {
-			return s.refuse(err)
+			return s.served, s.refuse(err)
 		}
 		if bye {
-			return nil
+			return s.served, nil
 		}
 	}
 }
@@ -167,6 +168,7 @@ func (s *serverSession) serveRound(spec *plan.Spec) error {
 	}); err != nil {
 		return err
 	}
+	s.served.add(spec, result)
 	return s.conn.send(&message{Type: msgResult, Result: result}, s.side.Cfg.PeerTimeout())
 }
 

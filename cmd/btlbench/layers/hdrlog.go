@@ -1,0 +1,58 @@
+package layers
+
+import (
+	"io"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// HistLog writes histograms to a log in the format of HdrHistogram, which its tools read. The
+// values are half round trips in nanoseconds, as in the report.
+type HistLog struct {
+	w   *hdrhistogram.HistogramLogWriter
+	err error
+}
+
+// NewHistLog writes the head of a log that begins now.
+func NewHistLog(to io.Writer, now time.Time) *HistLog {
+	w := hdrhistogram.NewHistogramLogWriter(to)
+	l := &HistLog{w: w}
+	for _, write := range []func() error{
+		w.OutputLogFormatVersion,
+		func() error { return w.OutputComment("[half round trips in ns; Interval_Max in ms]") },
+		func() error { return w.OutputStartTime(now.UnixMilli()) },
+		w.OutputLegend,
+	} {
+		if l.err == nil {
+			l.err = write()
+		}
+	}
+	return l
+}
+
+// Add writes what was measured between two instants under a tag, which has no comma and no space.
+func (l *HistLog) Add(tag string, from, to time.Time, h *Hist) {
+	half := h.half()
+	half.SetTag(tag)
+	half.SetStartTimeMs(from.UnixMilli())
+	half.SetEndTimeMs(to.UnixMilli())
+	if l.err == nil {
+		l.err = l.w.OutputIntervalHistogram(half)
+	}
+}
+
+// Err is why a line could not be written, nil if all were.
+func (l *HistLog) Err() error { return l.err }
+
+// half is a histogram of half of each value.
+func (h *Hist) half() *hdrhistogram.Histogram {
+	half := hdrhistogram.New(1, histMaxNs, 3)
+	for _, bar := range h.h.Distribution() {
+		if bar.Count > 0 {
+			// The middle of the bar, as all of this package's percentiles have it.
+			_ = half.RecordValues(max(1, (bar.From+bar.To)/4), bar.Count) // In range, as twice of it was.
+		}
+	}
+	return half
+}

@@ -27,6 +27,7 @@ type cli struct {
 	Run     runCmd     `cmd:"" help:"Measure against a \"serve\" on another host."`
 	Rate    pairCmd    `kong:"cmd,set='tests=rate',set='layer=both',help='Small messages per second: pair --test rate --layer both.'"`
 	Compare compareCmd `cmd:"" help:"Measure beside libfabric, UCX, Open MPI and iperf3, in turns."`
+	Report  reportCmd  `cmd:"" help:"Make one HTML page with tables and plots of JSON reports."`
 	Info    infoCmd    `cmd:"" help:"List the fabric's providers and their attributes."`
 	Params  paramsCmd  `cmd:"" help:"List every tunable of the transport, its value and its source."`
 	Version versionCmd `cmd:"" help:"Print the version."`

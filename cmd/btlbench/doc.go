@@ -5,6 +5,7 @@
 //	btlbench serve --listen :4711    one side, waits for clients
 //	btlbench run HOST:4711           the other side, measures and reports
 //	btlbench rate                    small messages per second between both, by messages in flight
+//	btlbench report FILE...          one page of tables and plots of JSON reports
 //	btlbench info                    providers, which one is the default and why
 //	btlbench params                  every tunable of the transport
 //

@@ -79,9 +79,13 @@ func TestHDR(t *testing.T) {
 	defer f.Close()
 	counts := make(map[string]int64)
 	log := hdrhistogram.NewHistogramLogReader(f)
-	for h, err := log.NextIntervalHistogram(); h != nil || err != nil; h, err = log.NextIntervalHistogram() {
+	for {
+		h, err := log.NextIntervalHistogram()
 		if err != nil {
 			t.Fatal(err)
+		}
+		if h == nil {
+			break
 		}
 		counts[h.Tag()] += h.TotalCount()
 	}

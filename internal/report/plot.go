@@ -108,8 +108,10 @@ type Line struct {
 	X, Y   []float64
 }
 
-// Lines is a plot of lines over two logarithmic axes. All values must be positive.
+// Lines is a plot of lines over two logarithmic axes. All values must be positive. With Linear both
+// axes are linear and begin at 0.
 type Lines struct {
+	Linear                bool
 	Title, XTitle, YTitle string
 	Series                []Line // the first series is on top
 	// XFactor is the factor between two marks of the horizontal axis. XText formats the value of a
@@ -144,6 +146,10 @@ func (l *Lines) SVG() (string, error) {
 			legend.Add(l.Series[i].Label, line, points)
 		}
 	}
+	if l.Linear {
+		linearAxes(p, high)
+		return render(p, &legend)
+	}
 	// The margin keeps lines away from the frame, and gives a single value a span.
 	p.X.Min, p.X.Max = p.X.Min/1.3, p.X.Max*1.3
 	p.Y.Min, p.Y.Max = low/1.3, high*1.3
@@ -161,6 +167,20 @@ func (l *Lines) SVG() (string, error) {
 		return at
 	}, Short)
 	return render(p, &legend)
+}
+
+// linearAxes sets axes that begin at 0, for values up to high.
+func linearAxes(p *plot.Plot, high float64) {
+	p.X.Min, p.Y.Min, p.Y.Max = 0, 0, high*1.1
+	p.Y.Tick.Marker = plot.TickerFunc(func(from, to float64) []plot.Tick {
+		list := plot.DefaultTicks{}.Ticks(from, to)
+		for i := range list {
+			if !list[i].IsMinor() {
+				list[i].Label = Short(list[i].Value)
+			}
+		}
+		return list
+	})
 }
 
 // ticks is a Ticker that leaves out values outside of the axis.

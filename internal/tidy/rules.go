@@ -167,6 +167,12 @@ var policies = []policy{
 		libs: []string{"golang.org/x/term"},
 	},
 	{
+		dir: "cmd/btlbench/page",
+		imports: []string{
+			"cmd/btlbench/layers", "cmd/btlbench/measure", "cmd/btlbench/plan", "internal/report",
+		},
+	},
+	{
 		dir: "cmd/btlbench/systems", imports: []string{"cmd/btlbench/plan"},
 		libs: []string{"golang.org/x/sys"},
 	},

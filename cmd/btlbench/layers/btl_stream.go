@@ -46,7 +46,7 @@ func (p *btlPort) streamClient(r *Round) error {
 	return err
 }
 
-// sentTotal is what a flow of messages counts: those sent, and those of the server's stream that came.
+// sentTotal is what a flow of messages counts: those sent, and those of the server that came.
 func (p *btlPort) sentTotal() Counts {
 	return Counts{
 		Messages: int64(p.r.Sent + p.received),

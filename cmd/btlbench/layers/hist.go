@@ -65,7 +65,8 @@ func (h *Hist) Stats() *LatencyStats {
 		return half(float64(h.h.ValueAtPercentile(percentile)))
 	}
 	return &LatencyStats{
-		Min: half(float64(h.h.Min())), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), P9999: at(99.99),
-		Max: half(float64(h.h.Max())), Mean: half(h.h.Mean()),
+		Min: half(float64(h.h.Min())), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9),
+		P9999: at(99.99),
+		Max:   half(float64(h.h.Max())), Mean: half(h.h.Mean()),
 	}
 }

@@ -56,7 +56,7 @@ func (v variant) String() string {
 // NewDocument returns a report in which nothing has been measured yet.
 func NewDocument(command string, f *plan.Flags) *Document {
 	return &Document{
-		Schema: schema, Version: report.Version(), StartedAt: time.Now().UTC().Truncate(time.Millisecond),
+		Schema: Schema, Version: report.Version(), StartedAt: time.Now().UTC().Truncate(time.Millisecond),
 		Command: command, Config: *f, Runs: []RunRecord{}, Skipped: []skipRecord{},
 	}
 }

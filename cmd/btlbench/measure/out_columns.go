@@ -75,8 +75,10 @@ func columns(test string, runs []RunRecord, verified bool) []column {
 		{"by round", 10, func(r *RunRecord) *float64 { return cmp.Or(r.RatioToRaw, r.RatioToIdle) }},
 	} {
 		if some(func(r *RunRecord) bool { return ratio.of(r) != nil }) {
-			list = append(list, column{name: ratio.name, spare: ratio.spare,
-				value: func(r *RunRecord) string { return ratioText(ratio.of(r)) }})
+			list = append(list, column{
+				name: ratio.name, spare: ratio.spare,
+				value: func(r *RunRecord) string { return ratioText(ratio.of(r)) },
+			})
 		}
 	}
 	return list

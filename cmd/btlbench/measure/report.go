@@ -9,9 +9,9 @@ import (
 	"gobtl/internal/report"
 )
 
-// schema names the form of the JSON report. Fields may be added under the same name; none changes
+// Schema names the form of the JSON report. Fields may be added under the same name; none changes
 // its meaning or goes away.
-const schema = "gobtl-bench/1"
+const Schema = "gobtl-bench/1"
 
 // Document is the report of a run. The JSON format writes all of it, and the other formats show
 // parts of it.

@@ -288,7 +288,8 @@ const (
 // T.
 func (r *BitRate) UnmarshalText(text []byte) error {
 	digits := strings.TrimRight(string(text), "KMGTkmgt")
-	unit, ok := map[string]float64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[strings.ToUpper(string(text[len(digits):]))]
+	suffix := strings.ToUpper(string(text[len(digits):]))
+	unit, ok := map[string]float64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[suffix]
 	n, err := strconv.ParseFloat(digits, 64)
 	rate := BitRate(n * unit)
 	if err != nil || !ok || !(rate >= bitRateMin && rate <= bitRateMax) {

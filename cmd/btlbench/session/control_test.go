@@ -154,7 +154,9 @@ func TestSessionAsk(t *testing.T) {
 
 // FuzzControl reads any bytes as messages.
 func FuzzControl(f *testing.F) {
-	for _, m := range []*message{newHello(""), {Type: msgRound, Round: &plan.Spec{}}, {Type: msgError}} {
+	for _, m := range []*message{
+		newHello(""), {Type: msgRound, Round: &plan.Spec{}}, {Type: msgError},
+	} {
 		f.Add([]byte(fmt.Sprintf("%+v\n", m)))
 	}
 	f.Add([]byte(`{"type":"hello","hello":{"magic":"gobtl-bench-control","version":1}}` + "\n"))

@@ -29,8 +29,10 @@ func serveWith(t *testing.T, o Options) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewServer(o, ServerConfig{Clients: 2, Opened: func(*layers.Side, int) {}, Log: t.Logf,
-		Served: func(net.Addr, []*Served) {}})
+	s := NewServer(o, ServerConfig{
+		Clients: 2, Opened: func(*layers.Side, int) {}, Log: t.Logf,
+		Served: func(net.Addr, []*Served) {},
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, listener) }()
@@ -91,7 +93,8 @@ func TestOnce(t *testing.T) {
 			t.Errorf("a client of run %q: %v", run, err)
 		}
 	}
-	if _, err := dialControl(t.Context(), addr, strings.Repeat("x", runBytesMax+1), time.Second); err == nil {
+	long := strings.Repeat("x", runBytesMax+1)
+	if _, err := dialControl(t.Context(), addr, long, time.Second); err == nil {
 		t.Error("a name without end is taken")
 	}
 	streams[0].close()

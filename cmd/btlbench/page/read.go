@@ -1,0 +1,73 @@
+package page
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/measure"
+)
+
+// Run is a report that was read.
+type Run struct {
+	Number    int // on the page, from 1 on
+	Name      string
+	Schema    string    `json:"schema"`
+	Version   string    `json:"version"`
+	StartedAt time.Time `json:"started_at"`
+	Sides     struct {
+		Client layers.SideFacts `json:"client"`
+	} `json:"sides"`
+	Runs []measure.RunRecord `json:"runs"`
+}
+
+// fileBytesMax bounds a file that is read.
+const fileBytesMax = 512 << 20
+
+// Read reads a report: the document of --format json, or the lines of --json-stream.
+func Read(name string, from io.Reader) (*Run, error) {
+	text, err := io.ReadAll(io.LimitReader(from, fileBytesMax+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > fileBytesMax {
+		return nil, fmt.Errorf("%s: larger than %d bytes", name, fileBytesMax)
+	}
+	r := &Run{Name: filepath.Base(name)}
+	d := json.NewDecoder(bytes.NewReader(text))
+	for {
+		var line struct {
+			Event string          `json:"event"`
+			Data  json.RawMessage `json:"data"`
+		}
+		begin := d.InputOffset()
+		err := d.Decode(&line)
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%s has no report of btlbench: write one with --format json or "+
+				"--json-stream", name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s is not JSON: %w", name, err)
+		}
+		switch line.Event {
+		case "":
+			line.Data = text[begin:d.InputOffset()]
+		case "end":
+		default:
+			continue
+		}
+		if err := json.Unmarshal(line.Data, r); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if r.Schema != measure.Schema {
+			return nil, fmt.Errorf("%s has the schema %q, not %q of btlbench pair and run", name, r.Schema,
+				measure.Schema)
+		}
+		return r, nil
+	}
+}

@@ -9,7 +9,8 @@
 set -euo pipefail
 [ "$(id -u)" = 0 ] || { echo "cannot tell: needs root"; exit 77; }
 a=seen-a-$$ b=seen-b-$$
-trap 'ip netns del $a 2>/dev/null || true; ip netns del $b 2>/dev/null || true' EXIT
+dir=$(mktemp -d)
+trap 'rm -rf $dir; ip netns del $a 2>/dev/null || true; ip netns del $b 2>/dev/null || true' EXIT
 ip netns add $a
 ip netns add $b
 ip -n $a link add eth0 mtu 1500 type veth peer name eth0 mtu 1500 netns $b
@@ -25,7 +26,7 @@ for ns in $a $b; do
 	n=$((n + 1))
 done
 uname -sr
-cat >"/tmp/$a.py" <<'PY'
+cat >"$dir/seen.py" <<'PY'
 import os, socket, sys, time
 
 UDP_SEGMENT, MTU_DISCOVER, PROBE = 103, 10, 3
@@ -62,10 +63,9 @@ trains = [s for s in range(1418, 1436) if crosses(s, 4) == 4]
 print("alone up to", max(alone), "in trains up to", max(trains))
 sys.exit(0 if (max(alone), max(trains)) == (1422, 1430) else 1)
 PY
-if python3 "/tmp/$a.py" $a $b; then
+if python3 "$dir/seen.py" $a $b; then
 	echo "as told: trains pass with 8 bytes more than single datagrams"
 else
 	echo "changed"
 	exit 1
 fi
-rm -f "/tmp/$a.py"

@@ -13,7 +13,8 @@ import (
 )
 
 func TestSizeList(t *testing.T) {
-	const k, m, g = 1 << 10, 1 << 20, 1 << 30
+	const k, m = 1 << 10, 1 << 20
+	g := int64(1 << 30)
 	for _, c := range []struct {
 		text string
 		want []int
@@ -21,7 +22,7 @@ func TestSizeList(t *testing.T) {
 		{"8", []int{8}},
 		{"0", []int{0}},
 		{"0,8,1K", []int{0, 8, k}},
-		{" 1k , 4MiB,2GB ", []int{k, 4 * m, 2 * g}},
+		{" 1k , 4MiB,2GB ", []int{k, 4 * m, int(2 * g)}},
 		{"1,..,8", []int{1, 2, 4, 8}},
 		{"1K,..,1K", []int{k, k}},
 		{"3,..,20", []int{3, 6, 12, 20}},
@@ -29,7 +30,7 @@ func TestSizeList(t *testing.T) {
 			0, 8, k, 2 * k, 4 * k, 8 * k, 16 * k, 32 * k, 64 * k, 128 * k, 256 * k,
 			512 * k, m, 2 * m, 4 * m,
 		}},
-		{"4294967295", []int{1<<32 - 1}},
+		{"4294967295", []int{int(4*g - 1)}},
 	} {
 		var got SizeList
 		if err := got.UnmarshalText([]byte(c.text)); err != nil {

@@ -111,7 +111,8 @@ func shifts(grid *mpi.Cart, row, column int) error {
 			return fmt.Errorf("right by %d: %d to %d, %w", by, from, to, err)
 		}
 	}
-	if from, to, err := grid.Shift(0, math.MaxInt); from != mpi.NoRank || to != mpi.NoRank || err != nil {
+	from, to, err := grid.Shift(0, math.MaxInt)
+	if from != mpi.NoRank || to != mpi.NoRank || err != nil {
 		return fmt.Errorf("far: %d to %d, %w", from, to, err)
 	}
 	if _, _, err := grid.Shift(2, 1); !errors.Is(err, mpi.ErrGrid) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/reliability"
 )
 
 // overSockets are networks whose receive queue is the buffer of a UDP socket.
@@ -20,7 +21,10 @@ func overSockets(fx *fixture) bool {
 func testAway(t *testing.T, fx *fixture) {
 	for _, size := range []int{16, 1400} {
 		l := newLab(t, fx, opts{})
-		receiver, sender := l.add(btl.Config{}), l.add(btl.Config{})
+		// The system's default buffer, and a window that needs no ACKs to grow.
+		cfg := btl.Config{RecvBufferBytes: -1, PackBytes: 1}
+		cfg.Rules.Congestion = reliability.CongestionFixed
+		receiver, sender := l.add(cfg), l.add(cfg)
 		ep := l.connect(sender, receiver)
 		s := l.stream(sender, ep, receiver, spec{count: 1000, size: fixed(size)})
 		receiver.at.pause(50 * time.Millisecond)

@@ -53,12 +53,8 @@ func (l *Layer) SendActive(
 	case to.err != nil:
 		return to.err
 	}
-	switch mode {
-	case Ready:
+	if mode == Ready {
 		mode = Standard
-	case Announce:
-		mode = Synchronous
-	case Standard, Synchronous, Eager, active, abandoned:
 	}
 	r.mem = data
 	if err := l.cfg.mayLeave(len(header)+r.room(), mode); err != nil {

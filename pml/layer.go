@@ -53,11 +53,13 @@ type Layer struct {
 	actives  [256]*[256]Handler         // requests by the parts of an id
 	refused  map[uint64]bool            // refused groups of tags; nil until there is one
 	observe  func(p *Peer, tag, size uint64, eager bool)
-	overhead int    // bytes of a packet that are not for a fragment
-	peers    uint32 // so far
-	onPeer   func(*Peer, error)
-	onPut    func(*btl.Fragment, error) // putDone
-	onPacket func(*btl.Fragment, error) // packetDone
+	overhead int // bytes of a packet that are not for a fragment
+	// packetsMax bounds Peer.packets.
+	packetsMax int
+	peers      uint32 // so far
+	onPeer     func(*Peer, error)
+	onPut      func(*btl.Fragment, error) // putDone
+	onPacket   func(*btl.Fragment, error) // packetDone
 }
 
 // Peer is the remote side of an endpoint.
@@ -79,6 +81,7 @@ type Peer struct {
 	theirBytes uint64
 	sends      list[Request] // unsent messages, in order
 	puts       list[Request] // matched sends that have bytes to put
+	packets    int           // that are under way: see packets.go
 	control    fifo.Queue[head]
 
 	// State of the receiving direction.
@@ -123,6 +126,7 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	}
 	l.onPut, l.onPacket = l.putDone, l.packetDone
 	l.requests.Init(requestsBits, 1<<requestsBits)
+	l.packetsMax = m.Config().SendBuffers / underShare
 	l.overhead = m.Limits().MTUBytes - m.Limits().SegmentBytes
 	most := uint32(headMostSize + max(cfg.EagerBytes, l.HeaderMax()))
 	if err := m.HandleUpTo(cfg.Tag, most, l.arrive); err != nil {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gobtl/btl"
 	"gobtl/internal/testenv"
 )
 
@@ -183,31 +184,45 @@ func (h headed) Gather(to []byte, at int) {
 	}
 }
 
-// A message is not put in thousands of puts because its first run alone is long.
+// A message is not put in thousands of puts because its first runs alone are long. The rest goes in
+// packets, and the receiver counts what was put before.
 func TestLongRunFirst(t *testing.T) {
 	step, a, b, to := memPair(t)
-	h := headed{make([]byte, 5*runBytesMin), comb{make([]byte, 1<<18), 1 << 14, 8, 16}}
-	for i := range h.mem {
-		h.mem[i] = byte(i * i >> 3)
-	}
-	want := make([]byte, h.Bytes())
-	h.Gather(want, 0)
-	passes := func(l Layout, data []byte) (n int) {
-		s, r, room := Request{Layout: l}, Request{}, make([]byte, len(want))
-		err := b.Recv(step(), &r, nil, 0, exactly, room)
-		if err = errors.Join(err, a.Send(step(), &s, to, 0, data, Standard)); err != nil {
-			t.Fatal(err)
+	for _, long := range []int{5, 10, 100} {
+		head := make([]byte, long*runBytesMin)
+		h := headed{head, comb{make([]byte, 1<<18), 1 << 14, 8, 16}}
+		for i := range h.mem {
+			h.mem[i] = byte(i * i >> 3)
 		}
-		for ; !r.Done() || !s.Done(); n++ {
-			step()
+		for i := range head {
+			head[i] = byte(i * i >> 5)
 		}
-		if r.Err() != nil || !bytes.Equal(room, want) {
-			t.Fatalf("not what was sent: %v", r.Err())
+		want := make([]byte, h.Bytes())
+		h.Gather(want, 0)
+		passes := func(l Layout, data []byte) (n int) {
+			s, r, room := Request{Layout: l}, Request{}, make([]byte, len(want))
+			err := b.Recv(step(), &r, nil, 0, exactly, room)
+			if err = errors.Join(err, a.Send(step(), &s, to, 0, data, Standard)); err != nil {
+				t.Fatal(err)
+			}
+			for ; !r.Done() || !s.Done(); n++ {
+				if step(); n > 100_000 {
+					t.Fatal("it does not end")
+				}
+			}
+			if r.Err() != nil || !bytes.Equal(room, want) {
+				t.Fatalf("not what was sent: %v", r.Err())
+			}
+			return n
 		}
-		return n
-	}
-	if plain, n := passes(nil, want), passes(h, nil); n > 2*plain+100 {
-		t.Errorf("%d passes, of a message in one piece %d", n, plain)
+		before := a.Stats().SentPacked
+		if plain, n := passes(nil, want), passes(h, nil); n > 2*plain+100 {
+			t.Errorf("%d passes, of a message in one piece %d", n, plain)
+		}
+		packed := a.Stats().SentPacked - before
+		if all := packed == uint64(len(want)); all != (long < btl.PiecesMax) || packed < 1<<17-100 {
+			t.Errorf("%d of %d bytes in packets", packed, len(want))
+		}
 	}
 	if err := errors.Join(a.CheckIdle(), b.CheckIdle()); err != nil {
 		t.Error(err)

@@ -22,9 +22,12 @@ const (
 	dataHeadBytes = headBytes + 16
 	// dataAlign divides the bytes of each packet but the last, so that numbers are not cut in two.
 	dataAlign = 64
-	// underBytesMax bounds the bytes of one message that are in packets at a time. Small messages
-	// to the same peer wait behind these packets.
+	// underBytesMax bounds the bytes that are in packets to one peer at a time. Small messages to the
+	// peer wait behind these packets.
 	underBytesMax = 1 << 20
+	// underShare is the part of the module's send buffers that these packets may take. Small messages
+	// need some, too.
+	underShare = 4
 )
 
 // askForPackets tells the sender of a matched message to send the bytes in packets. It reports
@@ -46,18 +49,24 @@ func (p *Peer) packetRoom() uint64 {
 	return uint64(max(room&^(dataAlign-1), dataAlign))
 }
 
-// sendPackets sends packets of a send, as many as may be under way. It reports false if there is no
-// room now.
+// sendPackets sends packets of a send. It reports false if no more may be under way, or if there is
+// no room now.
 func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
-	room := r.peer.packetRoom()
-	for most := max(2, underBytesMax/room); r.moved < r.most && r.under < most; {
+	p := r.peer
+	room := p.packetRoom()
+	for most := max(2, min(int(underBytesMax/room), l.packetsMax)); r.moved < r.most; {
+		if p.packets >= most {
+			p.puts.remove(r)
+			p.puts.add(r) // Others of the peer are next.
+			return false
+		}
 		n := min(r.most-r.moved, room)
-		f, err := r.peer.ep.Alloc(l.cfg.Tag, dataHeadBytes+int(n))
+		f, err := p.ep.Alloc(l.cfg.Tag, dataHeadBytes+int(n))
 		if errors.Is(err, btl.ErrAgain) {
 			return false
 		}
 		if err != nil {
-			return r.peer.failPut(now, r, err)
+			return p.failPut(now, r, err)
 		}
 		h := head{kind: kindData, a: r.theirs, b: r.moved, c: r.base}
 		h.put(f.Bytes())
@@ -65,32 +74,29 @@ func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 		f.Context, f.Signal, f.OnDone = r.id, true, l.onPacket
 		r.moved += n
 		r.under++
+		p.packets++
 		l.stats.SentPacked += n
-		l.give(now, r.peer, f)
+		l.give(now, p, f)
 	}
-	r.peer.puts.remove(r)
+	p.puts.remove(r)
 	return true
 }
 
 // packetDone handles the end of a packet.
 func (l *Layer) packetDone(f *btl.Fragment, err error) {
+	p := l.Peer(f.Endpoint())
+	p.packets--
 	r, ok := l.requests.Get(f.Context)
 	if !ok || r.state != moving {
 		return // The send has ended.
 	}
-	p := r.peer
 	r.under--
 	switch {
 	case err != nil && p.ep.Err() != nil:
 		return // The event of the peer reports its end.
 	case err != nil:
 		l.finish(r, fmt.Errorf("%w: %w", ErrTransfer, err))
-	case r.moved < r.most:
-		if !r.queue.in {
-			p.puts.add(r)
-			l.soon(p)
-		}
-	case r.under == 0:
+	case r.moved == r.most && r.under == 0:
 		l.finish(r, nil)
 	}
 	l.settle()

@@ -117,7 +117,7 @@ func TestPacketsLeaveRoom(t *testing.T) {
 		step()
 	}
 	var small, got Request
-	room := make([]byte, 5000)
+	room := make([]byte, 1000)
 	if err := b.Recv(step(), &got, nil, 2, exactly, room); err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,9 @@ type Layout interface {
 	// Scatter copies from into the places of the bytes of the message from at on. The message has at
 	// least at+len(from) bytes. Scatter is called for each packet when it has arrived.
 	Scatter(from []byte, at int)
-	// Run returns the contiguous memory that begins with byte at of the message. It has at least
-	// one byte, because at is less than Bytes.
+	// Run returns the contiguous memory that begins with byte at of the message. at is less than
+	// Bytes. nil says that this process cannot access the bytes, as if they were on a device: then
+	// Gather and Scatter alone copy them.
 	Run(at int) []byte
 }
 

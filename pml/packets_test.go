@@ -3,6 +3,8 @@ package pml
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 
@@ -365,6 +367,80 @@ func TestActiveWays(t *testing.T) {
 		until("it has come", func() bool { return came > before && s.Done() })
 		if announced != c.late || s.Announced() != c.late {
 			t.Errorf("%+v: %v there, %v here", c, announced, s.Announced())
+		}
+	}
+}
+
+// remote is a layout of memory that this process cannot access, but by functions that copy: here
+// those of a file. An accelerator's memory is such memory.
+type remote struct {
+	t     *testing.T
+	f     *os.File
+	bytes int
+}
+
+func (r remote) Bytes() int { return r.bytes }
+
+func (r remote) Run(int) []byte { return nil }
+
+func (r remote) Gather(to []byte, at int) {
+	if _, err := r.f.ReadAt(to, int64(at)); err != nil {
+		r.t.Error(err)
+	}
+}
+
+func (r remote) Scatter(from []byte, at int) {
+	if _, err := r.f.WriteAt(from, int64(at)); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// Messages of all sizes go from and to memory that only a program's own functions can copy.
+func TestMemoryOfADevice(t *testing.T) {
+	t.Parallel()
+	step, a, b, to := memPair(t)
+	device := func(name string, content []byte) remote {
+		name = filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		return remote{t: t, f: f, bytes: len(content)}
+	}
+	for _, size := range []int{1, 1000, 60_000, 1 << 20} {
+		want := make([]byte, size)
+		for i := range want {
+			want[i] = byte(i * i >> 4)
+		}
+		out, in := device("out", want), device("in", make([]byte, size))
+		for _, ends := range [][2]bool{{true, true}, {true, false}, {false, true}} {
+			var s, r Request
+			data, room := want, make([]byte, size)
+			if ends[0] {
+				s.Layout, data = out, nil
+			}
+			got := room
+			if ends[1] {
+				in.Scatter(make([]byte, size), 0)
+				r.Layout, room = in, nil
+			}
+			if err := b.Recv(step(), &r, nil, 1, exactly, room); err != nil {
+				t.Fatal(err)
+			}
+			if err := a.Send(step(), &s, to, 1, data, Standard); err != nil {
+				t.Fatal(err)
+			}
+			finish(t, step, &s, &r)
+			if ends[1] {
+				in.Gather(got, 0)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%d bytes, %v: not what was sent", size, ends)
+			}
 		}
 	}
 }

@@ -294,7 +294,7 @@ func TestMostBlocks(t *testing.T) {
 }
 
 // Over a fabric that must be told of memory before it reads it, the bytes of a stream's puts are
-// read from the ring, and not copied. The ring is not registered any more when the stream is over.
+// read from the ring, and not copied.
 func TestRingIsRegistered(t *testing.T) {
 	nw := mem.New(mem.Config{})
 	a, b := memEngine(t, nw), memEngine(t, nw)
@@ -326,8 +326,5 @@ func TestRingIsRegistered(t *testing.T) {
 	stats := a.m.Stats()
 	if n := stats.Get(btl.CntSentGatheredBytes); n < total*size*9/10 {
 		t.Errorf("%d of %d bytes were read from the ring", n, total*size)
-	}
-	if len(tx.registered) != 0 {
-		t.Error("the ring is still registered")
 	}
 }

@@ -6,8 +6,9 @@ import (
 )
 
 // Arena is the packet buffers of a Domain, which are equal slots of one block of memory outside the
-// Go heap. An Arena is a small value to copy. Calling Bytes of a copy avoids a call through the
-// Domain's interface.
+// Go heap. An Arena is a small value to copy. Its methods need a variable: a := domain.Arena(), and
+// then a.Bytes(0). So a packet costs neither a call through the Domain's interface nor a copy of the
+// Arena.
 type Arena struct {
 	mem      []byte
 	stride   int

@@ -7,7 +7,7 @@ import (
 
 // Arena is the packet buffers of a Domain, which are equal slots of one block of memory outside the
 // Go heap. An Arena is a small value to copy. Its methods need a variable: a := domain.Arena(), and
-// then a.Bytes(0). So a packet costs neither a call through the Domain's interface nor a copy of the
+// then a.Bytes(0). So a packet costs no call through the Domain's interface, and no copy of the
 // Arena.
 type Arena struct {
 	mem      []byte

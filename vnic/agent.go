@@ -18,11 +18,11 @@ type AgentConfig struct {
 	Counts func(vport uint8) Counts
 }
 
-// Change reports that a port has changed, or with vport 0 the table of LIDs.
+// Change reports that a port has changed, or with vport 0 that the table of LIDs has changed.
 type Change struct {
 	Vport uint8
-	// Moved means that the port is on another switch, or on none. Its learned addresses are
-	// invalid.
+	// Moved means that the port is now on another switch, or on no switch. The addresses learned by
+	// the port are then invalid.
 	Moved bool
 }
 
@@ -45,8 +45,8 @@ type PortState struct {
 	multiCRC      uint32
 }
 
-// Agent is the host side of the management (the VEMA of Omni-Path). All its connections are to
-// managers of the configured name. It obeys the connection that holds the lease.
+// Agent is the host side of the management (the VEMA of Omni-Path). An agent connects only to
+// managers of the configured name. An agent obeys the connection that holds the lease.
 type Agent struct {
 	cfg     AgentConfig
 	ports   [VportMax + 1]*PortState
@@ -58,14 +58,14 @@ type Agent struct {
 	until   mono.Time
 	out     []Outgoing
 	changes []Change
-	window  mono.Time // of traps: when it began
-	traps   int       // sent in it
+	window  mono.Time // start of the present trapWindow
+	traps   int       // traps sent in the present window
 	conns   []int
-	refused Status // of the latest answer to a registration
+	refused Status // status of the latest response to a registration
 	tid     uint64
-	keys    map[int]uint64 // by connection: of a registration whose addresses are being proven
+	keys    map[int]uint64 // by connection: key of the address proof under way
 	proofs  []Proof
-	// Stats are for people.
+	// Stats are counters for the operator.
 	Stats AgentStats
 }
 
@@ -84,7 +84,7 @@ type Outgoing struct {
 	Data []byte
 }
 
-// Traps: at most trapsMax in trapWindow, 4.096 us * 2^18.
+// An agent sends at most trapsMax traps per trapWindow (4.096 us * 2^18).
 const (
 	trapsMax   = 4
 	trapWindow = 4096 * (1 << responseTimeCode) * time.Nanosecond
@@ -102,10 +102,10 @@ func (a *Agent) LID() uint32 { return a.lid }
 // LIDs returns the addresses of the other hosts. The caller must not change the result.
 func (a *Agent) LIDs() []LIDEntry { return a.lids }
 
-// Port returns a port, or nil if no port ever had that number.
+// Port returns the port with number vport, or nil if the agent never had such a port.
 func (a *Agent) Port(vport uint8) *PortState { return a.ports[vport] }
 
-// Ports lists the ports there are.
+// Ports lists all ports of the agent, by number.
 func (a *Agent) Ports() []*PortState {
 	var all []*PortState
 	for _, p := range a.ports {
@@ -116,16 +116,16 @@ func (a *Agent) Ports() []*PortState {
 	return all
 }
 
-// Lease returns the manager that holds the lease, and whether there is one.
+// Lease returns the latest lease, and whether the lease is held and has not expired.
 func (a *Agent) Lease(now mono.Time) (Lease, bool) {
 	return a.lease, a.holder != 0 && now < a.until
 }
 
 // Refused returns the reason why the manager does not accept this host. StatusInvalid means that
 // the manager's file does not name the host. StatusBusy means that another host with the same name
-// or the same addresses is connected. StatusUnproven means that the manager does not hear this host
-// from the addresses that it registers, or does not reach it there. StatusVersion means that the
-// manager proves addresses in another way. StatusOK means that no manager has refused the host.
+// or the same addresses is connected. StatusUnproven means that the manager could not verify the
+// addresses that this host has registered. StatusVersion means that the manager and this host do
+// not use the same method to verify addresses. StatusOK means that no manager has refused the host.
 func (a *Agent) Refused() Status {
 	if a.holder > 0 {
 		return StatusOK
@@ -133,21 +133,22 @@ func (a *Agent) Refused() Status {
 	return a.refused
 }
 
-// Outbox returns the messages to send, and removes them from the agent.
+// Outbox returns the messages to send, and removes the returned messages from the agent.
 func (a *Agent) Outbox() []Outgoing {
 	out := a.out
 	a.out = nil
 	return out
 }
 
-// Changes returns what has changed since the last call.
+// Changes returns the changes since the last call of Changes.
 func (a *Agent) Changes() []Change {
 	c := a.changes
 	a.changes = nil
 	return c
 }
 
-// Connect reports a new connection to a manager. conn is its number, not 0.
+// Connect reports a new connection to a manager. conn is the number of the connection, and is not
+// 0.
 func (a *Agent) Connect(conn int) {
 	a.conns = append(a.conns, conn)
 	r := Registration{
@@ -162,12 +163,12 @@ func (a *Agent) Connect(conn int) {
 }
 
 // Disconnect reports that a connection is gone. The ports do not change. The lease remains valid
-// until it expires, so that its holder can reconnect and still have it.
+// until it expires, so a manager that reconnects still has the lease.
 func (a *Agent) Disconnect(conn int) {
 	delete(a.keys, conn)
 	a.conns = slices.DeleteFunc(a.conns, func(c int) bool { return c == conn })
 	if a.holder == conn {
-		a.holder = -1 // still valid, but its holder is not connected
+		a.holder = -1 // still valid, but the manager is not connected
 	}
 }
 
@@ -179,7 +180,7 @@ func (a *Agent) send(conn int, m Message) {
 	a.out = append(a.out, Outgoing{conn, m.Append(nil)})
 }
 
-// Receive handles a message of a connection.
+// Receive handles a message that arrived on the connection conn.
 func (a *Agent) Receive(now mono.Time, conn int, b []byte) {
 	m, err := ParseMessage(b)
 	if err != nil {
@@ -216,7 +217,7 @@ func (a *Agent) Receive(now mono.Time, conn int, b []byte) {
 
 func (a *Agent) get(m *Message) (Status, []byte) {
 	p := a.ports[m.Vport()]
-	if p == nil { // tells what it would be
+	if p == nil { // unknown port: reports the power-on state
 		p = &PortState{Num: m.Vport(), Info: PowerOn()}
 	}
 	switch m.Attr {
@@ -277,7 +278,7 @@ func getList(data []byte, macs []MAC, generation uint16) (Status, []byte) {
 	return StatusOK, answer.Append(nil)
 }
 
-// SetLink reports whether a port's device is up.
+// SetLink reports to the agent whether a port's device is up.
 func (a *Agent) SetLink(now mono.Time, vport uint8, up bool) {
 	p := a.ports[vport]
 	if p == nil || p.Up == up {
@@ -288,11 +289,11 @@ func (a *Agent) SetLink(now mono.Time, vport uint8, up bool) {
 	a.trap(now, p, TrapLink)
 }
 
-// listMax bounds the reported addresses of a device.
+// listMax bounds the number of addresses that a device may report.
 const listMax = 4096
 
-// SetMACs reports the addresses of a port's device in addition to its base MAC. A trap is sent for
-// each list that has changed.
+// SetMACs reports to the agent the addresses of a port's device in addition to the port's base MAC.
+// The agent sends a trap for each list that has changed.
 func (a *Agent) SetMACs(now mono.Time, vport uint8, unicast, multicast []MAC) {
 	p := a.ports[vport]
 	if p == nil {
@@ -305,7 +306,7 @@ func (a *Agent) SetMACs(now mono.Time, vport uint8, unicast, multicast []MAC) {
 		list = list[:min(len(list), listMax)]
 		h := crc32.NewIEEE()
 		for _, m := range list {
-			_, _ = h.Write(m.Bytes()) // of a hash; it has no error to give
+			_, _ = h.Write(m.Bytes()) // a hash returns no error
 		}
 		return list, h.Sum32()
 	}
@@ -323,7 +324,7 @@ func (a *Agent) SetMACs(now mono.Time, vport uint8, unicast, multicast []MAC) {
 	}
 }
 
-// trap sends a trap to all managers, if the window has room.
+// trap sends a trap to all managers, unless trapsMax traps were already sent in this window.
 func (a *Agent) trap(now mono.Time, p *PortState, opcode uint8) {
 	if a.window == 0 || now.Sub(a.window) >= trapWindow {
 		a.window, a.traps = now, 0
@@ -345,7 +346,7 @@ func (a *Agent) trap(now mono.Time, p *PortState, opcode uint8) {
 	}
 }
 
-// refresh makes a port's Tables anew.
+// refresh rebuilds a port's Tables.
 func (a *Agent) refresh(p *PortState, moved bool) {
 	p.Info.LinkStatus = LinkDown
 	p.Info.OperState = StateDropAll

@@ -7,12 +7,12 @@ import (
 	"gobtl/internal/mono"
 )
 
-// set handles a request that changes something.
+// set handles a Set request of a manager.
 func (a *Agent) set(now mono.Time, conn int, m *Message) (Status, []byte) {
 	switch m.Attr {
 	case AttrLease:
 		return a.setLease(now, conn, m.Data)
-	case AttrProof: // It comes before the lease.
+	case AttrProof: // An agent may prove its addresses without a lease.
 		return a.setProof(conn, m), nil
 	default:
 	}
@@ -53,8 +53,8 @@ func (a *Agent) set(now mono.Time, conn int, m *Message) (Status, []byte) {
 }
 
 // setLease gives the lease to the first manager that asks, until the lease expires. A restarted
-// manager counts as another instance. A manager that has lost its connection still has its lease on
-// the next connection.
+// manager counts as another instance. A manager that has lost its connection still holds its lease
+// on the next connection.
 func (a *Agent) setLease(now mono.Time, conn int, data []byte) (Status, []byte) {
 	l, err := ParseLease(data)
 	if err != nil || l.Manager != a.cfg.Manager {
@@ -94,9 +94,9 @@ func (a *Agent) setLIDs(m *Message) Status {
 	return StatusOK
 }
 
-// keepLIDs fills in the entries without addresses. After a restart the manager does not know the
-// addresses of all hosts yet. The agent keeps its known addresses of such a host, unless another
-// host now has them.
+// keepLIDs fills in the entries without addresses. A restarted manager does not yet know the
+// addresses of all hosts. For a host without addresses in list, the agent keeps the addresses in
+// old, unless another host in list now has one of these addresses.
 func keepLIDs(list, old []LIDEntry) []LIDEntry {
 	kept := make([]LIDEntry, 0, len(list))
 	for _, e := range list {
@@ -121,8 +121,8 @@ func keepLIDs(list, old []LIDEntry) []LIDEntry {
 	return kept
 }
 
-// setInfo creates or changes a port. It does not change values that the device or the agent
-// determines.
+// setInfo creates or changes a port. setInfo does not change the values that the device or the
+// agent determines.
 func (a *Agent) setInfo(m *Message) (Status, []byte) {
 	info, err := ParseVportInfo(m.Data)
 	if err != nil || m.Vport() == 0 || info.Validate() != nil || info.EncapSLID != a.lid {
@@ -154,7 +154,7 @@ func (a *Agent) setInfo(m *Message) (Status, []byte) {
 	return StatusOK, p.Info.Append(nil)
 }
 
-// clear removes the state of the switch that the port was on.
+// clear removes the state that belongs to the port's present switch.
 func (p *PortState) clear() {
 	p.MACs, p.Members, p.Options = nil, nil, Options{}
 	p.stagedMACs, p.stagedMembers, p.staging = nil, nil, false
@@ -169,7 +169,8 @@ func (a *Agent) delete(p *PortState) {
 	a.refresh(p, true)
 }
 
-// setMACs stages rows, and makes them the port's table with the last of them.
+// setMACs stages rows of a MAC table. The last message of a table makes the staged rows the port's
+// table.
 func (a *Agent) setMACs(p *PortState, m *Message) Status {
 	rows, err := ParseMACEntries(m.Data)
 	if err != nil || int(rows.Num) != len(rows.Rows) {

@@ -2,7 +2,7 @@ package vnic
 
 import "fmt"
 
-// How many rows of each table a message holds.
+// The sizes of attributes and rows in bytes, and the number of table rows per message.
 const (
 	macHeaderBytes    = 8
 	macEntryBytes     = 16
@@ -25,8 +25,8 @@ func malformed(what string, n int) error {
 	return fmt.Errorf("%w: %s of %d bytes", ErrAttribute, what, n)
 }
 
-// AppendClassPortInfo appends the capabilities of an agent: that it sends traps, its largest number
-// of ports, and its response time code (4.096 us * 2^18).
+// AppendClassPortInfo appends the capabilities of an agent, which are the support of traps, the
+// largest number of ports, and the response time code (4.096 us * 2^18).
 func AppendClassPortInfo(b []byte) []byte {
 	b = append(b, mgmtBaseVersion, mgmtClassVersion)
 	b = be.AppendUint16(b, classPortMaskBits)
@@ -37,12 +37,12 @@ func AppendClassPortInfo(b []byte) []byte {
 // MACEntries is the attribute MACEntries: some rows of a port's MAC table.
 type MACEntries struct {
 	Offset uint16
-	Num    uint16 // of Rows; in a Get the number asked for, without rows
+	Num    uint16 // length of Rows; in a Get the number of rows wanted
 	Digest uint32
 	Rows   []MACEntry
 }
 
-// Append appends the attribute's bytes: at most MACEntriesPerMsg rows.
+// Append appends the attribute's bytes. Rows must have at most MACEntriesPerMsg rows.
 func (a *MACEntries) Append(b []byte) []byte {
 	b = be.AppendUint16(b, a.Offset)
 	b = be.AppendUint16(b, a.Num)
@@ -57,7 +57,7 @@ func (a *MACEntries) Append(b []byte) []byte {
 	return b
 }
 
-// ParseMACEntries reads what Append wrote.
+// ParseMACEntries decodes the output of MACEntries.Append.
 func ParseMACEntries(b []byte) (a MACEntries, err error) {
 	if len(b) < macHeaderBytes || len(b) > DataBytesMax {
 		return a, malformed("MAC entries", len(b))
@@ -77,13 +77,13 @@ func ParseMACEntries(b []byte) (a MACEntries, err error) {
 	return a, nil
 }
 
-// MACList is the attribute of a device's addresses, those of one kind from Start on.
+// MACList is the attribute with a device's unicast or multicast addresses, from index Start on.
 type MACList struct {
 	Start, Num, Total, Generation uint16
-	MACs                          []MAC // in a Get none
+	MACs                          []MAC // empty in a Get
 }
 
-// Append appends the attribute's bytes: at most MACsPerMsg addresses.
+// Append appends the attribute's bytes. MACs must have at most MACsPerMsg addresses.
 func (a *MACList) Append(b []byte) []byte {
 	b = be.AppendUint16(b, a.Start)
 	b = be.AppendUint16(b, a.Num)
@@ -95,7 +95,7 @@ func (a *MACList) Append(b []byte) []byte {
 	return b
 }
 
-// ParseMACList reads what Append wrote.
+// ParseMACList decodes the output of MACList.Append.
 func ParseMACList(b []byte) (a MACList, err error) {
 	if len(b) < listHeaderBytes || len(b) > DataBytesMax {
 		return a, malformed("MAC list", len(b))
@@ -113,7 +113,7 @@ func ParseMACList(b []byte) (a MACList, err error) {
 	return a, nil
 }
 
-// Trap is an unsolicited notification of an agent.
+// Trap is an unsolicited notification from an agent to its managers.
 type Trap struct {
 	FabricID uint16
 	VESW     uint16
@@ -139,7 +139,7 @@ func (t *Trap) Append(b []byte) []byte {
 	return append(b, t.Index, t.Opcode, 0, 0, 0, 0)
 }
 
-// ParseTrap reads what Append wrote.
+// ParseTrap decodes the output of Trap.Append.
 func ParseTrap(b []byte) (t Trap, err error) {
 	if len(b) != trapBytes || be.Uint32(b[12:]) != 0 || b[11] < TrapUnicast || b[11] > TrapLink {
 		return t, malformed("trap", len(b))
@@ -177,7 +177,7 @@ func (o *Options) Append(b []byte) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// ParseOptions reads what Append wrote, with values in range.
+// ParseOptions decodes the output of Options.Append, and checks the range of each value.
 func ParseOptions(b []byte) (o Options, err error) {
 	if len(b) != optionsBytes || be.Uint32(b[12:]) != 0 || b[0] > byte(CarrierFragment) ||
 		b[1]&^optAll != 0 {
@@ -194,7 +194,7 @@ func ParseOptions(b []byte) (o Options, err error) {
 	return o, nil
 }
 
-// AppendMembers appends LIDs: at most MembersPerMsg.
+// AppendMembers appends at most MembersPerMsg LIDs to b.
 func AppendMembers(b []byte, lids []uint32) []byte {
 	for _, l := range lids {
 		b = be.AppendUint32(b, l)
@@ -202,7 +202,7 @@ func AppendMembers(b []byte, lids []uint32) []byte {
 	return b
 }
 
-// ParseMembers reads what AppendMembers wrote.
+// ParseMembers decodes the output of AppendMembers.
 func ParseMembers(b []byte) (lids []uint32, err error) {
 	if len(b)%memberBytes != 0 || len(b) > DataBytesMax {
 		return nil, malformed("members", len(b))
@@ -260,12 +260,12 @@ func appendCounters(
 	return b
 }
 
-// ParseSummary reads the counts that AppendSummary wrote.
+// ParseSummary decodes the output of AppendSummary.
 func ParseSummary(b []byte) (vesw uint16, port uint32, c Counts, err error) {
 	return parseCounters(b, summaryCounters, summaryBytes)
 }
 
-// ParseErrors reads the counts that AppendErrors wrote.
+// ParseErrors decodes the output of AppendErrors.
 func ParseErrors(b []byte) (vesw uint16, port uint32, c Counts, err error) {
 	return parseCounters(b, errorCounters, errorBytes)
 }

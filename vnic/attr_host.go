@@ -6,32 +6,32 @@ import (
 	"slices"
 )
 
-// Limits of the addresses and names of a host.
+// The limits of a host's addresses and names.
 const (
 	HostNameBytesMax = 64
 	LanesMax         = 8 // endpoints of one kind
 	LeaseMsMax       = 60_000
 )
 
-// Ways are the endpoint names by which other hosts reach and recognize a host. They are opaque
-// fabric addresses.
+// Ways are the endpoint names by which other hosts reach and recognize a host. An endpoint name is
+// an opaque fabric address.
 type Ways struct {
-	Receive [][]byte // endpoints that take packets; a flow keeps to one
-	Send    [][]byte // endpoints that packets come from
+	Receive [][]byte // receiving endpoints; each flow uses one of these
+	Send    [][]byte // endpoints from which the host sends
 	Module  []byte   // of btl, for fragments
 }
 
-// Equal reports whether two hosts have the same names.
+// Equal reports whether two hosts have the same endpoint names.
 func (w *Ways) Equal(o *Ways) bool { return string(w.append(nil)) == string(o.append(nil)) }
 
-// complete reports whether the names suffice to reach a host.
+// complete reports whether the endpoint names suffice to reach a host.
 func (w *Ways) complete() bool { return len(w.Receive) > 0 && len(w.Send) > 0 && len(w.Module) > 0 }
 
-// none reports whether there are no names. In a table of LIDs this means that the agent must keep
-// its names of the host.
+// none reports whether w has no endpoint names. In a table of LIDs an entry without names means
+// that the agent must keep the names that it knows of the host.
 func (w *Ways) none() bool { return len(w.Receive) == 0 && len(w.Send) == 0 && len(w.Module) == 0 }
 
-// shares reports whether two hosts have a name in common.
+// shares reports whether two hosts have an endpoint name in common.
 func (w *Ways) shares(o *Ways) bool {
 	common := func(a, b [][]byte) bool {
 		return slices.ContainsFunc(a, func(x []byte) bool {
@@ -55,7 +55,7 @@ func (w *Ways) append(b []byte) []byte {
 
 func appendName(b, name []byte) []byte { return append(append(b, byte(len(name))), name...) }
 
-// cursor reads a list of names. bad is set at the first missing name.
+// cursor reads a list of endpoint names. bad is set at the first missing name.
 type cursor struct {
 	b   []byte
 	bad bool
@@ -97,17 +97,18 @@ func (c *cursor) ways() (w Ways) {
 
 // Registration is the message by which a host registers at the manager.
 type Registration struct {
-	Host     string // its name in the manager's file
-	Manager  string // the name of the manager that it accepts
-	Instance uint64 // random, for each life of the agent
-	// Ports is a bitmap of the ports that are on a switch: port n is bit n%8 of byte n/8.
+	Host     string // the host's name in the manager's file
+	Manager  string // name of the only manager that the host accepts
+	Instance uint64 // random number of this run of the agent
+	// Ports is a bitmap of the ports that are on a switch. Port n is bit n%8 of byte n/8.
 	Ports [portMapBytes]byte
 	Ways  Ways
 }
 
 const portMapBytes = 32
 
-// Append appends the attribute's bytes. Names are cut off at their limits.
+// Append appends the attribute's bytes. Append truncates Host and Manager to HostNameBytesMax
+// bytes.
 func (r *Registration) Append(b []byte) []byte {
 	b = be.AppendUint64(b, r.Instance)
 	b = append(b, r.Ports[:]...)
@@ -116,7 +117,7 @@ func (r *Registration) Append(b []byte) []byte {
 	return r.Ways.append(b)
 }
 
-// ParseRegistration reads what Append wrote.
+// ParseRegistration decodes the output of Registration.Append.
 func ParseRegistration(b []byte) (r Registration, err error) {
 	const fixed = 8 + portMapBytes
 	if len(b) < fixed || len(b) > DataBytesMax {
@@ -147,12 +148,13 @@ func NameOK(s string) bool {
 	return true
 }
 
-// Lease is a manager's claim on an agent: while it lasts no other manager may change anything.
+// Lease is a manager's claim on an agent. Until the lease expires, no other manager may change the
+// configuration of the agent.
 type Lease struct {
 	Manager  string
-	Instance uint64 // random, for each life of the manager
-	Ms       uint32 // from its receipt on, up to LeaseMsMax
-	LID      uint32 // the host's own
+	Instance uint64 // random number of this run of the manager
+	Ms       uint32 // duration from the receipt on, up to LeaseMsMax
+	LID      uint32 // LID of the host that receives the lease
 }
 
 // Append appends the attribute's bytes.
@@ -163,7 +165,7 @@ func (l *Lease) Append(b []byte) []byte {
 	return appendName(b, []byte(l.Manager[:min(len(l.Manager), HostNameBytesMax)]))
 }
 
-// ParseLease reads what Append wrote, with values in range.
+// ParseLease decodes the output of Lease.Append, and checks the range of each value.
 func ParseLease(b []byte) (l Lease, err error) {
 	const fixed = 16
 	if len(b) < fixed {
@@ -182,19 +184,19 @@ func ParseLease(b []byte) (l Lease, err error) {
 	return l, nil
 }
 
-// LIDEntry maps a LID to the names of its host.
+// LIDEntry maps a LID to the endpoint names of its host.
 type LIDEntry struct {
 	LID  uint32
 	Ways Ways
 }
 
-// appendLID appends one entry.
+// appendLID appends the bytes of one LIDEntry.
 func appendLID(b []byte, e *LIDEntry) []byte {
 	b = be.AppendUint32(b, e.LID)
 	return e.Ways.append(b)
 }
 
-// lidMessages cuts a list of entries into the data of messages.
+// lidMessages encodes a list of entries as the data of messages of at most DataBytesMax bytes each.
 func lidMessages(list []LIDEntry) [][]byte {
 	var all [][]byte
 	var data []byte
@@ -209,7 +211,7 @@ func lidMessages(list []LIDEntry) [][]byte {
 	return append(all, data)
 }
 
-// ParseLIDs reads a message of LID entries.
+// ParseLIDs decodes the data of one message with LID entries.
 func ParseLIDs(b []byte) (list []LIDEntry, err error) {
 	c := cursor{b: b}
 	for len(c.b) > 0 {

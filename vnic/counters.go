@@ -3,14 +3,15 @@ package vnic
 // Counter names one count of a port.
 type Counter uint8
 
-// The counters of the summary and of the errors, as the attributes of section "Counters" of
-// docs/vnic.md have them, then those of this implementation.
+// The counters of a port. First come the summary and error counters of section "Counters" of
+// docs/vnic.md, in the order of the attributes. The counters from RxFIFO on are specific to this
+// implementation.
 const (
 	TxErrors Counter = iota
 	RxErrors
 	TxPackets
 	RxPackets
-	TxBytes // with 4 bytes of FCS for each frame, as the size classes
+	TxBytes // counts 4 bytes of FCS per frame, as do the size classes
 	RxBytes
 
 	TxUnicast
@@ -62,13 +63,14 @@ const (
 	TxOversize
 	TxSuppressed
 	FDBRefused
-	RxFECN // packets that have met congestion
-	RxBECN // packets whose sender was told of congestion on the way there
+	RxFECN // packets that met congestion (FECN)
+	RxBECN // packets with BECN: congestion on the way back
 
 	numCounters
 )
 
-// counterNames are as "ethtool -S" of the original shows them where it has them.
+// counterNames are the names that "ethtool -S" shows for Omni-Path, where Omni-Path has the
+// counter.
 var counterNames = [numCounters]string{
 	TxErrors: "tx_errors", RxErrors: "rx_errors",
 	TxPackets: "tx_packets", RxPackets: "rx_packets", TxBytes: "tx_bytes", RxBytes: "rx_bytes",
@@ -96,7 +98,7 @@ func (c Counter) String() string {
 	return counterNames[c]
 }
 
-// Counters lists all counters, in their order.
+// Counters lists all counters in ascending order.
 func Counters() []Counter {
 	all := make([]Counter, numCounters)
 	for i := range all {
@@ -105,10 +107,11 @@ func Counters() []Counter {
 	return all
 }
 
-// Counts are the values of all counters of a port, or of a part of it.
+// Counts are the values of all counters of a port, or of a part of a port.
 type Counts [numCounters]uint64
 
-// countCongestion counts a packet with a congestion mark. The packet is delivered like any other.
+// countCongestion counts a packet with a congestion mark. The caller delivers a marked packet like
+// any other.
 func (c *Counts) countCongestion(h *Header) {
 	if h.FECN {
 		c[RxFECN]++
@@ -118,7 +121,7 @@ func (c *Counts) countCongestion(h *Header) {
 	}
 }
 
-// Add adds another part's counts.
+// Add adds the counts o to c.
 func (c *Counts) Add(o *Counts) {
 	for i := range c {
 		c[i] += o[i]
@@ -127,7 +130,8 @@ func (c *Counts) Add(o *Counts) {
 
 const fcsBytes = 4
 
-// sizeClass returns how far behind that of 64 bytes the class of a frame is, FCS included.
+// sizeClass returns the index of a frame's size class, from 0 (64 bytes) to 6. wireBytes includes
+// the FCS.
 func sizeClass(wireBytes int) Counter {
 	switch {
 	case wireBytes <= 64:
@@ -146,17 +150,18 @@ func sizeClass(wireBytes int) Counter {
 	return 6
 }
 
-// CountTx counts n frames of some bytes that have been sent.
+// CountTx counts n sent frames of frameBytes bytes each.
 func (c *Counts) CountTx(i *FrameInfo, frameBytes, n int) {
 	c.count(i, frameBytes, n, TxPackets, TxBytes, TxUnicast, Tx64)
 }
 
-// CountRx counts n frames of some bytes that have been delivered.
+// CountRx counts n delivered frames of frameBytes bytes each.
 func (c *Counts) CountRx(i *FrameInfo, frameBytes, n int) {
 	c.count(i, frameBytes, n, RxPackets, RxBytes, RxUnicast, Rx64)
 }
 
-// count adds to the counts of one direction; of a class the first is named.
+// count adds n frames to the counters of one direction. cast and size are the first counters of
+// their classes.
 func (c *Counts) count(i *FrameInfo, frameBytes, n int, packets, bytes, cast, size Counter) {
 	wire := max(frameBytes, FrameBytesMin) + fcsBytes
 	c[packets] += uint64(n)
@@ -174,14 +179,13 @@ func (c *Counts) count(i *FrameInfo, frameBytes, n int, packets, bytes, cast, si
 	c[size+sizeClass(wire)] += uint64(n)
 }
 
-// DropTx counts a dropped frame of the device, under the given reason and in the total errors of
-// its direction.
+// DropTx counts a dropped frame of the device under the given reason and in TxErrors.
 func (c *Counts) DropTx(reason Counter) {
 	c[reason]++
 	c[TxErrors]++
 }
 
-// DropRx does the same as DropTx for a frame from the fabric.
+// DropRx counts a dropped frame of the fabric under the given reason and in RxErrors.
 func (c *Counts) DropRx(reason Counter) {
 	c[reason]++
 	c[RxErrors]++

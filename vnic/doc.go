@@ -1,5 +1,6 @@
 // Package vnic carries Ethernet over a fabric, as Omni-Path's VNIC does. A virtual Ethernet switch
-// is no device, but a set of rules in the hosts, which an Ethernet Manager distributes.
+// is not a device, but a set of forwarding rules in the hosts. An Ethernet Manager distributes the
+// rules to the hosts.
 //
 //	   frame of a TAP                                               frame to a TAP
 //	        |                                                              ^
@@ -12,10 +13,11 @@
 //	Manager --- attributes: port info, MAC table, members, LIDs, lease ---> Agent --> Tables
 //	        <-- responses, counters, traps ----------------------------------
 //
-// A host of the fabric has a LID, a number of 24 bits; a port of it on a switch (VESW, 12 bits) is
-// a vport, 1 to 255. A Tables value determines where the frames of a port go. It is immutable, and
-// is replaced as a whole.
+// A host of the fabric has a LID, a number of 24 bits. A switch (VESW) has a number of 12 bits. A
+// host's port on a switch is a vport, with a number from 1 to 255. A Tables value determines where
+// the frames of a port go. A Tables value is immutable, and is replaced as a whole.
 //
-// The package reads no clock, starts no goroutine and takes no lock. Each value belongs to one
-// goroutine, except that Tables may be shared by all. docs/vnic.md has the bytes and the pictures.
+// The package reads no clock, starts no goroutine and takes no lock of its own. Each value belongs
+// to one goroutine, except that all goroutines may share Tables. docs/vnic.md has the packet
+// formats and diagrams.
 package vnic

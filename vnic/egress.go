@@ -2,28 +2,28 @@ package vnic
 
 import "gobtl/internal/mono"
 
-// Verdict is the decision about a frame of the device.
+// Verdict is the forwarding decision about a frame from the device.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Dropped  Verdict = iota // and counted
+	Dropped  Verdict = iota // the frame is dropped and counted
 	Unicast                 // one packet, to Decision.Header.DLID
-	ToGroup                 // a packet to each member but this host
+	ToGroup                 // a packet to each member except this host
 	Answered                // answered locally: Decision.Reply goes back to the device
 )
 
-// Decision is the verdict on a frame, with the header of its packets.
+// Decision is the verdict on a frame, with the header for the frame's packets.
 type Decision struct {
 	Verdict Verdict
 	VL      uint8 // virtual lane, for callers with a queue per lane
 	Header  Header
 	Info    FrameInfo
-	Reply   []byte // of Answered; valid until the next Forward
+	Reply   []byte // valid if Answered, until the next Forward
 }
 
-// Egress forwards the frames of a port's device. A port with several queues has one Egress for
-// each, with the same Tables.
+// Egress forwards the frames from a port's device. A port with several transmit queues has one
+// Egress for each queue, and all of these have the same Tables.
 type Egress struct {
 	// Counts are the counters of frames sent and dropped by this Egress.
 	Counts Counts
@@ -36,20 +36,21 @@ type Egress struct {
 	reply  [replyBytesMax]byte
 }
 
-// Locker is a sync.Locker.
+// Locker has the methods of sync.Locker.
 type Locker interface {
 	Lock()
 	Unlock()
 }
 
-// NewEgress returns an Egress that drops everything until it has Tables. fdb and near are the
-// port's, shared with its other parts; guard is locked while they are used, and may be nil where
-// one goroutine has all parts. queues is how many Egresses share the port's rate of group frames.
+// NewEgress returns an Egress that drops all frames until SetTables is called. All Egresses and the
+// Ingress of a port share fdb and near. guard is locked while fdb or near is used. guard may be nil
+// if one goroutine uses all these values. queues is the number of Egresses that share the port's
+// rate limit for group frames.
 func NewEgress(fdb *FDB, near *Neighbours, guard Locker, queues int) *Egress {
 	return &Egress{fdb: fdb, near: near, guard: guard, queues: uint32(max(queues, 1))}
 }
 
-// SetTables exchanges all tables.
+// SetTables replaces the tables. A nil t makes the Egress drop all frames.
 func (e *Egress) SetTables(t *Tables) {
 	e.tables = t
 	if t != nil {
@@ -57,17 +58,17 @@ func (e *Egress) SetTables(t *Tables) {
 	}
 }
 
-// Tables returns what is in use, nil at first.
+// Tables returns the tables in use, or nil before SetTables.
 func (e *Egress) Tables() *Tables { return e.tables }
 
-// Forward decides about a frame. It needs only the headers of the frame. It counts dropped frames;
-// the caller must count sent frames (Counts.CountTx).
+// Forward decides about a frame. frame needs to contain only the headers. Forward counts dropped
+// frames. The caller must count sent frames (Counts.CountTx).
 func (e *Egress) Forward(now mono.Time, frame []byte, frameBytes int) (d Decision) {
 	return e.ForwardLarge(now, frame, frameBytes, 1)
 }
 
-// ForwardLarge is Forward for a large frame that will be segmented. frameBytes is the size of the
-// largest segment. A dropped large frame counts as one frame.
+// ForwardLarge is Forward for a large frame that will be cut into several segments (frames).
+// frameBytes is the size of the largest segment. A dropped large frame counts as one frame.
 func (e *Egress) ForwardLarge(now mono.Time, frame []byte, frameBytes, frames int) (d Decision) {
 	info, ok := Inspect(frame)
 	t := e.tables
@@ -109,7 +110,7 @@ func (e *Egress) ForwardLarge(now mono.Time, frame []byte, frameBytes, frames in
 	return d
 }
 
-// route finds the receiver by the first rule that has one.
+// route returns the LID of the destination, by the first forwarding rule that matches.
 func (e *Egress) route(now mono.Time, t *Tables, i *FrameInfo) (dlid uint32, v Verdict) {
 	dlid, found := t.MACs.Lookup(i.Dst)
 	if !found && t.Options.Learning && !i.Dst.Group() {
@@ -131,7 +132,7 @@ func (e *Egress) route(now mono.Time, t *Tables, i *FrameInfo) (dlid uint32, v V
 			return t.Info.McastDLID, ToGroup
 		}
 		if !found && i.Dst.Local() {
-			dlid = i.Dst.LID() // unknown sender: it has a counter of its own
+			dlid = i.Dst.LID() // unknown host: counted below as TxNoPeer
 		}
 	}
 	switch {

@@ -26,8 +26,9 @@ type fdbValue struct {
 
 func (v fdbValue) owner() uint32 { return v.lid }
 
-// FDB maps the addresses that a port has learned from frames to their hosts. Entries age, and their
-// number is bounded. In a full FDB each host has an equal share of the entries.
+// FDB maps the addresses that a port has learned from frames to the hosts of these addresses.
+// Entries expire, and the number of entries is bounded. In a full FDB each host has an equal share
+// of the entries.
 type FDB struct {
 	ageing  time.Duration
 	max     int
@@ -35,11 +36,12 @@ type FDB struct {
 	swept   mono.Time
 }
 
-// sweepEvery is the least time between two searches for aged entries in a full table, so that a
-// flood of addresses does not make each frame a search.
+// sweepEvery is the minimum time between two searches of a full table for expired entries. The
+// limit keeps a flood of addresses from causing a search for each frame.
 const sweepEvery = time.Second
 
-// Configure sets ageing and size. Entries above a smaller size are removed as they age.
+// Configure sets the ageing time and the maximum size. Entries above a smaller maximum remain until
+// these entries expire.
 func (t *FDB) Configure(o Options) {
 	o = o.WithDefaults()
 	t.ageing, t.max = o.ageing(), int(min(o.LearnedMax, FDBEntriesMax))
@@ -48,12 +50,13 @@ func (t *FDB) Configure(o Options) {
 	}
 }
 
-// Learn records the host of a source address. It returns false if there is no room.
+// Learn records the host (lid) of a source address. Learn returns false if the table has no free
+// entry for the host.
 func (t *FDB) Learn(now mono.Time, m MAC, vlan uint16, lid uint32) bool {
 	key := keyOf(m, vlan)
 	old, known := t.entries.rows[key]
 	if known && old.lid == lid && now.Sub(old.seen) < t.ageing/8 {
-		return true // a write for each frame would be for nothing
+		return true // recent enough: saves a write for each frame
 	}
 	if !known {
 		if t.Len() >= t.max && (t.swept == 0 || now.Sub(t.swept) >= sweepEvery) {
@@ -67,7 +70,7 @@ func (t *FDB) Learn(now mono.Time, m MAC, vlan uint16, lid uint32) bool {
 	return true
 }
 
-// Lookup returns the host of an address.
+// Lookup returns the LID of the host of an address.
 func (t *FDB) Lookup(now mono.Time, m MAC, vlan uint16) (lid uint32, ok bool) {
 	v, ok := t.entries.rows[keyOf(m, vlan)]
 	if !ok || now.Sub(v.seen) > t.ageing {
@@ -76,18 +79,18 @@ func (t *FDB) Lookup(now mono.Time, m MAC, vlan uint16) (lid uint32, ok bool) {
 	return v.lid, true
 }
 
-// Sweep removes the aged entries.
+// Sweep removes the expired entries.
 func (t *FDB) Sweep(now mono.Time) {
 	t.swept = now
 	t.entries.drop(func(_ fdbKey, v fdbValue) bool { return now.Sub(v.seen) <= t.ageing })
 }
 
-// Forget removes the entries of a host that is no longer a member.
+// Forget removes the entries of all hosts for which keep returns false.
 func (t *FDB) Forget(keep func(lid uint32) bool) {
 	t.entries.drop(func(_ fdbKey, v fdbValue) bool { return keep(v.lid) })
 }
 
-// Entries lists what has not aged.
+// Entries lists the entries that have not expired.
 func (t *FDB) Entries(now mono.Time) []FDBEntry {
 	list := make([]FDBEntry, 0, t.Len())
 	for k, v := range t.entries.rows {
@@ -103,7 +106,7 @@ func (t *FDB) Entries(now mono.Time) []FDBEntry {
 // Len is the number of entries.
 func (t *FDB) Len() int { return len(t.entries.rows) }
 
-// bucket is a token bucket whose burst is the tokens of one second.
+// bucket is a token bucket with a capacity of one second's tokens.
 type bucket struct {
 	perSecond uint32
 	tokens    int64 // in billionths, so that no rate is rounded away
@@ -118,7 +121,7 @@ func (b *bucket) configure(perSecond uint32) {
 	}
 }
 
-// take reports whether n more frames may pass. An n above the burst counts as the burst.
+// take reports whether n more frames may be sent. An n above the capacity counts as the capacity.
 func (b *bucket) take(now mono.Time, n int) bool {
 	if b.at == 0 {
 		b.at = now

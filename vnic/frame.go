@@ -9,14 +9,14 @@ import (
 
 var be = binary.BigEndian
 
-// MAC is an Ethernet address: its six octets from the highest of 48 bits on.
+// MAC is an Ethernet address. The first octet is in bits 40 to 47.
 type MAC uint64
 
-// Bits of the first octet.
+// The flag bits in the first octet of an address.
 const (
 	macGroupBit = MAC(1) << 40
 	macLocalBit = MAC(2) << 40
-	// Broadcast is the address of all.
+	// Broadcast is the broadcast address ff:ff:ff:ff:ff:ff.
 	Broadcast = MAC(1<<48 - 1)
 
 	macBytes = 6
@@ -27,7 +27,7 @@ func MACOf(b []byte) MAC {
 	return MAC(be.Uint16(b))<<32 | MAC(be.Uint32(b[2:]))
 }
 
-// macError is that of a text that is no MAC address.
+// macError is the error for a text that is not a MAC address.
 type macError struct{ text string }
 
 func (e *macError) Error() string {
@@ -78,17 +78,18 @@ func (m MAC) Local() bool { return m&macLocalBit != 0 }
 // LID returns the LID in the last three octets of a locally administered address.
 func (m MAC) LID() uint32 { return uint32(m&0xFF<<16 | m&0xFF00 | m>>16&0xFF) }
 
-// MACFor makes the address of a port from its switch and its host's LID, such that the LID is in
-// its last three octets: 02:0v:vv:ll:ll:ll, the lowest octet of the LID first.
+// MACFor makes the address of a port from the number of its switch and the LID of its host. The
+// address is 02:0v:vv:ll:ll:ll, with the lowest octet of the LID first.
 func MACFor(vesw uint16, lid uint32) MAC {
 	return macLocalBit | MAC(vesw&VESWMax)<<24 |
 		MAC(lid&0xFF)<<16 | MAC(lid&0xFF00) | MAC(lid>>16&0xFF)
 }
 
-// RCClass is a row of the routing control of a switch: which three bits of its rc hold.
+// RCClass is a class of frames in the routing control (rc) of a switch. Each class has three bits
+// in rc.
 type RCClass uint8
 
-// The rows, in the order in which they stand in rc.
+// The classes, in the order of their bits in rc.
 const (
 	RCDefault RCClass = iota
 	RCIPv4
@@ -99,7 +100,7 @@ const (
 	RCIPv6UDP
 )
 
-// Types of frames, and protocols in IP.
+// EtherTypes, IP protocol numbers and header sizes.
 const (
 	typeIPv4 = 0x0800
 	typeARP  = 0x0806
@@ -115,20 +116,20 @@ const (
 	vlanBytes = 4
 )
 
-// FrameInfo has the fields of a frame that forwarding uses.
+// FrameInfo has the header fields of a frame that forwarding uses.
 type FrameInfo struct {
 	Dst, Src MAC
-	Type     uint16 // EtherType, behind a VLAN tag if there is one
-	VLAN     uint16 // 0 to 4095; 0 without a tag, too
+	Type     uint16 // EtherType after the VLAN tag, if there is a tag
+	VLAN     uint16 // 0 to 4095; 0 if there is no tag
 	PCP      uint8  // priority in the tag
 	Tagged   bool
 	Class    RCClass
-	L3       int    // where the payload begins
-	Hash     uint32 // of the flow
+	L3       int    // offset of the payload in the frame
+	Hash     uint32 // hash of the flow
 }
 
-// Inspect parses the headers of a frame. For a frame shorter than 14 bytes ok is false. A truncated
-// header counts as absent.
+// Inspect parses the headers of a frame. ok is false for a frame shorter than 14 bytes. Inspect
+// treats a truncated IP or VLAN header as absent.
 func Inspect(f []byte) (i FrameInfo, ok bool) {
 	if len(f) < ethBytes {
 		return i, false
@@ -164,8 +165,8 @@ func (i *FrameInfo) ipv4(p []byte, hash uint64) uint64 {
 	}
 	i.Class = RCIPv4
 	hash = mix(hash, be.Uint64(p[12:]))
-	// Only the first fragment of an IP datagram has ports, so all fragments are hashed by their
-	// addresses alone.
+	// Only the first fragment of an IP datagram contains the ports. The hash of a fragment
+	// therefore uses only the IP addresses.
 	if be.Uint16(p[6:])&0x3FFF != 0 {
 		return hash
 	}
@@ -208,7 +209,7 @@ func ports(p []byte, at int, hash uint64) uint64 {
 	return mix(hash, uint64(be.Uint32(p[at:])))
 }
 
-// mix adds a word to a hash: a multiplication whose halves are folded.
+// mix adds the word v to the hash h by a multiplication and a shift.
 func mix(h, v uint64) uint64 {
 	const odd = 0x9E3779B97F4A7C15
 	h = (h ^ v) * odd

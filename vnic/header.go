@@ -8,20 +8,20 @@ import (
 // Sizes of the encapsulation, in bytes.
 const (
 	HeaderBytes  = 20
-	TrailerBytes = 5 // room for the ICRC, and the tail; up to 7 bytes of padding stand before it
+	TrailerBytes = 5 // ICRC and tail; 0 to 7 bytes of padding come before
 
 	FrameBytesMin = 60    // shorter frames are padded with zeros
-	FrameBytesMax = 16351 // what the 11 bits of LEN can tell
-	// PacketBytesMax is the size of an encapsulated frame of FrameBytesMax.
+	FrameBytesMax = 16351 // limit of the 11 bits of LEN
+	// PacketBytesMax is the size of the packet with a frame of FrameBytesMax bytes.
 	PacketBytesMax = 8 * lenMax
-	// OverheadBytesMax is the largest overhead of the encapsulation.
+	// OverheadBytesMax is the largest difference between the sizes of a packet and its frame.
 	OverheadBytesMax = HeaderBytes + TrailerBytes + 7
 )
 
-// Limits of the header's numbers.
+// The largest values of the header's fields.
 const (
 	LIDMax  = 1<<24 - 1
-	VESWMax = 1<<12 - 1 // 0 is no switch
+	VESWMax = 1<<12 - 1 // 0 means no switch
 	SCMax   = 1<<5 - 1
 	RCMax   = 1<<3 - 1
 )
@@ -35,11 +35,11 @@ const (
 	bitFECN  = 1 << 28 // in h1
 	lid20    = 1<<20 - 1
 	padMask  = 7
-	tailFlit = 1 << 6 // LT 1 in the last byte: this is the packet's last flit
+	tailFlit = 1 << 6 // LT 1 in the last byte: last flit of the packet
 	quadword = 8
 )
 
-// Errors of the codec; each is a reason to drop a packet.
+// The errors of decoding and encoding. A packet with one of these errors is dropped.
 var (
 	ErrShort     = errors.New("vnic: packet shorter than an empty encapsulation")
 	ErrLength    = errors.New("vnic: LEN is not the packet's length")
@@ -59,25 +59,27 @@ type Header struct {
 	SLID, DLID uint32 // sender and receiver, up to LIDMax
 	VESW       uint16 // the switch, up to VESWMax
 	PKey       uint16 // partition
-	Entropy    uint16 // of the flow: frames with different entropy may overtake each other
+	Entropy    uint16 // frames of different entropy may be reordered
 	SC         uint8  // service class, up to SCMax
 	RC         uint8  // routing control, up to RCMax
-	FECN       bool   // this packet has met congestion on its way
-	BECN       bool   // packets on the way back, from receiver to sender, meet congestion
+	FECN       bool   // the packet met congestion on its way
+	BECN       bool   // congestion on the way from receiver to sender
 }
 
-// PadBytes returns the padding behind a frame of the given size: 0 to 7.
+// PadBytes returns the size of the padding after a frame of frameBytes bytes, from 0 to 7.
 func PadBytes(frameBytes int) int {
 	return -(frameBytes + HeaderBytes + TrailerBytes) & padMask
 }
 
-// PacketBytes is the size of a frame of some bytes (60 or more) when encapsulated: a multiple of 8.
+// PacketBytes returns the size of the packet for a frame of 60 bytes or more. The result is a
+// multiple of 8.
 func PacketBytes(frameBytes int) int {
 	return frameBytes + PadBytes(frameBytes) + HeaderBytes + TrailerBytes
 }
 
-// Put writes the header of a packet of packetBytes, a multiple of 8 up to PacketBytesMax, to b,
-// which has HeaderBytes or more. The header's values must be in range: see Validate.
+// Put writes the header of a packet to b, which must have HeaderBytes or more. packetBytes is the
+// size of the packet, a multiple of 8 up to PacketBytesMax. The header's values must be in range
+// (see Validate).
 func (h *Header) Put(b []byte, packetBytes int) {
 	_ = b[HeaderBytes-1]
 	h0 := h.SLID&lid20 | uint32(packetBytes/quadword)<<20
@@ -103,9 +105,10 @@ func (h *Header) Validate() error {
 	return nil
 }
 
-// Seal makes a packet in b, whose frame of frameBytes, 60 to FrameBytesMax, stands at HeaderBytes
-// already: it writes header, padding and trailer, and returns the packet. b must have room for
-// PacketBytes(frameBytes). Bytes beyond the frame's are overwritten.
+// Seal completes a packet in b around a frame of frameBytes bytes at offset HeaderBytes. Seal
+// writes header, padding and trailer, and returns the packet. frameBytes is from 60 to
+// FrameBytesMax. b must have PacketBytes(frameBytes) bytes or more. Seal overwrites up to 12 bytes
+// after the frame.
 func (h *Header) Seal(b []byte, frameBytes int) []byte {
 	n := PacketBytes(frameBytes)
 	h.Put(b, n)
@@ -115,8 +118,8 @@ func (h *Header) Seal(b []byte, frameBytes int) []byte {
 	return b[:n]
 }
 
-// Append appends the encapsulated frame to b: padded with zeros to 60 bytes, then to a multiple of
-// 8. Errors, with b as it was: ErrFrameSize, ErrRange.
+// Append appends the encapsulated frame to b. Append pads the frame with zeros to 60 bytes, and
+// then to a multiple of 8. The errors are ErrFrameSize and ErrRange. On an error the result is b.
 func (h *Header) Append(b, frame []byte) ([]byte, error) {
 	if len(frame) > FrameBytesMax {
 		return b, ErrFrameSize
@@ -132,10 +135,11 @@ func (h *Header) Append(b, frame []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Parse decodes a packet with a frame of 60 bytes or more. The frame is a part of b. Padding and
-// ICRC may have any value, because the checksum of the carrier protects them. The mark of the last
-// flit may be set or clear. All other deviations from the output of Append are errors of the codec.
-// Parse does not panic for any input. The number of the switch may exceed VESWMax.
+// Parse decodes a packet with a frame of 60 bytes or more. The returned frame is a part of b.
+// Padding and ICRC may have any value, because the checksum of the underlying transport protects
+// these bytes. The bit for the last flit may be set or clear. A packet that differs from the output
+// of Append in any other way is an error. Parse does not panic for any input. The number of the
+// switch (VESW) may exceed VESWMax.
 func Parse(b []byte) (h Header, frame []byte, err error) {
 	if len(b) < HeaderBytes+TrailerBytes {
 		return h, nil, ErrShort
@@ -170,8 +174,8 @@ func Parse(b []byte) (h Header, frame []byte, err error) {
 	return h, b[HeaderBytes : HeaderBytes+size : HeaderBytes+size], nil
 }
 
-// PacketSize returns the size of the first of several contiguous packets. It returns 0 if b is
-// shorter than that packet, or if the length field is invalid.
+// PacketSize returns the size of the first of several contiguous packets in b. PacketSize returns 0
+// if b is shorter than the first packet, or if the length field is invalid.
 func PacketSize(b []byte) int {
 	if len(b) < 4 {
 		return 0

@@ -2,7 +2,7 @@ package vnic
 
 import "fmt"
 
-// Sizes of the port's attribute, in bytes.
+// The sizes of VeswportInfo and its two parts, in bytes.
 const (
 	veswInfoBytes = 152
 	portInfoBytes = 128
@@ -10,14 +10,14 @@ const (
 	VportInfoBytes = veswInfoBytes + portInfoBytes
 )
 
-// States of a link, as EthLinkStatus tells them.
+// The states of a link in VportInfo.LinkStatus.
 const (
 	LinkUp   = 1
 	LinkDown = 2
 )
 
-// VportInfo is the attribute VeswportInfo, the configuration of a port on its switch. Reserved
-// fields are zero.
+// VportInfo is the attribute VeswportInfo, which is the configuration of a port on its switch.
+// Reserved fields are zero.
 type VportInfo struct {
 	FabricID    uint16               `json:"fabric_id"` // 10 bits
 	VESW        uint16               `json:"vesw"`      // 12 bits
@@ -49,7 +49,7 @@ type VportInfo struct {
 	MultiGen      uint16   `json:"mc_macs_gen_count"`
 }
 
-// PowerOn returns the VportInfo of an unknown port.
+// PowerOn returns the VportInfo of a port that no manager has configured.
 func PowerOn() VportInfo {
 	return VportInfo{
 		EthMTU: MTUDefault, LinkStatus: LinkDown, ConfigState: StateDropAll, OperState: StateDropAll,
@@ -57,11 +57,11 @@ func PowerOn() VportInfo {
 	}
 }
 
-// MTUs of a port, in bytes of the frame's payload.
+// The MTUs of a port, in bytes of an Ethernet frame's payload.
 const (
 	MTUDefault = 1500
 	MTUMin     = 68
-	// MTUMax leaves room for the Ethernet header and a VLAN tag.
+	// MTUMax leaves space for the Ethernet header and a VLAN tag.
 	MTUMax = FrameBytesMax - ethBytes - vlanBytes
 )
 
@@ -99,8 +99,9 @@ func (p *VportInfo) Append(out []byte) []byte {
 	return out
 }
 
-// ParseVportInfo reads what Append wrote: exactly its size, reserved bytes zero, else ErrAttribute.
-// Values out of range are for Validate.
+// ParseVportInfo decodes the output of VportInfo.Append. ParseVportInfo returns ErrAttribute for a
+// wrong size and for reserved bytes that are not zero. The caller must check the ranges with
+// Validate.
 func ParseVportInfo(b []byte) (p VportInfo, err error) {
 	if len(b) != VportInfoBytes {
 		return p, fmt.Errorf("%w: port info of %d bytes", ErrAttribute, len(b))
@@ -130,7 +131,7 @@ func ParseVportInfo(b []byte) (p VportInfo, err error) {
 	return p, nil
 }
 
-// Validate returns an error for the first invalid value.
+// Validate returns an error (ErrTable) for the first value that is out of range.
 func (p *VportInfo) Validate() error {
 	for _, v := range []struct {
 		name      string
@@ -168,5 +169,5 @@ func (p *VportInfo) Validate() error {
 	return nil
 }
 
-// rcOf returns the routing control of a class of frames.
+// rcOf returns the three routing control bits of a class of frames.
 func (p *VportInfo) rcOf(c RCClass) uint8 { return uint8(p.RC >> (4 * c) & RCMax) }

@@ -15,32 +15,31 @@ type Ingress struct {
 	fdb    *FDB
 	near   *Neighbours
 	guard  Locker
-	// Down says that the device is down: frames for it are dropped.
+	// Down means that the device is down, so the frames for the device are dropped.
 	Down bool
 }
 
-// NewIngress returns an Ingress that drops everything until it has Tables. The arguments are as for
-// NewEgress.
+// NewIngress returns an Ingress that drops all frames until Host.SetTables is called. The arguments
+// are as for NewEgress.
 func NewIngress(fdb *FDB, near *Neighbours, guard Locker) *Ingress {
 	return &Ingress{fdb: fdb, near: near, guard: guard}
 }
 
-// Tables returns what is in use, nil at first.
+// Tables returns the tables in use, or nil before Host.SetTables.
 func (in *Ingress) Tables() *Tables { return in.tables }
 
-// Host decodes the packets that arrive at a host and finds their ports. Its tables are indexed by
-// the full number of the switch.
+// Host decodes the packets that arrive at a host and finds the port of each packet. ports is
+// indexed by the number of the switch.
 type Host struct {
-	// Strangers counts the datagrams that belong to no port: invalid packets, packets of unknown
-	// senders, and packets for a switch without a port here. The port with the lowest number
-	// reports them, as in Omni-Path.
+	// Strangers counts the packets that belong to no port. These are invalid packets, packets from
+	// unknown senders, and packets for a switch without a port on this host. As in Omni-Path, the
+	// port with the lowest number reports Strangers.
 	Strangers Counts
 	ports     [VESWMax + 1]*Ingress
 }
 
-// SetTables replaces a port's tables, and registers the port under its switch. nil tables remove
-// the port. If another port has meanwhile been registered under the old switch, it stays
-// registered.
+// SetTables replaces a port's tables, and registers the port under its switch. A nil t removes the
+// port. If another port has been registered under the old switch, the other port stays registered.
 func (h *Host) SetTables(in *Ingress, t *Tables) {
 	if old := in.tables; old != nil && h.ports[old.Info.VESW&VESWMax] == in {
 		h.ports[old.Info.VESW&VESWMax] = nil
@@ -51,16 +50,17 @@ func (h *Host) SetTables(in *Ingress, t *Tables) {
 	}
 }
 
-// Arrival is a frame that is to be delivered.
+// Arrival is a frame that the caller must deliver to a device.
 type Arrival struct {
 	Port   *Ingress
 	Header Header
 	Info   FrameInfo
-	Frame  []byte // in the packet's memory
+	Frame  []byte // part of the packet
 }
 
-// Accept checks a packet from the host with LID from, or 0 for an unknown host. If ok is true the
-// caller must deliver the frame. Otherwise the packet was counted under the reason of its drop.
+// Accept checks a packet from the host with the LID from. A from of 0 means an unknown host. If ok
+// is true, the caller must deliver the frame. If ok is false, Accept has counted the packet under
+// the reason of the drop.
 func (h *Host) Accept(now mono.Time, from uint32, packet []byte) (a Arrival, ok bool) {
 	hdr, frame, err := Parse(packet)
 	switch {
@@ -96,7 +96,7 @@ func (h *Host) Accept(now mono.Time, from uint32, packet []byte) (a Arrival, ok 
 	return Arrival{Port: in, Header: hdr, Info: info, Frame: frame}, true
 }
 
-// learn records the sender of a frame. Entries of the tables for an address take precedence.
+// learn records the sender of a frame. Addresses in the MAC table are not learned.
 func (in *Ingress) learn(now mono.Time, from uint32, frame []byte, i *FrameInfo) {
 	if in.guard != nil {
 		in.guard.Lock()
@@ -113,7 +113,8 @@ func (in *Ingress) learn(now mono.Time, from uint32, frame []byte, i *FrameInfo)
 	}
 }
 
-// judge returns the reason why a packet is not delivered.
+// judge returns the counter for the reason why a packet is dropped, and whether the packet is
+// dropped.
 func (in *Ingress) judge(h *Header, frameBytes int) (reason Counter, bad bool) {
 	t := in.tables
 	switch {

@@ -11,8 +11,8 @@ import (
 // ManagerConfig identifies a manager.
 type ManagerConfig struct {
 	Name     string
-	Instance uint64        // random, for this life
-	Lease    time.Duration // duration of the lease after each message to an agent; 0 means 5 s
+	Instance uint64        // random number of this run of the manager
+	Lease    time.Duration // duration of the lease after each renewal; 0 means 5 s
 }
 
 const (
@@ -21,7 +21,7 @@ const (
 	trapsRemembered = 256
 )
 
-// Manager is the Ethernet Manager. It configures the agents according to its Plan.
+// Manager is the Ethernet Manager. A manager configures the agents according to its Plan.
 type Manager struct {
 	cfg      ManagerConfig
 	plan     *Plan
@@ -32,13 +32,13 @@ type Manager struct {
 	failed   []int
 	traps    []TrapSeen
 	tid      uint64
-	// proves reports whether the names that a host registers lead to the validated source of its
-	// connection. nil: unknown.
+	// proves reports whether all names that a host registers belong to the validated source address
+	// of the host's connection. With nil there is no such check.
 	proves func(conn int, w *Ways) bool
-	// prover proves registered addresses. nil: nothing is proven.
+	// prover verifies registered addresses by datagrams. With nil there is no verification.
 	prover   *Prover
 	provings map[int]*proving // by connection
-	// Stats are for people.
+	// Stats are counters for the operator.
 	Stats ManagerStats
 }
 
@@ -49,14 +49,15 @@ type ManagerStats struct {
 	Refused   uint64 `json:"refused"` // responses with a status other than OK
 	Malformed uint64 `json:"malformed"`
 	Strangers uint64 `json:"strangers"` // registrations that were not accepted
-	Unproven  uint64 `json:"unproven"`  // of those, with an address that was not proven
-	Older     uint64 `json:"older"`     // of those, from agents that cannot prove addresses
+	Unproven  uint64 `json:"unproven"`  // registrations refused: an address could not be verified
+	Older     uint64 `json:"older"`     // registrations refused: the agent cannot prove addresses
 	Traps     uint64 `json:"traps"`
-	// TrapsIgnored counts traps of hosts that send more than agents do.
+	// TrapsIgnored counts the traps of hosts that exceed trapsHeard.
 	TrapsIgnored uint64 `json:"traps_ignored"`
 }
 
-// HostState is the state of a host in a manager. It is kept after the host has gone.
+// HostState is the state of a host in a manager. The manager keeps the state after the host has
+// disconnected.
 type HostState struct {
 	Name      string           `json:"name"`
 	LID       uint32           `json:"lid"`
@@ -65,25 +66,26 @@ type HostState struct {
 	Problem   string           `json:"problem,omitempty"`
 	Links     map[uint8]bool   `json:"links"` // by port: the link is up
 	SyncedAt  mono.Time        `json:"-"`
-	Digests   map[uint8]uint32 `json:"digests"` // of MAC tables, as the host tells them
+	Digests   map[uint8]uint32 `json:"digests"` // by port: digest of the MAC table that the host has
 
-	ways     Ways              // as it registered last
-	known    bool              // ways holds
+	ways     Ways              // as in the host's latest registration
+	known    bool              // ways is valid
 	unicast  map[uint8]*report // by port: addresses that its device reports
 	problems map[wantKey]string
 }
 
-// report is what is known of the addresses that a port's device reports.
+// report has the addresses that a port's device reports.
 type report struct {
 	macs []MAC // ascending
-	// told means that the host has reported its addresses since the manager started. Until then
-	// macs has the addresses that the tables of other hosts still contain from an earlier manager.
+	// told means that the host has reported its addresses since the manager started. While told is
+	// false, macs has the addresses that the host reported to an earlier manager. Tables of other
+	// hosts still contain these addresses.
 	told       bool
 	generation uint16
 }
 
-// problem records the fault of a part of a host, or with an empty text that the fault is gone.
-// Problem is the first of all faults.
+// problem records the fault of a part of a host. An empty text removes the fault. Problem becomes
+// the fault with the lowest port and attribute.
 func (h *HostState) problem(k wantKey, text string) {
 	if text == "" {
 		delete(h.problems, k)
@@ -99,7 +101,7 @@ func (h *HostState) problem(k wantKey, text string) {
 	}
 }
 
-// reportOf is never nil.
+// reportOf returns the report of a port. The result is never nil.
 func (h *HostState) reportOf(vport uint8) *report {
 	r := h.unicast[vport]
 	if r == nil {
@@ -109,7 +111,7 @@ func (h *HostState) reportOf(vport uint8) *report {
 	return r
 }
 
-// TrapSeen is a trap with its sender.
+// TrapSeen is a received trap with its sender.
 type TrapSeen struct {
 	At   mono.Time
 	Host string
@@ -120,23 +122,23 @@ type TrapSeen struct {
 type session struct {
 	conn    int
 	host    *HostState
-	acked   map[wantKey]string // what the agent has confirmed
+	acked   map[wantKey]string // contents that the agent has acknowledged
 	vesw    [VportMax + 1]uint16
-	pages   map[uint8]*pages // lists of addresses that come in pages
+	pages   map[uint8]*pages // by port: a list of addresses, partly received
 	queue   []request
 	pending *request
 	tid     uint64
 	sentAt  mono.Time
-	leaseAt mono.Time // when it is due again
-	looked  uint8     // the last port that was looked at unasked
-	window  mono.Time // of traps: when it began
-	traps   int       // that have come in it
-	// compared counts the comparisons with the plan since the lease was renewed, or since the plan
-	// or another host has changed what is planned.
+	leaseAt mono.Time // when the lease must be renewed
+	looked  uint8     // last port that review has checked
+	window  mono.Time // start of the present window of traps
+	traps   int       // traps received in the present window
+	// compared counts the comparisons with the plan since the latest renewal of the lease. A change
+	// of the plan or of another host sets compared to 0.
 	compared int
 	leased   bool
 	dirty    bool
-	leaving  bool // the plan has the host no more, or under another LID: it ends when all is deleted
+	leaving  bool // the host is not in the plan, or has another LID there
 }
 
 type wantKey struct {
@@ -144,17 +146,17 @@ type wantKey struct {
 	attr  Attribute
 }
 
-// request is a message to an agent, with its effect after confirmation.
+// request is a message to an agent.
 type request struct {
 	method  Method
 	attr    Attribute
 	mod     uint32
 	data    []byte
 	last    bool
-	content string // what is acked with the last message
+	content string // recorded in acked when the last message is acknowledged
 }
 
-// NewManager returns a manager without a plan.
+// NewManager returns a manager with an empty plan.
 func NewManager(cfg ManagerConfig) *Manager {
 	if cfg.Lease == 0 {
 		cfg.Lease = leaseDefault
@@ -170,8 +172,8 @@ func NewManager(cfg ManagerConfig) *Manager {
 // Config returns the configuration of the manager.
 func (m *Manager) Config() ManagerConfig { return m.cfg }
 
-// SetPlan sets the plan, on which Complete must have been called. Only the differences are sent to
-// the agents.
+// SetPlan sets the plan. The caller must have called Complete on the plan. The manager sends only
+// the differences to the agents.
 func (m *Manager) SetPlan(p *Plan) {
 	m.plan = p
 	for name, h := range m.hosts {
@@ -183,7 +185,7 @@ func (m *Manager) SetPlan(p *Plan) {
 		m.hostState(h.Name, h.LID)
 	}
 	for _, s := range m.sessions {
-		s.leaving = m.hosts[s.host.Name] != s.host // it is another host now, or none
+		s.leaving = m.hosts[s.host.Name] != s.host // renamed, removed, or with another LID
 		s.touch()
 		s.compared = 0
 	}
@@ -201,17 +203,18 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 	return h
 }
 
-// comparedMax bounds the comparisons of a host with what does not change. A host that is never as
-// the manager told it to be would have the manager compare without end.
+// comparedMax bounds the number of comparisons between two renewals of the lease. A host that never
+// accepts the planned configuration would otherwise be compared without end.
 const comparedMax = 256
 
-// differs reports whether a session must compare the state of its host with the plan now.
+// differs reports whether the manager must now compare the state of the session's host with the
+// plan.
 func (s *session) differs() bool { return s.dirty && s.compared < comparedMax }
 
-// touch makes a session compare the state of its host with the plan.
+// touch requests a comparison of the state of the session's host with the plan.
 func (s *session) touch() { s.dirty, s.host.Synced = true, false }
 
-// touchNear touches the sessions of all hosts that share a switch with one.
+// touchNear requests a comparison for all connected hosts that share a switch with the named host.
 func (m *Manager) touchNear(host string) {
 	for name := range m.plan.near(host) {
 		if s := m.byHost[name]; s != nil {
@@ -223,7 +226,7 @@ func (m *Manager) touchNear(host string) {
 	}
 }
 
-// Hosts lists the hosts of the plan by name.
+// Hosts lists the hosts of the plan by LID.
 func (m *Manager) Hosts() []*HostState {
 	all := make([]*HostState, 0, len(m.hosts))
 	for _, h := range m.hosts {
@@ -233,20 +236,21 @@ func (m *Manager) Hosts() []*HostState {
 	return all
 }
 
-// Traps lists the latest traps, the oldest first.
+// Traps lists the latest received traps (at most 256), the oldest first.
 func (m *Manager) Traps() []TrapSeen { return slices.Clone(m.traps) }
 
-// Plan returns the present plan.
+// Plan returns the plan in use.
 func (m *Manager) Plan() *Plan { return m.plan }
 
-// Outbox returns the messages to send, and forgets them.
+// Outbox returns the messages to send, and removes the returned messages from the manager.
 func (m *Manager) Outbox() []Outgoing {
 	out := m.out
 	m.out = nil
 	return out
 }
 
-// Failed returns the connections that the caller must close, and removes them from the manager.
+// Failed returns the connections that the caller must close, and removes the returned connections
+// from the manager.
 func (m *Manager) Failed() []int {
 	f := m.failed
 	m.failed = nil
@@ -270,7 +274,8 @@ func (m *Manager) Disconnect(conn int) {
 	}
 }
 
-// Receive handles a message of a connection, whose number is not 0.
+// Receive handles a message that arrived on the connection conn. The number of a connection is not
+// 0.
 func (m *Manager) Receive(now mono.Time, conn int, b []byte) {
 	msg, err := ParseMessage(b)
 	if err != nil {
@@ -295,7 +300,8 @@ func (m *Manager) Receive(now mono.Time, conn int, b []byte) {
 	}
 }
 
-// register accepts a host of the plan that is not connected yet, after its addresses are proven.
+// register handles a registration. register accepts a host of the plan that is not connected yet,
+// after the verification of the host's addresses.
 func (m *Manager) register(now mono.Time, conn int, msg *Message) {
 	r, err := ParseRegistration(msg.Data)
 	status := StatusInvalid
@@ -308,14 +314,15 @@ func (m *Manager) register(now mono.Time, conn int, msg *Message) {
 	}
 	if status == StatusOK && m.prover != nil {
 		if status = m.prove(now, conn, msg, &r); status == StatusOK {
-			return // It is answered later.
+			return // answered after the verification
 		}
 	}
 	m.answer(now, conn, msg, &r, status)
 }
 
-// admits returns StatusOK if a registration may have its host's place, as far as the manager
-// knows, or the reason why it may not.
+// admits returns StatusOK if the manager may accept a registration before the verification of
+// addresses. admits returns the reason of the refusal if the manager must not accept the
+// registration.
 func (m *Manager) admits(r *Registration) Status {
 	switch {
 	case r.Manager != m.cfg.Name || m.plan.lidOf(r.Host) == 0 || !r.Ways.complete():
@@ -326,7 +333,7 @@ func (m *Manager) admits(r *Registration) Status {
 	return StatusOK
 }
 
-// answer answers a registration, and accepts its host if the status is StatusOK.
+// answer sends the response to a registration, and accepts the host if status is StatusOK.
 func (m *Manager) answer(now mono.Time, conn int, msg *Message, r *Registration, status Status) {
 	answer := msg.Response(status, nil)
 	m.out = append(m.out, Outgoing{conn, answer.Append(nil)})
@@ -348,15 +355,15 @@ func (m *Manager) answer(now mono.Time, conn int, msg *Message, r *Registration,
 	}
 	for n := 1; n <= VportMax; n++ {
 		if r.Ports[n/8]>>(n%8)&1 != 0 {
-			s.vesw[n] = VESWMax + 1 // on some switch: asked for below
+			s.vesw[n] = VESWMax + 1 // on some switch: requested by the next line
 			s.ask(uint8(n), AttrVportInfo, nil)
 		} else if h.unicast[uint8(n)] != nil {
-			m.takeReport(s, uint8(n), report{told: true}) // its device is yet to be made
+			m.takeReport(s, uint8(n), report{told: true}) // on no switch: the device does not exist yet
 		}
 	}
 	for _, ref := range m.plan.ports[r.Host] {
 		if n := m.plan.Switches[ref.of].Ports[ref.at].Vport; s.vesw[n] == 0 {
-			h.reportOf(n).told = true // likewise
+			h.reportOf(n).told = true // no device either
 		}
 	}
 	m.sessions[conn], m.byHost[r.Host] = s, s
@@ -371,7 +378,7 @@ func (s *session) ask(vport uint8, attr Attribute, data []byte) {
 	})
 }
 
-// askOnce asks unless that is to be asked already.
+// askOnce queues a Get of an attribute, unless the same Get is already queued.
 func (s *session) askOnce(vport uint8, attr Attribute, data []byte) {
 	if !slices.ContainsFunc(s.queue, func(r request) bool {
 		return r.method == MethodGet && r.attr == attr && r.mod == uint32(vport)
@@ -380,11 +387,11 @@ func (s *session) askOnce(vport uint8, attr Attribute, data []byte) {
 	}
 }
 
-// reviewPorts is the number of ports that are checked with each renewal of the lease. The check is
-// needed because traps may be lost; the fifth trap in a window always is.
+// reviewPorts is the number of ports that are checked at each renewal of the lease. The check is
+// needed because a trap may be lost, and because an agent drops a fifth trap in a window.
 const reviewPorts = 4
 
-// review asks for the state of the next ports.
+// review requests the state of the next ports in turn, at most reviewPorts.
 func (s *session) review() {
 	asked := 0
 	for range VportMax {
@@ -398,13 +405,14 @@ func (s *session) review() {
 	}
 }
 
-// sharesName reports whether a host has a name of another host that registers.
+// sharesName reports whether h, a host other than the registering host, has an endpoint name of the
+// registering host.
 func (h *HostState) sharesName(r *Registration) bool {
 	return h.Name != r.Host && h.known && h.ways.shares(&r.Ways)
 }
 
-// claimed reports whether another connected host has a name of this host. Frames of one would then
-// be attributed to the other.
+// claimed reports whether another connected host has an endpoint name of the registering host. With
+// a common name, frames of one host would be attributed to the other host.
 func (m *Manager) claimed(r *Registration) bool {
 	for _, h := range m.hosts {
 		if h.Connected && h.sharesName(r) {
@@ -414,7 +422,7 @@ func (m *Manager) claimed(r *Registration) bool {
 	return false
 }
 
-// unclaim takes the names of an accepted host away from hosts that are not connected.
+// unclaim removes the endpoint names of an accepted host from the hosts that are not connected.
 func (m *Manager) unclaim(r *Registration) {
 	for _, h := range m.hosts {
 		if !h.Connected && h.sharesName(r) {
@@ -424,12 +432,12 @@ func (m *Manager) unclaim(r *Registration) {
 	}
 }
 
-// keepAsks removes the queued Sets and keeps the queued Gets.
+// keepAsks removes the queued Set requests and keeps the queued Get requests.
 func (s *session) keepAsks() {
 	s.queue = slices.DeleteFunc(s.queue, func(r request) bool { return r.method != MethodGet })
 }
 
-// response ends the pending request.
+// response handles the response to the pending request.
 func (m *Manager) response(now mono.Time, s *session, msg *Message) {
 	m.Stats.Responses++
 	r := s.pending
@@ -470,7 +478,8 @@ func (m *Manager) response(now mono.Time, s *session, msg *Message) {
 	case r.method == MethodGet:
 		m.told(s, r, msg)
 	case r.last:
-		// A refused request also counts as done, because the same request would be refused again.
+		// A refused request also counts as acknowledged, because the agent would refuse the same
+		// request again.
 		s.acked[wantKey{msg.Vport(), r.attr}] = r.content
 	}
 }

@@ -11,24 +11,25 @@ import (
 const (
 	proveEvery  = 100 * time.Millisecond
 	proveRounds = 20
-	// proveLook is how often a Station looks for datagrams while addresses are being proven.
+	// proveLook is the interval at which a Station polls for datagrams during the verification of
+	// addresses.
 	proveLook = 2 * time.Millisecond
 )
 
-// proving is a registration whose addresses are being proven. It holds no place: the first
-// registration of a host that is proven gets it.
+// proving is a registration whose addresses are being verified. Several registrations of one host
+// may be in progress. The manager accepts the first verified registration.
 type proving struct {
 	conn          int
 	reg           Registration
-	asked         Message // without its data
+	asked         Message // the registration message without its data
 	key           uint64
 	receive, send []unprovenName
-	told          bool // the agent knows the key
+	told          bool // the agent has acknowledged the key
 	rounds        int
-	at            mono.Time // of the next round
+	at            mono.Time // time of the next round
 }
 
-// unprovenName is an address that is being proven.
+// unprovenName is an address whose verification is in progress.
 type unprovenName struct {
 	addr   fabric.Addr
 	number uint64
@@ -37,7 +38,8 @@ type unprovenName struct {
 
 func (n *unprovenName) missing() bool { return !n.proven }
 
-// prove begins to prove the addresses of a registration, or returns the reason to refuse it.
+// prove begins to verify the addresses of a registration. prove returns StatusInvalid if the
+// provider rejects an address.
 func (m *Manager) prove(now mono.Time, conn int, msg *Message, r *Registration) Status {
 	p := &proving{conn: conn, reg: *r, asked: *msg, key: m.prover.random(), at: now}
 	p.asked.Data = nil
@@ -64,11 +66,11 @@ func (m *Manager) prove(now mono.Time, conn int, msg *Message, r *Registration) 
 
 func (m *Manager) release(p *proving) {
 	for _, n := range slices.Concat(p.receive, p.send) {
-		_ = m.prover.dom.Remove(n.addr) // It was inserted.
+		_ = m.prover.dom.Remove(n.addr) // cannot fail: the address was inserted
 	}
 }
 
-// decided ends the proofs of a registration, and answers it.
+// decided ends the verification of a registration, and sends the response.
 func (m *Manager) decided(now mono.Time, p *proving, status Status) {
 	delete(m.provings, p.conn)
 	m.release(p)
@@ -78,8 +80,8 @@ func (m *Manager) decided(now mono.Time, p *proving, status Status) {
 	m.answer(now, p.conn, &p.asked, &p.reg, status)
 }
 
-// proveAll takes the datagrams that have come, and sends those that are due. It returns the number
-// of the former.
+// proveAll reads the received datagrams of the Prover, and sends the due requests and datagrams.
+// proveAll returns the number of completions that the Prover has read.
 func (m *Manager) proveAll(now mono.Time) (int, error) {
 	if m.prover == nil {
 		return 0, nil
@@ -102,7 +104,7 @@ func (m *Manager) proveAll(now mono.Time) (int, error) {
 	return n, err
 }
 
-// heard marks an address that a proof belongs to.
+// heard marks the addresses that proof verifies, among the addresses for which here returns true.
 func (p *proving) heard(list []unprovenName, proof uint64, here func(*unprovenName) bool) {
 	for i := range list {
 		n := &list[i]
@@ -112,7 +114,8 @@ func (p *proving) heard(list []unprovenName, proof uint64, here func(*unprovenNa
 	}
 }
 
-// proveOne ends a registration's proofs, or asks for those that are missing.
+// proveOne ends the verification of a registration if all addresses are verified or the rounds are
+// used up. Otherwise proveOne asks again for the missing proofs, every proveEvery.
 func (m *Manager) proveOne(now mono.Time, p *proving) {
 	lacks := func(list []unprovenName) bool {
 		return slices.ContainsFunc(list, func(n unprovenName) bool { return n.missing() })
@@ -143,8 +146,8 @@ func (m *Manager) proveOne(now mono.Time, p *proving) {
 	m.challenge(p)
 }
 
-// challenge sends datagrams to the addresses that are missing, if the agent can tell them from
-// those of strangers.
+// challenge sends a datagram to each receiving address that is not verified yet. Before the agent
+// knows the key, challenge sends nothing.
 func (m *Manager) challenge(p *proving) {
 	for _, n := range p.receive {
 		if p.told && n.missing() {
@@ -153,14 +156,14 @@ func (m *Manager) challenge(p *proving) {
 	}
 }
 
-// proofMessage handles a message of an agent whose addresses are being proven.
+// proofMessage handles a message from an agent whose addresses are being verified.
 func (m *Manager) proofMessage(now mono.Time, p *proving, msg *Message) {
 	switch {
 	case msg.Attr != AttrProof:
 		m.Stats.Malformed++
 	case msg.Method == MethodResponse:
 		m.Stats.Responses++
-		if msg.Status != StatusOK { // An agent that is older than proofs says Busy.
+		if msg.Status != StatusOK { // An old agent without AttrProof returns Busy.
 			m.Stats.Older++
 			m.decided(now, p, StatusVersion)
 		} else if !p.told {

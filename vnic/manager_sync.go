@@ -6,20 +6,21 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Progress sends the due messages: leases, requests, and the next difference from the plan.
+// Progress sends the due messages to the agents. The messages renew leases, send queued requests,
+// and remove differences from the plan.
 func (m *Manager) Progress(now mono.Time) {
 	for _, conn := range m.conns() {
 		s := m.sessions[conn]
 		if s.pending != nil && now.Sub(s.sentAt) >= answerTimeout {
 			s.host.problem(wantKey{}, "no answer")
 			m.failed = append(m.failed, s.conn)
-			s.sentAt = now // told once, not in every pass
+			s.sentAt = now // report the failure once
 		}
 		m.next(now, s)
 	}
 }
 
-// conns lists the sessions in an order that does not depend on a map's.
+// conns returns the numbers of all sessions in ascending order.
 func (m *Manager) conns() []int {
 	all := make([]int, 0, len(m.sessions))
 	for c := range m.sessions {
@@ -45,7 +46,7 @@ func (m *Manager) Deadline() mono.Time {
 	return at
 }
 
-// next sends a session's next request, one at a time.
+// next sends the next request of a session if no request is pending.
 func (m *Manager) next(now mono.Time, s *session) {
 	if s.pending != nil {
 		return
@@ -78,7 +79,7 @@ func (m *Manager) next(now mono.Time, s *session) {
 		r := s.queue[0]
 		s.queue = s.queue[1:]
 		if len(s.queue) == 0 {
-			s.dirty = true // what has changed meanwhile
+			s.dirty = true // look for changes made in the meantime
 		}
 		m.send(now, s, r)
 	}
@@ -92,7 +93,7 @@ func (m *Manager) send(now mono.Time, s *session, r request) {
 	m.Stats.Requests++
 }
 
-// compare queues requests for the differences between the host and the plan.
+// compare queues requests for the differences between the host's configuration and the plan.
 func (m *Manager) compare(s *session) {
 	var ports []wanted
 	if !s.leaving {
@@ -105,7 +106,7 @@ func (m *Manager) compare(s *session) {
 		}
 		return &ports[i]
 	}
-	for n := 1; n <= VportMax; n++ { // first of all what is on a switch that it shall leave
+	for n := 1; n <= VportMax; n++ { // first the ports that must leave their switch
 		w := wants(n)
 		if s.vesw[n] == 0 || w != nil && w.info.VESW == s.vesw[n] {
 			continue
@@ -137,8 +138,8 @@ func (m *Manager) compare(s *session) {
 	}
 }
 
-// table queues the messages of a table if it is not what the agent has. Those of more than one
-// message take effect with the last.
+// table queues the messages of a table unless the agent already has the same table. A table of
+// several messages takes effect with the last message.
 func (m *Manager) table(s *session, vport uint8, attr Attribute, messages [][]byte) {
 	var content []byte
 	for _, data := range messages {
@@ -162,11 +163,11 @@ func (m *Manager) table(s *session, vport uint8, attr Attribute, messages [][]by
 	}
 }
 
-// macs queues a port's MAC table, and a Get of the port's VportInfo to check the result.
+// macs queues the messages of a port's MAC table, and a Get of VportInfo that checks the result.
 func (m *Manager) macs(s *session, w *wanted) {
 	content, key := contentOf(w.rows), wantKey{w.vport, AttrMACEntries}
 	was, ok := s.acked[key]
-	if !ok && s.host.Digests[w.vport] == w.digest { // it has it from another life of the manager
+	if !ok && s.host.Digests[w.vport] == w.digest { // sent by an earlier run of the manager
 		s.acked[key], was, ok = content, content, true
 	}
 	if ok && was == content {
@@ -196,7 +197,7 @@ func (m *Manager) macs(s *session, w *wanted) {
 	}
 }
 
-// contentOf returns a table as a comparable value.
+// contentOf returns the encoded rows as a comparable string.
 func contentOf(rows []MACEntry) string {
 	a := MACEntries{Rows: rows}
 	return string(a.Append(nil))
@@ -213,7 +214,7 @@ func memberMessages(lids []uint32) [][]byte {
 	return all
 }
 
-// wantedPorts returns the planned configuration of the ports of a host.
+// wantedPorts returns the planned configuration of all ports of a host.
 func (m *Manager) wantedPorts(host string) []wanted {
 	all := make([]wanted, 0, len(m.plan.ports[host]))
 	for _, ref := range m.plan.ports[host] {
@@ -232,9 +233,10 @@ func (m *Manager) wantedPort(host string, vport uint8) (wanted, bool) {
 	return wanted{}, false
 }
 
-// reported collects the addresses that devices on a switch have reported. If two hosts report the
-// same address, the host with the smaller LID gets it. If the tables have no room for all
-// addresses, the hosts get entries in turn, so that no host displaces another.
+// reported returns the LIDs of the addresses that the devices on a switch have reported. If two
+// hosts report the same address, the host with the smaller LID gets the address. If the MAC table
+// is too small for all addresses, the hosts get rows in turn. No host can therefore displace all
+// addresses of another host.
 func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	if !s.Reported {
 		return nil
@@ -285,8 +287,9 @@ func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	return all
 }
 
-// lidsFor returns the names of the hosts that share a switch with a host. For hosts that have not
-// registered since the manager started, the agent keeps its names.
+// lidsFor returns messages with the endpoint names of all hosts that share a switch with the given
+// host. A host that has not registered since the manager started has an entry without names. For
+// such an entry the agent keeps the names that it already has.
 func (m *Manager) lidsFor(host string) [][]byte {
 	var list []LIDEntry
 	for name := range m.plan.near(host) {

@@ -8,7 +8,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// told handles the answer to a Get.
+// told handles the response to a Get.
 func (m *Manager) told(s *session, r *request, msg *Message) {
 	if msg.Status != StatusOK {
 		return
@@ -42,11 +42,11 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 	case have.told && have.generation == info.UniGen:
 	case info.UniGen == 0:
 		m.takeReport(s, vport, report{told: true})
-	case m.plan.hasPort(s.host.Name, vport): // the lists of others are of no use
+	case m.plan.hasPort(s.host.Name, vport): // other hosts' reports are not used
 		s.askOnce(vport, AttrUnicastMACs, (&MACList{}).Append(nil))
 	}
-	// A table that differs from the plan may still contain addresses that hosts have reported to an
-	// earlier manager, and not yet to this one.
+	// The host's table may still contain addresses that other hosts reported to an earlier manager.
+	// The manager reads the table if some of these hosts have not yet reported to this manager.
 	w, ok := m.wantedPort(s.host.Name, vport)
 	if ok && w.info.VESW == info.VESW && info.MACDigest != 0 && w.digest != info.MACDigest &&
 		m.untold(info.VESW) {
@@ -55,7 +55,7 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 	return true
 }
 
-// untold reports whether some host of a switch has not reported its addresses to this manager.
+// untold reports whether a host on the switch has not yet reported its addresses to this manager.
 func (m *Manager) untold(vesw uint16) bool {
 	for i := range m.plan.Switches {
 		sw := &m.plan.Switches[i]
@@ -69,18 +69,19 @@ func (m *Manager) untold(vesw uint16) bool {
 	return false
 }
 
-// pages are a list of addresses that comes page by page.
+// pages is a list of addresses that the agent sends in several messages (pages).
 type pages struct {
 	report
-	again int // how often it had changed between two pages
+	again int // number of restarts of the list
 }
 
 const pagesAgainMax = 8
 
-// toldAddresses handles a page of a device's addresses. The list is used only after its last page.
-// A list that has changed between two pages is requested again.
+// toldAddresses handles one page of a device's addresses. The manager uses the list only after its
+// last page. If the list changed between two pages, the manager requests the list from the
+// beginning, at most pagesAgainMax times.
 func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) bool {
-	ask, _ := ParseMACList(asked) // our own
+	ask, _ := ParseMACList(asked) // our own request
 	l, err := ParseMACList(data)
 	if err != nil || l.Start != ask.Start || len(l.MACs) != int(l.Num) {
 		delete(s.pages, vport)
@@ -112,10 +113,11 @@ func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) boo
 	return true
 }
 
-// toldRows handles a page of a host's table. A row that is not in the plan, for a host that has not
-// reported its addresses yet, is an address that the host has reported to an earlier manager.
+// toldRows handles one page of a host's MAC table. A row that is not in the plan may belong to a
+// host that has not reported its addresses yet. toldRows treats the address of the row as reported
+// by that host to an earlier manager.
 func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
-	ask, _ := ParseMACEntries(asked) // our own
+	ask, _ := ParseMACEntries(asked) // our own request
 	a, err := ParseMACEntries(data)
 	w, ok := m.wantedPort(s.host.Name, vport)
 	if err != nil || a.Offset != ask.Offset || len(a.Rows) != int(a.Num) {
@@ -146,7 +148,8 @@ func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	return true
 }
 
-// takeReport records the reported addresses of a port's device, and updates the tables.
+// takeReport records the addresses that a port's device has reported. If the addresses have
+// changed, takeReport updates the tables of the hosts nearby.
 func (m *Manager) takeReport(s *session, vport uint8, r report) {
 	slices.Sort(r.macs)
 	was := s.host.reportOf(vport)
@@ -158,19 +161,20 @@ func (m *Manager) takeReport(s *session, vport uint8, r report) {
 	}
 }
 
-// claimsAttr stands for no attribute: it is the key of the problems that noteClaims notes.
+// claimsAttr is not an attribute on the wire. claimsAttr is the key of the problems that noteClaims
+// records.
 const claimsAttr Attribute = 0xFFFE
 
-// noteClaims records a problem of a host whose device reports an address of another host of the
-// switch. The other host has the address from the manager's file, or by a report with a smaller
-// LID, and keeps it.
+// noteClaims records a problem for each host whose device reports an address that belongs to
+// another host. The other host has the address in the manager's file, or has reported the address
+// and has a smaller LID.
 func (m *Manager) noteClaims() {
 	for i := range m.plan.Switches {
 		sw := &m.plan.Switches[i]
 		if !sw.Reported {
 			continue
 		}
-		has := make(map[MAC]uint32) // LIDs
+		has := make(map[MAC]uint32) // LID of the owner of each address
 		maps.Copy(has, m.reported(sw))
 		for _, p := range sw.Ports {
 			for _, mac := range append([]MAC{p.MAC}, p.MACs...) {
@@ -198,11 +202,12 @@ func (m *Manager) noteClaims() {
 	}
 }
 
-// trapsHeard is how many traps of a host are heard in a window. Two windows of its agent may meet
-// in one of the manager. Each change that a host reports changes the tables of all hosts near it.
+// trapsHeard is the maximum number of traps per host and trapWindow that the manager handles. The
+// limit is twice trapsMax, because two windows of the agent may overlap one window of the manager.
+// Each change that a host reports changes the tables of all hosts on its switches.
 const trapsHeard = 2 * trapsMax
 
-// trap records a trap, and asks the host for the changed state.
+// trap records a received trap, and requests the changed state from the host.
 func (m *Manager) trap(now mono.Time, s *session, msg *Message) {
 	t, err := ParseTrap(msg.Data)
 	if err != nil {

@@ -5,20 +5,20 @@ import (
 	"fmt"
 )
 
-// Sizes of a management message, in bytes.
+// The sizes of a management message, in bytes.
 const (
 	MessageHeaderBytes = 40
 	DataBytesMax       = 2008
 	MessageBytesMax    = MessageHeaderBytes + DataBytesMax
 )
 
-// Errors of management messages.
+// The errors of decoding management messages.
 var (
 	ErrMessage   = errors.New("vnic: malformed management message")
 	ErrAttribute = errors.New("vnic: malformed attribute")
 )
 
-// Method is the method of a message.
+// Method is the method of a management message.
 type Method uint8
 
 // The methods, as in InfiniBand's management datagrams.
@@ -43,24 +43,24 @@ func (m Method) String() string {
 	return fmt.Sprintf("Method %#x", uint8(m))
 }
 
-// Status is the outcome in a response.
+// Status is the result in a response.
 type Status uint16
 
-// The outcomes.
+// The values of Status.
 const (
 	StatusOK          Status = 0
 	StatusBusy        Status = 1 // another manager has the lease
 	StatusVersion     Status = 1 << 2
 	StatusMethod      Status = 2 << 2
-	StatusUnsupported Status = 3 << 2 // no such attribute, or not with this method
-	StatusInvalid     Status = 7 << 2 // a value of the attribute
-	StatusUnproven    Status = 8 << 2 // ours: an address of a registration was not proven
+	StatusUnsupported Status = 3 << 2 // unknown attribute, or unknown for this method
+	StatusInvalid     Status = 7 << 2 // a value of the attribute is invalid
+	StatusUnproven    Status = 8 << 2 // not in Omni-Path: an address could not be verified
 )
 
-// Attribute names what a message is about.
+// Attribute is the kind of data in a message.
 type Attribute uint16
 
-// The attributes of the original, and from AttrRegister on those of this implementation.
+// The attributes. The attributes from AttrRegister on are not in Omni-Path.
 const (
 	AttrClassPortInfo Attribute = 0x01
 	AttrVportInfo     Attribute = 0x11
@@ -81,9 +81,9 @@ const (
 
 // The bits of the attribute modifier.
 const (
-	ModVport = 0xFF   // the port
-	ModMore  = 1 << 8 // this Set of a table is not the last: it takes effect with the last
-	ModNew   = 1 << 9 // the table begins anew, empty
+	ModVport = 0xFF   // number of the port
+	ModMore  = 1 << 8 // more messages of this table follow
+	ModNew   = 1 << 9 // first message of a table: drop staged rows
 	modAll   = 0x3FF
 )
 
@@ -91,8 +91,9 @@ const (
 	mgmtBaseVersion  = 0x80
 	mgmtClass        = 0x34
 	mgmtClassVersion = 0x80
-	// Reserved for a later protection of messages: its kind, key and packet number. Kind 0 means no
-	// protection, and all other bytes are then 0.
+	// The bytes from protectionAt on are reserved for a later protection of messages. The bytes
+	// will hold the kind of protection, the key and the packet number. All these bytes are 0 in a
+	// message without protection.
 	protectionAt, protectionBytes = 24, 12
 	mgmtOUI                       = 0x00066A
 )
@@ -102,15 +103,15 @@ type Message struct {
 	Method   Method
 	Status   Status
 	Attr     Attribute
-	TID      uint64 // a response has that of its request
+	TID      uint64 // a response has the TID of its request
 	Modifier uint32
-	Data     []byte // of the attribute
+	Data     []byte // data of the attribute
 }
 
-// Vport is the number of the port that the message is about.
+// Vport returns the number of the port that the message is about.
 func (m *Message) Vport() uint8 { return uint8(m.Modifier & ModVport) }
 
-// Append appends the bytes of a message whose Data has at most DataBytesMax.
+// Append appends the bytes of the message. Data must have at most DataBytesMax bytes.
 func (m *Message) Append(b []byte) []byte {
 	b = append(b, mgmtBaseVersion, mgmtClass, mgmtClassVersion, byte(m.Method))
 	b = be.AppendUint16(b, uint16(m.Status))
@@ -124,7 +125,8 @@ func (m *Message) Append(b []byte) []byte {
 	return append(b, m.Data...)
 }
 
-// ParseMessage reads what Append wrote; anything else is ErrMessage. Data is part of b.
+// ParseMessage decodes the output of Message.Append. Other input returns ErrMessage. The returned
+// Data is a part of b.
 func ParseMessage(b []byte) (m Message, err error) {
 	if len(b) < MessageHeaderBytes || len(b) > MessageBytesMax {
 		return m, fmt.Errorf("%w: %d bytes", ErrMessage, len(b))
@@ -152,7 +154,7 @@ func ParseMessage(b []byte) (m Message, err error) {
 	return m, fmt.Errorf("%w: %v", ErrMessage, m.Method)
 }
 
-// Response returns the answer to a request.
+// Response returns the response to the request m.
 func (m *Message) Response(status Status, data []byte) Message {
 	return Message{
 		Method: MethodResponse, Status: status, Attr: m.Attr, TID: m.TID, Modifier: m.Modifier,

@@ -6,28 +6,30 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Neighbours maps IP addresses to MAC addresses, learned from ARP and neighbour advertisements.
-// With it a port can answer the requests of its own device, instead of sending them to all members.
+// Neighbours maps IP addresses to MAC addresses. A port learns the pairs from ARP messages and
+// neighbour advertisements. With Neighbours a port answers the ARP and neighbour requests of its
+// own device, so the requests need not go to all members.
 type Neighbours struct {
 	byIP  shares[nearKey, nearValue]
 	swept mono.Time
 }
 
 type nearKey struct {
-	ip   [16]byte // of IPv4 the first four
+	ip   [16]byte // an IPv4 address is in the first four bytes
 	vlan uint16
 }
 
 type nearValue struct {
 	mac    MAC
-	lid    uint32 // of the host that told
-	router bool   // the neighbour says that it is one
+	lid    uint32 // LID of the host that sent the message
+	router bool   // the neighbour is a router
 	seen   mono.Time
-	// told are the devices that know the address, because they had an answer here or asked the
-	// neighbour directly. A device that broadcasts its request again had no reply from the
-	// neighbour, so its request goes to all.
+	// told lists the devices that know the neighbour's MAC address. A device is in the list if the
+	// port has answered its request, or if the device has asked the neighbour directly. A repeated
+	// broadcast request from a device in the list goes to all members, because the neighbour did
+	// not reply to the device.
 	told  [4]MAC
-	tells uint8 // how many were put there
+	tells uint8 // number of insertions into told
 }
 
 func (v *nearValue) knows(asker MAC) bool { return slices.Contains(v.told[:], asker) }
@@ -43,8 +45,8 @@ func (v nearValue) owner() uint32 { return v.lid }
 
 const (
 	neighboursMax = 4096
-	// nearSeconds is how long a port may answer for a neighbour. Hosts confirm their entries about
-	// as often.
+	// nearSeconds is how long a port may answer for a neighbour after the neighbour's latest
+	// message. Operating systems refresh their neighbour entries at similar intervals.
 	nearSeconds = 30
 
 	arpBytes      = 28
@@ -62,8 +64,9 @@ const (
 	replyBytesMax = ethBytes + vlanBytes + ip6Bytes + neighbourLen
 )
 
-// claims returns the address that a host is about to use: the target of an ARP probe or
-// announcement, of a neighbour solicitation for duplicate detection, or of an advertisement.
+// claims returns the IP address that the sender of a message is about to use. The address is the
+// target of an ARP probe or announcement, of a duplicate address detection, or of a neighbour
+// advertisement.
 func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {
 	switch {
 	case i.Type == typeARP && isARP(p):
@@ -77,10 +80,9 @@ func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {
 	return ip, false
 }
 
-// Owner returns the IP address, of 4 or 16 bytes in the frame's memory, that the sender of a frame
-// says is its own: by an ARP message, or by an advertisement of IPv6. mac is the sender's MAC
-// address. Other frames say nothing, and nor does a message whose MAC address is not that of its
-// frame.
+// Owner returns the IP address and the MAC address of the sender of an ARP message or a neighbour
+// advertisement. ip has 4 or 16 bytes and is a part of f. ok is false for other frames. ok is also
+// false if the MAC address in the message differs from the source address of the frame.
 func Owner(f []byte, i *FrameInfo) (ip []byte, mac MAC, ok bool) {
 	p := f[i.L3:]
 	switch {
@@ -94,8 +96,8 @@ func Owner(f []byte, i *FrameInfo) (ip []byte, mac MAC, ok bool) {
 	return nil, 0, false
 }
 
-// forget removes the entry of an address that a host is about to use, because the owner of the
-// address may change.
+// forget removes the entry of an IP address that a host is about to use, because the owner of the
+// IP address may change.
 func (n *Neighbours) forget(p []byte, i *FrameInfo) {
 	ip, ok := claims(p, i)
 	key := nearKey{ip, i.VLAN}
@@ -105,7 +107,7 @@ func (n *Neighbours) forget(p []byte, i *FrameInfo) {
 	}
 }
 
-// learn records the addresses in a frame from a host of the fabric.
+// learn records the addresses in a frame that arrived from a host of the fabric.
 func (n *Neighbours) learn(now mono.Time, from uint32, f []byte, i *FrameInfo) {
 	p := f[i.L3:]
 	n.forget(p, i)
@@ -120,8 +122,8 @@ func (n *Neighbours) learn(now mono.Time, from uint32, f []byte, i *FrameInfo) {
 	}
 }
 
-// note records an address. The MAC address in the message must equal the source of the frame,
-// otherwise any host could speak for another.
+// note records an address pair. note ignores a message whose MAC address differs from the source
+// address of the frame, because a host must not speak for another host.
 func (n *Neighbours) note(key nearKey, v nearValue, src MAC) {
 	if v.mac != src || v.mac.Group() || v.mac == 0 || key.ip == ([16]byte{}) {
 		return
@@ -141,8 +143,9 @@ func (n *Neighbours) note(key nearKey, v nearValue, src MAC) {
 	n.byIP.put(key, v)
 }
 
-// answer answers a request of the port's own device for a known address. It writes the answer to
-// out and returns its size, or 0 if there is no answer.
+// answer handles an ARP or neighbour request of the port's own device. If the requested address is
+// known, answer writes the reply to out and returns the size of the reply. If there is no reply,
+// answer returns 0.
 func (n *Neighbours) answer(now mono.Time, f []byte, i *FrameInfo, out []byte) int {
 	p := f[i.L3:]
 	n.forget(p, i)
@@ -151,7 +154,7 @@ func (n *Neighbours) answer(now mono.Time, f []byte, i *FrameInfo, out []byte) i
 	case i.Type == typeARP && isARP(p) && be.Uint16(p[6:]) == arpRequest:
 		ip = ip4(p[24:])
 		if ip == ip4(p[14:]) || be.Uint32(p[14:]) == 0 {
-			return 0 // an announcement or a probe is for all to hear
+			return 0 // an announcement or a probe goes to all members
 		}
 	case i.Type == typeIPv6 && isNeighbour(p, neighbourAsk):
 		ip = [16]byte(p[ip6Bytes+8:])
@@ -191,8 +194,8 @@ func isARP(p []byte) bool {
 		p[7] <= arpReply && p[6] == 0
 }
 
-// isNeighbour reports whether a frame is a neighbour message. An advertisement must have its
-// option.
+// isNeighbour reports whether p is a neighbour message of the given ICMPv6 type. An advertisement
+// must contain the option with the link-layer address.
 func isNeighbour(p []byte, kind byte) bool {
 	least := ip6Bytes + 24
 	if kind == neighbourTell {
@@ -211,8 +214,8 @@ func answerARP(out, ask []byte, mac MAC) int {
 	return arpBytes
 }
 
-// answerNeighbour sets the router flag for a router. A device that gets an advertisement without
-// the flag would drop its routes.
+// answerNeighbour writes a neighbour advertisement to out. The advertisement of a router has the
+// router flag, because a device without this flag would drop its routes.
 func answerNeighbour(out, ask []byte, v *nearValue) int {
 	copy(out, ask[:ip6Bytes])
 	be.PutUint16(out[4:], neighbourLen)

@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// ErrPlan is wrapped by the errors of an invalid plan.
+// ErrPlan is wrapped by all errors of Plan.Complete.
 var ErrPlan = errors.New("vnic: plan")
 
-// Plan is the desired configuration: hosts, and switches with their ports.
+// Plan is the desired configuration of the hosts and of the switches with their ports.
 type Plan struct {
 	Hosts    []PlanHost
 	Switches []PlanSwitch
 
-	lids  map[string]uint32    // by host; made by Complete
-	ports map[string][]portRef // likewise
+	lids  map[string]uint32    // by host; set by Complete
+	ports map[string][]portRef // by host; set by Complete
 }
 
-// portRef names a port: its switch, and its place there.
+// portRef is the index of a switch in Plan.Switches and the index of a port in PlanSwitch.Ports.
 type portRef struct{ of, at int }
 
 // PlanHost is a host of the fabric.
@@ -28,10 +28,10 @@ type PlanHost struct {
 	LID  uint32 // 1 to HostLIDMax
 }
 
-// HostLIDMax is the last LID of a host; those above name the members of a switch.
+// HostLIDMax is the largest LID of a host. LIDs above HostLIDMax are group LIDs.
 const HostLIDMax = 0xEFFFFF
 
-// GroupLID is the LID that stands for all members of a switch.
+// GroupLID returns the LID for all members of the switch vesw.
 func GroupLID(vesw uint16) uint32 { return 0xF00000 | uint32(vesw) }
 
 // PlanSwitch is a virtual switch.
@@ -42,32 +42,33 @@ type PlanSwitch struct {
 	MTU     uint16 // 0 means MTUDefault
 	RC      uint32
 	Options Options
-	// PCPToSC are the service classes of the priorities, for unicast and for group frames; SC are
-	// those of frames without a tag.
+	// PCPToSC and PCPToSCGroup have the service class of each priority of tagged frames, for
+	// unicast and for group frames. SC and SCGroup are the service classes of untagged frames.
 	PCPToSC, PCPToSCGroup [8]uint8
 	SC, SCGroup           uint8
 	Ports                 []PlanPort
-	MACs                  []PlanMAC // beside those of the ports
-	Default               []string  // hosts that get the frames with unknown destinations
-	Reported              bool      // addresses that devices report are added to the tables
+	MACs                  []PlanMAC // rows in addition to the ports' addresses
+	Default               []string  // hosts that receive frames to unknown addresses
+	Reported              bool      // put addresses that devices report into the MAC table
 }
 
 // PlanPort is a host's port on a switch.
 type PlanPort struct {
 	Host  string
-	Vport uint8 // its number on the host; 0 is the one behind the last before it
-	MAC   MAC   // 0 means MACFor
-	MACs  []MAC // further addresses that are there
-	Drop  bool  // it is to carry nothing
+	Vport uint8 // number of the port on the host; 0 means the next free one
+	MAC   MAC   // 0 means the result of MACFor
+	MACs  []MAC // further addresses behind this port
+	Drop  bool  // the port drops all frames
 }
 
-// PlanMAC is a row for all tables of a switch.
+// PlanMAC is a row in the MAC tables of all ports of a switch.
 type PlanMAC struct {
 	MAC  MAC
 	Host string
 }
 
-// Complete fills in unset values, and returns an error for the first fault.
+// Complete fills in the unset values of the plan, and returns an error (ErrPlan) for the first
+// fault.
 func (p *Plan) Complete() error {
 	hosts := make(map[string]uint32)
 	lids := make(map[uint32]string)
@@ -175,7 +176,8 @@ func (s *PlanSwitch) complete(hosts map[string]uint32, vports map[string][]uint8
 	return nil
 }
 
-// checkRows checks the rows that are written down; on are the hosts with a port on the switch.
+// checkRows checks the rows in MACs, and the routing control. on is the set of hosts that have a
+// port on the switch.
 func (s *PlanSwitch) checkRows(hosts map[string]uint32, on map[string]bool) error {
 	seen := make(map[MAC]bool)
 	for _, m := range s.MACs {
@@ -195,7 +197,7 @@ func (s *PlanSwitch) checkRows(hosts map[string]uint32, on map[string]bool) erro
 	return nil
 }
 
-// rcBits are the defined bits of a routing control.
+// rcBits are the defined bits of the routing control.
 const rcBits = 0x7777777
 
 // wanted is the planned configuration of a port.
@@ -208,12 +210,13 @@ type wanted struct {
 	digest  uint32
 }
 
-// lidOf returns a host's LID, 0 if it is not there.
+// lidOf returns the LID of a host, or 0 if the plan does not contain the host.
 func (p *Plan) lidOf(host string) uint32 {
 	return p.lids[host]
 }
 
-// near lists the hosts that share a switch with one, itself too.
+// near returns the set of hosts that share a switch with the given host. The given host itself is
+// included.
 func (p *Plan) near(host string) map[string]bool {
 	all := make(map[string]bool)
 	for _, ref := range p.ports[host] {
@@ -224,14 +227,15 @@ func (p *Plan) near(host string) map[string]bool {
 	return all
 }
 
-// hasPort reports whether a host has a port of that number.
+// hasPort reports whether the plan has a port with the number vport on the host.
 func (p *Plan) hasPort(host string, vport uint8) bool {
 	return slices.ContainsFunc(p.ports[host], func(ref portRef) bool {
 		return p.Switches[ref.of].Ports[ref.at].Vport == vport
 	})
 }
 
-// portOf returns the port of the host with a LID on a switch, nil if there is none.
+// portOf returns the port that the host with the given LID has on a switch, or nil if there is no
+// such port.
 func (p *Plan) portOf(vesw uint16, lid uint32) *PlanPort {
 	for i := range p.Switches {
 		if p.Switches[i].ID != vesw {
@@ -246,8 +250,8 @@ func (p *Plan) portOf(vesw uint16, lid uint32) *PlanPort {
 	return nil
 }
 
-// port returns the planned configuration of a port of a switch. reported has the addresses that
-// devices have reported, with their LIDs.
+// port returns the planned configuration of a port of a switch. reported maps the addresses that
+// devices have reported to the LIDs of their hosts.
 func (p *Plan) port(s *PlanSwitch, port *PlanPort, reported map[MAC]uint32) wanted {
 	lid := p.lidOf(port.Host)
 	w := wanted{vport: port.Vport, options: s.Options}
@@ -261,7 +265,7 @@ func (p *Plan) port(s *PlanSwitch, port *PlanPort, reported map[MAC]uint32) want
 	}
 	for i, h := range s.Default {
 		w.info.UcastDLID[i] = p.lidOf(h)
-		if h != port.Host { // a host must not send frames with unknown destinations to itself
+		if h != port.Host { // no frames to the host itself
 			w.info.DefPortMask |= 1 << i
 		}
 	}
@@ -272,7 +276,7 @@ func (p *Plan) port(s *PlanSwitch, port *PlanPort, reported map[MAC]uint32) want
 			w.rows = append(w.rows, MACEntry{MAC: m, DLID: at})
 		}
 	}
-	for _, m := range s.MACs { // these are written down, so they hold against all others
+	for _, m := range s.MACs { // configured rows take precedence
 		add(m.MAC, p.lidOf(m.Host))
 	}
 	for i := range s.Ports {
@@ -297,7 +301,8 @@ func (p *Plan) port(s *PlanSwitch, port *PlanPort, reported map[MAC]uint32) want
 	return w
 }
 
-// digestOf is a number for a table that is 0 for none.
+// digestOf returns the CRC-32 of the rows, but 1 in place of 0, because a digest of 0 means that
+// there is no table.
 func digestOf(rows []MACEntry) uint32 {
 	m := MACEntries{Rows: rows}
 	d := crc32.ChecksumIEEE(m.Append(nil))

@@ -5,11 +5,12 @@ import (
 	"encoding/binary"
 )
 
-// A manager proves the addresses that a host registers before it hands them to other hosts. To each
-// address that receives frames it sends a datagram with a random number, and the agent returns what
-// the number stands for on its connection. From each address that sends frames the agent sends what
-// a number of the connection stands for. A number stands for its hash with the name of the agent's
-// module, so the answer of one agent is no proof for another.
+// Before a manager gives the addresses of a registered host to other hosts, the manager verifies
+// the addresses. The manager sends a datagram with a random number to each receiving address of the
+// host. The agent returns the hash of this number on its connection. The manager also sends one
+// random number on the connection for each sending address of the host. The agent returns the hash
+// of each such number in a datagram from the sending address. The hash includes the name of the
+// agent's btl module, so one agent cannot use the answer of another agent.
 //
 //	manager                                     agent
 //	   <------ Set registration ------------------
@@ -19,18 +20,19 @@ import (
 //	   <====== datagram: key, hash ===============   from each address that sends
 //	   ------- registration is answered --------->
 
-// ProofBytes is the size of a datagram of a proof. It is less than the size of a packet.
+// ProofBytes is the size of a proof datagram. A proof datagram is shorter than any encapsulated
+// packet.
 const ProofBytes = 24
 
-// proofMagic begins the datagrams of proofs; the last byte is their version.
+// proofMagic is the beginning of each proof datagram. The last byte of proofMagic is the version.
 const proofMagic = "VNICPRV\x01"
 
-// AppendProof appends a datagram of a proof.
+// AppendProof appends the bytes of a proof datagram.
 func AppendProof(b []byte, key, number uint64) []byte {
 	return be.AppendUint64(be.AppendUint64(append(b, proofMagic...), key), number)
 }
 
-// ParseProof reads what AppendProof wrote.
+// ParseProof decodes a proof datagram. ok is false for any other bytes.
 func ParseProof(b []byte) (key, number uint64, ok bool) {
 	if len(b) != ProofBytes || string(b[:len(proofMagic)]) != proofMagic {
 		return 0, 0, false
@@ -38,18 +40,18 @@ func ParseProof(b []byte) (key, number uint64, ok bool) {
 	return be.Uint64(b[8:]), be.Uint64(b[16:]), true
 }
 
-// proofOf returns what a number stands for when the agent with a module of that name answers. The
-// number cannot be computed from it.
+// proofOf returns the first 8 bytes of the SHA-256 hash of a number and the name of the agent's btl
+// module. The number cannot be computed from the hash.
 func proofOf(number uint64, module []byte) uint64 {
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, number), module...))
 	return be.Uint64(sum[:])
 }
 
-// proofRequest is the attribute by which a manager asks for proofs.
+// proofRequest is the attribute by which a manager asks an agent to prove its addresses.
 type proofRequest struct {
-	key     uint64   // of this registration
-	name    []byte   // of the manager's endpoint
-	numbers []uint64 // one for each address that sends
+	key     uint64   // key of the registration
+	name    []byte   // name of the manager's endpoint
+	numbers []uint64 // one for each sending address of the host
 }
 
 func (p *proofRequest) append(b []byte) []byte {
@@ -74,7 +76,7 @@ func parseProofRequest(b []byte) (p proofRequest, err error) {
 	return p, nil
 }
 
-// appendProofAnswer appends the attribute by which an agent answers a datagram.
+// appendProofAnswer appends the attribute with which an agent answers a manager's proof datagram.
 func appendProofAnswer(b []byte, key, proof uint64) []byte {
 	return be.AppendUint64(be.AppendUint64(b, key), proof)
 }
@@ -86,17 +88,18 @@ func parseProofAnswer(b []byte) (key, proof uint64, err error) {
 	return be.Uint64(b), be.Uint64(b[8:]), nil
 }
 
-// Proof is a datagram that an agent sends from one of its addresses to its manager.
+// Proof is a proof datagram that the caller must send from an address of the agent to the manager.
 type Proof struct {
-	From int    // which of Ways.Send
+	From int    // index in Ways.Send
 	To   []byte // name of the manager's endpoint
 	Data []byte
 }
 
-// proofsMax bounds the datagrams that wait for Proofs. A manager asks again for lost ones.
+// proofsMax bounds the number of datagrams that wait for Proofs. The manager repeats its request if
+// a datagram is missing.
 const proofsMax = 4 * LanesMax
 
-// setProof handles a manager's request for proofs.
+// setProof handles a manager's request to prove the sending addresses.
 func (a *Agent) setProof(conn int, m *Message) Status {
 	p, err := parseProofRequest(m.Data)
 	if err != nil || len(p.numbers) != len(a.cfg.Ways.Send) {
@@ -116,19 +119,19 @@ func (a *Agent) setProof(conn int, m *Message) Status {
 	return StatusOK
 }
 
-// Proofs returns the datagrams to send, and removes them from the agent.
+// Proofs returns the datagrams to send, and removes the returned datagrams from the agent.
 func (a *Agent) Proofs() []Proof {
 	p := a.proofs
 	a.proofs = nil
 	return p
 }
 
-// Proving reports whether a manager proves the addresses of this host, so that datagrams for
-// Challenged may arrive.
+// Proving reports whether a manager is verifying the addresses of this host. While Proving returns
+// true, datagrams for Challenged may arrive.
 func (a *Agent) Proving() bool { return len(a.keys) > 0 }
 
-// Challenged handles a datagram of a proof, as ParseProof reads it, that has come to one of
-// Ways.Receive. It ignores the datagrams of strangers.
+// Challenged handles a proof datagram that arrived at an address in Ways.Receive. key and number
+// are the results of ParseProof. Challenged ignores a datagram with an unknown key.
 func (a *Agent) Challenged(key, number uint64) {
 	for _, conn := range a.conns {
 		if k, ok := a.keys[conn]; ok && k == key {

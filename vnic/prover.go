@@ -9,23 +9,23 @@ import (
 // ProverBuffers is the number of packet buffers of a Prover's domain.
 const ProverBuffers = 256
 
-// Prover is the endpoint by which a Manager proves the addresses of hosts. It belongs to the
-// goroutine of the Station.
+// Prover is the endpoint with which a Manager verifies the addresses of hosts. Only the goroutine
+// of the Station may use the Prover.
 type Prover struct {
 	dom    fabric.Domain
 	ep     fabric.Endpoint
 	arena  fabric.Arena
-	inject int // bytes that are sent when Post returns
+	inject int // packets up to this size need no send completion
 	random func() uint64
 	free   []fabric.Buf
 	out    [proofsPerPass]fabric.Completion
 }
 
-// proofsPerPass bounds the datagrams that a pass reads.
+// proofsPerPass is the maximum number of completions that one call of poll reads.
 const proofsPerPass = 64
 
-// NewProver returns a Prover on a domain, of ProverBuffers buffers of ProofBytes or more, that it
-// closes. random returns numbers that nobody can guess.
+// NewProver returns a Prover on the domain dom. dom must have ProverBuffers buffers of ProofBytes
+// or more. The Prover closes dom. random must return unpredictable numbers.
 func NewProver(dom fabric.Domain, random func() uint64) (*Prover, error) {
 	ep, err := dom.OpenEndpoint(fabric.EndpointConfig{RxDepth: ProverBuffers / 2, Source: true})
 	if err != nil {
@@ -48,10 +48,10 @@ func NewProver(dom fabric.Domain, random func() uint64) (*Prover, error) {
 	return p, nil
 }
 
-// Close closes the domain.
+// Close closes the Prover's domain.
 func (p *Prover) Close() error { return p.dom.Close() }
 
-// send sends a datagram, unless there is no room: then it counts as lost.
+// send sends a proof datagram. If no buffer is free or the endpoint is full, the datagram is lost.
 func (p *Prover) send(to fabric.Addr, key, number uint64) {
 	last := len(p.free) - 1
 	if last < 0 {
@@ -61,11 +61,12 @@ func (p *Prover) send(to fabric.Addr, key, number uint64) {
 	n := copy(p.arena.Bytes(buf), AppendProof(nil, key, number))
 	taken, _ := p.ep.Post([]fabric.Send{{To: to, Buf: buf, Len: uint32(n)}})
 	if taken == 1 && n > p.inject {
-		p.free = p.free[:last] // until its completion
+		p.free = p.free[:last] // in use until its completion
 	}
 }
 
-// poll reads the datagrams that have come, and returns how many.
+// poll reads completions, and calls take for each received proof datagram. poll returns the number
+// of completions.
 func (p *Prover) poll(take func(from fabric.Addr, key, proof uint64)) (int, error) {
 	n, err := p.ep.Poll(p.out[:])
 	for i := range p.out[:n] {

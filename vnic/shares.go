@@ -1,8 +1,8 @@
 package vnic
 
-// shares is a bounded table of rows that hosts report. In a full table each host has an equal
-// share: a host with fewer rows replaces a row of a host with more. So no host can displace all
-// rows of another.
+// shares is a bounded table of rows that hosts report. In a full table each host may have an equal
+// share of the rows. A host with less than its share replaces a row of a host with more than its
+// share. No host can therefore displace all rows of another host.
 type shares[K comparable, V interface{ owner() uint32 }] struct {
 	rows map[K]V
 	held map[uint32]int // rows by host
@@ -25,7 +25,7 @@ func (s *shares[K, V]) release(lid uint32) {
 	}
 }
 
-// drop forgets the rows that are not to be kept.
+// drop removes the rows for which keep returns false.
 func (s *shares[K, V]) drop(keep func(K, V) bool) {
 	for k, v := range s.rows {
 		if !keep(k, v) {
@@ -35,8 +35,8 @@ func (s *shares[K, V]) drop(keep func(K, V) bool) {
 	}
 }
 
-// room reports whether a host may add a row to a table of at most limit rows. It may remove a row
-// of another host.
+// room reports whether a host may add a row to a table of at most limit rows. In a full table, room
+// may remove a row of another host.
 func (s *shares[K, V]) room(lid uint32, limit int) bool {
 	if len(s.rows) < limit {
 		return true
@@ -49,7 +49,8 @@ func (s *shares[K, V]) room(lid uint32, limit int) bool {
 	if s.held[lid] >= share {
 		return false
 	}
-	// A map is walked from anywhere, and at least one row in as many as there are hosts will do.
+	// Go iterates over a map from a random position. On average the loop finds a row to remove
+	// within as many steps as there are hosts.
 	for k, v := range s.rows {
 		if s.held[v.owner()] > share {
 			delete(s.rows, k)

@@ -8,7 +8,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The tags of fragments between hosts, and between them and their manager.
+// The btl tags of fragments with management messages and of fragments with frames.
 const (
 	TagManagement btl.Tag = 0x20
 	TagTrain      btl.Tag = 0x21
@@ -21,31 +21,32 @@ type party interface {
 	Outbox() []Outgoing
 }
 
-// Station carries the management messages of an Agent or a Manager over a module. It belongs to the
-// goroutine that owns the module, and is driven in its place: Progress, Deadline.
+// Station carries the management messages of an Agent or a Manager over a btl module. Only the
+// goroutine that owns the module may use the Station. The caller must call Progress and Deadline of
+// the Station instead of those methods of the module.
 type Station struct {
-	// Strangers counts messages of unexpected connections.
+	// Strangers counts messages to an agent on connections that the agent did not open.
 	Strangers uint64
 
 	m       *btl.Module
-	agent   *Agent   // one of the two
-	manager *Manager // is not nil
+	agent   *Agent   // nil for a manager
+	manager *Manager // nil for an agent
 	party   party
 	now     mono.Time
 	conns   map[*btl.Endpoint]int
 	eps     map[int]*btl.Endpoint
 	last    int
-	waiting []Outgoing // not taken by the module yet
+	waiting []Outgoing // messages that the module has not accepted yet
 	watch   func(ep *btl.Endpoint, ev btl.Event, err error)
 }
 
-// waitingMax bounds the messages of one connection that the module has not accepted. A connection
-// with more messages is ended; other connections are not affected. A manager sends an agent one
-// request at a time, and an agent sends one answer at a time.
+// waitingMax bounds the messages of one connection that the module has not accepted. Above this
+// limit the Station closes the connection. A manager and an agent do not reach the limit in normal
+// operation, because only one request is pending at a time.
 const waitingMax = 256
 
-// NewAgentStation makes a Station for an agent on the module. watch, which may be nil, is called
-// for the events of the module's endpoints after the station has handled them.
+// NewAgentStation makes a Station for an agent on the module. watch may be nil. The Station calls
+// watch for the events of the module's endpoints, after the Station has handled the event.
 func NewAgentStation(
 	m *btl.Module, a *Agent, watch func(*btl.Endpoint, btl.Event, error),
 ) (*Station, error) {
@@ -53,17 +54,18 @@ func NewAgentStation(
 }
 
 // NewManagerStation makes a Station for a manager on the module. Any host that connects may
-// register, and is accepted when prover has proven its addresses. With a nil prover a host is
-// believed that its endpoints are where it says on its own address: for simulations.
+// register. The manager accepts a host after prover has verified the host's addresses. A nil prover
+// is for simulations. With a nil prover the manager checks only that the names have the host
+// address of the connection.
 func NewManagerStation(m *btl.Module, manager *Manager, prover *Prover) (*Station, error) {
 	s := &Station{m: m, manager: manager, party: manager}
 	manager.proves, manager.prover = s.proves, prover
 	return newStation(s)
 }
 
-// proves reports whether all names that a host registers on a connection lead to the host that has
-// answered on it, and to its module. The check is needed because other hosts send frames to these
-// names unasked.
+// proves reports whether all endpoint names in w belong to the host at the other end of the
+// connection conn, and whether w.Module is the module at the other end. The check is needed because
+// other hosts send frames to these names without a handshake.
 func (s *Station) proves(conn int, w *Ways) bool {
 	ep := s.eps[conn]
 	elsewhere := func(name []byte) bool { return !ep.AtHost(name) }
@@ -77,8 +79,8 @@ func newStation(s *Station) (*Station, error) {
 	return s, s.m.HandleUpTo(TagManagement, MessageBytesMax, s.receive)
 }
 
-// Dial connects an agent to a manager's module and registers there; now is the present instant. It
-// returns the number of the connection, for Alive.
+// Dial connects an agent to the manager's module with the given name, and sends the registration.
+// now is the current time. conn is the number of the connection, for Alive.
 func (s *Station) Dial(now mono.Time, name []byte) (conn int, err error) {
 	ep, err := s.m.Connect(now, name)
 	if err != nil {
@@ -91,11 +93,11 @@ func (s *Station) Dial(now mono.Time, name []byte) (conn int, err error) {
 	return s.conns[ep], nil
 }
 
-// Alive reports whether a connection is open or being opened.
+// Alive reports whether the connection conn is open or being opened.
 func (s *Station) Alive(conn int) bool { return s.eps[conn] != nil }
 
-// Connected returns the number of connections to managers or agents. Connections that are being
-// opened count.
+// Connected returns the number of connections to managers or agents, including connections that are
+// being opened.
 func (s *Station) Connected() int { return len(s.conns) }
 
 func (s *Station) add(ep *btl.Endpoint) {
@@ -127,7 +129,7 @@ func (s *Station) receive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	s.party.Receive(s.now, conn, data)
 }
 
-// Progress makes a pass of the module, and sends the messages of the agent or manager.
+// Progress calls the module's Progress, and sends the messages of the agent or manager.
 func (s *Station) Progress(now mono.Time) (int, error) {
 	s.now = now
 	n, err := s.m.Progress(now)
@@ -146,7 +148,7 @@ func (s *Station) Progress(now mono.Time) (int, error) {
 	if len(s.waiting) > 0 {
 		s.flush()
 	}
-	if s.manager != nil { // after what tells them why
+	if s.manager != nil { // after the messages with the reason
 		for _, conn := range s.manager.Failed() {
 			if ep := s.eps[conn]; ep != nil {
 				ep.Close(now)
@@ -159,19 +161,19 @@ func (s *Station) Progress(now mono.Time) (int, error) {
 // flush offers the waiting messages to the module, in order.
 func (s *Station) flush() {
 	kept := s.waiting[:0]
-	stuck := make(map[int]int) // messages of those behind one that was not taken
+	stuck := make(map[int]int) // by connection: messages that must keep waiting
 	for _, o := range s.waiting {
 		ep := s.eps[o.Conn]
 		switch {
-		case ep == nil: // It has ended.
+		case ep == nil: // the connection has ended
 			continue
 		case stuck[o.Conn] == 0 &&
 			!errors.Is(sendCopy(s.now, ep, TagManagement, o.Data), btl.ErrAgain):
-			// Any other error is that of an endpoint that ends, of which event hears.
+			// For any other error the endpoint ends, and the module calls event.
 			continue
 		}
 		if stuck[o.Conn]++; stuck[o.Conn] > waitingMax {
-			ep.Abort() // What it has waiting goes with it, the next time.
+			ep.Abort() // the next flush drops the waiting messages
 			continue
 		}
 		kept = append(kept, o)
@@ -180,7 +182,7 @@ func (s *Station) flush() {
 	s.waiting = kept
 }
 
-// sendCopy sends bytes that the module need not keep.
+// sendCopy sends a copy of data on the endpoint.
 func sendCopy(now mono.Time, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	f, err := ep.Alloc(tag, len(data))
 	if err != nil {
@@ -193,7 +195,7 @@ func sendCopy(now mono.Time, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	return nil
 }
 
-// Deadline is when the next Progress is due.
+// Deadline returns the instant at which Progress must be called next if no packet arrives.
 func (s *Station) Deadline() mono.Time {
 	at := s.m.Deadline()
 	if s.manager != nil {
@@ -208,5 +210,6 @@ func (s *Station) Deadline() mono.Time {
 	return at
 }
 
-// resendEvery is when messages are offered again that the module had no room for.
+// resendEvery is the interval, in nanoseconds, at which the Station offers messages again that the
+// module has not accepted.
 const resendEvery = 1_000_000

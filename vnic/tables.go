@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Sizes of tables.
+// The sizes of tables.
 const (
-	MACEntriesMax   = 2048 // of a port's MAC table
-	SourceMACsMax   = 256  // of the source entries in it
+	MACEntriesMax   = 2048 // rows of a port's MAC table
+	SourceMACsMax   = 256  // source entries in a port's MAC table
 	DefaultPorts    = 16
 	MembersMax      = 4096
 	FDBEntriesMax   = 1 << 16
@@ -24,14 +24,14 @@ const (
 	StateForwarding = 3
 )
 
-// ErrTable is wrapped by the errors of an invalid table.
+// ErrTable is wrapped by the errors of an invalid table or configuration value.
 var ErrTable = errors.New("vnic: table refused")
 
 // MACEntry is a row of a MAC table.
 type MACEntry struct {
-	MAC, Mask MAC    // the mask is kept and not used, as in the original
-	DLID      uint32 // where frames to the address go
-	SD        uint8  // sourceEntry says that it is about senders, not about destinations
+	MAC, Mask MAC    // the mask is not used, as in Omni-Path
+	DLID      uint32 // destination of frames to MAC
+	SD        uint8  // with sourceEntry the row is about senders
 }
 
 const sourceEntry = 0x20
@@ -39,11 +39,12 @@ const sourceEntry = 0x20
 // MACTable is an immutable MAC table.
 type MACTable struct {
 	Digest  uint32
-	entries []MACEntry // by index; a zero MAC is an empty row
+	entries []MACEntry // by index; a MAC of 0 means an empty row
 	dlid    map[MAC]uint32
 }
 
-// NewMACTable makes a table of rows, which it keeps.
+// NewMACTable makes a table of rows. The table keeps the slice entries. The error is ErrTable for
+// more than MACEntriesMax rows.
 func NewMACTable(digest uint32, entries []MACEntry) (*MACTable, error) {
 	if len(entries) > MACEntriesMax {
 		return nil, fmt.Errorf("%w: %d MAC entries, at most %d", ErrTable, len(entries), MACEntriesMax)
@@ -53,14 +54,14 @@ func NewMACTable(digest uint32, entries []MACEntry) (*MACTable, error) {
 		if e.MAC == 0 || e.SD&sourceEntry != 0 {
 			continue
 		}
-		if _, ok := t.dlid[e.MAC]; !ok { // the first row holds
+		if _, ok := t.dlid[e.MAC]; !ok { // the first row takes precedence
 			t.dlid[e.MAC] = e.DLID
 		}
 	}
 	return t, nil
 }
 
-// Entries returns the rows up to the last used one. The caller must not change them.
+// Entries returns all rows up to the last used row. The caller must not change the result.
 func (t *MACTable) Entries() []MACEntry {
 	if t == nil {
 		return nil
@@ -68,7 +69,7 @@ func (t *MACTable) Entries() []MACEntry {
 	return t.entries
 }
 
-// Lookup returns where frames to an address go.
+// Lookup returns the LID to which frames to the address m go.
 func (t *MACTable) Lookup(m MAC) (dlid uint32, ok bool) {
 	if t == nil {
 		return 0, false
@@ -77,7 +78,8 @@ func (t *MACTable) Lookup(m MAC) (dlid uint32, ok bool) {
 	return dlid, ok
 }
 
-// Replace returns the table with rows from offset on exchanged for others; zero MACs empty them.
+// Replace returns a copy of the table with new rows from offset on. A row with a MAC of 0 is empty.
+// The error is ErrTable if a row is beyond MACEntriesMax.
 func (t *MACTable) Replace(digest uint32, offset int, rows []MACEntry) (*MACTable, error) {
 	if offset < 0 || offset+len(rows) > MACEntriesMax {
 		return nil, fmt.Errorf("%w: rows %d to %d of %d", ErrTable, offset, offset+len(rows),
@@ -94,13 +96,13 @@ func (t *MACTable) Replace(digest uint32, offset int, rows []MACEntry) (*MACTabl
 	return NewMACTable(digest, all)
 }
 
-// Carrier is the way in which the frames of a switch are sent.
+// Carrier is the transport of the frames of a switch.
 type Carrier uint8
 
 // The carriers.
 const (
-	CarrierDatagram Carrier = 0 // each in a datagram of the fabric: may be lost, as on an Ethernet
-	CarrierFragment Carrier = 1 // in fragments of btl: nothing is lost, order is made anew
+	CarrierDatagram Carrier = 0 // a fabric datagram for each frame; frames may be lost
+	CarrierFragment Carrier = 1 // btl fragments; no loss, order restored
 )
 
 func (c Carrier) String() string {
@@ -110,20 +112,23 @@ func (c Carrier) String() string {
 	return "datagram"
 }
 
-// Options are settings of a switch that Omni-Path does not have. The zero value has the behaviour
+// Options are settings of a switch that Omni-Path does not have. The zero value gives the behaviour
 // of Omni-Path.
 type Options struct {
 	Carrier  Carrier `json:"-"`
-	Cut      bool    `json:"cut"`      // frames too large for a datagram travel as fragments
-	Learning bool    `json:"learning"` // senders' addresses are learned
-	Flood    bool    `json:"flood"`    // unknown unicast goes to all members
-	Suppress bool    `json:"suppress"` // ARP and neighbour requests are answered here where known
-	// AgeingSeconds is how long a learned address holds after its last frame. 0 means 300.
+	Cut      bool    `json:"cut"`      // too large frames are sent as btl fragments
+	Learning bool    `json:"learning"` // ports learn the senders' addresses
+	Flood    bool    `json:"flood"`    // frames to unknown addresses go to all members
+	Suppress bool    `json:"suppress"` // ports answer known ARP and neighbour requests
+	// AgeingSeconds is how long a learned address is valid after the last frame from the address. 0
+	// means 300.
 	AgeingSeconds uint16 `json:"ageing_seconds"`
-	// LearnedMax bounds the learned addresses of a port, up to FDBEntriesMax. 0 means 4096.
+	// LearnedMax is the maximum number of learned addresses of a port, up to FDBEntriesMax. 0 means
+	// 4096.
 	LearnedMax uint32 `json:"learned_max"`
-	// GroupRate bounds the frames per second that a port sends to all members, without counting
-	// copies. The burst is the frames of one second. 0 means 10000.
+	// GroupRate is the maximum number of frames per second that a port sends to all members. A
+	// frame counts once, regardless of the number of members. A burst may have as many frames as
+	// the limit for one second. 0 means 10000.
 	GroupRate uint32 `json:"group_rate"`
 }
 
@@ -133,7 +138,7 @@ const (
 	groupRateDefault  = 10000
 )
 
-// WithDefaults returns o with its zero numbers filled in.
+// WithDefaults returns a copy of o in which the default values replace zero numbers.
 func (o Options) WithDefaults() Options {
 	if o.AgeingSeconds == 0 {
 		o.AgeingSeconds = ageingDefault
@@ -149,26 +154,28 @@ func (o Options) WithDefaults() Options {
 
 func (o Options) ageing() time.Duration { return time.Duration(o.AgeingSeconds) * time.Second }
 
-// Tables determines where the frames of a port go. It is immutable once it is in use.
+// Tables determines where the frames of a port go. Tables must not be changed after SetTables.
 type Tables struct {
 	Info    VportInfo
 	Options Options // with defaults
 	MACs    *MACTable
-	// Members are the LIDs of the hosts with a port on the switch, this one's too, ascending.
+	// Members are the LIDs of all hosts with a port on the switch, including this host, in
+	// ascending order.
 	Members []uint32
 }
 
-// Member says whether a host has a port on the switch.
+// Member reports whether the host with the given LID has a port on the switch.
 func (t *Tables) Member(lid uint32) bool {
 	_, ok := slices.BinarySearch(t.Members, lid)
 	return ok
 }
 
-// Forwarding says whether the port carries frames.
+// Forwarding reports whether the port forwards frames.
 func (t *Tables) Forwarding() bool { return t.Info.OperState == StateForwarding }
 
-// router returns the default port of a flow, and whether there is one: the set bits of the mask,
-// over and over, fill a table of 32, which the entropy indexes.
+// router returns the LID of the default port of a flow. ok is false if no bit of the default port
+// mask is set. As in Omni-Path, a table of 32 entries repeats the ports of the set bits, and the
+// entropy selects an entry.
 func (t *Tables) router(entropy uint8) (dlid uint32, ok bool) {
 	mask := t.Info.DefPortMask
 	n := 0

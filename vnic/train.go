@@ -8,15 +8,16 @@ import (
 	"gobtl/internal/mono"
 )
 
-// A train is the content of a btl fragment: a header of eight bytes and contiguous packets of one
-// flow, each with its length:
+// A train is the content of a btl fragment. A train has a header of eight bytes, followed by
+// contiguous encapsulated packets of one flow.
 //
 //	0  u32  number of the train in its flow, from 0 on
 //	4  u16  entropy of the flow
 //	6  u16  number of the switch
 const (
 	TrainHeaderBytes = 8
-	// TrainBytesMax bounds a train: the packets of one segmentation-offload frame.
+	// TrainBytesMax is the maximum size of a train. A train holds the packets of one frame with
+	// segmentation offload.
 	TrainBytesMax = 1 << 17
 )
 
@@ -34,7 +35,8 @@ func (t *Train) Put(b []byte) {
 	le.PutUint16(b[6:], t.VESW)
 }
 
-// ParseTrain decodes the header. A train without packets is invalid. NextPacket splits the packets.
+// ParseTrain decodes the header of a train. The error is ErrLength if the train has no packets, is
+// too long, or has a VESW above VESWMax. NextPacket splits the returned packets.
 func ParseTrain(b []byte) (t Train, packets []byte, err error) {
 	if len(b) <= TrainHeaderBytes || len(b) > TrainBytesMax ||
 		le.Uint16(b[6:]) > VESWMax {
@@ -44,8 +46,8 @@ func ParseTrain(b []byte) (t Train, packets []byte, err error) {
 	return t, b[TrainHeaderBytes:], nil
 }
 
-// NextPacket splits off the first packet; nil means the end of the train. For invalid bytes it
-// returns a packet that Parse refuses.
+// NextPacket splits off the first packet of b. A nil packet means that b is empty. For invalid
+// bytes NextPacket returns all of b as a packet, for which Parse returns an error.
 func NextPacket(b []byte) (packet, rest []byte) {
 	if len(b) == 0 {
 		return nil, nil
@@ -57,33 +59,34 @@ func NextPacket(b []byte) (packet, rest []byte) {
 	return b[:n], b[n:]
 }
 
-// Order restores the order of the trains of a peer within each flow. Early trains wait, within
-// bounds of time and memory. Trains that would exceed the bounds are delivered out of order, and
-// counted.
+// Order restores the order of a peer's trains within each flow. A train that arrives before an
+// earlier train of its flow waits. The time, the number and the memory of waiting trains are
+// bounded. Above these bounds, Order delivers trains out of order and counts the skipped gaps.
 type Order struct {
-	// Counts of trains.
+	// Early, Late and Skipped count trains that waited, trains that arrived after their gap was
+	// skipped, and skipped gaps.
 	Early, Late, Skipped uint64
 
 	flows map[orderKey]*orderFlow
-	gaps  []gap  // by due; those of flows that wait no longer, too
-	gap   uint64 // the latest number of one
+	gaps  []gap  // ascending by due; may contain filled gaps
+	gap   uint64 // number of the latest gap
 	bytes int
 	held  int
 	wait  time.Duration
 	max   int
 }
 
-// Bounds of what waits, for one peer.
+// The bounds of waiting trains for one peer.
 const (
 	orderWaitDefault = 20 * time.Millisecond
 	orderBytesMax    = 8 << 20
 	orderFlowsMax    = 4096
-	orderTrainsMax   = 4096 // of a flow
-	// orderTrainBytes is charged for each train beside its packets.
+	orderTrainsMax   = 4096 // per flow
+	// orderTrainBytes is the bookkeeping memory that is charged for each waiting train.
 	orderTrainBytes = 128
 )
 
-// charge returns the memory of a waiting train.
+// charge returns the memory that is charged for a waiting train, in bytes.
 func charge(packets []byte) int { return cap(packets) + orderTrainBytes }
 
 type orderKey struct {
@@ -94,20 +97,21 @@ type orderKey struct {
 type orderFlow struct {
 	next uint32
 	wait map[uint32][]byte
-	seqs []uint32 // of wait, a heap: see earlier
-	gap  uint64   // number of the gap that the flow waits behind; 0: it does not wait
+	seqs []uint32 // keys of wait as a heap, ordered by earlier
+	gap  uint64   // number of the gap that blocks the flow; 0 if none
 }
 
-// gap is a gap in a flow.
+// gap is a gap in the sequence numbers of a flow.
 type gap struct {
 	flow   *orderFlow
 	number uint64
-	due    mono.Time // when it is given up
+	due    mono.Time // when the gap is skipped
 }
 
 func (g gap) over() bool { return g.flow.gap != g.number }
 
-// NewOrder returns an Order without flows; wait is how long a gap holds up a flow, 0 means 20 ms.
+// NewOrder returns an Order without flows. wait is the time after which a gap is skipped. A wait of
+// 0 means 20 ms.
 func NewOrder(wait time.Duration) *Order {
 	if wait == 0 {
 		wait = orderWaitDefault
@@ -115,8 +119,9 @@ func NewOrder(wait time.Duration) *Order {
 	return &Order{flows: make(map[orderKey]*orderFlow), wait: wait, max: orderBytesMax}
 }
 
-// Take delivers the packets of a train, at once or later. A waiting train is copied. The numbers of
-// a flow begin with 0 on each connection.
+// Take calls deliver for the packets of a train. If the train arrives early, Take keeps a copy and
+// a later call delivers the packets. The sequence numbers of a flow begin with 0 on each
+// connection.
 func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte)) {
 	key := orderKey{t.VESW, t.Entropy}
 	f := o.flows[key]
@@ -134,7 +139,7 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 		deliver(packets)
 		f.next++
 		o.follow(f, deliver)
-	case ahead < 0: // its gap was given up
+	case ahead < 0: // the gap was skipped
 		o.Late++
 		deliver(packets)
 	default:
@@ -157,24 +162,24 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 	o.watch(now, f)
 }
 
-// watch sets the time when a gap is given up, if a flow waits and has none.
+// watch records a new gap for a flow in which trains wait, unless the flow already has a gap.
 func (o *Order) watch(now mono.Time, f *orderFlow) {
 	if len(f.wait) == 0 || f.gap != 0 {
 		return
 	}
 	if len(o.gaps) >= gapsMax {
-		o.gaps = slices.DeleteFunc(o.gaps, gap.over) // One of each flow is left.
+		o.gaps = slices.DeleteFunc(o.gaps, gap.over) // leaves at most one gap per flow
 	}
 	o.gap++
 	f.gap = o.gap
 	o.gaps = append(o.gaps, gap{f, f.gap, now.Add(o.wait)})
 }
 
-// gapsMax bounds the list of gaps.
+// gapsMax is the length at which the list of gaps is cleaned of filled gaps.
 const gapsMax = 4 * orderFlowsMax
 
-// earlier reports whether train i of the heap is before train j. All of them are within half of all
-// numbers.
+// earlier reports whether element i of the heap has a smaller sequence number than element j. The
+// sequence numbers may wrap around, and all of them are within half of the number range.
 func (f *orderFlow) earlier(i, j int) bool { return int32(f.seqs[i]-f.seqs[j]) < 0 }
 
 func (f *orderFlow) push(seq uint32) {
@@ -184,7 +189,7 @@ func (f *orderFlow) push(seq uint32) {
 	}
 }
 
-// pop removes the earliest train from the heap.
+// pop removes the train with the smallest sequence number from the heap.
 func (f *orderFlow) pop() {
 	last := len(f.seqs) - 1
 	f.seqs[0] = f.seqs[last]
@@ -204,7 +209,7 @@ func (f *orderFlow) pop() {
 	}
 }
 
-// follow delivers the trains that waited for the previous train.
+// follow delivers the waiting trains that follow the latest delivered train without a gap.
 func (o *Order) follow(f *orderFlow, deliver func([]byte)) {
 	f.gap = 0
 	for len(f.seqs) > 0 && f.seqs[0] == f.next {
@@ -218,14 +223,14 @@ func (o *Order) follow(f *orderFlow, deliver func([]byte)) {
 	}
 }
 
-// giveUp skips the first gap of a flow that waits.
+// giveUp skips the first gap of a flow, and delivers the trains after the gap.
 func (o *Order) giveUp(f *orderFlow, deliver func([]byte)) {
 	o.Skipped++
 	f.next = f.seqs[0]
 	o.follow(f, deliver)
 }
 
-// Expire gives up the gaps that are too old.
+// Expire skips the gaps that are due, and calls deliver for the trains after the gaps.
 func (o *Order) Expire(now mono.Time, deliver func([]byte)) {
 	for o.Deadline() <= now {
 		f := o.gaps[0].flow
@@ -235,7 +240,7 @@ func (o *Order) Expire(now mono.Time, deliver func([]byte)) {
 	}
 }
 
-// Deadline returns the instant at which Expire next has work.
+// Deadline returns the instant at which Expire must be called next.
 func (o *Order) Deadline() mono.Time {
 	for len(o.gaps) > 0 && o.gaps[0].over() {
 		o.gaps = o.gaps[1:]

@@ -12,7 +12,7 @@ var rCClassWords = [...]string{
 	RCIPv6UDP: "IPv6 UDP",
 }
 
-// String returns the row.
+// String returns the name of the class.
 func (r RCClass) String() string { return word(rCClassWords[:], int(r), "RCClass") }
 
 var verdictWords = [...]string{
@@ -25,7 +25,7 @@ var verdictWords = [...]string{
 // String returns the name of the verdict.
 func (v Verdict) String() string { return word(verdictWords[:], int(v), "Verdict") }
 
-// word returns the name of a value, or its type and number if it has no name.
+// word returns the name of a value. If the value has no name, word returns the type and the number.
 func word(words []string, value int, of string) string {
 	if value >= 0 && value < len(words) && words[value] != "" {
 		return words[value]

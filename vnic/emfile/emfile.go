@@ -1,5 +1,6 @@
-// Package emfile reads the Ethernet Manager's file: hosts, switches, ports and tables, in TOML. Any
-// goroutine may call it; reading has no side effects. docs/vnic.md describes the keys.
+// Package emfile reads the configuration file of the Ethernet Manager. The file is in TOML and has
+// hosts, switches, ports and tables. Any goroutine may call this package. docs/vnic.md describes
+// the keys.
 //
 //	name = "lab"
 //	[[host]]            name, lid
@@ -22,16 +23,16 @@ import (
 // ErrFile is wrapped by all errors in the content of a file.
 var ErrFile = errors.New("manager's file")
 
-// BytesMax bounds a file.
+// BytesMax is the maximum size of a file.
 const BytesMax = 16 << 20
 
-// leaseMin is several times the duration of a message exchange. With a shorter lease the lease
-// would expire between two messages.
+// leaseMin is the minimum duration of a lease. leaseMin is several times the duration of a message
+// exchange, because a shorter lease would expire between two messages.
 const leaseMin = 100 * time.Millisecond
 
-// File is what a file says.
+// File is the content of a file.
 type File struct {
-	Name  string // of the manager
+	Name  string // name of the manager
 	Lease time.Duration
 	Plan  *vnic.Plan
 }
@@ -85,7 +86,7 @@ type mac struct {
 	Host string `toml:"host"`
 }
 
-// Parse reads a file. An error names the fault and its place in the file, and wraps ErrFile.
+// Parse decodes a file. The error wraps ErrFile, and names the fault and its place in the file.
 func Parse(text []byte) (*File, error) {
 	if len(text) > BytesMax {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrFile, len(text), BytesMax)
@@ -179,7 +180,8 @@ func (v *virtual) plan() (s vnic.PlanSwitch, err error) {
 	return s, nil
 }
 
-// eight reads a list with a value for each priority; an empty one is as another.
+// eight reads a list with one value for each of eight priorities. An empty list gives the values of
+// other.
 func eight(name string, list []uint8, other [8]uint8) ([8]uint8, error) {
 	if len(list) == 0 {
 		return other, nil

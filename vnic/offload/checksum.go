@@ -7,11 +7,12 @@ import (
 
 var be = binary.BigEndian
 
-// sum adds the 16-bit words of b, in network order, to s: an Internet checksum that is not folded
-// yet. An odd last byte counts as the upper half of a word.
+// sum adds the 16-bit words of b, in network order, to s. The result is an Internet checksum that
+// is not folded yet. An odd last byte counts as the upper half of a word.
 func sum(b []byte, s uint64) uint64 {
-	// Words are added in the machine's order, eight bytes at once with their carry, and swapped at the
-	// end: the checksum does not mind (RFC 1071).
+	// The loop adds words of eight bytes in the machine's byte order, with their carry. The bytes
+	// of the folded sum are swapped at the end. The Internet checksum allows this order of
+	// operations (RFC 1071).
 	var acc, c uint64
 	for len(b) >= 64 {
 		acc, c = bits.Add64(acc, binary.NativeEndian.Uint64(b), 0)
@@ -42,7 +43,7 @@ func sum(b []byte, s uint64) uint64 {
 	return s + uint64(be.Uint16(two[:]))
 }
 
-// fold makes 16 bits of a sum.
+// fold reduces a sum to 16 bits, as the Internet checksum does (RFC 1071).
 func fold(s uint64) uint16 {
 	for s>>16 != 0 {
 		s = s&0xFFFF + s>>16
@@ -50,7 +51,8 @@ func fold(s uint64) uint16 {
 	return uint16(s)
 }
 
-// pseudo is the sum of what TCP and UDP include of the IP header: addresses, protocol, length.
+// pseudo returns the sum of the TCP or UDP pseudo header, which are the addresses, the protocol and
+// the length.
 func pseudo(addrs []byte, proto uint8, sizeBytes int) uint64 {
 	return sum(addrs, uint64(proto)+uint64(sizeBytes))
 }

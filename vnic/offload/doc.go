@@ -1,13 +1,14 @@
-// Package offload does in user space what network cards do for the kernel: it cuts large frames of
-// TCP and UDP into those of the wire, and joins those that arrived into large ones.
+// Package offload segments and joins TCP and UDP frames in user space, as network cards do for the
+// kernel. The package cuts large frames into frames of the MTU, and joins received frames into
+// large frames.
 //
 //	device --> large frame + Header --> Splitter --> frames of the MTU, checksums complete
 //	frames that arrived --> Joiner --> large frame + Header --> device
 //
-// Header is the kernel's virtio_net_hdr. Frames are joined only if the originals can be restored
-// exactly: their headers may differ only in lengths, sequence numbers and checksums, and the
-// checksums must be correct.
+// Header is the kernel's virtio_net_hdr. Frames are joined only if the device can restore the
+// original frames exactly. The headers of joined frames may therefore differ only in lengths,
+// sequence numbers and checksums. The checksums of joined frames must be correct.
 //
-// The package has no clock and no goroutine. A Splitter and a Joiner belong to the goroutine that
-// uses them, and allocate nothing.
+// The package reads no clock and starts no goroutine. Only one goroutine at a time may use a
+// Splitter or a Joiner. Splitter and Joiner allocate no memory.
 package offload

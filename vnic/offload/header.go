@@ -7,11 +7,11 @@ const HeaderBytes = 10
 
 // Flags of a Header.
 const (
-	NeedsChecksum = 1 // from ChecksumStart on, to be put at ChecksumOffset behind it
+	NeedsChecksum = 1 // checksum the bytes from ChecksumStart on
 	DataValid     = 2
 )
 
-// Types of large frames.
+// The types of large frames, as in struct virtio_net_hdr.
 const (
 	None = 0
 	TCP4 = 1
@@ -21,16 +21,16 @@ const (
 	ECN  = 0x80
 )
 
-// ErrFrame is returned for a frame that is not what its Header says.
+// ErrFrame is returned for a frame that contradicts its Header.
 var ErrFrame = errors.New("offload: frame and its header do not fit")
 
-// Header is the kernel's struct virtio_net_hdr, in the machine's byte order: little-endian is set
-// explicitly where the device is opened.
+// Header is the kernel's struct virtio_net_hdr in little-endian byte order. Package tap sets this
+// byte order when it opens the device.
 type Header struct {
 	Flags          uint8
 	Type           uint8
 	HeaderLen      uint16 // a hint
-	Size           uint16 // of the payload of each frame but the last
+	Size           uint16 // payload bytes of each frame except the last
 	ChecksumStart  uint16
 	ChecksumOffset uint16
 }
@@ -44,7 +44,7 @@ func (h *Header) Put(b []byte) {
 	}
 }
 
-// ParseHeader reads a header of HeaderBytes.
+// ParseHeader decodes the first HeaderBytes bytes of b.
 func ParseHeader(b []byte) Header {
 	_ = b[HeaderBytes-1]
 	word := func(at int) uint16 { return uint16(b[at]) | uint16(b[at+1])<<8 }
@@ -75,16 +75,16 @@ const (
 	flagACK, flagURG, flagECE, flagCWR = 16, 32, 64, 128
 )
 
-// layers says where the headers of a frame of TCP or UDP over IP are.
+// layers has the offsets of the headers in a TCP or UDP frame.
 type layers struct {
 	l3, l4, payload int // offsets
-	end             int // of the IP packet; what follows pads the frame
+	end             int // end of the IP packet; padding may follow
 	proto           uint8
 	v6              bool
 }
 
-// dissect finds the headers. ok is false for all that is not TCP or UDP in a whole IP packet
-// without IPv6 extensions.
+// dissect finds the headers of a frame. ok is false unless the frame contains a complete IP packet
+// with a TCP or UDP header. ok is also false for IP fragments and for IPv6 extension headers.
 func dissect(f []byte) (l layers, ok bool) {
 	if len(f) < ethBytes {
 		return l, false
@@ -101,7 +101,7 @@ func dissect(f []byte) (l layers, ok bool) {
 		l.l4 = l.l3 + int(p[0]&0xF)*4
 		l.end = l.l3 + int(be.Uint16(p[2:]))
 		l.proto = p[9]
-		if be.Uint16(p[6:])&0x3FFF != 0 { // a piece of a datagram
+		if be.Uint16(p[6:])&0x3FFF != 0 { // a fragment of an IP datagram
 			return l, false
 		}
 	case kind == typeIPv6 && len(p) >= ip6Bytes && p[0]>>4 == 6:
@@ -126,7 +126,7 @@ func dissect(f []byte) (l layers, ok bool) {
 	return l, false
 }
 
-// addrs returns the addresses in the IP header.
+// addrs returns the source and destination addresses in the IP header.
 func (l *layers) addrs(f []byte) []byte {
 	if l.v6 {
 		return f[l.l3+8 : l.l3+ip6Bytes]

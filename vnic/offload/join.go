@@ -3,34 +3,37 @@ package offload
 import "bytes"
 
 const (
-	groupsMax = 8 // flows that are joined at the same time
+	groupsMax = 8 // maximum number of flows joined at the same time
 	headMax   = 160
 
-	// FramesMax is how many frames become one at most. The kernel's UDP_MAX_SEGMENTS bounds those of
-	// UDP: it is 128 in Linux 6.18 and in Debian's 6.1, and FramesOld in older kernels.
+	// FramesMax is the maximum number of frames that are joined into one. For UDP, the kernel's
+	// UDP_MAX_SEGMENTS is the limit. UDP_MAX_SEGMENTS is 128 in Linux 6.18 and in Debian's Linux
+	// 6.1, and FramesOld in older kernels.
 	FramesMax = 128
-	// FramesOld is the same bound of older kernels.
+	// FramesOld is the limit for UDP in older kernels.
 	FramesOld = 64
 )
 
-// Joined is a frame for the device: its header, and its bytes in parts. A single frame is one part.
+// Joined is a frame for the device. Joined consists of a header and of the frame's bytes in several
+// parts. A frame that was not joined has one part.
 type Joined struct {
 	Header Header
-	Parts  [][]byte // memory of the frames that were added, but for the first if there are several
+	Parts  [][]byte // parts of the added frames; a joined header comes first
 	Bytes  int
 	Frames int
 }
 
-// Joiner joins frames, each with those of its flow. The frames stay where they are until Flush has
-// returned.
+// Joiner joins frames of the same flow. The caller must not change or reuse the memory of an added
+// frame until Flush has returned.
 type Joiner struct {
-	// Emit is called for each finished frame, in the order of its flow. Its argument is valid only
-	// during the call.
+	// Emit is called for each finished frame. The frames of a flow are emitted in order. The
+	// argument of Emit is valid only during the call.
 	Emit func(*Joined)
-	// NoTCP and NoUDP turn the joining of such frames off, for a device that does not accept large
-	// ones.
+	// NoTCP and NoUDP disable the joining of TCP and UDP frames, for a device that does not accept
+	// large frames.
 	NoTCP, NoUDP bool
-	// UDPFrames is how many frames of UDP become one at most, up to FramesMax; 0 is FramesMax.
+	// UDPFrames is the maximum number of UDP frames that are joined into one, up to FramesMax. 0
+	// means FramesMax.
 	UDPFrames int
 
 	groups [groupsMax]group
@@ -39,19 +42,19 @@ type Joiner struct {
 	one    [1][]byte
 }
 
-// group is a large frame in the making.
+// group is a large frame under construction.
 type group struct {
 	out    Joined
 	first  []byte
 	l      layers
-	size   int  // payload of each frame but the last
-	closed bool // by a smaller one, or a push: nothing may follow
-	most   int  // frames
+	size   int  // payload bytes of each frame except the last
+	closed bool // ended by a smaller frame or by the TCP flag PSH
+	most   int  // maximum number of frames
 	parts  [FramesMax + 1][]byte
 	head   [headMax]byte
 }
 
-// Add takes the next frame.
+// Add adds the next received frame, and may emit finished frames.
 func (j *Joiner) Add(f []byte) {
 	l, ok := dissect(f)
 	if !ok || l.payload > headMax || l.proto == protoTCP && j.NoTCP || l.proto == protoUDP && j.NoUDP {
@@ -84,7 +87,7 @@ func (j *Joiner) Add(f []byte) {
 	j.used++
 }
 
-// Flush finishes all frames.
+// Flush emits all frames that have not been emitted yet.
 func (j *Joiner) Flush() {
 	for i := range j.used {
 		j.emit(&j.groups[i])
@@ -92,14 +95,15 @@ func (j *Joiner) Flush() {
 	j.used = 0
 }
 
-// pass emits a frame as it is.
+// pass emits a frame unchanged.
 func (j *Joiner) pass(f []byte) {
 	j.one[0] = f
 	j.single = Joined{Parts: j.one[:], Bytes: len(f), Frames: 1}
 	j.Emit(&j.single)
 }
 
-// drop takes a group out; the order of the others does not matter, for they are other flows.
+// drop removes a group. The order of the remaining groups does not matter, because each group is
+// another flow.
 func (j *Joiner) drop(g *group) {
 	j.used--
 	last := &j.groups[j.used]
@@ -112,7 +116,7 @@ func (j *Joiner) drop(g *group) {
 	}
 }
 
-// find returns the group of a frame's flow.
+// find returns the group of a frame's flow, or nil if there is no group.
 func (j *Joiner) find(f []byte, l *layers) *group {
 	for i := range j.used {
 		g := &j.groups[i]
@@ -126,18 +130,18 @@ func (j *Joiner) find(f []byte, l *layers) *group {
 	return nil
 }
 
-// mayJoin says whether a frame is of the kind that large ones are made of.
+// mayJoin reports whether a frame has a form that allows joining.
 func mayJoin(f []byte, l *layers) bool {
 	if l.payload == l.end || l.end != len(f) && l.end-l.l3 > 46 {
-		return false // no payload; or bytes behind the packet that are no padding
+		return false // no payload, or more bytes after the packet than padding
 	}
 	if !l.v6 && (l.l4 != l.l3+ip4Bytes || be.Uint16(f[l.l3+6:]) != 0x4000) {
-		return false // options; or it may be cut on its way
+		return false // IP options, or fragmentation is allowed
 	}
 	return l.proto == protoUDP || f[l.l4+13]&^flagPSH == flagACK
 }
 
-// valid verifies the checksums.
+// valid reports whether the checksums of the frame are correct.
 func valid(f []byte, l *layers) bool {
 	if !l.v6 && fold(sum(f[l.l3:l.l4], 0)) != 0xFFFF {
 		return false
@@ -156,7 +160,8 @@ func (g *group) begin(f []byte, l *layers) {
 	g.out = Joined{Parts: g.parts[:2], Bytes: l.end, Frames: 1}
 }
 
-// follows says whether a frame continues the group: the same headers, the next numbers.
+// follows reports whether a frame continues the group. A frame that continues the group has the
+// same headers and the next sequence numbers.
 func (g *group) follows(f []byte, l *layers) bool {
 	n := l.end - l.payload
 	k := g.out.Frames
@@ -196,12 +201,12 @@ func (g *group) append(f []byte, l *layers) {
 	g.out.Bytes += n
 	g.out.Frames++
 	if push {
-		g.first[l.l4+13] |= flagPSH // it is emitted from here
+		g.first[l.l4+13] |= flagPSH // emit copies the header from the first frame
 	}
 }
 
-// emit passes a group to Emit. Several frames get a new header, as one large packet. The
-// segmentation of that packet computes its checksum.
+// emit passes a group to Emit. emit gives a group of several frames a new header, as for one large
+// packet. The kernel computes the checksums when it segments the large packet.
 func (j *Joiner) emit(g *group) {
 	if g.out.Frames == 1 {
 		j.pass(g.first)

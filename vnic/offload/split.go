@@ -1,23 +1,24 @@
 package offload
 
-// Splitter cuts frames. One at a time: Begin, then Write for each of Count.
+// Splitter cuts one large frame at a time into segments. The caller calls Begin, and then Write
+// once for each of Count segments.
 type Splitter struct {
 	frame   []byte
 	l       layers
 	count   int
-	size    int // of a piece's payload
+	size    int // payload bytes of a segment
 	payload []byte
-	head    int // bytes before the payload
+	head    int // size of the headers before the payload
 }
 
-// largestPacket is the largest size in the length field of IP. Large frames of this package keep to
-// it including the Ethernet header, because a bridge segments larger frames before it passes them
-// to a device.
+// largestPacket is the largest size in the length field of IP. Large frames of this package do not
+// exceed largestPacket, including the Ethernet header. A bridge would segment a larger frame before
+// the bridge passes the frame to a device.
 const largestPacket = 1<<16 - 1
 
-// Begin takes a frame with its header. A frame that is not large is one piece, whose checksum is
-// completed. The frame may be written to, and must stay until the last Write. The error is
-// ErrFrame.
+// Begin starts to cut a frame with the header h. A frame that is not large becomes one segment,
+// whose checksum Begin completes. Begin may write to the frame. The caller must not change the
+// frame until the last Write. The error is ErrFrame.
 func (s *Splitter) Begin(frame []byte, h Header) error {
 	*s = Splitter{frame: frame, count: 1}
 	if h.Type == None {
@@ -26,8 +27,8 @@ func (s *Splitter) Begin(frame []byte, h Header) error {
 		}
 		return nil
 	}
-	// The kernel may set the length fields of a frame beyond 64 KiB to zero. Such frames do not
-	// occur here.
+	// The kernel may set the length field of a frame above 64 KiB to zero. Package tap limits the
+	// frames to a smaller size.
 	l, ok := dissect(frame)
 	want := uint8(protoTCP)
 	kind := h.Type &^ ECN
@@ -50,19 +51,21 @@ func completeChecksum(f []byte, h Header) error {
 	if start > len(f) || at+2 > len(f) || at < start {
 		return ErrFrame
 	}
-	// The field holds the pseudo header's sum, which counts with the rest.
+	// The checksum field already holds the sum of the pseudo header, so the sum over all bytes
+	// includes the pseudo header.
 	c := ^fold(sum(f[start:], 0))
 	if c == 0 {
-		c = 0xFFFF // zero would say that UDP has none; for TCP it is the same number
+		c = 0xFFFF // 0 would mean no checksum in UDP; equal in TCP
 	}
 	be.PutUint16(f[at:], c)
 	return nil
 }
 
-// Count is the number of frames.
+// Count returns the number of segments.
 func (s *Splitter) Count() int { return s.count }
 
-// Largest is the size of the first frame; only the last may be smaller.
+// Largest returns the size of the first segment in bytes, including headers. Only the last segment
+// may be smaller.
 func (s *Splitter) Largest() int {
 	if s.count == 1 && s.size == 0 {
 		return len(s.frame)
@@ -70,7 +73,7 @@ func (s *Splitter) Largest() int {
 	return s.head + min(s.size, len(s.payload))
 }
 
-// Last is the size of the last frame.
+// Last returns the size of the last segment in bytes, including headers.
 func (s *Splitter) Last() int {
 	if s.count == 1 {
 		return s.Largest()
@@ -78,7 +81,8 @@ func (s *Splitter) Last() int {
 	return s.head + len(s.payload) - (s.count-1)*s.size
 }
 
-// Write writes frame i, 0 to Count-1, to dst, which has room for Largest, and returns its size.
+// Write writes segment i, from 0 to Count()-1, to dst, and returns the size of the segment. dst
+// must have Largest() bytes or more.
 func (s *Splitter) Write(dst []byte, i int) int {
 	if s.size == 0 {
 		return copy(dst, s.frame)

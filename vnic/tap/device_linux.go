@@ -20,30 +20,32 @@ const (
 	tunUSO6 = 0x40
 )
 
-// Config says which device to open.
+// Config selects the device to open.
 type Config struct {
-	// Name is the name of the interface, up to 15 bytes. For "%d" the kernel fills in a number. An
-	// interface that the administrator has made is used, and remains when the Device is closed.
+	// Name is the name of the interface, with up to 15 bytes. The kernel replaces "%d" in Name with
+	// a number. If an interface with this name exists already, Open uses the interface, and the
+	// interface remains after Close.
 	Name string
 	// Queues is the number of queues, 1 to 8. 0 means 1.
 	Queues int
-	// NoOffload turns large frames and checksum offload off.
+	// NoOffload disables large frames and checksum offload.
 	NoOffload bool
-	// FDs replaces Name. It has the descriptors of a device that another process has opened, one
-	// for each queue. If Open succeeds the Device owns them; otherwise they are unchanged.
-	// Descriptors beyond Queues are closed, because the kernel would pass them frames that are
-	// never read.
+	// FDs replaces Name. FDs has the file descriptors of a device that another process has opened,
+	// one for each queue. If Open succeeds, the Device owns all of FDs, and closes the descriptors
+	// beyond Queues. A descriptor that nobody reads must be closed, because the kernel would still
+	// queue frames for the descriptor. If Open fails, FDs remain open and belong to the caller.
 	FDs []int
 }
 
-// QueuesMax bounds the queues of a device.
+// QueuesMax is the maximum number of queues of a device.
 const QueuesMax = 8
 
-// ErrDevice is wrapped by the errors of an unusable device.
+// ErrDevice is wrapped by the errors of a device that cannot be used.
 var ErrDevice = errors.New("tap: cannot use the device")
 
-// ErrGone is wrapped when the device has been removed under us, ErrMoved when it is in another
-// network namespace, where it goes on carrying frames but cannot be looked at from here.
+// ErrGone is wrapped by the errors of a device whose interface has been removed. ErrMoved is
+// wrapped if the interface is in another network namespace. A moved interface still carries frames,
+// but this process cannot read its state.
 var (
 	ErrGone  = errors.New("tap: the interface has been removed")
 	ErrMoved = errors.New("tap: the interface is in another network namespace")
@@ -51,17 +53,17 @@ var (
 
 // Device is an open TAP device.
 type Device struct {
-	name    string // guarded by mu; it may be renamed
+	name    string // guarded by mu; the interface may be renamed
 	queues  []*Queue
-	headed  bool // frames have a Header
+	headed  bool // each frame has an offload.Header
 	offload uint // TUN_F_ flags in use
 	given   bool
 	mu      sync.Mutex
 	closed  bool
 }
 
-// Open opens a device. The kernel removes the device when it is closed, and when the process ends
-// in any way, unless another process has made it.
+// Open opens a device. The kernel removes an interface that Open has created when the device is
+// closed or the process ends. An interface that existed before Open remains.
 func Open(cfg Config) (*Device, error) {
 	d := &Device{given: len(cfg.FDs) > 0}
 	var err error
@@ -75,7 +77,7 @@ func Open(cfg Config) (*Device, error) {
 	}
 	if err != nil {
 		if d.given {
-			d.queues = nil // they are not ours, or not yet
+			d.queues = nil // the descriptors still belong to the caller
 		}
 		d.Close()
 		return nil, err
@@ -88,8 +90,8 @@ func Open(cfg Config) (*Device, error) {
 	return d, nil
 }
 
-// create opens the queues of a device by name. A device of the administrator must be opened with
-// the flags with which it was made, so several sets of flags are tried.
+// create opens the queues of a device by name. An existing interface must be opened with the flags
+// of its creation, so create tries several sets of flags.
 func (d *Device) create(name string, queues int) error {
 	if queues > QueuesMax {
 		return fmt.Errorf("%w: %d queues, at most %d", ErrDevice, queues, QueuesMax)
@@ -146,7 +148,7 @@ func (d *Device) openAll(name string, flags uint16, queues int) error {
 	return nil
 }
 
-// adopt checks passed descriptors, and takes them over if all are valid.
+// adopt checks the descriptors fds, and uses the first of these if all are valid TAP devices.
 func (d *Device) adopt(fds []int, queues int) error {
 	for i, fd := range fds {
 		ifr, err := unix.NewIfreq("")
@@ -174,8 +176,8 @@ func (d *Device) adopt(fds []int, queues int) error {
 	return nil
 }
 
-// Check asks the kernel whether the device is still there, and follows it when it was renamed. The
-// error wraps ErrGone.
+// Check asks the kernel whether the interface still exists, and updates the name of a renamed
+// interface. The error wraps ErrGone, or is os.ErrClosed after Close.
 func (d *Device) Check() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,7 +195,8 @@ func (d *Device) Check() error {
 	return nil
 }
 
-// setUp sets the size and the byte order of the headers, and finds out which frames may be large.
+// setUp sets the size and the byte order of the headers, and finds the kinds of large frames that
+// the kernel supports.
 func (d *Device) setUp(noOffload bool) error {
 	if !d.headed {
 		return nil
@@ -203,8 +206,8 @@ func (d *Device) setUp(noOffload bool) error {
 		if err := unix.IoctlSetPointerInt(q.fd, unix.TUNSETVNETHDRSZ, offload.HeaderBytes); err != nil {
 			return fmt.Errorf("%w %s: header of %d bytes: %w", ErrDevice, d.name, offload.HeaderBytes, err)
 		}
-		// Kernels without it have the machine's order, which is this one where Go runs on Linux but for
-		// some mainframes.
+		// Kernels without TUNSETVNETLE use the machine's byte order. The machine's byte order is
+		// little-endian on nearly all machines on which Go supports Linux.
 		_ = unix.IoctlSetPointerInt(q.fd, unix.TUNSETVNETLE, 1)
 	}
 	tso := uint(unix.TUN_F_CSUM | unix.TUN_F_TSO4 | unix.TUN_F_TSO6 | unix.TUN_F_TSO_ECN)
@@ -229,29 +232,29 @@ func (d *Device) setOffload(flags uint) error {
 	return nil
 }
 
-// Name is the interface's name.
+// Name returns the present name of the interface.
 func (d *Device) Name() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.name
 }
 
-// Queues returns the queues.
+// Queues returns the queues of the device.
 func (d *Device) Queues() []*Queue { return d.queues }
 
-// Headed reports whether each frame is preceded by a Header.
+// Headed reports whether each frame has an offload.Header.
 func (d *Device) Headed() bool { return d.headed }
 
-// LargeTCP and LargeUDP say which frames may be larger than the MTU, both ways.
+// LargeTCP reports whether TCP frames may be larger than the MTU in both directions.
 func (d *Device) LargeTCP() bool { return d.offload&unix.TUN_F_TSO4 != 0 }
 
-// LargeUDP is LargeTCP for UDP.
+// LargeUDP reports whether UDP frames may be larger than the MTU in both directions.
 func (d *Device) LargeUDP() bool { return d.offload&tunUSO4 != 0 }
 
 // Given reports whether the device was opened from descriptors of another process.
 func (d *Device) Given() bool { return d.given }
 
-// SetCarrier tells the kernel whether there is a carrier.
+// SetCarrier sets the carrier state of the interface.
 func (d *Device) SetCarrier(on bool) error {
 	var v int32
 	if on {
@@ -270,8 +273,8 @@ func (d *Device) SetCarrier(on bool) error {
 	return nil
 }
 
-// Keep sets whether the interface and its addresses remain when the device is closed. It reports
-// whether this was a change. An interface of the administrator remains in any case.
+// Keep sets whether the interface and its addresses remain after Close. news reports whether Keep
+// has changed the setting.
 func (d *Device) Keep(on bool) (news bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -296,7 +299,7 @@ func (d *Device) Keep(on bool) (news bool, err error) {
 	return err == nil, os.NewSyscallError("TUNSETPERSIST", err)
 }
 
-// Close closes all queues. No Read or Write may be under way.
+// Close closes all queues. No other goroutine may be in Read or Write of a queue.
 func (d *Device) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -313,10 +316,10 @@ func (d *Device) closeQueues() {
 	d.queues = nil
 }
 
-// writeParts bounds the parts of one Write, without the header.
+// writeParts is the maximum number of parts in one Write, without the header.
 const writeParts = offload.FramesMax + 1
 
-// Queue is a queue of a device. Its descriptor does not block.
+// Queue is a queue of a device. The file descriptor of a queue is nonblocking.
 type Queue struct {
 	fd   int
 	head int
@@ -326,12 +329,12 @@ type Queue struct {
 
 func newQueue(fd int) *Queue { return &Queue{fd: fd} }
 
-// FD is the queue's descriptor, to wait for.
+// FD returns the queue's file descriptor, for poll or epoll.
 func (q *Queue) FD() int { return q.fd }
 
-// Read reads the next frame into b. n is 0 if there is none. An error usually means that the device
-// is gone; after a temporary error a later Read succeeds. The call does not block, so Go's
-// scheduler need not know of it.
+// Read reads the next frame into b. n is 0 if no frame is available. Most errors mean that the
+// device is gone. After a temporary error a later Read succeeds. Read does not block, so Read uses
+// a raw system call that Go's scheduler does not track.
 func (q *Queue) Read(b []byte) (h offload.Header, n int, err error) {
 	q.iov[0] = unix.Iovec{Base: &q.hdr[0]}
 	q.iov[0].SetLen(q.head)
@@ -356,8 +359,8 @@ func (q *Queue) Read(b []byte) (h offload.Header, n int, err error) {
 	return h, max(int(got)-q.head, 0), nil
 }
 
-// Write writes a frame from its parts. An error means that the kernel refused this frame; a later
-// frame may be accepted.
+// Write writes one frame that consists of f.Parts. An error means that the kernel has refused this
+// frame. The kernel may accept a later frame.
 func (q *Queue) Write(f *offload.Joined) error {
 	if len(f.Parts) > writeParts || q.head == 0 && f.Header != (offload.Header{}) {
 		return unix.EINVAL
@@ -389,5 +392,6 @@ func (q *Queue) Write(f *offload.Joined) error {
 	}
 }
 
-// Twin returns another Queue of the same descriptor, for another goroutine. It ends with the first.
+// Twin returns another Queue with the same file descriptor, for use by another goroutine. The twin
+// must not be used after Device.Close.
 func (q *Queue) Twin() *Queue { return &Queue{fd: q.fd, head: q.head} }

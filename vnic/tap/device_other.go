@@ -9,19 +9,20 @@ import (
 	"gobtl/vnic/offload"
 )
 
-// ErrDevice is wrapped by what is wrong with a device; here by all.
+// ErrDevice is returned by all functions, because TAP devices exist only on Linux.
 var ErrDevice = errors.New("tap: TAP devices need Linux")
 
-// ErrGone and ErrMoved are errors of devices on Linux.
+// ErrGone and ErrMoved are errors of devices on Linux. No function on other systems returns ErrGone
+// or ErrMoved.
 var (
 	ErrGone  = errors.New("tap: the interface has been removed")
 	ErrMoved = errors.New("tap: the interface is in another network namespace")
 )
 
-// QueuesMax bounds the queues of a device.
+// QueuesMax is the maximum number of queues of a device.
 const QueuesMax = 8
 
-// Config says which device to open.
+// Config selects the device to open.
 type Config struct {
 	Name      string
 	Queues    int
@@ -29,13 +30,13 @@ type Config struct {
 	FDs       []int
 }
 
-// Device is an open TAP device; there is none here.
+// Device is an open TAP device. On this system no Device can be opened.
 type Device struct{}
 
 // Queue is a queue of a device.
 type Queue struct{}
 
-// Link is what the kernel knows of a device.
+// Link is the state of a device in the kernel.
 type Link struct {
 	Up         bool
 	MTU        int
@@ -45,10 +46,10 @@ type Link struct {
 	GSOMaxSize uint32
 }
 
-// Open fails with ErrDevice.
+// Open always returns ErrDevice.
 func Open(Config) (*Device, error) { return nil, ErrDevice }
 
-// The methods are those of the device on Linux.
+// The methods below have the signatures of the methods on Linux.
 
 func (*Device) Name() string                  { return "" }
 func (*Device) Queues() []*Queue              { return nil }
@@ -70,5 +71,5 @@ func (*Queue) Write(*offload.Joined) error    { return ErrDevice }
 
 func (*Queue) Read([]byte) (offload.Header, int, error) { return offload.Header{}, 0, ErrDevice }
 
-// Twin returns another Queue of the same descriptor.
+// Twin returns nil on this system.
 func (*Queue) Twin() *Queue { return nil }

@@ -1,9 +1,10 @@
-// Package tap is Linux's TAP device: an Ethernet interface whose other end is a program.
+// Package tap opens TAP devices of Linux. A TAP device is an Ethernet interface whose other end is
+// a program.
 //
 //	kernel's network  <-- Queue.Write --  [Header | frame]  -- Queue.Read -->  the program
 //
-// Frames carry the kernel's virtio_net_hdr where the device can, so that large frames of TCP and
-// UDP pass in one call: package offload cuts and joins them. The supported features of the kernel
-// are found by trying. Queues share no state, and each belongs to one goroutine at a time. All
-// other functions may be called from any goroutine.
+// If the device supports the kernel's virtio_net_hdr, each frame has such a header. With headers,
+// one call passes a large TCP or UDP frame, and package offload cuts and joins the large frames.
+// Open finds the supported features by trying. Queues share no state. Only one goroutine at a time
+// may use a Queue. Any goroutine may call the other functions.
 package tap

@@ -19,19 +19,20 @@ type Link struct {
 	Up         bool
 	MTU        int
 	MAC        net.HardwareAddr
-	Unicast    []net.HardwareAddr // further addresses that it takes
+	Unicast    []net.HardwareAddr // further unicast addresses of the interface
 	Multicast  []net.HardwareAddr
 	GSOMaxSize uint32
 }
 
-// operUp is the kernel's IF_OPER_UP; linkDormant its IF_LINK_MODE_DORMANT.
+// operUp is the kernel's IF_OPER_UP. linkDormant is the kernel's IF_LINK_MODE_DORMANT.
 const (
 	operUp      = 6
 	linkDefault = 0
 	linkDormant = 1
 )
 
-// Link asks the kernel.
+// Link asks the kernel for the state of the interface. The error wraps ErrMoved if this network
+// namespace has no interface of this name.
 func (d *Device) Link() (Link, error) {
 	name := d.Name()
 	link, err := netlink.LinkByName(name)
@@ -49,7 +50,7 @@ func (d *Device) Link() (Link, error) {
 	if err == nil { // "bridge fdb add ADDRESS dev NAME self"
 		for _, n := range near {
 			// If the device is a port of a bridge, the kernel also lists the addresses that the
-			// bridge has learned behind that port. These belong to other hosts.
+			// bridge has learned on the port. The learned addresses belong to other hosts.
 			own := n.Flags&unix.NTF_SELF != 0 && n.MasterIndex == 0
 			if own && n.HardwareAddr != nil && n.HardwareAddr[0]&1 == 0 {
 				l.Unicast = append(l.Unicast, n.HardwareAddr)
@@ -63,12 +64,13 @@ func (d *Device) Link() (Link, error) {
 // Addr is an IP address of a device.
 type Addr struct {
 	IP netip.Addr
-	// Refused says that another host has answered for the address when the kernel asked whether it is
-	// free (IPv6), so that the kernel does not use it.
+	// Refused means that another host already uses the address (IPv6 duplicate address detection).
+	// The kernel does not use a refused address.
 	Refused bool
 }
 
-// Addrs asks the kernel for the IP addresses of the device, and of the bridge whose port it is.
+// Addrs returns the IP addresses of the interface, and of the bridge to which the interface
+// belongs.
 func (d *Device) Addrs() ([]Addr, error) {
 	link, err := netlink.LinkByName(d.Name())
 	if err != nil {
@@ -76,7 +78,7 @@ func (d *Device) Addrs() ([]Addr, error) {
 	}
 	links := []netlink.Link{link}
 	if master := link.Attrs().MasterIndex; master != 0 {
-		if bridge, err := netlink.LinkByIndex(master); err == nil { // else it has just gone
+		if bridge, err := netlink.LinkByIndex(master); err == nil { // otherwise the bridge has just been removed
 			links = append(links, bridge)
 		}
 	}
@@ -95,7 +97,7 @@ func (d *Device) Addrs() ([]Addr, error) {
 	return all, nil
 }
 
-// multicastOf reads the multicast addresses that a device takes.
+// multicastOf returns the multicast addresses of an interface.
 func multicastOf(name string) ([]net.HardwareAddr, error) {
 	f, err := os.Open("/proc/thread-self/net/dev_mcast")
 	if err != nil {
@@ -117,27 +119,27 @@ func multicastOf(name string) ([]net.HardwareAddr, error) {
 	return all, nil
 }
 
-// SetMTU sets the interface's MTU and the largest that it may be given later, as far as the kernel
-// lets us.
+// SetMTU sets the MTU of the interface.
 func (d *Device) SetMTU(mtu int) error {
 	return d.change("mtu", func(l netlink.Link) error { return netlink.LinkSetMTU(l, mtu) })
 }
 
-// SetMAC sets the interface's address.
+// SetMAC sets the MAC address of the interface.
 func (d *Device) SetMAC(mac net.HardwareAddr) error {
 	return d.change("address", func(l netlink.Link) error {
 		return netlink.LinkSetHardwareAddr(l, mac)
 	})
 }
 
-// SetLargest bounds the large frames that the kernel makes.
+// SetLargest sets the maximum size, in bytes, of the large frames that the kernel builds.
 func (d *Device) SetLargest(bytes int) error {
 	return d.change("gso_max_size", func(l netlink.Link) error {
 		return errors.Join(netlink.LinkSetGSOMaxSize(l, bytes), netlink.LinkSetGSOIPv4MaxSize(l, bytes))
 	})
 }
 
-// SetDormant sets or clears the dormant state, in which the interface waits for the manager.
+// SetDormant sets or clears the dormant state. A dormant interface waits for a configuration by the
+// manager.
 func (d *Device) SetDormant(on bool) error {
 	return d.change("dormant", func(l netlink.Link) error {
 		req := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)

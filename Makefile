@@ -17,6 +17,7 @@ MPI_PACKAGES := gcc libc6-dev openmpi-bin libopenmpi-dev mpich libmpich-dev
 RECOVERY_PACKAGES := $(BUILD_PACKAGES) iproute2 nftables iperf3
 TEST_PACKAGES := $(BENCH_PACKAGES) $(RECOVERY_PACKAGES) git influxdb prometheus tshark
 TEST_PACKAGES += iputils-ping arping # of test/vnic
+TEST_PACKAGES += curl # of test/readme
 TEST_PACKAGES += $(MPI_PACKAGES) # of cmd/mpibench/compare, test/launch
 TEST_PACKAGES += wireguard-tools wireguard-go # of test/netns
 TEST_PACKAGES += groff-base # of test/commands

@@ -8,43 +8,47 @@ import (
 )
 
 const (
-	// earlyMax bounds the stored votes of one rank in communicators that this rank does not have
-	// yet; the latest votes are kept. Such votes exist if the other rank was earlier to leave the
-	// round that makes a communicator.
+	// earlyMax is the maximum number of votes of one peer that this rank stores for communicators
+	// that this rank has not created yet. Further votes replace the peer's oldest ones. A vote
+	// arrives early if the peer was the first to leave the agreement round that creates the
+	// communicator.
 	earlyMax = 1024
-	// revokedMax bounds the list of revoked communicators; the latest ones are kept. All ranks
-	// announce a revocation at about the same time, and each rank forwards it once.
+	// revokedMax is the maximum length of the list of revoked communicators, which drops its oldest
+	// entries. All ranks announce a revocation at about the same time, and each rank forwards a
+	// revocation once.
 	revokedMax = 1 << 16
-	// freedMax bounds the freed communicators whose last rounds are still stored.
+	// freedMax is the maximum number of freed communicators whose last agreement rounds stay in
+	// memory.
 	freedMax = 64
 )
 
-// noticeKind is the kind of a notice.
+// noticeKind is the kind of a control message between ranks.
 type noticeKind uint8
 
 const (
-	noticeDead     noticeKind = iota + 1 // ranks are gone
+	noticeDead     noticeKind = iota + 1 // ranks are dead
 	noticeRevoke                         // a communicator is revoked
 	noticeVote                           // a rank's vote, sent to the leader of the round
-	noticeDecision                       // of a round
+	noticeDecision                       // the result of an agreement round
 )
 
-// noticeHeadBytes is the size of a notice without the ranks.
+// noticeHeadBytes is the size in bytes of a control message without its list of dead ranks.
 const noticeHeadBytes = 32
 
-// notice is a control message between ranks, sent outside of the matching, in little-endian order:
+// notice is a control message between ranks, which no receive of the program can match. The fields
+// are little-endian, and the columns are offset, size in bytes, and meaning:
 //
 //	0   1   kind
-//	1   1   1: there are parts behind this one
-//	2   2   part, counted from 0
+//	1   1   1: further parts follow
+//	2   2   number of this part, counted from 0
 //	4   4   round, counted from 0 in each communicator
 //	8   8   context of the communicator
 //	16  8   flags
 //	24  8   context of a communicator that was made
-//	32  4   of each rank that is gone, in the world
+//	32  4   world rank of each dead rank
 //
-// A notice that names more dead ranks than fit into one message is sent in parts. The union of the
-// parts is the set of the dead ranks. The parts may arrive in any order.
+// A notice that names more dead ranks than fit into one message is sent in several parts, which may
+// arrive in any order. The receiver forms the union of the dead ranks of all parts.
 type notice struct {
 	kind    noticeKind
 	more    bool
@@ -56,7 +60,7 @@ type notice struct {
 	dead    []int
 }
 
-// bytes encodes the notice.
+// bytes encodes the notice in its wire format.
 func (n *notice) bytes() []byte {
 	b := make([]byte, 2, noticeHeadBytes+4*len(n.dead))
 	if b[0] = byte(n.kind); n.more {
@@ -73,7 +77,7 @@ func (n *notice) bytes() []byte {
 	return b
 }
 
-// read decodes a notice. It accepts only what bytes can have encoded.
+// read decodes a notice, and reports false for bytes that the method bytes cannot have encoded.
 func (n *notice) read(b []byte) bool {
 	if len(b) < noticeHeadBytes || len(b)%4 != 0 || b[1] > 1 ||
 		b[0] < byte(noticeDead) || b[0] > byte(noticeDecision) {
@@ -95,53 +99,54 @@ func (n *notice) read(b []byte) bool {
 	return true
 }
 
-// roundKey identifies a round of a communicator, the same at all ranks.
+// roundKey identifies an agreement round. All ranks use the same key for the same round.
 type roundKey struct {
 	context uint64
 	number  uint32
 }
 
-// round is an agreement. Its leader is the lowest rank that is not known to be dead. All other
-// ranks send their votes to the leader, which decides when it has the votes of all living ranks.
-// When the leader dies the next rank becomes the leader. Each living rank then sends the new leader
-// the decision, if it has one, or else its vote again. The new leader adopts a decision that it
-// receives. So no two survivors have different decisions.
+// round is one agreement between the ranks of a communicator. The leader of a round is the lowest
+// rank that is not known to be dead. All other ranks send their votes to the leader. The leader
+// decides when it has the votes of all living ranks. If the leader dies, the next living rank
+// becomes the leader. Each living rank then sends the new leader the decision if it knows the
+// decision, or else its vote again. A new leader adopts any decision that it receives, so two
+// survivors never have different decisions.
 //
 //	joined ---- the leader is another: vote to it, once ----> decided: by its decision
 //	  | this rank leads: all that are alive have voted         | the leader dies
 //	  +----> decided: decision to all                           +--> decision to the next one
 //
-// The leader acts on its decision only after the decision has arrived at all living ranks, so they
-// have it even if the leader dies then. A rank that dies after it got a decision may have been the
-// only one to get it, if the leader dies as well.
+// The leader acts on its decision only after the decision has arrived at all living ranks. The
+// survivors thus know the decision even if the leader dies afterwards. If the leader dies with all
+// ranks that have received its decision, the survivors decide again.
 //
-// A decision from a rank that is known to be dead is ignored, because the next leader may have
-// counted this rank's vote already. A rank that has voted in a round has the decisions of all
-// earlier rounds. When a rank has the decision of a round, the decisions before the previous round
-// are no longer needed, and are forgotten.
+// A rank ignores the decision of a leader that it considers dead, because the rank may already have
+// voted again for the next leader. A rank that has voted in a round knows the decisions of all
+// earlier rounds. When a rank joins round n, it forgets the decision of round n-2.
 type round struct {
 	joined, decided bool
-	make            bool // a communicator
+	make            bool // the round creates a communicator
 	own             notice
 	decision        notice
-	leader          int // rank that has the vote or the decision; -1: none
+	leader          int // rank that was sent the vote or the decision; -1: none
 	votes           map[int]notice
 }
 
-// Agree returns the bitwise AND of the flags of all ranks, with the same result at all of them. It
-// works after ranks have died, which then take no part, and in a revoked communicator. All
-// surviving ranks must call Agree and Shrink in the same order. If ctx ends first, the flags of
-// this rank count nevertheless, and the round is over for this rank. Errors: ErrFinalized,
-// ErrExcluded, the errors that Free names, the failure of the transport, or the cause of ctx.
+// Agree returns the bitwise AND of the flags of all surviving ranks, with the same result at all of
+// them. Agree ignores dead ranks, and works in a revoked communicator, too. All surviving ranks
+// must call Agree and Shrink in the same order. If ctx ends first, the flags of this rank still
+// count, but this rank never learns the result. Agree returns ErrFinalized, ErrExcluded, ErrFreed,
+// the failure of the transport, or the cause of ctx. If the communicator was revoked before it was
+// freed, Agree returns ErrRevoked in place of ErrFreed.
 func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 	d, err := c.round(ctx, flags, false)
 	return d.flags, err
 }
 
 // Shrink returns a communicator of the surviving ranks, in the same order. All survivors must call
-// it, and they agree on the set of dead ranks. It works in a revoked communicator. If another rank
-// dies during the call, the new communicator may contain that rank, and must then be shrunk, too.
-// Errors as of Agree, and ErrContexts.
+// Shrink, and all survivors agree on the set of dead ranks. Shrink works in a revoked communicator,
+// too. If another rank dies during the call, the new communicator may contain the dead rank, and
+// must then be shrunk, too. Shrink returns the errors of Agree, or ErrContexts.
 func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	d, err := c.round(ctx, ^uint64(0), true)
 	if err != nil {
@@ -168,20 +173,20 @@ func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	return made, nil
 }
 
-// round takes part in a round, and waits for the decision.
+// round votes in one agreement round, and waits for the decision of the round.
 func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, error) {
 	e := c.e
 	e.lock()
 	defer e.unlock()
 	if ctx == nil {
-		c.rounds++ // a refused call uses up its tag: see Comm.turn
+		c.rounds++ // a refused call also uses up a round number
 		return notice{}, ErrContext
 	}
 	if e.broken != nil {
 		return notice{}, e.broken
 	}
 	if e.failures.comms[c.context] != c {
-		return notice{}, c.revoked // Freed: the others' votes come to nobody any more.
+		return notice{}, c.revoked // The communicator is freed: votes get no answer.
 	}
 	key := roundKey{c.context, c.rounds}
 	c.rounds++
@@ -208,9 +213,9 @@ func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, err
 	return r.decision, nil
 }
 
-// arrived waits until the notices to a communicator's ranks have arrived at all living ranks. The
-// leader acts on its decision only then. If it acted earlier and died, no other rank would know the
-// decision.
+// arrived waits until all living ranks of c have received the control messages of this rank. The
+// leader acts on its decision only after arrived has returned. If the leader acted earlier and
+// died, possibly no other rank would know the decision.
 func (e *engine) arrived(ctx context.Context, c *Comm) error {
 	f := &e.failures
 	within := func(rank int) bool { _, ok := c.rankIn(rank); return ok }
@@ -220,7 +225,7 @@ func (e *engine) arrived(ctx context.Context, c *Comm) error {
 	if err == nil {
 		_, err = e.flushTo(ctx, c.ranks)
 	}
-	if err == nil { // The other ranks may take this rank for dead.
+	if err == nil { // Silent peers first answer whether they consider this rank dead.
 		err = e.until(ctx, func() bool {
 			return !slices.ContainsFunc(f.asked, func(q question) bool { return within(q.rank) })
 		})
@@ -231,7 +236,8 @@ func (e *engine) arrived(ctx context.Context, c *Comm) error {
 	return err
 }
 
-// roundOf returns a round. It makes the round when the first vote or decision of it appears.
+// roundOf returns the round with a key. roundOf creates the round if this rank does not know it
+// yet.
 func (e *engine) roundOf(key roundKey) *round {
 	r := e.failures.rounds[key]
 	if r == nil {
@@ -241,18 +247,18 @@ func (e *engine) roundOf(key roundKey) *round {
 	return r
 }
 
-// hearRound handles a received vote or decision.
+// hearRound handles a vote or a decision that this rank has received.
 func (e *engine) hearRound(from int, n *notice) {
 	f, key := &e.failures, roundKey{n.context, n.round}
 	c := f.agreeing(n.context)
 	if c == nil {
-		if n.kind == noticeVote { // No rank may decide without this rank's vote.
+		if n.kind == noticeVote { // No round is decided before this rank has voted.
 			f.putOff(from, n)
 		}
 		return
 	}
-	// This drops late notices of rounds that all ranks have left, and notices of rounds that no
-	// rank can have begun.
+	// The check drops late messages of rounds that all ranks have left, and messages of rounds that
+	// no rank can have begun.
 	if int32(n.round-c.rounds) < -2 || int32(n.round-c.rounds) > 1 {
 		return
 	}
@@ -262,7 +268,7 @@ func (e *engine) hearRound(from int, n *notice) {
 	r := e.roundOf(key)
 	switch {
 	case n.kind == noticeVote && r.decided:
-		if !f.waits(from, &r.decision) { // An honest rank votes once, others as often as they like.
+		if !f.waits(from, &r.decision) { // A hostile rank may vote often.
 			e.tell(from, &r.decision)
 		}
 	case n.kind == noticeVote:
@@ -278,9 +284,8 @@ func (e *engine) hearRound(from int, n *notice) {
 	}
 }
 
-// putOff keeps a vote until this rank has the communicator. If a rank sends more votes than there
-// is room for, the oldest votes of that rank are forgotten, and no votes of other ranks. The last
-// vote of the rank thus counts.
+// putOff keeps a vote until this rank has created the vote's communicator. At most earlyMax votes
+// are kept for each sender: a further vote replaces the oldest vote of the same sender.
 func (f *failures) putOff(from int, n *notice) {
 	if f.early == nil {
 		f.early = make(map[int][]notice)
@@ -292,7 +297,7 @@ func (f *failures) putOff(from int, n *notice) {
 	f.early[from] = append(list, *n)
 }
 
-// hearEarly handles the votes that arrived before this rank had the communicator.
+// hearEarly handles the stored votes that arrived before this rank had the communicator c.
 func (e *engine) hearEarly(c *Comm) {
 	f := &e.failures
 	of := func(n notice) bool { return n.context == c.context }
@@ -307,20 +312,21 @@ func (e *engine) hearEarly(c *Comm) {
 			delete(f.early, from)
 		}
 	}
-	for _, v := range come { // the votes may change all that is known
+	for _, v := range come { // hearRound may change the maps of f
 		if f.dead[v.from] == nil {
 			e.hearRound(v.from, &v.notice)
 		}
 	}
 }
 
-// vote returns the vote of a rank of the world.
+// vote is a received vote, with the world rank of its sender.
 type vote struct {
 	from   int
 	notice notice
 }
 
-// waits reports whether the outbox already contains a notice.
+// waits reports whether the outbox already contains a part of the control message n to the given
+// rank.
 func (f *failures) waits(to int, n *notice) bool {
 	head := n.bytes()[:noticeHeadBytes]
 	return slices.ContainsFunc(f.outbox, func(l letter) bool {
@@ -328,7 +334,8 @@ func (f *failures) waits(to int, n *notice) bool {
 	})
 }
 
-// leader returns the rank that leads the rounds of a communicator, as far as this rank knows.
+// leader returns the world rank that leads the rounds of c. The leader is the first rank that this
+// rank does not know to be dead.
 func (e *engine) leader(c *Comm) int {
 	for _, rank := range c.ranks {
 		if e.failures.dead[rank] == nil {
@@ -338,7 +345,8 @@ func (e *engine) leader(c *Comm) int {
 	return e.rank // This rank is alive in any case.
 }
 
-// advance carries out the next steps of a round.
+// advance carries out the next steps of a round, which are to vote, to decide, or to send the
+// decision.
 func (e *engine) advance(key roundKey, r *round) {
 	c := e.failures.agreeing(key.context)
 	if c == nil {
@@ -371,7 +379,8 @@ func (e *engine) buryAll(d *notice) {
 	}
 }
 
-// decide decides a round that this rank leads, if all living ranks have voted.
+// decide decides a round that this rank leads. decide reports false if the vote of a living rank is
+// missing.
 func (e *engine) decide(c *Comm, r *round) bool {
 	dead := e.failures.dead
 	r.votes[e.rank] = r.own
@@ -388,7 +397,7 @@ func (e *engine) decide(c *Comm, r *round) bool {
 		d.flags &= vote.flags
 	}
 	known := setOf(d.dead)
-	for _, rank := range c.ranks { // ranks that others know to be dead
+	for _, rank := range c.ranks { // ranks that other ranks know to be dead
 		for _, gone := range r.votes[rank].dead {
 			if dead[rank] == nil && !known[gone] {
 				known[gone] = true
@@ -403,7 +412,7 @@ func (e *engine) decide(c *Comm, r *round) bool {
 	return true
 }
 
-// setOf is a set of ranks.
+// setOf converts a list of ranks to a set.
 func setOf(ranks []int) map[int]bool {
 	set := make(map[int]bool, len(ranks))
 	for _, rank := range ranks {

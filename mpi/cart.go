@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Cart is a communicator whose ranks are the places of a grid of any number of dimensions
-// (MPI_Cart_create), in row-major order: the last coordinate counts fastest.
+// Cart is a communicator whose ranks form a grid of any number of dimensions (MPI_Cart_create). The
+// ranks are in row-major order, so the last coordinate changes fastest.
 type Cart struct {
 	*Comm
 
@@ -15,9 +15,10 @@ type Cart struct {
 	periodic []bool
 }
 
-// DimsCreate chooses the zeros among dims so that all dims together make so many ranks, up to
-// RanksMax, as even as they can be, the larger ones first (MPI_Dims_create). Errors: ErrGrid, if
-// those that are given cannot be made up to that, or are negative; dims are then as they were.
+// DimsCreate replaces each zero in dims so that the product of all dimensions is ranks
+// (MPI_Dims_create). The chosen dimensions are as equal as possible, and in non-increasing order.
+// The product of the chosen dimensions is at most RanksMax. If a given dimension is negative, or no
+// choice has the product ranks, DimsCreate returns ErrGrid and leaves dims unchanged.
 func DimsCreate(ranks int, dims []int) error {
 	left, free := ranks, make([]int, 0, len(dims))
 	for i, d := range dims {
@@ -40,9 +41,9 @@ func DimsCreate(ranks int, dims []int) error {
 	return nil
 }
 
-// factorize writes n as a product of non-increasing factors, the first of them at most most. It
-// makes the first factor as small as possible, then the second, and so on. It reports false if
-// there is no such product.
+// factorize writes n as a product of non-increasing factors, the first of which is at most most.
+// factorize makes the first factor as small as possible, then the second factor, and so on. If no
+// such product exists, factorize reports false.
 func factorize(n, most int, factors []int) bool {
 	if len(factors) == 0 {
 		return n == 1
@@ -65,10 +66,10 @@ func reaches(d, k, n int) bool {
 	return power >= n
 }
 
-// NewCart makes a grid of the first ranks of a communicator, one for each place of the grid, in the
-// same order. The other ranks get nil (MPI_Cart_create). In a periodic dimension the last place is
-// a neighbour of the first place. All ranks must call it, with the same arguments. Errors: ErrGrid,
-// if there are fewer ranks than places, and as of Split.
+// NewCart makes a grid of the first ranks of c, in the same order, with one rank at each place of
+// the grid (MPI_Cart_create). The other ranks get nil. In a periodic dimension the last place is a
+// neighbour of the first place. All ranks of c must call NewCart with the same arguments. NewCart
+// returns ErrGrid if c has fewer ranks than the grid has places, and the errors of Split.
 func NewCart(ctx context.Context, c *Comm, dims []int, periodic []bool) (*Cart, error) {
 	places := 1
 	for _, d := range dims {
@@ -92,14 +93,14 @@ func NewCart(ctx context.Context, c *Comm, dims []int, periodic []bool) (*Cart, 
 	return &Cart{made, slices.Clone(dims), slices.Clone(periodic)}, nil
 }
 
-// Dims are the numbers of places in each dimension, Periodic says which are periodic
-// (MPI_Cart_get).
+// Dims returns the number of places in each dimension (MPI_Cart_get).
 func (g *Cart) Dims() []int { return slices.Clone(g.dims) }
 
-// Periodic says which dimensions are periodic.
+// Periodic reports which dimensions are periodic (MPI_Cart_get).
 func (g *Cart) Periodic() []bool { return slices.Clone(g.periodic) }
 
-// Coords are the coordinates of a rank (MPI_Cart_coords). Errors: ErrRank.
+// Coords returns the coordinates of a rank (MPI_Cart_coords). Coords returns ErrRank if the grid
+// has no such rank.
 func (g *Cart) Coords(rank int) ([]int, error) {
 	if rank < 0 || rank >= g.Size() {
 		return nil, fmt.Errorf("%w: %d of %d", ErrRank, rank, g.Size())
@@ -112,9 +113,10 @@ func (g *Cart) Coords(rank int) ([]int, error) {
 	return at, nil
 }
 
-// RankAt is the rank at a place (MPI_Cart_rank): coordinates of periodic dimensions are taken
-// modulo their size, and beyond the edge of another there is NoRank. Errors: ErrGrid, for another
-// number of coordinates.
+// RankAt returns the rank at the given coordinates (MPI_Cart_rank). A coordinate of a periodic
+// dimension wraps around. If a coordinate of another dimension lies beyond the edge of the grid,
+// RankAt returns NoRank. RankAt returns ErrGrid if the number of coordinates differs from the
+// number of dimensions.
 func (g *Cart) RankAt(at ...int) (int, error) {
 	if len(at) != len(g.dims) {
 		return NoRank, fmt.Errorf("%w: %d coordinates, want %d", ErrGrid, len(at), len(g.dims))
@@ -134,8 +136,8 @@ func (g *Cart) RankAt(at ...int) (int, error) {
 }
 
 // Shift returns the source and the destination of this rank when each rank sends to the rank that
-// is by places further in a dimension (MPI_Cart_shift). Beyond the edge the rank is NoRank. Errors:
-// ErrGrid.
+// is by places further in dimension dim (MPI_Cart_shift). A source or a destination beyond the edge
+// of the grid is NoRank. Shift returns ErrGrid if the grid has no dimension dim.
 func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 	if dim < 0 || dim >= len(g.dims) {
 		return NoRank, NoRank, fmt.Errorf("%w: dimension %d of %d", ErrGrid, dim, len(g.dims))
@@ -145,7 +147,7 @@ func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 		return NoRank, NoRank, err
 	}
 	own, size := at[dim], g.dims[dim]
-	if g.periodic[dim] { // The following sum does not overflow an int.
+	if g.periodic[dim] { // The limits keep the sum below from overflowing.
 		by %= size
 	} else {
 		by = max(-size, min(by, size))
@@ -159,9 +161,9 @@ func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 	return from, to, err
 }
 
-// Sub returns the part of the grid with the ranks that have the same coordinates as this rank in
-// all dimensions that are not kept (MPI_Cart_sub), such as a row or a plane. All ranks must call
-// it, with the same argument. Errors: ErrGrid, and as of Split.
+// Sub returns the grid of the ranks that have the same coordinates as this rank in all dimensions
+// that are not kept (MPI_Cart_sub), such as a row or a plane. All ranks must call Sub with the same
+// keep. Sub returns ErrGrid if keep has the wrong length, and the errors of Split.
 func (g *Cart) Sub(ctx context.Context, keep []bool) (*Cart, error) {
 	if len(keep) != len(g.dims) {
 		return nil, g.refuse(fmt.Errorf("%w: %d dimensions, want %d", ErrGrid, len(keep), len(g.dims)))
@@ -179,7 +181,7 @@ func (g *Cart) Sub(ctx context.Context, keep []bool) (*Cart, error) {
 		}
 		colour = colour*d + at[i]
 	}
-	// The ranks are in the order of the kept coordinates.
+	// The ranks of the new communicator are in the order of the kept coordinates.
 	if part.Comm, err = g.Split(ctx, colour, g.Rank()); err != nil {
 		return nil, err
 	}

@@ -12,33 +12,34 @@ import (
 	"gobtl/launch"
 )
 
-// offersMax is how many addresses a rank offers to the other ranks, at most: its first addresses.
+// offersMax is the maximum number of addresses that a rank offers to the other ranks.
 const offersMax = 32
 
-// offer is a rank's message to the other ranks before they choose their addresses.
+// offer is the message in which a rank tells the other ranks its addresses.
 type offer struct {
-	Host  string // the same for ranks with a network in common, loopback included
+	Host  string // equal for ranks that share their networks, also loopback
 	Addrs []address
 }
 
-// address is an address that a rank may use.
+// address is a local address that a rank can use.
 type address struct {
-	Format  string // addresses of one format can reach each other
+	Format  string // addresses of the same format can reach each other
 	Src     string
 	Network string
 	Device  string
 
-	silent bool // ranks failed to reach each other by its network
+	silent bool // ranks failed to connect over the network or the device
 }
 
-// places are the fabrics that a provider offers to the ranks of a job.
+// places holds the fabrics that a provider offers to this rank, and the addresses that all ranks
+// offer.
 type places struct {
-	infos  []fabric.Info // of this rank, as many as its offer has
-	offers []offer       // of each rank; nil: the job is on one host, or each rank has one fabric
+	infos  []fabric.Info // the fabrics of this rank, in the order of its offer
+	offers []offer       // the offer of each rank; nil: all ranks are on one host
 }
 
-// offerAll exchanges the offered addresses with the ranks of other hosts, through the launcher.
-// Ranks of a job on one host skip the exchange.
+// offerAll exchanges the addresses of all ranks through the launcher. In a job on one host offerAll
+// exchanges nothing.
 func offerAll(ctx context.Context, job Job, infos []fabric.Info) (*places, error) {
 	if job.Nodes() < 2 {
 		return &places{infos: infos}, nil
@@ -70,9 +71,10 @@ func offerAll(ctx context.Context, job Job, infos []fabric.Info) (*places, error
 }
 
 // pick returns the fabric that a rank uses. In a job on one host each rank uses its first fabric.
-// In a job on several hosts each rank uses the fabric whose network most other hosts share.
-// Addresses that another host has too (as bridges of containers have) and loopback addresses come
-// last.
+// In a job on several hosts each rank prefers the network that it shares with the most ranks of
+// other hosts. A rank avoids loopback addresses, and addresses that another host has too, such as
+// the address of a container bridge. pick returns ErrAddress if the chosen address is useless to
+// another host.
 func (p *places) pick(rank int) (fabric.Info, error) {
 	if p.offers == nil {
 		return p.infos[0], nil
@@ -81,7 +83,7 @@ func (p *places) pick(rank int) (fabric.Info, error) {
 	return p.infos[chosen[rank]], clash(p.offers, chosen, rank)
 }
 
-// choose returns the address of each rank, as an index into the offer of that rank.
+// choose returns the chosen address of each rank, as an index into the offer of the rank.
 func (p *places) choose() []int {
 	chosen, format := make([]int, len(p.offers)), commonFormat(p.offers)
 	for rank := range p.offers {
@@ -90,8 +92,9 @@ func (p *places) choose() []int {
 	return chosen
 }
 
-// leave excludes the networks and devices by which ranks failed to reach each other. It reports
-// false if some rank has no other network. All ranks come to the same result.
+// leave excludes the networks over which ranks failed to connect, and all other networks of the
+// same devices. leave reports false if some rank has no other usable address. All ranks compute the
+// same result.
 func (p *places) leave(missing []missed) bool {
 	if p.offers == nil {
 		return false
@@ -120,11 +123,11 @@ func (p *places) leave(missing []missed) bool {
 	return true
 }
 
-// reach is the scope in which an address can be used.
+// reach is the part of the network from which an address can be reached.
 type reach uint8
 
 const (
-	anywhere reach = iota // or nothing is known
+	anywhere reach = iota // also if the reach is unknown
 	onLink
 	onHost
 )
@@ -141,9 +144,9 @@ func reachOf(a address) reach {
 	return anywhere
 }
 
-// commonFormat returns an address format in which each rank has an address that no other host has.
-// If there are several, it is the first in the order of rank 0. It is empty if there is no such
-// format.
+// commonFormat returns an address format in which each rank has an address that other hosts can
+// use. If several formats qualify, commonFormat returns the first one in the offer of rank 0. If no
+// format qualifies, commonFormat returns an empty string.
 func commonFormat(offers []offer) string {
 	for _, a := range offers[0].Addrs {
 		everywhere := true
@@ -161,9 +164,9 @@ func commonFormat(offers []offer) string {
 	return ""
 }
 
-// foreign reports whether other hosts cannot use an address of a rank. This is so if another host
-// has the same address, if it is a loopback address, if it is link-local and the host has other
-// addresses, or if its network was found not to work.
+// foreign reports whether other hosts cannot use an address of a rank. A loopback address is
+// unusable, as is an address that another host has too, or whose network has failed before. A
+// link-local address is unusable if the rank also has an ordinary address.
 func foreign(offers []offer, rank int, a address) bool {
 	if a.silent {
 		return true
@@ -192,7 +195,7 @@ func foreign(offers []offer, rank int, a address) bool {
 	return false
 }
 
-// chooseAddress returns the address of a rank, as an index into the offer of the rank.
+// chooseAddress returns the best address of a rank, as an index into the offer of the rank.
 func chooseAddress(offers []offer, rank int, format string) (best int) {
 	most := -1
 	for i, a := range offers[rank].Addrs {
@@ -203,7 +206,7 @@ func chooseAddress(offers []offer, rank int, format string) (best int) {
 		if !foreign(offers, rank, a) {
 			score += len(offers) + 1 + neighbours(offers, rank, a)
 		} else if reachOf(a) == anywhere {
-			score++ // This address is more useful in the error text.
+			score++ // An ordinary address makes a better error text.
 		}
 		if score > most {
 			best, most = i, score
@@ -212,11 +215,11 @@ func chooseAddress(offers []offer, rank int, format string) (best int) {
 	return best
 }
 
-// neighbours counts the ranks of other hosts that have an address of their own in the network of
-// the given address.
+// neighbours counts the ranks of other hosts that have a usable address in the network of the given
+// address.
 func neighbours(offers []offer, rank int, a address) (count int) {
 	if reachOf(a) == onLink {
-		return 0 // Every link has the link-local network.
+		return 0 // All links use the same link-local network.
 	}
 	for i := range offers {
 		if offers[i].Host == offers[rank].Host {
@@ -232,8 +235,9 @@ func neighbours(offers []offer, rank int, a address) (count int) {
 	return count
 }
 
-// clash is the error of a rank whose address is useless to the ranks of another host, or leads them
-// to their own host.
+// clash returns an error if the address of a rank is useless to the ranks of another host. An
+// address is useless if the other host has the same address, or another address format, or if
+// foreign reports true.
 func clash(offers []offer, chosen []int, rank int) error {
 	const hint = "choose a device by Config.Fabric"
 	mine := offers[rank].Addrs[chosen[rank]]
@@ -255,8 +259,8 @@ func clash(offers []offer, chosen []int, rank int) error {
 	return nil
 }
 
-// way completes the error of an unreachable rank. It adds both addresses of the connection, and the
-// limit of this process that may be the reason.
+// way adds details to the error of an unreachable rank. The details are the local and the remote
+// address, and a limit of this process that may be the reason.
 func (e *engine) way(rank int, err error) error {
 	if !errors.Is(err, btl.ErrUnreachable) {
 		return err
@@ -270,8 +274,8 @@ func (e *engine) way(rank int, err error) error {
 	return err
 }
 
-// endsOfWay names the local and the remote address of the connection to a rank. It is "" if there
-// is no address.
+// endsOfWay returns a text with the local and the remote address of the connection to a rank. The
+// text is empty if the local address is unknown.
 func endsOfWay(e *engine, rank int) string {
 	if e.m == nil {
 		return ""

@@ -11,12 +11,11 @@ import (
 	"gobtl/pml"
 )
 
-// plan holds the arguments of a collective operation that a rank begins. It takes the place of a
-// closure.
+// plan holds the arguments of a collective operation that a rank begins.
 type plan struct {
 	does       func(s *coll.Schedule, p *plan)
 	in, out    []byte
-	size, root int // of a value, in bytes
+	size, root int // size of a value in bytes, rank of the root
 	inParts    coll.Parts
 	outParts   coll.Parts
 	fold       coll.Fold
@@ -24,7 +23,8 @@ type plan struct {
 	tag        int // tag of the messages: see turn
 }
 
-// operation is a collective operation under way. It is the Port of its schedule.
+// operation is a collective operation in progress. An operation is the coll.Port of its own
+// schedule.
 type operation struct {
 	coll.Schedule
 	plan plan
@@ -33,7 +33,7 @@ type operation struct {
 	r    *Request
 	done func(error)
 	next *operation
-	// combine calls the plan's fold, and keeps the value of a panic.
+	// combine calls the plan's fold, and stores the value of a panic in panicked.
 	combine  coll.Fold
 	panicked error
 }
@@ -73,11 +73,11 @@ func (o *operation) Recv(r *pml.Request, from int, data []byte) error {
 
 // Skip implements coll.Port.
 func (o *operation) Skip(from int) {
-	_ = o.Recv(new(pml.Request), from, nil) // A dead rank sends nothing.
+	_ = o.Recv(new(pml.Request), from, nil) // An error means a dead rank, which sends nothing.
 }
 
-// Cancel implements coll.Port. In a failed communicator a rank may wait for a rank that will never
-// have this communicator. Cancel therefore also ends unmatched sends.
+// Cancel implements coll.Port. In a failed communicator Cancel also abandons unmatched sends,
+// because the destination rank may never create the communicator.
 func (o *operation) Cancel(r *pml.Request) bool {
 	l := o.c.e.l
 	return l.Cancel(r) || o.c.failed != nil && l.Abandon(r, o.c.failed)
@@ -90,7 +90,7 @@ func (o *operation) failed(rank int, err error) error {
 	return nil
 }
 
-// end handles the end of the schedule.
+// end handles the end of the schedule, and ends the request.
 func (o *operation) end(err error) {
 	r, e := o.r, o.c.e
 	if failed := o.Failed(); failed != nil && !isRankError(err) {
@@ -110,8 +110,8 @@ func (o *operation) end(err error) {
 	r.finish(err)
 }
 
-// blame returns the error of a message of a collective operation, with the rank of the message's
-// source or destination.
+// blame adds the rank of the source or the destination to the error of a message of a collective
+// operation.
 func (c *Comm) blame(p *pml.Peer, err error) error {
 	world, unknown := c.e.rankOf(p)
 	switch {
@@ -126,9 +126,10 @@ func (c *Comm) blame(p *pml.Peer, err error) error {
 	return err
 }
 
-// fold combines values. The goroutine that drives the engine calls it, perhaps for the operation of
-// another goroutine. A panic of the program's function becomes an error of the operation. The
-// operation continues, so that no other rank waits for this one.
+// fold combines values by the plan's fold. The goroutine that polls the transport calls fold,
+// perhaps for an operation of another goroutine. A panic of the program's function becomes the
+// error of the operation. The operation continues nevertheless, so that no other rank waits for
+// this rank.
 func (o *operation) fold(acc, x []byte, xFirst bool) {
 	returned := false
 	defer func() {
@@ -136,7 +137,8 @@ func (o *operation) fold(acc, x []byte, xFirst bool) {
 		case why != nil && o.panicked == nil:
 			o.panicked = &OpError{Panic: why, Stack: debug.Stack()}
 		case why == nil && !returned && o.c.e.broken == nil:
-			// The goroutine ends (runtime.Goexit) while the engine's work is half done.
+			// The function has ended its goroutine (runtime.Goexit) in the middle of the engine's
+			// work.
 			o.c.e.broken = &OpError{Panic: "it has ended its goroutine", Stack: debug.Stack()}
 		}
 	}()
@@ -159,7 +161,7 @@ func (c *Comm) collective(r *Request, p plan) error {
 	if err := r.begin(c, 1, false); err != nil {
 		return err
 	}
-	r.p = pml.Request{} // so that it names no peer
+	r.p = pml.Request{} // r.p must not name a peer
 	o := e.operations
 	if o == nil {
 		o = new(operation)
@@ -176,29 +178,27 @@ func (c *Comm) collective(r *Request, p plan) error {
 	return nil
 }
 
-// persistentBit is set in the tags of persistent collective operations. The numbers in the lower
-// bits wrap to 0.
+// persistentBit is set in the tags of persistent collective operations. The operation number in the
+// lower bits wraps around to 0.
 const persistentBit = (TagMax + 1) / 2
 
-// turn returns the tag of the next collective operation in this communicator. The tag matches the
-// calls of an operation across the ranks, so each call uses up a tag, even a refused one. Otherwise
-// the rank's next operation would match the operation of the other ranks that was refused here. mu
-// is held.
+// turn returns the tag of the next collective operation in this communicator. The operations of all
+// ranks match by their tags, so each call uses up a tag, even a refused call. mu is held.
 func (c *Comm) turn() (tag int) {
 	tag = c.calls % persistentBit
 	c.calls++
 	return tag
 }
 
-// persistentTurn returns the tag of the next persistent operation. It does not depend on when Start
-// is called. mu is held.
+// persistentTurn returns the tag of the next persistent collective operation. The order of the Init
+// calls determines the tag, and the order of the Start calls does not matter. mu is held.
 func (c *Comm) persistentTurn() (tag int) {
 	tag = persistentBit | c.readied%persistentBit
 	c.readied++
 	return tag
 }
 
-// refuse returns the error of a refused collective call. It uses up the tag of the call.
+// refuse returns the error of a refused collective call, and uses up the tag of the call.
 func (c *Comm) refuse(err error) error {
 	c.e.lock()
 	defer c.e.unlock()
@@ -206,7 +206,8 @@ func (c *Comm) refuse(err error) error {
 	return err
 }
 
-// begin begins a collective operation with a request, and do carries out a blocking one.
+// begin begins a collective operation with a request. If err is not nil, begin refuses the call.
+// The function do is the blocking form of begin.
 func (c *Comm) begin(r *Request, p plan, err error) error {
 	if err != nil {
 		return c.refuse(err)
@@ -237,7 +238,7 @@ func (c *Comm) do(ctx context.Context, p plan, err error) error {
 	return err
 }
 
-// planOf returns a plan with two slices, one of which must be of the type.
+// planOf returns the plan of an operation with an input slice and an output slice of the same type.
 func planOf[T any](in, out []T, root int, does func(*coll.Schedule, *plan)) (p plan, err error) {
 	p = plan{does: does, size: sizeOf[T](), root: root}
 	if p.in, err = bytesOf(in); err == nil {
@@ -246,8 +247,8 @@ func planOf[T any](in, out []T, root int, does func(*coll.Schedule, *plan)) (p p
 	return p, err
 }
 
-// partsOf converts counts of values to sizes in bytes. want is the required sum of the counts, or
-// -1. nil counts mean parts of one size for all ranks.
+// partsOf converts counts of values to sizes in bytes. If counts is nil, each rank has each values.
+// The sum of the counts must be want, unless want is -1.
 func (p *plan) partsOf(counts []int, ranks, each, want int) (coll.Parts, error) {
 	if counts != nil && len(counts) != ranks {
 		return nil, fmt.Errorf("%w: %d counts for %d ranks", ErrCount, len(counts), ranks)
@@ -276,7 +277,8 @@ func bcastPlan[T any](data []T, root int) (plan, error) {
 	return planOf(nil, data, root, bcastSteps)
 }
 
-// sameLength returns the plan of a reduction whose out is as long as its in.
+// sameLength returns the plan of a reduction. If outHere is set, this rank gets the result, and out
+// must be as long as in.
 func sameLength[T any](in, out []T, op Op[T], root int, outHere bool,
 	does func(*coll.Schedule, *plan),
 ) (plan, error) {
@@ -321,8 +323,8 @@ func reduceScatterPlan[T any](c *Comm, in, out []T, counts []int, op Op[T]) (pla
 	return p, err
 }
 
-// gatherPlan returns the plan of a Gather or an Allgather. whole means that out receives all parts
-// at this rank.
+// gatherPlan returns the plan of a Gather or an Allgather. whole means that this rank receives the
+// parts of all ranks in out.
 func gatherPlan[T any](c *Comm, in, out []T, counts []int, root int, whole bool,
 	does func(*coll.Schedule, *plan),
 ) (plan, error) {
@@ -383,8 +385,8 @@ func alltoallPlan[T any](c *Comm, in []T, inCounts []int, out []T, outCounts []i
 	return p, err
 }
 
-// The functions that add the steps of each operation. They are declared here because function
-// literals in generic functions are allocated.
+// The functions below add the steps of an operation to a schedule. Function literals in generic
+// functions would be allocated at each call.
 
 func bcastSteps(s *coll.Schedule, p *plan)     { s.Bcast(p.out, p.size, p.root) }
 func reduceSteps(s *coll.Schedule, p *plan)    { s.Reduce(p.in, p.out, p.root) }

@@ -1,7 +1,7 @@
 package coll
 
-// Allreduce combines the slice in of all ranks into the slice out of all ranks. commutes means that
-// the order of the values does not matter.
+// Allreduce combines the slices in of all ranks into the slice out of every rank. commutes means
+// that the values of the ranks may be combined in any order.
 func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
 	if !commutes || len(in) < allreduceLarge {
 		s.move(out, in)
@@ -21,26 +21,28 @@ func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
 	}
 }
 
-// same reports whether two slices are the same memory. The slices must be the same or not overlap.
+// same reports whether two slices are the same memory. The slices must not be empty, and must not
+// overlap partially.
 func same(a, b []byte) bool { return &a[0] == &b[0] }
 
-// allreduceHalving is an Allreduce of from into parts among 2^k ranks, by recursive halving and
-// doubling. In the first phase, from the highest bit on, two ranks that differ in the bit swap
-// halves of their range, and each combines the half that it keeps. In the second phase, from the
-// lowest bit on, they send the halves back. It moves as many bytes as a ring in fewer steps. Fewer
-// steps pay because each step may have to wait for a rank that is not running.
+// allreduceHalving combines from into parts among 2^k ranks, by recursive halving and doubling. In
+// the first phase, from the highest bit of the rank number on, two ranks that differ in the bit
+// swap halves of their range. Each of the two ranks combines the half that it keeps. In the second
+// phase, from the lowest bit on, the same two ranks send each other the combined halves. The
+// algorithm moves as many bytes as a ring in fewer steps. With fewer steps a rank waits less often
+// for a rank whose thread is not running.
 func (s *Schedule) allreduceHalving(from, parts even) {
 	if s.size == 1 {
 		s.move(parts.data, from.data)
 		return
 	}
-	fresh := !same(from.data, parts.data) // parts are empty: the first data is received into them
+	fresh := !same(from.data, parts.data) // parts is empty, and receives the first data
 	d := s.size / 2
 	if fresh {
 		d /= 2
 	}
 	x := s.memory(d * parts.per)
-	first := 0 // of those parts that this rank still combines: 2d of them
+	first := 0 // first of the 2d parts that this rank still combines
 	for d := s.size / 2; d > 0; d /= 2 {
 		mine, theirs := first, first+d
 		if s.rank&d != 0 {
@@ -70,9 +72,10 @@ func (s *Schedule) allreduceHalving(from, parts even) {
 	}
 }
 
-// allreduceDoubling is an Allreduce in place by recursive doubling: in round k two ranks that
-// differ in bit k swap their values. If the number of ranks is no power of two, the first ranks
-// form pairs, and one rank of each pair takes part.
+// allreduceDoubling combines the slices acc of all ranks in place, by recursive doubling. In round
+// k two ranks that differ in bit k of their numbers swap their values. If the number of ranks is
+// not a power of two, the first ranks form pairs, and only one rank of each pair takes part in the
+// rounds.
 func (s *Schedule) allreduceDoubling(acc []byte) {
 	whole := 1
 	for 2*whole <= s.size {
@@ -111,10 +114,11 @@ func (s *Schedule) allreduceDoubling(acc []byte) {
 	}
 }
 
-// reduceRing combines the parts of in, each at most so many bytes long, into the parts of acc, in a
-// ring. In the end each rank has its own part combined over all ranks. The values are combined in
-// the order of the ring. inPlace means that in and acc are the same memory. Otherwise received data
-// overwrites acc, whose previous content does not matter.
+// reduceRing combines the parts of in of all ranks into the parts of acc, in a ring. No part is
+// longer than most bytes. At the end each rank has its own part, combined over all ranks. The
+// values are combined in the order of the ring, so the operation must be commutative. inPlace means
+// that in and acc are the same memory. If inPlace is false, received data overwrites the previous
+// content of acc.
 func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) {
 	var x []byte
 	if inPlace {
@@ -139,7 +143,7 @@ func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) 
 	}
 }
 
-// ReduceScatter combines the slice in of all ranks, and brings to each rank its part of the result.
+// ReduceScatter combines the slices in of all ranks, and sends each rank its part of the result.
 func (s *Schedule) ReduceScatter(in, out []byte, parts Parts, commutes bool) {
 	acc := s.memory(len(in))
 	if !commutes || len(in) < scatterLarge || s.size == 1 {
@@ -152,7 +156,7 @@ func (s *Schedule) ReduceScatter(in, out []byte, parts Parts, commutes bool) {
 	s.move(out, all.of(s.rank))
 }
 
-// Allgather brings the slice in of each rank into that rank's part of the slice out of all ranks.
+// Allgather copies the slice in of each rank into the part of out for that rank, at every rank.
 func (s *Schedule) Allgather(in, out []byte, parts Parts) {
 	same := true
 	for _, n := range parts {
@@ -171,8 +175,9 @@ func (s *Schedule) Allgather(in, out []byte, parts Parts) {
 	}
 }
 
-// allgatherBruck is Bruck's algorithm: in round k each rank collects up to 2^k further parts, in
-// the order of the ranks that follow it. At the end it moves the parts to their places.
+// allgatherBruck implements Bruck's algorithm. In round k each rank receives up to 2^k further
+// parts, which belong to the ranks that follow it. At the end each rank moves the parts to their
+// places in out.
 func (s *Schedule) allgatherBruck(in, out []byte) {
 	n := len(in)
 	all := s.memory(n * s.size)
@@ -188,8 +193,8 @@ func (s *Schedule) allgatherBruck(in, out []byte) {
 	s.move(out[:s.rank*n], all[head:])
 }
 
-// Alltoall sends each part of in to the rank that it is for, into that rank's part of out for this
-// rank. in and out may be the same slice if their parts are the same.
+// Alltoall sends part i of in to rank i, which stores the part in its slice out at the place for
+// this rank. in and out may be the same slice if inParts and outParts are equal.
 func (s *Schedule) Alltoall(in []byte, inParts Parts, out []byte, outParts Parts) {
 	if len(in) > 0 && len(out) > 0 && same(in, out) {
 		in = s.memory(len(in))
@@ -209,14 +214,14 @@ func (s *Schedule) Alltoall(in []byte, inParts Parts, out []byte, outParts Parts
 	s.fence()
 }
 
-// Scan combines the slices in of the ranks from 0 to this one into out.
+// Scan combines the slices in of the ranks from 0 to this rank into out.
 func (s *Schedule) Scan(in, out []byte) {
 	s.move(out, in)
 	s.scanFrom(0, out)
 }
 
-// Exscan combines the slices in of the ranks before this one into out. At rank 0 out is not
-// changed.
+// Exscan combines the slices in of all ranks before this rank into out. At rank 0 Exscan leaves out
+// unchanged.
 func (s *Schedule) Exscan(in, out []byte) {
 	own := s.memory(len(in)) // in and out may be the same
 	s.move(own, in)
@@ -232,8 +237,8 @@ func (s *Schedule) Exscan(in, out []byte) {
 	}
 }
 
-// scanFrom combines acc of the ranks from first to this one. In round k it receives from the rank
-// 2^k places before.
+// scanFrom combines the slices acc of the ranks from first to this rank. In round k each rank
+// receives from the rank 2^k places before it.
 func (s *Schedule) scanFrom(first int, acc []byte) {
 	x := s.memory(len(acc))
 	for d := 1; first+d < s.size; d *= 2 {

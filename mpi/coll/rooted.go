@@ -1,6 +1,6 @@
 package coll
 
-// Sizes in bytes from which on the algorithms for large data are used.
+// The constants are the sizes in bytes from which on the algorithms for large data are used.
 const (
 	bcastLarge     = 64 << 10
 	allreduceLarge = 32 << 10
@@ -10,7 +10,7 @@ const (
 )
 
 // Barrier ends when all ranks have begun it. In round k each rank sends a message to the rank 2^k
-// places further on.
+// places after it.
 func (s *Schedule) Barrier() {
 	for d := 1; d < s.size; d *= 2 {
 		s.recv(s.ring(-d), nil)
@@ -19,7 +19,7 @@ func (s *Schedule) Barrier() {
 	}
 }
 
-// Bcast brings the root's data to all.
+// Bcast copies the root's data to all ranks.
 func (s *Schedule) Bcast(data []byte, valueBytes, root int) {
 	if len(data) < bcastLarge || s.size <= 2 {
 		s.bcastTree(data, root)
@@ -27,8 +27,8 @@ func (s *Schedule) Bcast(data []byte, valueBytes, root int) {
 	}
 	parts := s.even(data, valueBytes)
 	s.scatterTree(parts, root)
-	// Ranks are counted from the root here. Each rank has its own part, and passes on the parts
-	// that it receives.
+	// Ranks are counted from the root here. Each rank begins with its own part, and forwards each
+	// part that it receives to the next rank.
 	v := s.from(root)
 	for i := range s.size - 1 {
 		s.recv(s.ring(-1), parts.of((v-i-1+2*s.size)%s.size))
@@ -37,11 +37,11 @@ func (s *Schedule) Bcast(data []byte, valueBytes, root int) {
 	}
 }
 
-// from returns the number of this rank, counted from a root.
+// from returns the number of this rank when the ranks are counted from the root.
 func (s *Schedule) from(root int) int { return (s.rank - root + s.size) % s.size }
 
-// bcastTree is a Bcast by a binomial tree. A rank that has the data sends it to the ranks at half,
-// a quarter and so on of the distance to the rank from which it has the data.
+// bcastTree is a Bcast by a binomial tree. A rank that received the data from the rank d places
+// before it sends the data to the ranks d/2, d/4 and so on places after it.
 func (s *Schedule) bcastTree(data []byte, root int) {
 	v, d := s.from(root), 1
 	for ; d < s.size && v&d == 0; d *= 2 {
@@ -58,7 +58,7 @@ func (s *Schedule) bcastTree(data []byte, root int) {
 	s.fence()
 }
 
-// scatterTree brings to each rank its part of the root's data, with the ranks counted from the
+// scatterTree sends each rank its part of the root's data, where the ranks are counted from the
 // root. An inner rank of the tree also receives the parts of the ranks below it.
 func (s *Schedule) scatterTree(parts even, root int) {
 	v, d := s.from(root), 1
@@ -76,10 +76,10 @@ func (s *Schedule) scatterTree(parts even, root int) {
 	s.fence()
 }
 
-// Reduce combines the slice in of all ranks into out of the root. At other ranks out is not
-// changed.
+// Reduce combines the slices in of all ranks into the slice out of the root. At other ranks Reduce
+// leaves out unchanged.
 func (s *Schedule) Reduce(in, out []byte, root int) {
-	// The tree has its root at rank 0, so that neighbours are combined in order.
+	// The tree has its root at rank 0, so that values are combined in the order of the ranks.
 	acc := out
 	if s.rank != root {
 		acc = s.memory(len(in))
@@ -92,7 +92,7 @@ func (s *Schedule) Reduce(in, out []byte, root int) {
 			break
 		}
 		if s.rank+d < s.size {
-			if x == nil { // One for all: each is combined before the next one is received.
+			if x == nil { // Each received value is combined before x is reused.
 				x = s.memory(len(in))
 			}
 			s.recv(s.rank+d, x)
@@ -113,7 +113,7 @@ func (s *Schedule) Reduce(in, out []byte, root int) {
 	s.fence()
 }
 
-// Gather brings the slice in of each rank into that rank's part of the root's out.
+// Gather copies the slice in of each rank into the part of the root's out for that rank.
 func (s *Schedule) Gather(in, out []byte, parts Parts, root int) {
 	if s.rank != root {
 		s.send(root, in)
@@ -129,7 +129,7 @@ func (s *Schedule) Gather(in, out []byte, parts Parts, root int) {
 	s.fence()
 }
 
-// Scatter brings each rank's part of the root's in into that rank's out.
+// Scatter copies the part of the root's in for each rank into the slice out of that rank.
 func (s *Schedule) Scatter(in, out []byte, parts Parts, root int) {
 	if s.rank != root {
 		s.recv(root, out)

@@ -9,20 +9,22 @@ import (
 )
 
 // Port is the interface through which a Schedule reaches the other ranks. The Schedule sets OnDone
-// of the requests.
+// of each request.
 type Port interface {
-	// Send begins to send data to a rank, Recv to receive from one, in the order of the calls between
-	// two ranks. An error means that nothing was begun.
+	// Send begins to send data to a rank, and Recv begins to receive data from a rank. Messages
+	// between two ranks match in the order of the calls. An error means that no message was begun.
 	Send(r *pml.Request, to int, data []byte) error
 	Recv(r *pml.Request, from int, data []byte) error
-	// Cancel cancels a receive, or abandons a send, if that is still possible.
+	// Cancel cancels a receive or abandons a send. Cancel reports false if the message can no
+	// longer be cancelled.
 	Cancel(r *pml.Request) bool
-	// Skip drops the next message of a rank. It takes the place of a Recv that will not be made.
+	// Skip receives and drops the next message of a rank. Skip replaces a Recv that will not be
+	// called.
 	Skip(from int)
 }
 
-// Fold combines the values of x with those of acc, one by one, into acc: acc with x, or x with acc
-// if xFirst is set.
+// Fold combines each value of x with the value of acc at the same index, and stores the result in
+// acc. If xFirst is set, the value of x is the left operand.
 type Fold func(acc, x []byte, xFirst bool)
 
 type kind uint8
@@ -44,14 +46,14 @@ type step struct {
 	from []byte
 }
 
-// Schedule is a collective operation of one rank. The zero value is ready for Reset; it can be used
-// again after its end, and allocates nothing then.
+// Schedule is a collective operation of one rank. The zero value is ready for Reset. A Schedule can
+// be used again after its end, and allocates nothing then.
 type Schedule struct {
 	rank, size int
 	combine    Fold
 	steps      []step
 	at         int
-	group      int // the first step behind the last fence that was passed
+	group      int // the first step after the latest fence that was passed
 	told       bool
 	running    bool
 	pending    int
@@ -59,16 +61,16 @@ type Schedule struct {
 	failed     *pml.Request
 	port       Port
 	done       func(error)
-	requests   []*pml.Request // the first ones, up to used, are in use or were since the last fence
+	requests   []*pml.Request // requests[:used] were used since the latest fence
 	used       int
 	scratch    []byte
-	lent       int      // of scratch
-	kept       int      // bytes lent so far, and scratch
-	places     [2][]int // of parts, while steps are made
+	lent       int      // bytes of scratch in use
+	kept       int      // bytes of all scratch buffers since Reset
+	places     [2][]int // offsets of parts, while steps are made
 	ended      func(*pml.Request)
 }
 
-// Reset empties a schedule, and sets the rank and the number of ranks.
+// Reset empties a schedule, and sets the rank, the number of ranks and the combining function.
 func (s *Schedule) Reset(rank, size int, combine Fold) {
 	clear(s.steps)
 	s.rank, s.size, s.combine, s.steps = rank, size, combine, s.steps[:0]
@@ -79,14 +81,15 @@ func (s *Schedule) Reset(rank, size int, combine Fold) {
 	}
 }
 
-// Start begins to carry out the steps. It calls done once, when all have ended, possibly before
-// Start returns. If done gets an error, other ranks may still wait for this one.
+// Start begins to carry out the steps. When all steps have ended, possibly before Start returns,
+// the schedule calls done once. If done gets an error, other ranks may still wait for this rank.
 func (s *Schedule) Start(port Port, done func(error)) {
 	s.port, s.done = port, done
 	s.advance()
 }
 
-// Steps returns the number of messages that this rank sends, and their bytes. It is for tests.
+// Steps returns the number and the total bytes of the messages that this rank sends. Steps is for
+// tests.
 func (s *Schedule) Steps() (messages, bytes int) {
 	for _, t := range s.steps {
 		if t.kind == send {
@@ -97,8 +100,8 @@ func (s *Schedule) Steps() (messages, bytes int) {
 	return messages, bytes
 }
 
-// Peers returns the number of ranks that this rank sends to or receives from, and how many times it
-// waits for them. It is for tests.
+// Peers returns the number of ranks that this rank exchanges messages with, and the number of times
+// that this rank waits for messages. Peers is for tests.
 func (s *Schedule) Peers() (peers, rounds int) {
 	seen, waits := make([]bool, s.size), false
 	for _, t := range s.steps {
@@ -119,16 +122,16 @@ func (s *Schedule) Peers() (peers, rounds int) {
 	return peers, rounds
 }
 
-// Memory returns the bytes that the schedule itself has allocated: for steps, for the requests
-// needed so far, and for its own values. Memory lent by the caller does not count. It is for tests.
+// Memory returns the number of bytes that the schedule has allocated for steps, requests and
+// values. Memory lent by the caller does not count. Memory is for tests.
 func (s *Schedule) Memory() int {
 	return cap(s.steps)*int(reflect.TypeFor[step]().Size()) +
 		len(s.requests)*int(reflect.TypeFor[pml.Request]().Size()) +
 		(cap(s.places[0])+cap(s.places[1]))*int(reflect.TypeFor[int]().Size()) + s.kept
 }
 
-// Fail ends a running operation as far as its Port can. If the operation has no error yet, err
-// becomes its error.
+// Fail ends a running operation, as far as the Port can cancel its messages. If the operation has
+// no error yet, err becomes the error of the operation.
 func (s *Schedule) Fail(err error) {
 	if s.done == nil {
 		return
@@ -142,7 +145,7 @@ func (s *Schedule) Fail(err error) {
 // Failed returns the message whose failure ended the operation, or nil if no message failed.
 func (s *Schedule) Failed() *pml.Request { return s.failed }
 
-// advance carries out all steps that can run now.
+// advance carries out steps until a fence has to wait for messages.
 func (s *Schedule) advance() {
 	if s.running {
 		return
@@ -155,7 +158,7 @@ func (s *Schedule) advance() {
 				s.running = false
 				return
 			}
-			s.used, s.group = 0, s.at+1 // All messages have ended.
+			s.used, s.group = 0, s.at+1 // All earlier messages have ended.
 		case send, recv:
 			s.begin(t)
 		case move:
@@ -174,14 +177,14 @@ func (s *Schedule) advance() {
 	}
 }
 
-// giveUp cancels all messages that can be cancelled. If another rank has called the operation with
-// another size, the ranks that depend on this rank learn of the error. The messages that they wait
-// for arrive empty, which is a wrong size there as well. The messages that they send are not
-// received.
+// giveUp cancels all messages that can be cancelled. If a message had a wrong size, giveUp also
+// makes the ranks that depend on this rank fail. giveUp sends empty messages to the ranks that wait
+// for this rank, so that the receivers find a wrong size, too. giveUp drops the messages that other
+// ranks still send to this rank.
 func (s *Schedule) giveUp() {
 	if s.told || !wrongSize(s.err) {
 		for _, r := range s.requests[:s.used] {
-			s.port.Cancel(r) // OnDone of the message is called at once, within this loop.
+			s.port.Cancel(r) // Cancel calls OnDone of the message at once.
 		}
 		return
 	}
@@ -206,12 +209,12 @@ func (s *Schedule) giveUp() {
 	s.err = err
 }
 
-// wrongSize reports whether a message had another size than the steps of this rank expect.
+// wrongSize reports whether err means that a message had another size than this rank expected.
 func wrongSize(err error) bool {
 	return errors.Is(err, pml.ErrShort) || errors.Is(err, pml.ErrTruncated)
 }
 
-// begin begins a message.
+// begin begins the send or the receive of a step.
 func (s *Schedule) begin(t *step) {
 	if s.used == len(s.requests) {
 		s.requests = append(s.requests, new(pml.Request))
@@ -232,7 +235,7 @@ func (s *Schedule) begin(t *step) {
 	}
 }
 
-// onDone handles the end of a message.
+// onDone handles the end of a send or a receive.
 func (s *Schedule) onDone(r *pml.Request) {
 	s.pending--
 	if err := r.Err(); err != nil && s.err == nil {
@@ -243,16 +246,16 @@ func (s *Schedule) onDone(r *pml.Request) {
 	}
 }
 
-// memory lends bytes until the next Reset.
+// memory returns n bytes of scratch memory, which are valid until the next Reset.
 func (s *Schedule) memory(n int) []byte {
 	if s.lent+n > len(s.scratch) {
-		// The steps still refer to the lent memory. Go aligns an allocation of this size for all
-		// types of values.
+		// The steps still refer to the old scratch memory. Go aligns an allocation of at least 1024
+		// bytes for values of any type.
 		s.scratch, s.lent = make([]byte, max(n, 2*len(s.scratch), 1024)), 0
 		s.kept += len(s.scratch)
 	}
 	b := s.scratch[s.lent : s.lent+n : s.lent+n]
-	s.lent += (n + 15) &^ 15 // so that all values are aligned
+	s.lent += (n + 15) &^ 15 // multiples of 16 align all values
 	s.lent = min(s.lent, len(s.scratch))
 	return b
 }
@@ -269,7 +272,8 @@ func (s *Schedule) move(into, from []byte) {
 	s.steps = append(s.steps, step{kind: move, into: into, from: from})
 }
 
-// fold combines x with acc. x is the left operand if it comes from the lower ranks.
+// fold adds a step that combines x with acc. Values of lower ranks are the left operand, for which
+// xFirst is set.
 func (s *Schedule) fold(acc, x []byte, xFirst bool) {
 	k := fold
 	if xFirst {
@@ -278,24 +282,24 @@ func (s *Schedule) fold(acc, x []byte, xFirst bool) {
 	s.steps = append(s.steps, step{kind: k, into: acc, from: x})
 }
 
-// fence makes the following steps wait for all earlier steps.
+// fence adds a step that waits for all earlier steps.
 func (s *Schedule) fence() { s.steps = append(s.steps, step{kind: fence}) }
 
-// ring returns the rank that is the given number of places after this one, modulo the number of
+// ring returns the rank that is the given number of places after this rank, modulo the number of
 // ranks.
 func (s *Schedule) ring(places int) int { return ((s.rank+places)%s.size + s.size) % s.size }
 
-// Parts are the sizes in bytes of the parts of the ranks. The parts are contiguous.
+// Parts holds the size in bytes of each rank's part of a slice. The parts are contiguous.
 type Parts []int
 
-// placed is data with the places of its parts.
+// placed is a slice with the offsets of its parts.
 type placed struct {
 	data []byte
 	at   []int // offsets of the parts, and the end of the last part
 }
 
-// place computes the offsets of parts. At most two results are in use at the same time: one for
-// first, one for second. Each is lent until the next call for the same of the two.
+// place computes the offsets of the parts of data. At most two results can be in use at the same
+// time, and which (0 or 1) selects one. A result is valid until the next call with the same which.
 func (s *Schedule) place(which int, data []byte, parts Parts) placed {
 	at, end := append(s.places[which][:0], 0), 0
 	for _, n := range parts {
@@ -306,12 +310,12 @@ func (s *Schedule) place(which int, data []byte, parts Parts) placed {
 	return placed{data, at}
 }
 
-// of returns the part of a rank.
+// of returns the part of the data that belongs to a rank.
 func (p placed) of(rank int) []byte {
 	return p.data[p.at[rank]:p.at[rank+1]:p.at[rank+1]]
 }
 
-// Of returns the part of a rank within data. data is as long as all parts together.
+// Of returns the part of data that belongs to a rank. data must be as long as all parts together.
 func (p Parts) Of(rank int, data []byte) []byte {
 	first := p[:rank].Sum()
 	return data[first : first+p[rank]]
@@ -328,11 +332,11 @@ func (p Parts) Sum() (sum int) {
 // most is the size of the largest part.
 func (p Parts) most() int { return slices.Max(p) }
 
-// even is data divided into one part for each rank. Each part is a whole number of values of the
-// given size.
+// even is a slice that is divided evenly into one part for each rank. Each part is a whole number
+// of values, and the last parts may be shorter or empty.
 type even struct {
 	data []byte
-	per  int // bytes
+	per  int // bytes of a full part
 }
 
 func (s *Schedule) even(data []byte, valueBytes int) even {

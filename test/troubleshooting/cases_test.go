@@ -238,7 +238,7 @@ var cases = map[string]provoked{
 			t.Cleanup(func() { _ = c.Close() })
 		}
 	},
-	"busy with another client: try again later": busyServer,
+	"busy: this server serves 1 at a time (serve --clients); try again later": busyServer,
 }
 
 // second dials a server with two nodes, and returns the error of the second.
@@ -296,7 +296,7 @@ func busyServer(t *testing.T) string {
 	must(t, err)
 	address := probe.Addr().String()
 	must(t, probe.Close())
-	server := exec.CommandContext(t.Context(), bin, "serve", "--listen", address)
+	server := exec.CommandContext(t.Context(), bin, "serve", "--listen", address, "--clients", "1")
 	server.WaitDelay = time.Second
 	must(t, server.Start())
 	t.Cleanup(func() { _ = server.Wait() }) // killed
@@ -316,7 +316,7 @@ func busyServer(t *testing.T) string {
 	t.Cleanup(func() { _ = first.Wait() }) // killed
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		out := run(t, bin, "run", address, "--test", "lat", "--duration", "10ms")
-		if strings.Contains(out, "busy with another client") {
+		if strings.Contains(out, "busy: ") {
 			return out
 		}
 	}

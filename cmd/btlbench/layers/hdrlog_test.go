@@ -52,12 +52,17 @@ func TestHistLog(t *testing.T) {
 	}
 }
 
-type fullDisk struct{ left int }
+// fullDisk has no room for one write, and then for all.
+type fullDisk struct {
+	left int
+	told bool
+}
 
 var errFull = errors.New("disk full")
 
 func (d *fullDisk) Write(b []byte) (int, error) {
-	if d.left -= len(b); d.left < 0 {
+	if d.left -= len(b); d.left < 0 && !d.told {
+		d.told = true
 		return 0, errFull
 	}
 	return len(b), nil
@@ -66,7 +71,7 @@ func (d *fullDisk) Write(b []byte) (int, error) {
 // TestHistLogFull holds that a line that could not be written is told.
 func TestHistLogFull(t *testing.T) {
 	for _, left := range []int{0, 300} {
-		l := NewHistLog(&fullDisk{left}, time.Now())
+		l := NewHistLog(&fullDisk{left: left}, time.Now())
 		l.Add("lat", time.Now(), time.Now(), NewHist())
 		l.Add("lat", time.Now(), time.Now(), NewHist())
 		if !errors.Is(l.Err(), errFull) {

@@ -40,7 +40,7 @@ type Flags struct {
 	Wait       string        `help:"How both sides wait: busy polls, event sleeps, adaptive polls for what a wake-up costs, then sleeps. Default: ${default}." enum:"busy,adaptive,event" default:"busy" placeholder:"NAME" json:"wait"`
 	Gap        time.Duration `help:"Pause between two messages of lat, put_lat and notice, such as 1s, for the first one after a silence." placeholder:"TIME" json:"gap_ns"`
 	Verify     bool          `help:"Check every byte and that each message arrives once." json:"verify"`
-	Impair     string        `help:"Faults on both sides: loss=1%,dup=1%,reorder=5%,delay=200us,corrupt=..,truncate=..,seed=7." placeholder:"FAULTS" json:"impair"`
+	Impair     string        `help:"Faults on both sides, as loss=1%,delay=200us; also dup, reorder, corrupt, truncate and seed=7." placeholder:"FAULTS" json:"impair"`
 	Set        []string      `help:"Set a tunable on both sides; see \"btlbench params\". Repeatable." placeholder:"NAME=VALUE" sep:"none" json:"set"`
 
 	PeerTimeout time.Duration `help:"How long a peer may stay silent before it is dead." default:"5s" json:"peer_timeout_ns"`

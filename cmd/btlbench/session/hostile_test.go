@@ -103,6 +103,11 @@ func TestOnce(t *testing.T) {
 		t.Fatalf("the server has ended beside a stream: %v", err)
 	case <-time.After(50 * time.Millisecond): // It has had the time to.
 	}
+	late, err := dialControl(t.Context(), addr, "mine", 5*time.Second)
+	if err != nil {
+		t.Fatalf("a stream beside the last one: %v", err)
+	}
+	late.close()
 	streams[1].close()
 	if err := <-ended; !errors.Is(err, errPeerGone) {
 		t.Errorf("the server ended with %v", err)

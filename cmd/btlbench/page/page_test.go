@@ -22,7 +22,8 @@ func sample(name string, factor float64) *Run {
 			Test: plan.TestBW, Layer: plan.LayerBTL, SizeBytes: size, Window: 64, Streams: 2,
 			Bandwidth: 1000 * factor, Rate: 77, Retransmits: 5,
 			Intervals: []*measure.IntervalRecord{
-				{EndS: 1, Bandwidth: 3}, {StartS: 1, EndS: 2, Bandwidth: 4},
+				{EndS: 1, Bandwidth: 3},
+				{StartS: 1, EndS: 2, Bandwidth: 4},
 				{StartS: 2, EndS: 2.01, Bandwidth: 99},
 			},
 		})

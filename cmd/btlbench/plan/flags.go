@@ -128,8 +128,8 @@ func (f *Flags) validateStreams() error {
 	switch {
 	case f.Parallel < 0 || f.Parallel > parallelMax:
 		return fmt.Errorf("--parallel must be 1 to %d", parallelMax)
-	case f.Iterations > 0 && f.Iterations < int64(f.Streams()*f.Rounds):
-		return errors.New("--iterations: each of --parallel needs one in each round")
+	case f.Iterations > 0 && f.Iterations < int64(f.Streams()):
+		return errors.New("--iterations: each of --parallel needs one")
 	case f.Reverse && f.Bidir:
 		return errors.New("--reverse and --bidir exclude each other")
 	case f.Rate > 0 && len(f.Test) > 0 && !slices.ContainsFunc(f.Test, IsStream):
@@ -209,10 +209,10 @@ func (f *Flags) Measured() Amount {
 	return Amount{Time: durationDefault}
 }
 
-// RoundCount is the number of rounds: no more than there are messages.
+// RoundCount is the number of rounds: no more than there are messages for each stream.
 func (f *Flags) RoundCount() int {
 	if f.Iterations > 0 {
-		return int(min(int64(f.Rounds), f.Iterations))
+		return int(min(int64(f.Rounds), f.Iterations/int64(f.Streams())))
 	}
 	return f.Rounds
 }

@@ -78,7 +78,8 @@ func (d *Device) Addrs() ([]Addr, error) {
 	}
 	links := []netlink.Link{link}
 	if master := link.Attrs().MasterIndex; master != 0 {
-		if bridge, err := netlink.LinkByIndex(master); err == nil { // otherwise the bridge has just been removed
+		// With an error, the bridge has just been removed.
+		if bridge, err := netlink.LinkByIndex(master); err == nil {
 			links = append(links, bridge)
 		}
 	}

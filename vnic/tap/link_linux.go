@@ -91,7 +91,8 @@ func (d *Device) Addrs() ([]Addr, error) {
 		}
 		for _, a := range list {
 			if ip, ok := netip.AddrFromSlice(a.IP); ok {
-				all = append(all, Addr{IP: ip.Unmap(), Refused: a.Flags&unix.IFA_F_DADFAILED != 0})
+				refused := a.Flags&unix.IFA_F_DADFAILED != 0
+				all = append(all, Addr{IP: ip.Unmap(), Refused: refused})
 			}
 		}
 	}

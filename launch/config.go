@@ -6,39 +6,41 @@ import (
 	"time"
 )
 
-// Sizes of what is exchanged, in bytes.
+// The largest sizes of keys and values, in bytes.
 const (
 	KeyBytesMax   = 32
 	ValueBytesMax = 64 << 10
 )
 
-// The environment variables for users. They do not have the prefix of btl.Config, because
-// btl.Config treats every variable with its prefix as its own.
+// The environment variables for users. The names do not begin with the prefix of btl.Config,
+// because btl.Config claims all variables with that prefix.
 const (
-	// LauncherVariable selects the launcher if several are possible: "pmi", "ompi" or "none".
+	// LauncherVariable selects the launcher if several are possible. The values are "pmi", "ompi"
+	// and "none".
 	LauncherVariable = "BTL_LAUNCHER"
-	// RendezvousVariable is the address of rank 0 for the other ranks, "HOST:PORT". It is needed
-	// under a launcher without PMI-1 whose ranks are on several nodes.
+	// RendezvousVariable is the address "HOST:PORT" at which rank 0 listens for the other ranks.
+	// RendezvousVariable is needed if a launcher without PMI-1 starts ranks on several nodes.
 	RendezvousVariable = "BTL_RENDEZVOUS"
-	// KeyVariable is a secret that the ranks of a job share for a rendezvous by TCP, if the
-	// launcher gives them none.
+	// KeyVariable is a secret that all ranks of a job have in common. KeyVariable is needed for a
+	// rendezvous over TCP if the launcher provides no secret.
 	KeyVariable = "BTL_RENDEZVOUS_KEY"
 )
 
-// Config says how to join a job; the zero value is a good default.
+// Config has the settings for Join. The zero value is a good default.
 type Config struct {
 	// Environ is the environment to use, in the form of os.Environ. nil means the environment of
 	// this process.
 	Environ []string
-	// Timeout bounds the time for each answer of the launcher, and the time in which ranks of a
-	// launcher without PMI-1 must find each other: 1 ms to 24 h. 0 means 30 s.
+	// Timeout is the maximum time for each reply of the launcher. Under a launcher without PMI-1,
+	// Timeout is also the maximum time until all ranks have connected to rank 0. The range is 1 ms
+	// to 24 h, and 0 means 30 s.
 	Timeout time.Duration
-	// FenceTimeout bounds the time until all other ranks have called a Fence, 1 ms to 24 h. 0 means
-	// 5 min.
+	// FenceTimeout is the maximum time that Fence waits for all other ranks. The range is 1 ms to
+	// 24 h, and 0 means 5 min.
 	FenceTimeout time.Duration
 }
 
-// Validate reports the first value out of range of a configuration without zero fields.
+// Validate returns an error (ErrConfig) for the first value out of range. Zero is out of range.
 func (c Config) Validate() error {
 	for _, d := range []struct {
 		name  string
@@ -51,7 +53,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// withDefaults fills in the zero fields.
+// withDefaults replaces zero fields by the default values.
 func (c Config) withDefaults() Config {
 	if c.Environ == nil {
 		c.Environ = os.Environ()

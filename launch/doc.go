@@ -1,5 +1,5 @@
-// Package launch gives a process of a parallel job its rank, and exchanges the addresses of its
-// modules with the other processes. It works with several launchers:
+// Package launch gives a process of a parallel job its rank, and exchanges the addresses of its btl
+// modules with the other processes. The package supports several launchers:
 //
 //	launcher                                    how it is known       spoken
 //	mpiexec.hydra, btlrun, srun --mpi=pmi2      PMI_FD                PMI-1 over an inherited socket
@@ -7,18 +7,19 @@
 //	mpirun of Open MPI                          OMPI_COMM_WORLD_RANK  PMI-1 with rank 0
 //	none                                        nothing of these      nothing: a job of one rank
 //
-// A job begins with the exchange of business cards, one or more of each rank, up to ValueBytesMax:
+// At the start of a job, each rank publishes one or more values of up to ValueBytesMax bytes
+// (business cards), and reads the values of the other ranks.
 //
 //	Join --> Put my cards --> Fence: all have --> Get the others' --> ... --> Finalize
 //
-// A value that does not fit into a line of PMI-1 is split into pieces:
+// A value that is too long for one line of PMI-1 is split into pieces:
 //
 //	key                 value
 //	b3.btl.0            40.Aq0f...    the bytes, then the first piece of them, base64url
 //	b3.btl.1            ...
 //
-// All input from a launcher is validated: sizes, numbers, keys, the syntax of every line. A late
-// answer is an error, and so is an invalid one.
+// The package validates the sizes, numbers, keys and line syntax of all input from a launcher. A
+// late or invalid reply of the launcher is an error.
 //
 // Any goroutine may use a Job. Concurrent calls are serialized.
 package launch

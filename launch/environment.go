@@ -8,7 +8,7 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// Launcher is the kind of launcher that a job was started by.
+// Launcher is the kind of launcher that has started the job.
 type Launcher string
 
 // The launchers.
@@ -33,7 +33,7 @@ func readEnvironment(environ []string) environment {
 
 func (e environment) has(name string) bool { return e[name] != "" }
 
-// number is the value of a variable, least to most.
+// number returns the value of a variable as a number from least to most.
 func (e environment) number(name string, least, most int) (int, error) {
 	n, err := strconv.Atoi(e[name])
 	if err != nil || n < least || n > most {
@@ -42,7 +42,7 @@ func (e environment) number(name string, least, most int) (int, error) {
 	return n, nil
 }
 
-// place is the rank and the size of the job by two variables.
+// place returns the rank and the size of the job from two variables.
 func (e environment) place(rankName, sizeName string) (rank, size int, err error) {
 	if size, err = e.number(sizeName, 1, pmi.RanksMax); err != nil {
 		return 0, 0, err
@@ -51,9 +51,9 @@ func (e environment) place(rankName, sizeName string) (rank, size int, err error
 	return rank, size, err
 }
 
-// launcher returns the launcher to use. PMI-1 has priority: a process that a launcher starts inside
-// a job of another launcher has the variables of both, and the variables of Open MPI are inherited
-// by all children of its ranks.
+// launcher returns the launcher to use. PMI-1 takes precedence over Open MPI, because all child
+// processes of an Open MPI rank inherit the variables of Open MPI. A launcher that starts a process
+// inside a job of another launcher leaves the variables of both launchers.
 func (e environment) launcher() (Launcher, error) {
 	const ompi = "OMPI_COMM_WORLD_RANK"
 	hasPMI := e.has("PMI_FD") || e.has("PMI_PORT")
@@ -78,7 +78,7 @@ func (e environment) launcher() (Launcher, error) {
 }
 
 // alone returns an error if a process without PMI-1 belongs to a job of several processes. Without
-// this check each of them would consider itself a job of one rank.
+// this check each process of the job would run as a separate job of one rank.
 func (e environment) alone() error {
 	advice := ", or set " + LauncherVariable + "=none if each process shall be a job of its own"
 	tasks, err := strconv.Atoi(e["SLURM_STEP_NUM_TASKS"])

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// inherited makes a connection from a socket that the launcher has left open for this process. It
-// also makes sure that child processes do not inherit the socket.
+// inherited makes a connection from a socket that this process has inherited from the launcher.
+// Child processes of this process do not inherit the socket.
 func inherited(fd int) (net.Conn, error) {
 	twin, err := syscall.Dup(fd)
 	if err != nil {
@@ -29,7 +29,7 @@ func inherited(fd int) (net.Conn, error) {
 	return conn, nil
 }
 
-// checkOwn returns an error unless the path is a directory that only this user can change.
+// checkOwn returns an error unless path is a directory to which only this user has access.
 func checkOwn(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -10,30 +10,30 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// Job is the membership of this process in its job, and its access to the key-value store of the
-// job.
+// Job is the membership of this process in a job. The methods of Job also give access to the job's
+// key-value store.
 type Job struct {
 	cfg        Config
 	launcher   Launcher
 	rank, size int
-	name       string // of the store
-	nodes      []int  // of each rank
-	locals     []int  // the ranks of this node, in order
+	name       string // name of the key-value store
+	nodes      []int  // node of each rank
+	locals     []int  // ranks on this node, ascending
 
 	lock   sync.Mutex // held by the call that talks to the launcher
 	link   *link      // nil without a launcher
 	meet   *rendezvous
-	pieces int // bytes of a piece of a value
+	pieces int // maximum size of a piece of a value, in bytes
 	own    map[string][]byte
 	ended  bool
 }
 
-// Join connects to the launcher and gets this process's rank in the job. It waits for the launcher,
-// and for the other ranks if the launcher does not provide their nodes. A process may Join only
-// once, because a launcher has one connection for each process.
+// Join connects to the launcher and gets this process's rank in the job. Join waits for the
+// launcher. Join also waits for the other ranks if the launcher does not tell the nodes of the
+// ranks. A process may call Join only once, because a launcher has one connection per process.
 //
-// Errors: ErrConfig, ErrEnvironment, ErrNoPMI, ErrRendezvous, ErrProtocol, ErrRefused, ErrGone,
-// ErrTimeout, or the cause of ctx.
+// The errors are ErrConfig, ErrEnvironment, ErrNoPMI, ErrRendezvous, ErrProtocol, ErrRefused,
+// ErrGone, ErrTimeout, ErrContext, and the cause of ctx.
 func Join(ctx context.Context, cfg Config) (*Job, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -65,7 +65,7 @@ func Join(ctx context.Context, cfg Config) (*Job, error) {
 	return j, nil
 }
 
-// begin negotiates with the launcher and learns the nodes of the ranks.
+// begin negotiates with the launcher and determines the node of each rank.
 func (j *Job) begin(ctx context.Context) error {
 	j.nodes = make([]int, j.size)
 	if j.link != nil {
@@ -91,23 +91,23 @@ func (j *Job) begin(ctx context.Context) error {
 	return nil
 }
 
-// Rank is this process's number, 0 to Size-1.
+// Rank returns this process's rank, from 0 to Size()-1.
 func (j *Job) Rank() int { return j.rank }
 
-// Size is the number of processes of the job.
+// Size returns the number of processes of the job.
 func (j *Job) Size() int { return j.size }
 
 // Launcher returns the launcher that has started the job.
 func (j *Job) Launcher() Launcher { return j.launcher }
 
-// ID identifies the job among the jobs of the same launcher.
+// ID returns an identifier of the job, unique among the jobs of the same launcher.
 func (j *Job) ID() string { return j.name }
 
-// Nodes returns the number of hosts of the job.
+// Nodes returns the number of nodes (hosts) of the job.
 func (j *Job) Nodes() int { return slices.Max(j.nodes) + 1 }
 
-// NodeOf is the host of a rank, 0 to Nodes-1, numbered in the order of the ranks. A number that is
-// no rank is on no host: -1.
+// NodeOf returns the node of a rank, from 0 to Nodes()-1. Nodes are numbered in the order of their
+// lowest ranks. NodeOf returns -1 if the job has no such rank.
 func (j *Job) NodeOf(rank int) int {
 	if rank < 0 || rank >= j.size {
 		return -1
@@ -115,24 +115,24 @@ func (j *Job) NodeOf(rank int) int {
 	return j.nodes[rank]
 }
 
-// Node is the host of this process.
+// Node returns the node of this process.
 func (j *Job) Node() int { return j.nodes[j.rank] }
 
-// Locals are the ranks on this process's host, in order; the slice is the caller's.
+// Locals returns the ranks on this process's node in ascending order. The caller owns the result.
 func (j *Job) Locals() []int { return slices.Clone(j.locals) }
 
-// LocalRank is this process's number among those of its host, 0 to LocalSize-1.
+// LocalRank returns the index of this process among the ranks of its node, from 0 to LocalSize()-1.
 func (j *Job) LocalRank() int {
 	at, _ := slices.BinarySearch(j.locals, j.rank)
 	return at
 }
 
-// LocalSize is the number of ranks on this process's host.
+// LocalSize returns the number of ranks on this process's node.
 func (j *Job) LocalSize() int { return len(j.locals) }
 
-// Put publishes a value under a key of this rank. The other ranks can Get it after the next Fence.
-// Each key may be put only once. value is copied. Errors: ErrKey, ErrTooLarge, ErrFinalized,
-// ErrRefused if the launcher has no room, and the errors of the launcher as for Join.
+// Put publishes a copy of value under a key of this rank. After the next Fence the other ranks can
+// read the value by Get. Each key may be put only once. The errors are ErrKey, ErrTooLarge,
+// ErrFinalized, ErrRefused if the launcher's store is full, and the launcher errors of Join.
 func (j *Job) Put(ctx context.Context, key string, value []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -172,10 +172,10 @@ func (j *Job) put(ctx context.Context, key string, value []byte) error {
 	return nil
 }
 
-// Fence waits until all ranks have called it. The values that they have Put before can then be
-// read. If it fails, even because ctx has ended, the connection to the launcher is closed, and the
-// job is over. Errors: ErrFinalized, ErrTimeout after Config.FenceTimeout, the cause of ctx, and as
-// for Join.
+// Fence waits until all ranks have called Fence. Values that any rank has put before its Fence can
+// then be read. If Fence fails, even because ctx has ended, the connection to the launcher is
+// closed and the job is over. The errors are ErrFinalized, ErrTimeout after Config.FenceTimeout,
+// the cause of ctx, and the launcher errors of Join.
 func (j *Job) Fence(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -198,8 +198,9 @@ func (j *Job) Fence(ctx context.Context) error {
 	return nil
 }
 
-// Get returns what a rank has put under a key before the latest Fence; the slice is the caller's.
-// Errors: ErrRank, ErrKey, ErrNoValue, ErrFinalized, and as for Join.
+// Get returns the value that a rank has put under a key before the latest Fence. The caller owns
+// the result. The errors are ErrRank, ErrKey, ErrNoValue, ErrFinalized, and the launcher errors of
+// Join.
 func (j *Job) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -249,7 +250,8 @@ func (j *Job) get(ctx context.Context, rank int, key string) ([]byte, error) {
 	return value, nil
 }
 
-// lookUp returns what the store has under a key; ErrRefused if it has nothing.
+// lookUp returns the text under a key of the store. The error is ErrRefused if the store does not
+// have the key.
 func (j *Job) lookUp(ctx context.Context, key string) (string, error) {
 	line := "cmd=get kvsname=" + j.name + " key=" + key
 	m, err := j.link.ask(ctx, j.cfg.Timeout, line, "get_result")
@@ -266,8 +268,9 @@ func (j *Job) lookUp(ctx context.Context, key string) (string, error) {
 	return text, nil
 }
 
-// Exchange puts a value under a key, waits for all ranks, and returns what each has put there, by
-// rank. Errors as of Put, Fence and Get.
+// Exchange puts a value under a key, waits for all ranks in Fence, and returns the values of all
+// ranks under this key. The result is indexed by rank. The errors are the errors of Put, Fence and
+// Get.
 func (j *Job) Exchange(ctx context.Context, key string, value []byte) ([][]byte, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -284,7 +287,7 @@ func (j *Job) exchange(ctx context.Context, key string, value []byte) ([][]byte,
 	}
 	all := make([][]byte, j.size)
 	for i := range all {
-		rank := (j.rank + i) % j.size // so that not all ask for the same
+		rank := (j.rank + i) % j.size // spreads the load on the server
 		v, err := j.get(ctx, rank, key)
 		if err != nil {
 			return nil, err
@@ -295,9 +298,9 @@ func (j *Job) exchange(ctx context.Context, key string, value []byte) ([][]byte,
 }
 
 // Abort tells the launcher that the job has failed. The launcher then ends all ranks, including
-// this one, and exits with status, 1 to 255. A launcher without PMI-1 ends the other ranks only
-// when this process exits with a nonzero status, so the program must do that after Abort in any
-// case.
+// this one, and exits with status, which must be 1 to 255. A launcher without PMI-1 ends the other
+// ranks only when this process exits with a nonzero status. The program must therefore exit with a
+// nonzero status after Abort.
 func (j *Job) Abort(ctx context.Context, status int) error {
 	if ctx == nil {
 		return ErrContext
@@ -307,8 +310,8 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	}
 	line := fmt.Sprintf("cmd=abort exitcode=%d", status)
 	if !j.lock.TryLock() {
-		// Another call is under way and may be waiting for all ranks. It ends when the connection
-		// is closed.
+		// Another call has locked the Job and may be waiting for all ranks. A call that waits for
+		// the launcher returns when the connection is closed.
 		said := j.link.interrupt(ctx, j.cfg.Timeout, line, j.lock.Lock)
 		if said {
 			line = ""
@@ -317,7 +320,7 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	defer j.lock.Unlock()
 	if j.ended {
 		if line == "" {
-			return nil // It was heard while this rank finalized.
+			return nil // the launcher got the message before Finalize ended
 		}
 		return ErrFinalized
 	}
@@ -325,7 +328,7 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	if j.link == nil {
 		return nil
 	}
-	// A server has no answer but to end the connection.
+	// A server ends the connection instead of sending a reply.
 	_, err := j.link.ask(ctx, j.cfg.Timeout, line, "aborted")
 	j.closeAll(ErrFinalized)
 	if errors.Is(err, ErrGone) {
@@ -334,9 +337,10 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	return err
 }
 
-// Finalize tells the launcher that this rank is done. Without it the launcher treats the end of the
-// process as a failure of the job. Under a launcher without PMI-1 rank 0 waits until all other
-// ranks have called it, or ctx ends. Errors as for Join, ErrFinalized if it was called before.
+// Finalize tells the launcher that this rank is done. If a process ends without Finalize, the
+// launcher treats the end as a failure of the job. Under a launcher without PMI-1, rank 0 waits in
+// Finalize until all other ranks have called Finalize, or until ctx ends. The errors are the
+// launcher errors of Join, and ErrFinalized if the job is already finalized.
 func (j *Job) Finalize(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -361,7 +365,7 @@ func (j *Job) Finalize(ctx context.Context) error {
 	return err
 }
 
-// close releases the resources of Join.
+// close closes the connections that Join has opened.
 func (j *Job) close(err error) {
 	j.lock.Lock()
 	defer j.lock.Unlock()
@@ -378,19 +382,19 @@ func (j *Job) closeAll(err error) {
 	}
 }
 
-// hostKey is the key under which ranks publish their host names if the launcher does not. Users
-// cannot put it, because it contains a dot.
+// hostKey is the key under which ranks publish their host names if the launcher does not tell the
+// nodes. Users cannot put this key, because hostKey contains a dot.
 const hostKey = "launch.host"
 
-// findNodes learns the nodes of the ranks from the launcher. If the launcher gives no usable answer
-// the ranks tell each other.
+// findNodes gets the node of each rank from the launcher. If the launcher has no usable mapping,
+// the ranks exchange their host names.
 func (j *Job) findNodes(ctx context.Context) error {
 	text, err := j.lookUp(ctx, pmi.MappingKey)
 	if err == nil && text != "" {
 		if nodes, wrong := pmi.ParseMapping(text, j.size); wrong == nil {
 			j.nodes = nodes
 			return nil
-		} // A launcher may have cut off what is too long: all ranks see the same.
+		} // truncated mapping, the same for all ranks
 	}
 	if err != nil && !errors.Is(err, ErrRefused) {
 		return err
@@ -403,7 +407,8 @@ func (j *Job) findNodes(ctx context.Context) error {
 	return nil
 }
 
-// numberHosts gives each rank the number of its host, of those in the order of the ranks.
+// numberHosts returns the number of each rank's host. Hosts are numbered in the order of their
+// lowest ranks.
 func numberHosts(hosts [][]byte) []int {
 	nodes := make([]int, len(hosts))
 	number := map[string]int{}

@@ -11,16 +11,17 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// HostName identifies this host among the hosts of a job. A plain name is not enough: machines from
-// one image have the same name, and each container has its own network. Ranks are on one host only
-// if they share the boot id of the system and the network namespace, and thus the loopback
-// interface. If nothing is known a rank counts as alone on its host.
+// HostName returns bytes that identify this host among the hosts of a job. The plain host name is
+// not sufficient. Machines from one image may have the same name, and containers have separate
+// networks. Two ranks are on the same host only if they have the same boot id and the same network
+// namespace, and thus the same loopback interface. If the host name is unknown, the result is
+// random, so the rank counts as alone on its host.
 func HostName() []byte {
 	name, err := os.Hostname()
 	if err != nil || name == "" {
 		name = rand.Text()
 	}
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // Other systems have neither.
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // boot id and namespace exist only on Linux
 	network, _ := os.Readlink("/proc/self/ns/net")
 	return fmt.Appendf(nil, "%s %s %s", name, bytes.TrimSpace(boot), network)
 }
@@ -63,7 +64,8 @@ func (j *Job) joinPMI(ctx context.Context, env environment) (err error) {
 	return j.readPlace(ctx)
 }
 
-// readPlace reads the three lines that follow the answer to a client on a port, in any order.
+// readPlace reads the three lines that follow the server's initack. The lines contain size, rank
+// and debug in any order.
 func (j *Job) readPlace(ctx context.Context) error {
 	place := map[string]int{}
 	for range 3 {

@@ -13,11 +13,11 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// longAgo is a deadline in the past.
+// longAgo is a time in the past, used as a deadline that ends I/O at once.
 var longAgo = time.Unix(1, 0)
 
-// link is the connection to a PMI-1 server. After its first error it stays broken, because the next
-// answer could belong to an earlier request.
+// link is the connection to a PMI-1 server. After the first error a link cannot be used, because
+// the next reply could belong to an earlier request.
 type link struct {
 	conn net.Conn
 	in   *bounded.Lines
@@ -28,8 +28,8 @@ func newLink(conn net.Conn) *link {
 	return &link{conn: conn, in: bounded.NewLines(conn, pmi.LineBytesMax-1)}
 }
 
-// ask sends a line, if it is not empty, and returns the answer, whose command must be want. limit
-// and ctx bound the wait.
+// ask sends a line unless line is empty, and returns the reply, whose command must be want. The
+// wait ends after limit or when ctx ends.
 func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) (
 	pmi.Message, error,
 ) {
@@ -51,14 +51,13 @@ func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) 
 	return m, err
 }
 
-// until interrupts I/O on the connection when ctx ends, until the returned function is called. If
-// an answer arrived just before the end of ctx, until restores the deadline, so that the next
-// answer is not affected.
+// until makes I/O on the connection fail when ctx ends, until release is called. If ctx ends just
+// after a reply, release removes the deadline again, so the next request is not affected.
 func (l *link) until(ctx context.Context) (release func()) {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
-		_ = l.conn.SetDeadline(longAgo) // It fails where the connection is closed.
+		_ = l.conn.SetDeadline(longAgo) // fails only on a closed connection
 	})
 	return func() {
 		if !stop() {
@@ -68,9 +67,9 @@ func (l *link) until(ctx context.Context) (release func()) {
 	}
 }
 
-// interrupt sends a line while another goroutine waits for an answer, and then waits, by wait,
-// until that one has ended: limit bounds it, and ctx, after which the connection is of no use any
-// more. It reports whether the line was sent.
+// interrupt sends a line while another goroutine waits for a reply. interrupt then calls wait,
+// which returns when the other goroutine has ended. If limit passes or ctx ends first, the I/O of
+// the other goroutine fails. interrupt reports whether the line was sent.
 func (l *link) interrupt(ctx context.Context, limit time.Duration, line string, wait func()) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -86,7 +85,7 @@ func (l *link) interrupt(ctx context.Context, limit time.Duration, line string, 
 
 func (l *link) exchange(line, want string) (pmi.Message, error) {
 	if line != "" {
-		// In one piece: Slurm reads the first line by one call.
+		// One call writes the whole line, because Slurm reads the first line by a single call.
 		if _, err := io.WriteString(l.conn, line+"\n"); err != nil {
 			return pmi.Message{}, fmt.Errorf("%w: %w", ErrGone, err)
 		}
@@ -108,18 +107,19 @@ func (l *link) exchange(line, want string) (pmi.Message, error) {
 	return m, nil
 }
 
-// close ends the link. Later calls return err.
+// close closes the connection. Later calls of ask return err.
 func (l *link) close(err error) {
 	if l.err == nil {
 		l.err = err
-		_ = l.conn.Close() // Nothing more is read or written.
+		_ = l.conn.Close() // nothing more is read or written
 	}
 }
 
-// maxes are the sizes that a launcher allows, with those of the protocol as bounds.
+// maxes has the largest key and value sizes that the launcher allows, in bytes, limited to the
+// sizes of PMI-1.
 type maxes struct{ key, value int }
 
-// begin negotiates the version, and learns the sizes and the name of the key-value store.
+// begin negotiates the version, and reads the size limits and the name of the key-value store.
 func (l *link) begin(ctx context.Context, limit time.Duration) (
 	sizes maxes, name string, err error,
 ) {
@@ -145,7 +145,7 @@ func (l *link) begin(ctx context.Context, limit time.Duration) (
 		if err != nil {
 			return maxes{}, "", l.broken(err)
 		}
-		*f.into = min(n, f.most) - 1 // Some count the zero behind a string of C.
+		*f.into = min(n, f.most) - 1 // some launchers count the final zero of a C string
 	}
 	if m, err = l.ask(ctx, limit, "cmd=get_my_kvsname", "my_kvsname"); err != nil {
 		return maxes{}, "", err
@@ -157,7 +157,7 @@ func (l *link) begin(ctx context.Context, limit time.Duration) (
 	return sizes, name, nil
 }
 
-// accepted asks that a message has the result 0, or none.
+// accepted returns an error (ErrRefused) if a reply has a result other than 0.
 func (l *link) accepted(m pmi.Message) error {
 	if _, ok := m.Get("rc"); !ok {
 		return nil
@@ -174,7 +174,7 @@ func (l *link) accepted(m pmi.Message) error {
 	return nil
 }
 
-// broken ends the link to a launcher that violates the protocol.
+// broken closes the link to a launcher that violates the protocol, and returns ErrProtocol.
 func (l *link) broken(why error) error {
 	err := fmt.Errorf("%w: %w", ErrProtocol, why)
 	l.close(err)

@@ -10,16 +10,16 @@ import (
 	"path/filepath"
 )
 
-// meeting is the rendezvous address of the ranks of a launcher without PMI-1, with their shared
-// secret.
+// meeting is the rendezvous address of the ranks of a launcher without PMI-1, with the secret of
+// the job.
 type meeting struct {
 	network, address string
 	secret           []byte
-	name             string // of the job
+	name             string // name of the job
 }
 
-// joinOpenMPI joins a job of Open MPI's mpirun, which supports PMIx only, but gives each process
-// its rank in environment variables. Rank 0 acts as the PMI-1 server of the others.
+// joinOpenMPI joins a job of Open MPI's mpirun. mpirun supports only PMIx, but gives each process
+// its rank in environment variables. Rank 0 acts as the PMI-1 server for all ranks.
 func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 	if j.rank, j.size, err = env.place("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"); err != nil {
 		return err
@@ -39,7 +39,8 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 			at.address = j.meet.listener.Addr().String()
 		}
 	} else if at.network == "unix" {
-		// Do not talk to another user who has made the directory first.
+		// The directory must belong to this user, because another user may have made a directory of
+		// this name.
 		if err := awaitOwn(ctx, filepath.Dir(at.address), j.cfg.Timeout); err != nil {
 			return err
 		}
@@ -62,13 +63,14 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 	return nil
 }
 
-// meeting returns the rendezvous address: a socket in the file system if all ranks are on one node,
-// else the address from the user.
+// meeting returns the rendezvous address. The address is the value of RendezvousVariable if the
+// variable is set. Without the variable, all ranks must be on one node, and the address is a socket
+// in the file system.
 func (e environment) meeting(size int) (meeting, error) {
 	job := e["PMIX_NAMESPACE"] + "/" + e["OMPI_MCA_ess_base_jobid"]
 	secret := e[KeyVariable]
 	if secret == "" {
-		secret = e["OMPI_MCA_orte_precondition_transports"] // 128 random bits, the same in all ranks
+		secret = e["OMPI_MCA_orte_precondition_transports"] // 128 random bits, equal in all ranks
 	}
 	hash := sha256.Sum256([]byte(job + "/" + secret))
 	name := "gobtl-" + hex.EncodeToString(hash[:8])
@@ -89,10 +91,10 @@ func (e environment) meeting(size int) (meeting, error) {
 		return meeting{}, fmt.Errorf("%w: the ranks are on several nodes; say where rank 0 shall "+
 			"listen: mpirun -x %s=HOST:PORT", ErrRendezvous, RendezvousVariable)
 	}
-	base := e["PMIX_SERVER_TMPDIR"] // mpirun removes it
+	base := e["PMIX_SERVER_TMPDIR"] // mpirun removes this directory
 	if checkOwn(base) != nil {
 		base = os.TempDir()
 	}
-	// Only this user can access the directory, so the secret need not be secret.
+	// Only this user has access to the directory, so the key need not be secret.
 	return meeting{"unix", filepath.Join(base, name, "pmi"), []byte(job + "/" + secret), name}, nil
 }

@@ -21,18 +21,20 @@ import (
 )
 
 const (
-	// strangersMax bounds the unauthenticated connections, in addition to one for each rank.
+	// strangersMax is the maximum number of unauthenticated connections, in addition to one per
+	// rank.
 	strangersMax = 16
-	// proofPart divides the time in which the ranks must connect. The quotient is the time for the
-	// proof of a connection.
+	// proofPart divides the connection timeout. The quotient is the time within which a client must
+	// authenticate itself.
 	proofPart = 8
-	// proofLeast is the time for the proof while other connections wait for the place. So any
-	// number of silent strangers that connect before the ranks delay the ranks only briefly.
+	// proofLeast is the minimum time that a client has for its authentication while other clients
+	// wait. Many silent clients that connect before the ranks can therefore delay the ranks only
+	// briefly.
 	proofLeast = 100 * time.Millisecond
 )
 
-// rendezvous is the PMI-1 server in rank 0 of a job whose launcher has none. Before the first line
-// of PMI-1 both sides prove that they know the secret of the job:
+// rendezvous is the PMI-1 server in rank 0 of a job whose launcher has no PMI-1. Before the first
+// line of PMI-1, server and client each prove that they know the secret of the job:
 //
 //	rank 0                                      another rank
 //	cmd=challenge nonce=S                 -->
@@ -43,26 +45,27 @@ type rendezvous struct {
 	limit    time.Duration
 	listener net.Listener
 	finished chan struct{} // closed when all ranks have finished
-	failed   chan struct{} // closed when one has ended without
+	failed   chan struct{} // closed when a rank has ended without Finalize
 	ended    sync.WaitGroup
 
-	lock      sync.Mutex // of what follows
+	lock      sync.Mutex // guards the fields below
 	server    *pmi.Server
 	conns     []net.Conn // by rank
 	all       map[net.Conn]bool
-	strangers []stranger // without a proof, in the order of their coming
+	strangers []stranger // unauthenticated connections, the oldest first
 	size      int
 	over      bool // finished or failed
 	closed    bool
 }
 
-// stranger is a connection that is not authenticated.
+// stranger is a connection that is not authenticated yet.
 type stranger struct {
 	conn net.Conn
-	safe time.Time // no other connection may replace it before that
+	safe time.Time // before this time the connection is not evicted
 }
 
-// openRendezvous begins to listen. A directory for a socket must not be there yet.
+// openRendezvous creates the listener. The directory of a socket in the file system must not exist
+// yet.
 func openRendezvous(at meeting, size int, limit time.Duration) (*rendezvous, error) {
 	server, err := pmi.NewServer(pmi.Config{Size: size, Name: at.name})
 	if err != nil {
@@ -80,7 +83,7 @@ func openRendezvous(at meeting, size int, limit time.Duration) (*rendezvous, err
 	return newRendezvous(at, server, size, limit, listener), nil
 }
 
-// newRendezvous begins to take connections.
+// newRendezvous starts the goroutine that accepts connections.
 func newRendezvous(at meeting, server *pmi.Server, size int, limit time.Duration,
 	listener net.Listener,
 ) *rendezvous {
@@ -93,14 +96,14 @@ func newRendezvous(at meeting, server *pmi.Server, size int, limit time.Duration
 	return r
 }
 
-// accept takes connections until the listener is closed.
+// accept accepts connections until the listener is closed.
 func (r *rendezvous) accept() {
 	for {
 		conn, err := r.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // The process has no descriptor left, maybe: others give theirs back.
+		if err != nil { // possibly too many open files: retry
 			pause()
 			continue
 		}
@@ -117,8 +120,8 @@ func (r *rendezvous) accept() {
 	}
 }
 
-// makeRoom reports whether there is room for another stranger. It may close the oldest stranger if
-// that has had its time for the proof.
+// makeRoom reports whether another unauthenticated connection may be added. makeRoom may close the
+// oldest unauthenticated connection after its minimum time (proofLeast).
 func (r *rendezvous) makeRoom() bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -129,17 +132,17 @@ func (r *rendezvous) makeRoom() bool {
 	if !passed(oldest.safe) {
 		return false
 	}
-	_ = oldest.conn.Close() // The error is of no use.
+	_ = oldest.conn.Close() // the error does not matter
 	r.known(oldest.conn)
 	return true
 }
 
-// known removes a connection from the strangers. The lock is held.
+// known removes a connection from the unauthenticated ones. The caller must hold the lock.
 func (r *rendezvous) known(conn net.Conn) {
 	r.strangers = slices.DeleteFunc(r.strangers, func(s stranger) bool { return s.conn == conn })
 }
 
-// enter registers a connection, unless the server no longer accepts connections.
+// enter registers a connection. enter returns false if the server is closed.
 func (r *rendezvous) enter(conn net.Conn) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -153,16 +156,16 @@ func (r *rendezvous) leave(conn net.Conn) {
 	defer r.lock.Unlock()
 	delete(r.all, conn)
 	r.known(conn)
-	_ = conn.Close() // Nothing more is read or written.
+	_ = conn.Close() // nothing more is read or written
 }
 
-// serve handles one client until its connection ends.
+// serve handles one client until the client's connection ends.
 func (r *rendezvous) serve(conn net.Conn) {
 	_ = conn.SetDeadline(soon(r.limit / proofPart))
 	in := bounded.NewLines(conn, pmi.LineBytesMax-1)
 	rank, err := r.welcome(conn, in)
 	if err != nil {
-		return // A stranger is told nothing.
+		return // an unauthenticated client gets no reply
 	}
 	_ = conn.SetDeadline(time.Time{})
 	for err == nil {
@@ -179,7 +182,7 @@ func (r *rendezvous) serve(conn net.Conn) {
 	}
 }
 
-// welcome authenticates a client, and assigns its rank.
+// welcome authenticates a client, and returns the client's rank.
 func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, err error) {
 	mine := rand.Text()
 	if _, err := fmt.Fprintf(conn, "cmd=challenge nonce=%s\n", mine); err != nil {
@@ -218,7 +221,7 @@ func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, err er
 	return rank, err
 }
 
-// handle passes a line of a rank to the server, and sends the replies.
+// handle passes a line from a rank to the PMI-1 server, and sends the server's replies.
 func (r *rendezvous) handle(rank int, line []byte) error {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -226,7 +229,7 @@ func (r *rendezvous) handle(rank int, line []byte) error {
 	for _, reply := range replies {
 		conn := r.conns[reply.Rank]
 		if conn == nil {
-			continue // The goroutine that serves it notices its end.
+			continue // the connection ended: serve handles it
 		}
 		_ = conn.SetWriteDeadline(soon(r.limit))
 		if _, err := io.WriteString(conn, reply.Line); err != nil {
@@ -240,7 +243,7 @@ func (r *rendezvous) handle(rank int, line []byte) error {
 	return err
 }
 
-// fail ends all connections: the job has failed. The lock is held.
+// fail closes all connections, because the job has failed. The caller must hold the lock.
 func (r *rendezvous) fail() {
 	if r.over {
 		return
@@ -248,11 +251,12 @@ func (r *rendezvous) fail() {
 	r.over = true
 	close(r.failed)
 	for conn := range r.all {
-		_ = conn.Close() // The other ranks learn of the failure by this.
+		_ = conn.Close() // tells the other ranks about the failure
 	}
 }
 
-// wait waits until all ranks have finished.
+// wait waits until all ranks have finalized. The errors are ErrTimeout, ErrGone, and the cause of
+// ctx.
 func (r *rendezvous) wait(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit,
 		fmt.Errorf("%w: not all ranks have finished within %v", ErrTimeout, limit))
@@ -267,7 +271,7 @@ func (r *rendezvous) wait(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// close ends the server, and waits for its goroutines.
+// close closes the listener and all connections, and waits for the goroutines of the server.
 func (r *rendezvous) close() {
 	r.lock.Lock()
 	r.fail()
@@ -276,22 +280,23 @@ func (r *rendezvous) close() {
 		_ = conn.Close()
 	}
 	r.lock.Unlock()
-	_ = r.listener.Close() // It removes its socket; no more clients can connect.
+	_ = r.listener.Close() // also removes the socket file
 	r.ended.Wait()
 	if r.at.network == "unix" {
-		_ = os.Remove(filepath.Dir(r.at.address)) // Whoever removes it first, it is empty.
+		_ = os.Remove(filepath.Dir(r.at.address)) // rank 0 or mpirun removes the empty directory
 	}
 }
 
-// proof returns a value that can only be computed with the secret of the job.
+// proof returns an HMAC of the nonces with the secret of the job. The result cannot be computed
+// without the secret.
 func (at *meeting) proof(who, server, client string) string {
 	mac := hmac.New(sha256.New, at.secret)
 	fmt.Fprintf(mac, "gobtl rendezvous/%s/%s/%s/%s", at.name, who, server, client)
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// proveMyself authenticates this rank to the server, and verifies that the server belongs to the
-// job.
+// proveMyself authenticates this rank to the server, and verifies that the server knows the secret
+// of the job.
 func (j *Job) proveMyself(ctx context.Context, at meeting) error {
 	m, err := j.link.ask(ctx, j.cfg.Timeout, "", "challenge")
 	if err != nil {

@@ -9,15 +9,16 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// piecesMax bounds the pieces of a value: with the least size that a launcher may allow.
+// piecesMax is the maximum number of pieces of a value. piecesMax suffices for a value of
+// ValueBytesMax in pieces of the smallest size that Join accepts.
 const piecesMax = 1 << 12
 
-// piece is the key of a piece of a rank's value.
+// piece returns the key of one piece of a rank's value.
 func piece(rank int, key string, number int) string {
 	return "b" + strconv.Itoa(rank) + "." + key + "." + strconv.Itoa(number)
 }
 
-// checkKey says whether a key may be used.
+// checkKey returns ErrKey if a key is invalid.
 func checkKey(key string) error {
 	other := func(r rune) bool {
 		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
@@ -29,16 +30,16 @@ func checkKey(key string) error {
 	return nil
 }
 
-// pieceBytes returns the largest size of a piece, for a launcher that allows values of valueMax
-// bytes in the store called name. The bounds of the lines that carry the piece to and from the
-// launcher limit it, too.
+// pieceBytes returns the maximum size of a piece in bytes. valueMax is the launcher's limit for
+// values, and name is the name of the store. The maximum lengths of the lines with the piece are
+// further limits.
 func pieceBytes(name string, valueMax int) int {
 	put := len("cmd=put kvsname= key= value=\n") + len(name) + pmi.KeyBytesMax
 	got := len("cmd=get_result rc=0 msg=success value=\n")
 	return min(valueMax, pmi.SentBytesMax-1-max(put, got))
 }
 
-// cut returns a value as text in pieces of at most size bytes.
+// cut encodes a value as text, and splits the text into pieces of at most size bytes.
 func cut(value []byte, size int) []string {
 	text := strconv.Itoa(len(value)) + "." + base64.RawURLEncoding.EncodeToString(value)
 	var pieces []string
@@ -49,10 +50,10 @@ func cut(value []byte, size int) []string {
 	return append(pieces, text)
 }
 
-// joiner puts a value together from its pieces, which come in order.
+// joiner assembles a value from its pieces, which must be added in order.
 type joiner struct {
-	size  int // bytes of the value
-	chars int // of its text
+	size  int // size of the value in bytes
+	chars int // length of the encoded value
 	text  strings.Builder
 }
 
@@ -76,7 +77,7 @@ func (j *joiner) add(number int, text string) (done bool, err error) {
 	return j.text.Len() == j.chars, nil
 }
 
-// value returns the value from all pieces.
+// value returns the complete value. The caller must have added all pieces.
 func (j *joiner) value() ([]byte, error) {
 	return base64.RawURLEncoding.Strict().DecodeString(j.text.String())
 }

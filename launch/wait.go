@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// soon returns the instant that is limit from now, as a deadline for a connection.
+// soon returns the current time plus limit, as a deadline for a connection.
 func soon(limit time.Duration) time.Time { return time.Now().Add(limit) }
 
-// passed reports whether an instant is in the past.
+// passed reports whether a time is in the past.
 func passed(at time.Time) bool { return !time.Now().Before(at) }
 
-// again calls try until try reports success, ctx ends, or limit has passed. In the last case why
-// has the latest reason for failure.
+// again calls try until try returns true, ctx ends, or limit has passed. If limit has passed, the
+// error wraps ErrTimeout and the latest error of try.
 func again(ctx context.Context, limit time.Duration,
 	try func(context.Context) (bool, error),
 ) error {
@@ -35,7 +35,8 @@ func again(ctx context.Context, limit time.Duration,
 	}
 }
 
-// awaitOwn waits until a directory exists. Only this user may have access to it.
+// awaitOwn waits until a directory exists. awaitOwn returns an error if other users have access to
+// the directory.
 func awaitOwn(ctx context.Context, path string, limit time.Duration) error {
 	return again(ctx, limit, func(context.Context) (bool, error) {
 		err := checkOwn(path)
@@ -43,7 +44,7 @@ func awaitOwn(ctx context.Context, path string, limit time.Duration) error {
 	})
 }
 
-// dialUntil connects to an address at which the server may not listen yet.
+// dialUntil connects to rank 0. While rank 0 is not listening yet, dialUntil tries again.
 func dialUntil(ctx context.Context, at meeting, limit time.Duration) (conn net.Conn, err error) {
 	err = again(ctx, limit, func(ctx context.Context) (bool, error) {
 		var missing error
@@ -56,5 +57,5 @@ func dialUntil(ctx context.Context, at meeting, limit time.Duration) (conn net.C
 	return conn, err
 }
 
-// pause is the delay before a failed attempt is repeated.
+// pause sleeps before a failed attempt is repeated.
 func pause() { time.Sleep(10 * time.Millisecond) }

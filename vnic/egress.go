@@ -44,7 +44,7 @@ type Locker interface {
 
 // NewEgress returns an Egress that drops all frames until SetTables is called. All Egresses and the
 // Ingress of a port share fdb and near. guard is locked while fdb or near is used. guard may be nil
-// if one goroutine uses all these values. queues is the number of Egresses that share the port's
+// if only one goroutine uses fdb and near. queues is the number of Egresses that share the port's
 // rate limit for group frames.
 func NewEgress(fdb *FDB, near *Neighbours, guard Locker, queues int) *Egress {
 	return &Egress{fdb: fdb, near: near, guard: guard, queues: uint32(max(queues, 1))}

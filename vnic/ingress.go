@@ -31,9 +31,9 @@ func (in *Ingress) Tables() *Tables { return in.tables }
 // Host decodes the packets that arrive at a host and finds the port of each packet. ports is
 // indexed by the number of the switch.
 type Host struct {
-	// Strangers counts the packets that belong to no port. These are invalid packets, packets from
-	// unknown senders, and packets for a switch without a port on this host. As in Omni-Path, the
-	// port with the lowest number reports Strangers.
+	// Strangers counts the packets that belong to no port. Strangers include invalid packets,
+	// packets from unknown senders, and packets for a switch without a port on this host. As in
+	// Omni-Path, the port with the lowest number reports Strangers.
 	Strangers Counts
 	ports     [VESWMax + 1]*Ingress
 }

@@ -78,8 +78,8 @@ type HostState struct {
 type report struct {
 	macs []MAC // ascending
 	// told means that the host has reported its addresses since the manager started. While told is
-	// false, macs has the addresses that the host reported to an earlier manager. Tables of other
-	// hosts still contain these addresses.
+	// false, macs has the addresses that the host reported to an earlier manager. The MAC tables of
+	// other hosts still contain the addresses that a host has reported to an earlier manager.
 	told       bool
 	generation uint16
 }
@@ -203,8 +203,8 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 	return h
 }
 
-// comparedMax bounds the number of comparisons between two renewals of the lease. A host that never
-// accepts the planned configuration would otherwise be compared without end.
+// comparedMax bounds the number of comparisons between two renewals of the lease. Without the
+// bound, a host that never accepts the planned configuration would be compared without end.
 const comparedMax = 256
 
 // differs reports whether the manager must now compare the state of the session's host with the

@@ -115,7 +115,7 @@ func (p *proving) heard(list []unprovenName, proof uint64, here func(*unprovenNa
 }
 
 // proveOne ends the verification of a registration if all addresses are verified or the rounds are
-// used up. Otherwise proveOne asks again for the missing proofs, every proveEvery.
+// used up. While proofs are missing, proveOne asks for the missing proofs every proveEvery.
 func (m *Manager) proveOne(now mono.Time, p *proving) {
 	lacks := func(list []unprovenName) bool {
 		return slices.ContainsFunc(list, func(n unprovenName) bool { return n.missing() })

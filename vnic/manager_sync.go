@@ -288,8 +288,8 @@ func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 }
 
 // lidsFor returns messages with the endpoint names of all hosts that share a switch with the given
-// host. A host that has not registered since the manager started has an entry without names. For
-// such an entry the agent keeps the names that it already has.
+// host. A host that has not registered since the manager started has an entry without names. For an
+// entry without names, the agent keeps the names that the agent already has.
 func (m *Manager) lidsFor(host string) [][]byte {
 	var list []LIDEntry
 	for name := range m.plan.near(host) {

@@ -46,7 +46,8 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 		s.askOnce(vport, AttrUnicastMACs, (&MACList{}).Append(nil))
 	}
 	// The host's table may still contain addresses that other hosts reported to an earlier manager.
-	// The manager reads the table if some of these hosts have not yet reported to this manager.
+	// The manager reads the host's table if a host on the switch has not yet reported its addresses
+	// to this manager.
 	w, ok := m.wantedPort(s.host.Name, vport)
 	if ok && w.info.VESW == info.VESW && info.MACDigest != 0 && w.digest != info.MACDigest &&
 		m.untold(info.VESW) {
@@ -166,8 +167,8 @@ func (m *Manager) takeReport(s *session, vport uint8, r report) {
 const claimsAttr Attribute = 0xFFFE
 
 // noteClaims records a problem for each host whose device reports an address that belongs to
-// another host. The other host has the address in the manager's file, or has reported the address
-// and has a smaller LID.
+// another host. An address in the manager's file belongs to the host named in the file. Any other
+// address belongs to the reporting host with the smallest LID.
 func (m *Manager) noteClaims() {
 	for i := range m.plan.Switches {
 		sw := &m.plan.Switches[i]

@@ -7,10 +7,10 @@ import (
 
 // Before a manager gives the addresses of a registered host to other hosts, the manager verifies
 // the addresses. The manager sends a datagram with a random number to each receiving address of the
-// host. The agent returns the hash of this number on its connection. The manager also sends one
-// random number on the connection for each sending address of the host. The agent returns the hash
-// of each such number in a datagram from the sending address. The hash includes the name of the
-// agent's btl module, so one agent cannot use the answer of another agent.
+// host. For each datagram, the agent returns the hash of the random number on its connection. The
+// manager also sends one random number on the connection for each sending address of the host. From
+// each sending address the agent sends a datagram with the hash of the address's number. The hash
+// includes the name of the agent's btl module, so one agent cannot use the answer of another agent.
 //
 //	manager                                     agent
 //	   <------ Set registration ------------------

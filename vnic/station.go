@@ -65,7 +65,7 @@ func NewManagerStation(m *btl.Module, manager *Manager, prover *Prover) (*Statio
 
 // proves reports whether all endpoint names in w belong to the host at the other end of the
 // connection conn, and whether w.Module is the module at the other end. The check is needed because
-// other hosts send frames to these names without a handshake.
+// other hosts send frames to the names of a host without a handshake.
 func (s *Station) proves(conn int, w *Ways) bool {
 	ep := s.eps[conn]
 	elsewhere := func(name []byte) bool { return !ep.AtHost(name) }
@@ -169,7 +169,8 @@ func (s *Station) flush() {
 			continue
 		case stuck[o.Conn] == 0 &&
 			!errors.Is(sendCopy(s.now, ep, TagManagement, o.Data), btl.ErrAgain):
-			// For any other error the endpoint ends, and the module calls event.
+			// If sendCopy returns an error other than ErrAgain, the endpoint is ending, and the
+			// module calls event.
 			continue
 		}
 		if stuck[o.Conn]++; stuck[o.Conn] > waitingMax {

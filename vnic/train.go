@@ -61,7 +61,7 @@ func NextPacket(b []byte) (packet, rest []byte) {
 
 // Order restores the order of a peer's trains within each flow. A train that arrives before an
 // earlier train of its flow waits. The time, the number and the memory of waiting trains are
-// bounded. Above these bounds, Order delivers trains out of order and counts the skipped gaps.
+// bounded. If a bound is exceeded, Order delivers trains out of order and counts the skipped gaps.
 type Order struct {
 	// Early, Late and Skipped count trains that waited, trains that arrived after their gap was
 	// skipped, and skipped gaps.

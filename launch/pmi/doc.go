@@ -1,8 +1,8 @@
-// Package pmi implements PMI-1, the protocol by which the processes of a parallel job find each
-// other through their launcher. It has the line format, the map from ranks to nodes, and a sans-I/O
-// server.
+// Package pmi implements PMI-1, the protocol by which the processes of a parallel job exchange data
+// through their launcher. The package has the line format, the mapping from ranks to nodes, and a
+// server without I/O.
 //
-// Each line is a list of pairs, of which the first is the command; no value has a space in it:
+// Each line is a list of key=value pairs. The first pair is the command. No value contains a space.
 //
 //	client                                         server
 //	cmd=init pmi_version=1 pmi_subversion=1   -->
@@ -21,7 +21,7 @@
 //	                                          <--  cmd=finalize_ack
 //	cmd=abort exitcode=N                      -->       the job is over
 //
-// Package launch is the client. The servers are launchers, among them btlrun, and package launch
-// itself under a launcher without PMI-1. A Server belongs to one goroutine. All other functions are
-// pure.
+// Package launch is the client. Launchers such as btlrun are servers. Package launch is also the
+// server for launchers without PMI-1. Only one goroutine at a time may use a Server. All other
+// functions are pure.
 package pmi

@@ -8,26 +8,27 @@ import (
 	"strings"
 )
 
-// Sizes of the protocol, in bytes.
+// The largest sizes in the protocol, in bytes.
 const (
-	LineBytesMax  = 32 << 10 // of a line that is taken, with its newline
-	SentBytesMax  = 1024     // of a line that every launcher takes, with its newline
-	NameBytesMax  = 256      // of the name of a job's store
+	LineBytesMax  = 32 << 10 // received line, with its newline
+	SentBytesMax  = 1024     // line that every launcher accepts, with its newline
+	NameBytesMax  = 256      // name of a job's key-value store
 	KeyBytesMax   = 64       // of a key
 	ValueBytesMax = 1024     // of a value
 )
 
-// pairsMax bounds the pairs of a line, each of which is compared with all others. The protocol has
-// no line of more than a few.
+// pairsMax is the maximum number of pairs in a line. The limit is needed because Parse compares
+// each pair with all previous pairs. Lines of PMI-1 have few pairs.
 const pairsMax = 64
 
-// RanksMax bounds the size of a job.
+// RanksMax is the maximum number of ranks of a job.
 const RanksMax = 1 << 20
 
-// ErrSyntax: the bytes are no line of PMI-1, or lack a pair that their command must have.
+// ErrSyntax means that the bytes are not a line of PMI-1, or that a required pair is missing or
+// invalid.
 var ErrSyntax = errors.New("pmi: malformed line")
 
-// Message is a line that has been read.
+// Message is a parsed line.
 type Message struct {
 	Cmd   string
 	pairs []pair
@@ -35,7 +36,8 @@ type Message struct {
 
 type pair struct{ key, value string }
 
-// Parse reads a line, with its newline or without. Any bytes are a message, or ErrSyntax.
+// Parse parses a line, with or without the newline. The error is ErrSyntax. Parse does not panic
+// for any bytes.
 func Parse(line []byte) (Message, error) {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	if len(line) >= LineBytesMax {
@@ -73,7 +75,7 @@ func Parse(line []byte) (Message, error) {
 	return m, nil
 }
 
-// Get returns the value of a key, and whether it is there.
+// Get returns the value of a key. ok is false if the message does not have the key.
 func (m Message) Get(key string) (value string, ok bool) {
 	for _, p := range m.pairs {
 		if p.key == key {
@@ -83,8 +85,8 @@ func (m Message) Get(key string) (value string, ok bool) {
 	return "", false
 }
 
-// Int returns the number that a key has. What is not there, no number, or outside of least to most
-// is ErrSyntax.
+// Int returns the value of a key as a number. The error is ErrSyntax if the key is missing, or if
+// the value is not a number from least to most.
 func (m Message) Int(key string, least, most int) (int, error) {
 	value, ok := m.Get(key)
 	n, err := strconv.Atoi(value)
@@ -95,7 +97,8 @@ func (m Message) Int(key string, least, most int) (int, error) {
 	return n, nil
 }
 
-// Good reports whether a name, a key or a value may be the value of a pair in a line.
+// Good reports whether a string may be the value of a pair in a line. A valid string has 1 to
+// bytesMax printable ASCII characters without spaces.
 func Good(value string, bytesMax int) bool {
 	return value != "" && len(value) <= bytesMax &&
 		strings.IndexFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }) < 0

@@ -6,18 +6,19 @@ import (
 	"strings"
 )
 
-// MappingKey is the key under which a launcher tells on which nodes the ranks are.
+// MappingKey is the key under which a launcher publishes the nodes of the ranks.
 const MappingKey = "PMI_process_mapping"
 
-// ErrMapping: the text is no map from ranks to nodes.
+// ErrMapping means that the text is not a valid mapping from ranks to nodes.
 var ErrMapping = errors.New("pmi: malformed process mapping")
 
-// ParseMapping returns the node of each of size ranks, from what a launcher has under MappingKey.
-// The nodes are numbered in the order in which the ranks first name them.
+// ParseMapping returns the node of each of size ranks. text is the launcher's value of MappingKey.
+// In the result, nodes are numbered in the order of their lowest ranks.
 //
 //	(vector,(FIRST,NODES,RANKS),...)    RANKS ranks on each of NODES nodes from node FIRST on
 //
-// Blocks follow each other, and begin anew when they have been used up.
+// Each triple in the list is a block of ranks. The blocks apply in order. If the job has more ranks
+// than the blocks, the list repeats from its beginning.
 func ParseMapping(text string, size int) ([]int, error) {
 	bad := func(why string) error { return fmt.Errorf("%w: %s: %.80q", ErrMapping, why, text) }
 	if size < 1 || size > RanksMax {
@@ -48,10 +49,11 @@ func ParseMapping(text string, size int) ([]int, error) {
 	return spread(blocks, size), nil
 }
 
-// spread lays size ranks out in blocks of {first node, nodes, ranks on each}, again and again.
+// spread assigns size ranks to the nodes of the blocks. A block has the first node, the number of
+// nodes, and the number of ranks per node.
 func spread(blocks [][3]int, size int) []int {
 	nodes := make([]int, 0, size)
-	number := map[int]int{} // of the nodes met so far
+	number := map[int]int{} // numbers of the nodes seen so far
 	for {
 		for _, b := range blocks {
 			for node := b[0]; node < b[0]+b[1]; node++ {
@@ -71,7 +73,7 @@ func spread(blocks [][3]int, size int) []int {
 	}
 }
 
-// FormatMapping is the text for ranks on these nodes, one number for each rank.
+// FormatMapping returns the mapping as text. nodes has the node of each rank.
 func FormatMapping(nodes []int) string {
 	var blocks [][3]int
 	for i := 0; i < len(nodes); {

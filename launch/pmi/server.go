@@ -5,20 +5,21 @@ import (
 	"fmt"
 )
 
-// storeBytesPerRank bounds what each rank may put into the store.
+// storeBytesPerRank is the maximum size of all keys and values that one rank may put into the
+// store.
 const storeBytesPerRank = 1 << 20
 
-// Errors of a Server; test for them with errors.Is.
+// The errors of a Server, for errors.Is.
 var (
-	// ErrConfig: the configuration of a server is invalid.
+	// ErrConfig means that the configuration of a server is invalid.
 	ErrConfig = errors.New("pmi: invalid configuration")
-	// ErrProtocol: a client has violated the protocol, and the job cannot continue.
+	// ErrProtocol means that a client has violated the protocol, and that the job cannot continue.
 	ErrProtocol = errors.New("pmi: protocol violated")
-	// ErrGone: a process or its connection has ended before the process finalized.
+	// ErrGone means that a process or its connection has ended before the process has finalized.
 	ErrGone = errors.New("pmi: ended without finalize")
 )
 
-// AbortError says that a rank ends the job. It is no failure of the protocol.
+// AbortError means that a rank has aborted the job. An abort does not violate the protocol.
 type AbortError struct{ Rank, Code int }
 
 func (e *AbortError) Error() string {
@@ -27,13 +28,13 @@ func (e *AbortError) Error() string {
 
 // Config describes the job that a Server serves.
 type Config struct {
-	Size int    // ranks, 1 to RanksMax
-	Name string // of the store, unique among the jobs of a user; up to NameBytesMax
-	// Nodes is the node of each rank; nil tells the clients nothing about nodes.
+	Size int    // number of ranks, 1 to RanksMax
+	Name string // name of the store, up to NameBytesMax; must be unique
+	// Nodes has the node of each rank. With nil the clients get no mapping.
 	Nodes []int
 }
 
-// Reply is a line for a rank, with its newline.
+// Reply is a line to send to a rank. Line ends with a newline.
 type Reply struct {
 	Rank int
 	Line string
@@ -43,31 +44,32 @@ type Reply struct {
 type state uint8
 
 const (
-	fresh    state = iota // has not said anything
+	fresh    state = iota // has sent no message
 	joined                // init
 	waiting               // in the barrier
-	finished              // finalize, or gone without ever having joined
+	finished              // has finalized, or was lost before init
 )
 
-// Server is the server for all clients of a job:
+// Server is the PMI-1 server for all clients of a job:
 //
 //	fresh --init--> joined --barrier_in--> waiting --all are--> joined --finalize--> finished
 //
-// It belongs to one goroutine, which passes lines to it and sends its replies.
+// Only one goroutine at a time may use a Server. The caller passes the clients' lines to Handle,
+// and sends the replies.
 type Server struct {
 	cfg     Config
 	mapping string
 	ranks   []state
-	stored  []int // bytes that each rank has put
+	stored  []int // bytes that each rank has put into the store
 	store   map[string]string
-	inside  int // ranks in the barrier
-	over    int // ranks that are finished
-	// spawning is set for ranks in the middle of a request of several lines.
+	inside  int // number of ranks in the barrier
+	over    int // number of finished ranks
+	// spawning contains the ranks that have begun a spawn request, which has several lines.
 	spawning map[int]bool
 	replies  []Reply
 }
 
-// NewServer returns a server of a job before its first message.
+// NewServer returns a server for a new job.
 func NewServer(cfg Config) (*Server, error) {
 	switch {
 	case cfg.Size < 1 || cfg.Size > RanksMax:
@@ -87,10 +89,10 @@ func NewServer(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Finished returns the number of ranks that will send nothing more.
+// Finished returns the number of finished ranks. A finished rank sends no more messages.
 func (s *Server) Finished() int { return s.over }
 
-// Welcome returns the reply to a client that has connected to a port and has given its rank.
+// Welcome returns the reply to a client that has connected to a TCP port and has sent its rank.
 func (s *Server) Welcome(rank int) []string {
 	return []string{
 		"cmd=initack rc=0\n", fmt.Sprintf("cmd=set size=%d\n", s.cfg.Size),
@@ -98,9 +100,9 @@ func (s *Server) Welcome(rank int) []string {
 	}
 }
 
-// Handle processes a line of a rank, with or without its newline, and returns the replies to send.
-// They are valid until the next call. With an error the job is over: an *AbortError, ErrSyntax or
-// ErrProtocol.
+// Handle processes a line from a rank, with or without the newline, and returns the replies to
+// send. The replies are valid until the next call of Handle. After an error the job is over. The
+// error is an *AbortError, or wraps ErrSyntax or ErrProtocol.
 func (s *Server) Handle(rank int, line []byte) ([]Reply, error) {
 	s.replies = s.replies[:0]
 	err := s.handle(rank, line)
@@ -113,21 +115,22 @@ func (s *Server) Handle(rank int, line []byte) ([]Reply, error) {
 	return s.replies, err
 }
 
-// Leave takes note that a rank's connection has ended: ErrGone if it was not done.
+// Leave tells the server that a rank's connection has ended. The error is ErrGone if the rank has
+// sent messages, but has not finalized.
 func (s *Server) Leave(rank int) error {
 	switch s.ranks[rank] {
 	case finished:
 		return nil
 	case fresh:
-		return s.finish(rank) // It is no parallel program, or has not come so far.
+		return s.finish(rank) // not a parallel program, or ended before init
 	case joined, waiting:
 	}
 	return fmt.Errorf("rank %d: %w", rank, ErrGone)
 }
 
-// Lose tells the server that a process has died and that the others continue. The process sends
-// nothing more, and no later barrier can complete. An error means that the job cannot continue,
-// because other ranks wait in a barrier.
+// Lose tells the server that a process has died and that the other processes continue. The process
+// sends no more messages, and no later barrier can complete. Lose returns an error if other ranks
+// wait in a barrier, because the job cannot continue.
 func (s *Server) Lose(rank int) error {
 	switch s.ranks[rank] {
 	case finished:
@@ -154,7 +157,7 @@ func (s *Server) handle(rank int, line []byte) error {
 		return err
 	}
 	now := s.ranks[rank]
-	// A rank may give up while it waits, by another of its threads.
+	// A rank may abort while another of its threads waits in the barrier.
 	if m.Cmd != "abort" && ((now == fresh) != (m.Cmd == "init") || now == waiting || now == finished) {
 		return fmt.Errorf("%w: %s, which may not come now", ErrProtocol, m.Cmd)
 	}
@@ -191,7 +194,7 @@ func (s *Server) handle(rank int, line []byte) error {
 	return nil
 }
 
-// say puts a reply into the list.
+// say appends a reply to the list of replies.
 func (s *Server) say(rank int, format string, args ...any) {
 	s.replies = append(s.replies, Reply{Rank: rank, Line: fmt.Sprintf(format, args...) + "\n"})
 }
@@ -210,8 +213,8 @@ func (s *Server) init(rank int, m Message) error {
 	return nil
 }
 
-// own returns an error unless a message is for the store of this job. The key may be longer than
-// KeyBytesMax.
+// own returns the key of a message. own returns an error if the message names another store than
+// the store of this job. The key may be longer than KeyBytesMax.
 func (s *Server) own(m Message) (key string, err error) {
 	if name, _ := m.Get("kvsname"); name != s.cfg.Name {
 		return "", fmt.Errorf("%w: %s of the store %.40q", ErrProtocol, m.Cmd, name)
@@ -265,7 +268,8 @@ func (s *Server) get(rank int, m Message) error {
 	return nil
 }
 
-// barrier lets all go when all are in. Ranks that have finished will not come.
+// barrier adds a rank to the barrier. When all ranks are in the barrier, barrier releases all
+// ranks. If a rank has finished, barrier returns ErrProtocol.
 func (s *Server) barrier(rank int) error {
 	if s.over > 0 {
 		return fmt.Errorf("%w: a barrier in which %d ranks that have finished are missing", ErrProtocol,
@@ -283,7 +287,8 @@ func (s *Server) barrier(rank int) error {
 	return nil
 }
 
-// finish records that a rank is done. No rank may wait for it.
+// finish records that a rank has finished. The error is ErrProtocol if other ranks are in the
+// barrier.
 func (s *Server) finish(rank int) error {
 	s.ranks[rank] = finished
 	s.over++
@@ -294,7 +299,7 @@ func (s *Server) finish(rank int) error {
 	return nil
 }
 
-// refuse answers a request of PMI-1 that this server does not support.
+// refuse replies to a request of PMI-1 that this server does not support.
 func (s *Server) refuse(rank int, m Message) error {
 	switch m.Cmd {
 	case "publish_name", "lookup_name", "unpublish_name":
@@ -310,7 +315,7 @@ func (s *Server) refuse(rank int, m Message) error {
 	return nil
 }
 
-// spawn reads over the lines of a request to start more processes, and refuses it at its end.
+// spawn skips the lines of a spawn request, and refuses the request after its last line.
 func (s *Server) spawn(rank int, line string) error {
 	if line == "endcmd\n" || line == "endcmd" {
 		delete(s.spawning, rank)

@@ -24,8 +24,8 @@ const (
 // ErrFrame is returned for a frame that contradicts its Header.
 var ErrFrame = errors.New("offload: frame and its header do not fit")
 
-// Header is the kernel's struct virtio_net_hdr in little-endian byte order. Package tap sets this
-// byte order when it opens the device.
+// Header is the kernel's struct virtio_net_hdr in little-endian byte order. Package tap selects
+// little-endian order when tap opens the device.
 type Header struct {
 	Flags          uint8
 	Type           uint8

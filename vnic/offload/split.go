@@ -27,8 +27,8 @@ func (s *Splitter) Begin(frame []byte, h Header) error {
 		}
 		return nil
 	}
-	// The kernel may set the length field of a frame above 64 KiB to zero. Package tap limits the
-	// frames to a smaller size.
+	// The kernel may set the length field of a frame above 64 KiB to zero. Callers keep
+	// large frames below 64 KiB (tap.Device.SetLargest).
 	l, ok := dissect(frame)
 	want := uint8(protoTCP)
 	kind := h.Type &^ ECN

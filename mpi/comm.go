@@ -1,6 +1,7 @@
 package mpi
 
-// The bit fields of a tag in a message: see the documentation of the package.
+// The constants describe the bit fields of a message's tag. The documentation of the package shows
+// the fields.
 const (
 	tagBits    = 24
 	innerShift = tagBits
@@ -12,18 +13,18 @@ const (
 	RanksMax = 1 << makerBits
 )
 
-// Comm is a communicator: a group of ranks, numbered from 0, whose messages do not match receives
-// of any other communicator. Any goroutine may use it. All ranks must call the collective
-// operations, such as Dup and Split, in the same order.
+// Comm is a communicator, which is a group of ranks numbered from 0. A message matches only
+// receives of its own communicator. Any goroutine may use a Comm. All ranks must call the
+// collective operations, such as Dup and Split, in the same order.
 type Comm struct {
 	e       *engine
 	rank    int
 	ranks   []int       // world ranks of the members
-	index   map[int]int // from world ranks to members; nil if they are the same
+	index   map[int]int // from world ranks to members; nil: the same
 	context uint64
-	nodes   []int // of the ranks
-	calls   int   // of collective operations
-	readied int   // persistent ones
+	nodes   []int // hosts of the members
+	calls   int   // number of collective operations
+	readied int   // number of persistent operations
 	under   []*operation
 	rounds  uint32
 	failed  error // why no collective operation can begin
@@ -36,7 +37,8 @@ func (c *Comm) Rank() int { return c.rank }
 // Size returns the number of ranks of the communicator.
 func (c *Comm) Size() int { return len(c.ranks) }
 
-// WorldRank returns the world rank of a rank of this communicator, or -1 if there is no such rank.
+// WorldRank returns the world rank of a rank of this communicator, or -1 if the communicator has no
+// such rank.
 func (c *Comm) WorldRank(rank int) int {
 	if rank < 0 || rank >= len(c.ranks) {
 		return -1
@@ -44,7 +46,8 @@ func (c *Comm) WorldRank(rank int) int {
 	return c.ranks[rank]
 }
 
-// rankIn returns the rank in this communicator of a world rank.
+// rankIn converts a world rank to a rank in this communicator. rankIn reports false if the world
+// rank is not a member.
 func (c *Comm) rankIn(world int) (int, bool) {
 	if c.index == nil {
 		return world, world < len(c.ranks)

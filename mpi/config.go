@@ -11,36 +11,37 @@ import (
 	"gobtl/pml"
 )
 
-// Config tunes a World; the zero value is a good default. All ranks of a job must have the same
-// Transport and Layer.
+// Config tunes a World. The zero value is a good default. All ranks of a job must have the same
+// Transport and the same Layer.
 type Config struct {
-	// Launch says how to find the launcher.
+	// Launch says how a process finds its launcher.
 	Launch launch.Config
-	// Fabric chooses the provider, which the program must have imported, and the address. If it
-	// names no provider, the World chooses "shm" if the program has imported it, all ranks are on
-	// one host, and all of them see and can open the same shared memory. Otherwise it chooses
-	// "udp". World.Network returns the choice. Over "udp" a job on one host uses a loopback
-	// address. In a job on several hosts each rank uses the address by which most other hosts can
-	// reach it, but no address that another host has as well.
+	// Fabric chooses the network provider, which the program must have imported, and the local
+	// address. If Fabric names no provider, the World chooses "shm" or "udp". The World chooses
+	// "shm" if the program has imported that provider, all ranks are on one host, and all ranks can
+	// open the same shared memory. World.Network returns the choice. With "udp", a job on one host
+	// uses a loopback address. In a job on several hosts each rank uses the address by which most
+	// other hosts can reach the rank. A rank uses no address that another host has, too.
 	Fabric fabric.Hints
-	// Transport tunes the transport module. Environment variables GOBTL_* override it. A
-	// PeerTimeout of 0 means 30 s, which is how long a rank may fail to answer. A HandshakeTimeout
-	// of 0 means the PeerTimeout: a rank takes part in the job before the first connection to it,
-	// so its death is detected equally late in both cases. A KeepAlive of 0 means 5 s. A rank that
-	// only waits for a dead rank learns of the death after KeepAlive and PeerTimeout. The library
-	// sets the Label itself.
+	// Transport tunes the transport module. Environment variables GOBTL_* override Transport.
+	// PeerTimeout is the time for which a rank may fail to answer, where 0 means 30 s. A
+	// HandshakeTimeout of 0 means the same time as PeerTimeout, so that a dead rank is detected
+	// equally fast before and after the first connection to it. A KeepAlive of 0 means 5 s. A rank
+	// that only waits for a dead rank learns of the death after the sum of KeepAlive and
+	// PeerTimeout. The library sets the Label itself.
 	Transport btl.Config
-	// Layer tunes the matching.
+	// Layer tunes the matching of messages.
 	Layer pml.Config
-	// Wait is how calls wait: WaitAdaptive, the default, WaitBusy or WaitEvent.
+	// Wait selects how calls wait. WaitAdaptive is the default, WaitBusy always polls, and
+	// WaitEvent sleeps.
 	Wait runner.Waiting
-	// SkipReach makes Init skip the test whether the hosts of the job can reach each other. It is
-	// for jobs in which some hosts cannot reach each other, and need not. An unreachable rank is
-	// then detected at the first message to it, after HandshakeTimeout. It must be the same at all
-	// ranks.
+	// SkipReach makes Init skip the test whether the hosts of the job can reach each other.
+	// SkipReach suits jobs in which some hosts never exchange messages. With SkipReach, an
+	// unreachable rank is detected at the first message to it, after HandshakeTimeout. SkipReach
+	// must be the same at all ranks.
 	SkipReach bool
-	// CloseTimeout bounds the time for which Finalize waits for peers that do not answer, 1 ms to 1
-	// h. 0 means 10 s.
+	// CloseTimeout is the longest time for which Finalize waits for peers that do not answer.
+	// CloseTimeout ranges from 1 ms to 1 h, and 0 means 10 s.
 	CloseTimeout time.Duration
 }
 
@@ -60,8 +61,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports the first value out of range of a configuration without zero fields. The
-// packages of Launch, Transport and Layer check their own configurations.
+// Validate reports the first value of the configuration that is out of range. The zero fields must
+// have been replaced by their defaults. Validate does not check Launch, Transport and Layer, which
+// their own packages check.
 func (c Config) Validate() error {
 	if c.CloseTimeout < time.Millisecond || c.CloseTimeout > time.Hour {
 		return fmt.Errorf("%w: CloseTimeout is %v, want 1 ms to 1 h", ErrConfig, c.CloseTimeout)

@@ -7,7 +7,8 @@ import (
 	"unsafe"
 )
 
-// bytesOf returns the memory of a slice of values without pointers.
+// bytesOf returns the memory of a slice of values. bytesOf returns ErrType if the values contain
+// pointers.
 func bytesOf[T any](data []T) ([]byte, error) {
 	if err := checkType[T](); err != nil {
 		return nil, err
@@ -19,7 +20,7 @@ func bytesOf[T any](data []T) ([]byte, error) {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*size), nil
 }
 
-// sizeOf is the size of a value in bytes.
+// sizeOf returns the size of a value of type T in bytes.
 func sizeOf[T any]() int {
 	var v T
 	return int(unsafe.Sizeof(v))
@@ -35,7 +36,7 @@ func shared(a, b []byte) bool {
 }
 
 // apart returns ErrConfig if the memory a, which an operation reads, overlaps the memory b, which
-// it writes. But a may be the same memory as inPlace.
+// the operation writes. a may overlap b if a and inPlace are the same memory.
 func apart(a, b, inPlace []byte) error {
 	if !shared(a, b) || len(a) == len(inPlace) && &a[0] == &inPlace[0] {
 		return nil
@@ -43,10 +44,11 @@ func apart(a, b, inPlace []byte) error {
 	return fmt.Errorf("%w: slices overlap", ErrConfig)
 }
 
-// composite caches the results of checkType for structs and arrays: an error or nil, by type.
+// composite caches the results of checkType for structs and arrays. The value for a type is an
+// error or nil.
 var composite sync.Map
 
-// checkType returns ErrType if values of a type cannot be sent.
+// checkType returns ErrType if values of type T cannot be sent.
 func checkType[T any]() error {
 	t := reflect.TypeFor[T]()
 	switch k := t.Kind(); {
@@ -67,8 +69,8 @@ func checkType[T any]() error {
 	return err
 }
 
-// examine looks into structs and arrays. It rejects bool, because a received byte other than 0 and
-// 1 would be an invalid Go bool.
+// examine returns ErrType if a struct or an array contains a type that cannot be sent. examine
+// rejects bool, because a received byte other than 0 and 1 would be an invalid Go bool.
 func examine(t reflect.Type) error {
 	switch k := t.Kind(); {
 	case k >= reflect.Int && k <= reflect.Complex128 && k != reflect.Uintptr:
@@ -86,8 +88,8 @@ func examine(t reflect.Type) error {
 	return fmt.Errorf("%w: it has a %v", ErrType, t)
 }
 
-// fieldBytes returns how many bytes of a value belong to its numbers. Padding between and behind
-// the fields of a struct, and fields called _, do not count.
+// fieldBytes returns the number of bytes of a value that belong to its numbers. Padding between and
+// after the fields of a struct, and fields named _, do not count.
 func fieldBytes(t reflect.Type) (bytes uintptr) {
 	switch k := t.Kind(); {
 	case k == reflect.Array:

@@ -1,6 +1,7 @@
-// Package mpi is a message passing interface for parallel jobs, MPI's model in Go: ranks,
-// communicators, messages that are matched by source and tag, requests. It is built on the packages
-// pml and btl. Package launch provides the rank of each process and the addresses of the others.
+// Package mpi is a message passing interface for parallel jobs. The package offers MPI's model in
+// Go: ranks, communicators, requests, and messages that match by source and tag. Package mpi is
+// built on the packages pml and btl. Package launch provides each process with its rank and with
+// the addresses of the other ranks.
 //
 //	world, err := mpi.Init(ctx, mpi.Config{})       // with a provider imported: _ "gobtl/fabric/udp"
 //	if world.Rank() == 0 {
@@ -10,12 +11,13 @@
 //	}
 //	err = world.Finalize(ctx)
 //
-// A message is a slice of values without pointers: numbers, and arrays and structs of numbers. Type
-// parameters take the place of MPI datatypes. Errors are values. A call that may wait takes a
-// context, and returns ErrContext for a nil context.
+// A message is a slice of values without pointers, which are numbers, and arrays and structs of
+// numbers. Type parameters take the place of MPI datatypes. Functions return errors as values. A
+// call that may wait takes a context, and returns ErrContext for a nil context.
 //
 // Any goroutine may call any function at any time, but only one goroutine at a time may use a
-// Request. A waiting call drives the engine:
+// Request. A waiting call drives the engine, which means that the call polls the transport and
+// handles arrived messages. One such poll is called a pass:
 //
 //	Send, Recv, Wait                   Isend, Irecv, Test            helper, a goroutine
 //	  |  begin; not done?                |  begin                      |  nobody has made a pass for
@@ -25,16 +27,18 @@
 //	(internal/waiting)
 //	  |  somebody drives already: sleep until it is done, or the driver leaves
 //
-// So no other goroutine is involved in the delivery of a message. A rank that computes for minutes
-// still answers its peers, if GOMAXPROCS exceeds the number of computing threads.
+// The waiting goroutine itself thus receives its message, without help from another goroutine. A
+// rank that computes for minutes still answers its peers, if GOMAXPROCS exceeds the number of
+// computing threads.
 //
-// On the wire, the tag of a message has the communicator's context in the bits above the user's
-// tag:
+// On the wire, the tag of a message contains the context of the communicator in the bits above the
+// user's tag:
 //
 //	63       44 43        25   24    23        0
 //	 maker's    its count   inner    user's tag
 //	 rank
 //
-// inner is 1 for messages that the library itself sends in that communicator. Rank 0 of a new
-// communicator makes its context, so contexts are unique.
+// The bit named inner is 1 in messages that the library itself sends in the communicator. Rank 0 of
+// a new communicator creates its context, which consists of the maker's world rank and a count.
+// Contexts are therefore unique in a job.
 package mpi

@@ -17,11 +17,11 @@ import (
 	"gobtl/pml"
 )
 
-// engine is the state that all communicators of a process share. mu guards all of it. The goroutine
-// that holds mu owns the module and the layer.
+// engine is the state that all communicators of a process share. mu guards the whole engine. The
+// goroutine that holds mu owns the transport module and the matching layer.
 type engine struct {
 	mu     sync.Mutex
-	wanted atomic.Int32 // calls that want mu while a call drives
+	wanted atomic.Int32 // calls that wait for mu while a call polls
 
 	m       *btl.Module
 	l       *pml.Layer
@@ -31,20 +31,20 @@ type engine struct {
 	start   time.Time
 	latest  mono.Time // latest reading of the clock since lock; 0: none
 
-	clock func() mono.Time       // clock of an outside driver; nil: the system's
-	turns func(over func() bool) // an outside driver makes passes until over; nil: calls do
+	clock func() mono.Time       // a simulator's clock; nil: the system's clock
+	turns func(over func() bool) // a simulator polls until over; nil: calls poll
 
 	rank  int
-	names [][]byte    // of the ranks' modules
+	names [][]byte    // names of the ranks' modules
 	peers []*pml.Peer // by rank; nil until one is needed
 
-	driving    bool // a call makes passes
+	driving    bool // a call polls the transport
 	asleep     bool // a call sleeps on the fabric, without mu
 	roused     bool // the sleeper was told to wake up
 	sleepUntil mono.Time
 	watched    <-chan struct{} // Done of the context whose end ends sleeps; nil: none
-	watching   func() bool     // ends that
-	parked     *waiter         // calls that sleep while another call drives
+	watching   func() bool     // ends the watch of watched
+	parked     *waiter         // calls that sleep while another call polls
 	spare      *waiter
 	free       *Request   // requests of blocking calls, linked by next
 	operations *operation // free operations
@@ -59,7 +59,7 @@ type engine struct {
 	quit, ended chan struct{} // of the helper
 }
 
-// waiter is a call that waits for requests.
+// waiter is a call that waits for the end of requests, or for a condition.
 type waiter struct {
 	left   int // requests that have not ended
 	ready  func() bool
@@ -68,13 +68,13 @@ type waiter struct {
 	next   *waiter
 }
 
-// over reports whether the condition that a call waits for is met.
+// over reports whether the condition of a waiting call is met.
 func (w *waiter) over() bool { return w.left <= 0 || w.ready != nil && w.ready() }
 
-// member is the Context of a peer.
+// member is the Context of the pml.Peer of a rank.
 type member struct {
 	rank   int
-	second bool // it has, or had, an earlier endpoint: only the end of this one matters
+	second bool // the rank has an earlier endpoint, too
 }
 
 // labelPrefix is the prefix of the label of a rank's module.
@@ -95,7 +95,8 @@ func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine,
 	return e, e.handleNotices(cfg.Layer.Tag)
 }
 
-// lock locks mu. A call that drives releases mu between two passes if another call wants it.
+// lock locks mu. If a call polls the transport, the polling call releases mu between two polls when
+// another call waits for mu.
 func (e *engine) lock() {
 	if !e.mu.TryLock() {
 		e.wanted.Add(1)
@@ -105,8 +106,8 @@ func (e *engine) lock() {
 	e.latest = 0
 }
 
-// unlock unlocks mu. It wakes the call that sleeps on the fabric if the layer has a deadline before
-// the end of that sleep.
+// unlock unlocks mu. If the layer has a deadline before the end of the sleep of a call on the
+// fabric, unlock wakes the sleeping call.
 func (e *engine) unlock() {
 	wake := e.asleep && e.l.Deadline() < e.sleepUntil
 	e.mu.Unlock()
@@ -115,22 +116,23 @@ func (e *engine) unlock() {
 	}
 }
 
-// due makes a pass if the module has work that is due now and no other call drives.
+// due polls the transport once, if the module has work that is due now and no other call polls.
 func (e *engine) due() {
 	if !e.driving && e.l.Deadline() <= e.m.Now() {
 		e.passAt(e.lately())
 	}
 }
 
-// pass makes a pass.
+// pass polls the transport once, and handles what has arrived.
 func (e *engine) pass() {
 	e.rouse()
 	e.counted()
 	e.passAt(e.now())
 }
 
-// rouse ends the sleep of a helper that has not noticed that another call makes passes. If it slept
-// on, each packet would wake its thread after the packet has been taken by that call.
+// rouse wakes a helper that sleeps although another call polls the transport. If the helper slept
+// on, each arriving packet would wake the helper's thread in vain, because the polling call has
+// already taken the packet.
 func (e *engine) rouse() {
 	if e.asleep && !e.roused {
 		e.roused = true
@@ -139,11 +141,11 @@ func (e *engine) rouse() {
 	}
 }
 
-// counted counts a pass, so that the helper sees it.
+// counted counts a pass (one poll of the transport), so that the helper sees that a call polls.
 func (e *engine) counted() { e.passes.Store(e.passes.Load() + 1) } // mu is held
 
-// passAt makes a pass at an instant, and returns how much came in. It does not count the pass for
-// the helper.
+// passAt polls the transport once at the instant now, and returns the result of the module's
+// Progress. The helper does not notice a poll by passAt.
 func (e *engine) passAt(now mono.Time) int {
 	n, err := e.l.Progress(now)
 	if err != nil && e.broken == nil {
@@ -167,11 +169,12 @@ func (e *engine) passAt(now mono.Time) int {
 	return n
 }
 
-// wait drives the engine, or lets another call drive it, until w is over or ctx ends. mu is held.
+// wait waits until w is over or ctx ends. Meanwhile wait polls the transport, or lets another call
+// poll. mu is held.
 func (e *engine) wait(ctx context.Context, w *waiter) error {
 	drives := false
 	defer func() {
-		if drives { // The pass did not return normally: see operation.fold.
+		if drives { // The poll did not return normally: see operation.fold.
 			e.driving = false
 		}
 		e.handOver()
@@ -194,22 +197,22 @@ func (e *engine) wait(ctx context.Context, w *waiter) error {
 	return nil
 }
 
-// handOver wakes a parked call, which then drives the engine.
+// handOver wakes a sleeping call, which then polls the transport.
 func (e *engine) handOver() {
 	if !e.driving && e.parked != nil {
 		e.poke(e.parked)
 	}
 }
 
-// park sleeps until w is over, no call drives any more, or ctx ends. mu is held, except during the
-// sleep.
+// park sleeps until w is over, ctx ends, or no call polls the transport any more. mu is held,
+// except during the sleep.
 func (e *engine) park(ctx context.Context, w *waiter) {
 	w.parked, w.next = true, e.parked
 	e.parked = w
 	wake := e.asleep
 	e.mu.Unlock()
 	if wake {
-		e.m.Wake() // the driving call shall serve this call, too
+		e.m.Wake() // the sleeping call shall poll for this call, too
 	}
 	select {
 	case <-w.wake:
@@ -219,14 +222,14 @@ func (e *engine) park(ctx context.Context, w *waiter) {
 	if w.parked {
 		e.unpark(w)
 	} else if ctx.Err() != nil {
-		select { // poked meanwhile
+		select { // w was woken meanwhile
 		case <-w.wake:
 		default:
 		}
 	}
 }
 
-// poke wakes a parked call.
+// poke wakes a call that sleeps in park.
 func (e *engine) poke(w *waiter) {
 	e.unpark(w)
 	w.wake <- struct{}{}
@@ -242,16 +245,16 @@ func (e *engine) unpark(w *waiter) {
 }
 
 const (
-	// lookEvery is the number of passes between two checks of the context, and between two updates
-	// of the count of passes.
+	// lookEvery is the number of polls of the transport between two checks of the context, and
+	// between two updates of the count of passes.
 	lookEvery = 16
-	// clockEvery is the number of empty passes that share one reading of the clock. A reading takes
-	// a large part of the time of an empty pass.
+	// clockEvery is the number of polls that share one reading of the clock while nothing arrives.
+	// A clock reading takes a large part of the time of a poll that finds nothing.
 	clockEvery = 4
 )
 
-// drive makes passes until w is over, ctx ends, or the fabric fails. mu is held, but released for
-// moments.
+// drive polls the transport until w is over, ctx ends, or the fabric fails. mu is held, but drive
+// releases mu between polls.
 func (e *engine) drive(ctx context.Context, w *waiter) {
 	if e.turns != nil {
 		e.mu.Unlock()
@@ -292,7 +295,7 @@ func (e *engine) drive(ctx context.Context, w *waiter) {
 	}
 }
 
-// idle spins, yields or sleeps after an empty pass.
+// idle spins, yields or sleeps after a poll of the transport that found nothing.
 func (e *engine) idle(ctx context.Context, now mono.Time) waiting.Action {
 	action := e.policy.Empty(now)
 	if action == waiting.Yield || action == waiting.Sleep &&
@@ -305,7 +308,7 @@ func (e *engine) idle(ctx context.Context, now mono.Time) waiting.Action {
 	return action
 }
 
-// end handles the end of a request, and wakes the call that waits for it.
+// end handles the end of a request, and wakes the call that waits for the request.
 func (e *engine) end(r *Request) {
 	w := r.waiter
 	if w == nil {
@@ -334,7 +337,7 @@ func (e *engine) freeWaiter(w *waiter) {
 	e.spare = w
 }
 
-// peer returns the peer of a world rank. The connection is opened at the first need.
+// peer returns the peer of a world rank. The first call for a rank opens the connection to it.
 func (e *engine) peer(rank int) (*pml.Peer, error) {
 	if p := e.peers[rank]; p != nil {
 		return p, nil
@@ -355,9 +358,9 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 	return p, nil
 }
 
-// rankOf returns a peer's world rank. For a peer that connected from its side, and that admit let
-// in, the rank in its label counts if this side's connection to that rank leads to the same
-// endpoint.
+// rankOf returns the world rank of a peer. If the peer has opened the connection, the label of its
+// module names the rank. The label counts only if this process's own connection to the named rank
+// uses the same endpoint. For any other peer rankOf returns ErrStranger.
 func (e *engine) rankOf(p *pml.Peer) (int, error) {
 	if m, ok := p.Context.(*member); ok {
 		if m.second {
@@ -376,7 +379,7 @@ func (e *engine) rankOf(p *pml.Peer) (int, error) {
 	return rank, nil
 }
 
-// gone returns the error of an operation with a dead rank.
+// gone returns the RankError of an operation with a dead rank.
 func (e *engine) gone(rank int, err error) error {
 	if why := e.failures.dead[rank]; why != nil && errors.Is(err, btl.ErrClosed) {
 		err = why // bury has closed the endpoint
@@ -387,7 +390,7 @@ func (e *engine) gone(rank int, err error) error {
 	return &RankError{Rank: rank, Err: e.way(rank, err)}
 }
 
-// setNames stores the names of all ranks' modules.
+// setNames stores the names of the modules of all ranks, and begins to admit connections.
 func (e *engine) setNames(names [][]byte) error {
 	for i, name := range names {
 		if len(name) == 0 || i == e.rank && !bytes.Equal(name, e.m.Name()) {

@@ -7,7 +7,7 @@ import (
 	"gobtl/pml"
 )
 
-// Errors of the package; test for them with errors.Is.
+// The errors of the package can be tested with errors.Is.
 var (
 	// ErrConfig: a configuration value is out of its range.
 	ErrConfig = errors.New("mpi: invalid configuration")
@@ -15,12 +15,13 @@ var (
 	ErrRank = errors.New("mpi: no such rank")
 	// ErrTag: a tag is below 0 or above TagMax.
 	ErrTag = errors.New("mpi: tag out of range")
-	// ErrType: values of this type contain pointers, or their size depends on the machine.
+	// ErrType: values of this type contain pointers, or the size of the values depends on the
+	// machine.
 	ErrType = errors.New("mpi: values of this type cannot be sent")
-	// ErrCount: the lengths of slices do not fit each other, or the number of ranks.
+	// ErrCount: the lengths of the slices do not fit each other, or do not fit the number of ranks.
 	ErrCount = errors.New("mpi: lengths do not fit")
-	// ErrGroup: a group does not fit the communicator, or differs from the group that the other
-	// ranks have given.
+	// ErrGroup: a group does not fit the communicator, or differs from the group that other ranks
+	// gave.
 	ErrGroup = errors.New("mpi: group does not fit")
 	// ErrGrid: the dimensions of a grid of ranks are invalid.
 	ErrGrid = errors.New("mpi: no such grid of ranks")
@@ -31,52 +32,52 @@ var (
 	ErrTruncated = pml.ErrTruncated
 	// ErrCancelled: the receive was cancelled before it was matched.
 	ErrCancelled = pml.ErrCancelled
-	// ErrContext: the context is nil. The call had no effect.
+	// ErrContext: the context is nil, and the call had no effect.
 	ErrContext = errors.New("mpi: nil context")
 	// ErrBusy: the Request is in use.
 	ErrBusy = errors.New("mpi: request in use")
 	// ErrInactive: the Request is not in use.
 	ErrInactive = errors.New("mpi: request not in use")
-	// ErrWorlds: the requests of one call are not all of one World.
+	// ErrWorlds: the requests of one call belong to several Worlds.
 	ErrWorlds = errors.New("mpi: requests of several worlds")
-	// ErrNotInit: the Request was not readied for Start.
+	// ErrNotInit: no Init function has prepared the Request for Start.
 	ErrNotInit = errors.New("mpi: request not initialized")
-	// ErrInUse: the context has ended before the operation, which may still read or write the
-	// memory of the message.
+	// ErrInUse: the context has ended before the operation. The operation may still read or write
+	// the memory of the message.
 	ErrInUse = errors.New("mpi: memory may still be in use")
-	// ErrFinalized: the job was finalized on this side.
+	// ErrFinalized: this process has finalized the job.
 	ErrFinalized = errors.New("mpi: finalized")
-	// ErrStranger: a process that is no rank of this job has connected.
+	// ErrStranger: a connected process is not a rank of this job.
 	ErrStranger = errors.New("mpi: peer is no rank of this job")
 	// ErrOp: the function of an Op has panicked.
 	ErrOp = errors.New("mpi: an Op has panicked")
-	// ErrMessage: the message was received before.
+	// ErrMessage: the message has already been received.
 	ErrMessage = pml.ErrMessage
 	// ErrRevoked: the communicator was revoked.
 	ErrRevoked = errors.New("mpi: communicator revoked")
-	// ErrFreed: the communicator was freed on this side.
+	// ErrFreed: this process has freed the communicator.
 	ErrFreed = errors.New("mpi: communicator freed")
-	// ErrExcluded: the other ranks consider this rank dead, and continue without it.
+	// ErrExcluded: the other ranks consider this rank dead, and continue without this rank.
 	ErrExcluded = errors.New("mpi: the others take this rank for dead")
-	// ErrAddress: a rank has no address by which ranks of other hosts can reach it.
+	// ErrAddress: a rank has no address by which ranks of other hosts can reach the rank.
 	ErrAddress = errors.New("mpi: no address for the other hosts")
-	// ErrContexts: one rank has made 2^19 communicators.
+	// ErrContexts: one rank has already made 2^19 communicators.
 	ErrContexts = errors.New("mpi: no communicators left")
 )
 
 // errDecided is the reason for the death of a rank that only other ranks have noticed.
 var errDecided = fmt.Errorf("%w: the others have agreed so", pml.ErrPeer)
 
-// OpError is the panic of an Op's function: an ErrOp.
+// OpError reports that the function of an Op has panicked. errors.Is finds ErrOp in an OpError.
 type OpError struct {
 	Panic any    // value of the panic of the function
 	Stack []byte // stack at the panic
 }
 
-// Error implements error. The text is one line, without the Stack.
+// Error implements error. The text has one line, and omits the Stack.
 func (e *OpError) Error() string { return fmt.Sprintf("%v: %v", ErrOp, e.Panic) }
 
-// Unwrap returns ErrOp, and the value of the panic if it is an error.
+// Unwrap returns ErrOp. If the value of the panic is an error, Unwrap returns the value, too.
 func (e *OpError) Unwrap() []error {
 	if err, ok := e.Panic.(error); ok {
 		return []error{ErrOp, err}
@@ -84,8 +85,8 @@ func (e *OpError) Unwrap() []error {
 	return []error{ErrOp}
 }
 
-// RankError is the error of an operation that failed because a rank has ended. It wraps the reason
-// for that end.
+// RankError is the error of an operation that failed because a rank has ended. A RankError wraps
+// the reason for the rank's end.
 type RankError struct {
 	Rank int // world rank
 	Err  error
@@ -97,7 +98,7 @@ func (e *RankError) Error() string { return fmt.Sprintf("mpi: rank %d is gone: %
 // Unwrap returns the reason for the rank's end, which is a pml.ErrPeer.
 func (e *RankError) Unwrap() error { return e.Err }
 
-// isRankError says whether an error names its rank already.
+// isRankError reports whether err contains a RankError.
 func isRankError(err error) bool {
 	var known *RankError
 	return errors.As(err, &known)

@@ -11,18 +11,18 @@ import (
 	"gobtl/pml"
 )
 
-// Codes of Refuse.
+// The constants are the codes with which a rank refuses a connection.
 const (
 	refusedStranger uint16 = iota + 1 // no rank of this job
 	refusedExcluded                   // a rank that is considered dead
 )
 
-// askMost bounds the time for a question to a silent rank. PeerTimeout bounds it, too.
+// askMost is the longest wait for the answer of a silent rank. PeerTimeout may shorten the wait.
 const askMost = 5 * time.Second
 
-// question asks a silent rank whether it considers this rank dead, since possibly it was this rank
-// that did not answer in time. A refused endpoint means Yes. Any other result counts as no answer,
-// and the silent rank is considered dead, because the messages on their way to it are lost.
+// question asks a silent rank whether it considers this rank dead, because possibly this rank was
+// the one that did not answer. A refused connection means yes. After any other result the silent
+// rank is recorded as dead, because messages on their way to it are lost.
 type question struct {
 	rank  int
 	peer  *pml.Peer
@@ -30,8 +30,8 @@ type question struct {
 	why   error // why the rank is considered dead
 }
 
-// admit reports whether a process may connect: only ranks of this job that are not considered dead
-// may.
+// admit decides whether a process may connect. Only ranks of this job that this rank does not
+// consider dead are accepted.
 func (e *engine) admit(r btl.Request) btl.Verdict {
 	rank, ok := e.rankCalled(string(r.Label))
 	switch {
@@ -43,14 +43,15 @@ func (e *engine) admit(r btl.Request) btl.Verdict {
 	return btl.Accept()
 }
 
-// rankCalled returns the rank whose module has the label.
+// rankCalled returns the rank whose module has the given label. rankCalled reports false if no rank
+// has the label.
 func (e *engine) rankCalled(label string) (int, bool) {
 	number, ok := strings.CutPrefix(label, labelPrefix)
 	rank, err := strconv.Atoi(number)
 	return rank, ok && err == nil && rank >= 0 && rank < len(e.names)
 }
 
-// exclude ends this rank's part in the job. The other ranks continue without it.
+// exclude ends this rank's part in the job, because the other ranks continue without this rank.
 func (e *engine) exclude() {
 	if e.broken == nil {
 		e.broken = ErrExcluded
@@ -66,8 +67,8 @@ func saysExcluded(why error) bool {
 		errors.As(why, &refused) && refused.Code == refusedExcluded
 }
 
-// memberGone handles the end of a rank's endpoint. It ignores the endpoint of a rank that is
-// already recorded as dead.
+// memberGone handles the end of an endpoint to a rank. memberGone ignores the endpoint if the rank
+// is already recorded as dead.
 func (e *engine) memberGone(p *pml.Peer, m *member) {
 	f, why := &e.failures, p.Err()
 	inOrder := errors.Is(why, btl.ErrPeerClosed) || errors.Is(why, btl.ErrClosed)
@@ -83,15 +84,15 @@ func (e *engine) memberGone(p *pml.Peer, m *member) {
 	}
 }
 
-// lost reports whether no message can come from a rank any more, because that rank or this one is
-// dead.
+// lost reports whether no further message can come from a rank. A rank is lost if it is dead, or if
+// this rank asks whether it is considered dead itself.
 func (f *failures) lost(rank int) bool {
 	asked := func(q question) bool { return q.rank == rank }
 	return f.dead[rank] != nil || slices.ContainsFunc(f.asked, asked)
 }
 
-// ask asks a silent rank whether it considers this rank dead. The other ranks learn of its death
-// only after that.
+// ask asks a silent rank whether it considers this rank dead. The other ranks learn of the silent
+// rank's death only after the answer, or after the timeout.
 func (e *engine) ask(rank int, why error) {
 	now := e.now()
 	ep, err := e.m.Connect(now, e.names[rank])
@@ -108,8 +109,8 @@ func (e *engine) ask(rank int, why error) {
 	}
 }
 
-// lookAtAnswers records as dead each asked rank that has not answered that it considers this rank
-// dead.
+// lookAtAnswers handles the ends of questions. A rank that has not answered that it considers this
+// rank dead is recorded as dead.
 func (e *engine) lookAtAnswers() {
 	f, now := &e.failures, e.now()
 	var over []question

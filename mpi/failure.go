@@ -10,37 +10,37 @@ import (
 	"gobtl/pml"
 )
 
-// noticeAllRanks is the largest number of ranks for which a rank sends its news to all others. In
-// larger jobs it sends them to the ranks that are a power of two away in either direction, and
-// these forward them. All ranks hear the news unless all 2*log2(n) neighbours of a rank die at
-// once.
+// noticeAllRanks is the largest number of ranks for which a rank sends its control messages to all
+// other ranks. In a larger job a rank sends the control messages to the ranks that are a power of
+// two away in either direction. The receivers forward the messages to their own neighbours. All
+// ranks hear the news unless all 2*log2(n) neighbours of a rank die at once.
 const noticeAllRanks = 64
 
-// letter is an outgoing notice that waits for room in the transport.
+// letter is an outgoing control message that waits until the transport can take it.
 type letter struct {
 	to   int // rank in the world
 	data []byte
 }
 
-// arrival is a received notice.
+// arrival is a received control message.
 type arrival struct {
 	from   *pml.Peer
 	notice notice
 }
 
-// failures is the state of an engine about dead ranks and about the agreements that follow. It is
-// processed between passes, never by handlers.
+// failures is the state of an engine about dead ranks and about agreements. Only the code between
+// polls of the transport processes failures, and handlers only queue.
 type failures struct {
 	tag     btl.Tag
-	news    bool // something below must be processed
+	news    bool // the fields below have work to process
 	fresh   []*pml.Peer
 	gone    []*pml.Peer
 	inbox   []arrival
 	outbox  []letter
 	dead    map[int]error  // ranks of the world
 	revoked recent         // communicators
-	told    map[int]uint64 // how many revocations a rank was told, by rank
-	untold  bool           // some rank was not told all
+	told    map[int]uint64 // number of revocations sent to each rank
+	untold  bool           // some rank lacks a revocation
 	asked   []question
 	onDeath func(why error)
 	leaving bool // all ranks finalize: an orderly end is no failure
@@ -49,10 +49,11 @@ type failures struct {
 	rounds  map[roundKey]*round
 	early   map[int][]notice    // votes in unknown communicators, by sender
 	parts   map[int][]*assembly // incomplete notices, by sender
-	perPart int                 // ranks in a part of a notice; 0: as many as there is room for
+	perPart int                 // dead ranks in a part of a notice; 0: as many as fit
 }
 
-// handleNotices makes the engine receive notices, which have their own tag in the module.
+// handleNotices registers the engine's handler for control messages, which have their own
+// active-message tag in the module.
 func (e *engine) handleNotices(layerTag btl.Tag) error {
 	f := &e.failures
 	f.tag = (layerTag + 1) % (btl.TagMax + 1)
@@ -61,14 +62,14 @@ func (e *engine) handleNotices(layerTag btl.Tag) error {
 	return e.m.HandleUpTo(f.tag, noticeBytesMax, func(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 		a := arrival{from: e.l.Peer(ep)}
 		if !a.notice.read(data) {
-			ep.Abort() // A peer must not send such a notice.
+			ep.Abort() // No rank of this library sends such a message.
 			return
 		}
 		f.inbox, f.news = append(f.inbox, a), true
 	})
 }
 
-// peerChanged records that a peer has connected or ended.
+// peerChanged records that a peer has connected, or that a peer has ended with an error.
 func (e *engine) peerChanged(p *pml.Peer, err error) {
 	f := &e.failures
 	if f.news = true; err == nil {
@@ -79,16 +80,16 @@ func (e *engine) peerChanged(p *pml.Peer, err error) {
 	e.peerGone(p, err)
 }
 
-// lookAtNews does the work that handlers have deferred. No handler runs now.
+// lookAtNews does the work that handlers have deferred. No handler runs at the same time.
 func (e *engine) lookAtNews() {
 	f := &e.failures
 	f.news = false
-	for _, p := range f.fresh { // while its endpoint still identifies it
-		_, _ = e.rankOf(p) // A stranger does not belong to the job, so its end has no effect.
+	for _, p := range f.fresh { // while the endpoint still identifies the peer
+		_, _ = e.rankOf(p) // The end of a stranger has no effect on the job.
 	}
 	clear(f.fresh)
 	f.fresh = f.fresh[:0]
-	// A rank that learns of its own exclusion must no longer send news of other ranks.
+	// A rank that learns that the others have excluded it must no longer send news of other ranks.
 	gone := f.gone
 	f.gone = nil
 	for _, p := range gone {
@@ -118,7 +119,7 @@ func (e *engine) lookAtNews() {
 	e.post()
 }
 
-// hear carries out a notice.
+// hear carries out a control message of another rank.
 func (e *engine) hear(from int, n *notice) {
 	switch n.kind {
 	case noticeDead:
@@ -134,8 +135,8 @@ func (e *engine) hear(from int, n *notice) {
 	}
 }
 
-// bury records that a rank is dead. It ends the rank's endpoint and the collective operations that
-// need the rank, and tells the other ranks.
+// bury records that a rank is dead. bury aborts the endpoint to the dead rank, ends the collective
+// operations that need the rank, and tells the other ranks.
 func (e *engine) bury(rank int, why error) {
 	f := &e.failures
 	if f.dead[rank] != nil {
@@ -164,9 +165,9 @@ func (e *engine) bury(rank int, why error) {
 	f.news = true
 }
 
-// lose ends the collective operations of a communicator that a dead rank belongs to. Each rank
-// drops the messages of other ranks for these operations, so no rank waits for a rank that has
-// given up.
+// lose ends the collective operations of a communicator to which a dead rank belongs. Each rank
+// drops the messages that other ranks send for the ended operations, so no rank waits for a rank
+// that has given up.
 func (c *Comm) lose(rank int, why error) {
 	if _, ok := c.rankIn(rank); !ok || c.failed != nil {
 		return
@@ -176,15 +177,16 @@ func (c *Comm) lose(rank int, why error) {
 	c.failAll()
 }
 
-// failAll ends the collective operations that only wait for their sends. A living rank may not have
-// the communicator yet, and will never have it.
+// failAll ends the collective operations that only wait for their sends. A destination rank may be
+// alive, but may never create the communicator.
 func (c *Comm) failAll() {
 	for _, o := range slices.Clone(c.under) {
 		o.Fail(c.failed)
 	}
 }
 
-// register makes a communicator known, so that deaths and revocations apply to it. mu is held.
+// register makes a communicator known, so that deaths and revocations apply to the communicator. mu
+// is held.
 func (c *Comm) register() {
 	f := &c.e.failures
 	f.comms[c.context] = c
@@ -200,10 +202,10 @@ func (c *Comm) register() {
 	c.e.hearEarly(c)
 }
 
-// Free releases a communicator in which nothing is under way. This rank sends no more messages
-// about it. Calling Free is optional, and affects this rank alone. Operations that begin here
-// later, including persistent requests, return ErrFreed, or ErrRevoked if the communicator was
-// revoked before.
+// Free releases a communicator that has no operation in progress. Calling Free is optional, and
+// affects this rank alone. After Free this rank sends no control messages about the communicator.
+// Operations that begin later at this rank, including persistent requests, return ErrFreed. If the
+// communicator was revoked before, later operations return ErrRevoked.
 func (c *Comm) Free() {
 	c.e.lock()
 	defer c.e.unlock()
@@ -216,9 +218,9 @@ func (c *Comm) Free() {
 	}
 }
 
-// free is Free with mu held. Another rank may still have to be told the decision of a round, if the
-// round's leader dies before it has told it. The decided rounds of the latest freed communicators
-// are therefore kept.
+// free is Free with mu held. If the leader of an agreement round dies before it has sent its
+// decision to all ranks, this rank may have to send the decision to another rank. free therefore
+// keeps the decided rounds of the latest freed communicators.
 func (c *Comm) free() {
 	f := &c.e.failures
 	delete(f.comms, c.context)
@@ -234,7 +236,7 @@ func (c *Comm) free() {
 	}
 }
 
-// forget forgets the rounds of a communicator.
+// forget deletes the agreement rounds of a communicator.
 func (f *failures) forget(c *Comm) {
 	for key := range f.rounds {
 		if key.context == c.context {
@@ -243,7 +245,8 @@ func (f *failures) forget(c *Comm) {
 	}
 }
 
-// agreeing returns the communicator of a round, or nil if this rank does not have it.
+// agreeing returns the communicator with the given context. agreeing returns nil if this rank has
+// not created the communicator, or has forgotten it.
 func (f *failures) agreeing(context uint64) *Comm {
 	if c := f.comms[context]; c != nil {
 		return c
@@ -257,8 +260,9 @@ func (f *failures) agreeing(context uint64) *Comm {
 }
 
 // Revoke ends all operations in a communicator, at all its ranks. Operations that wait for a
-// message, and all operations that begin later, fail with ErrRevoked, except Agree and Shrink.
-// Unreceived messages are dropped. It is enough that one rank calls it.
+// message, and all operations that begin later, fail with ErrRevoked. Agree and Shrink still work.
+// Messages that no rank has received are dropped. One rank's call of Revoke is enough for all
+// ranks.
 func (c *Comm) Revoke() error {
 	e := c.e
 	e.lock()
@@ -271,7 +275,7 @@ func (c *Comm) Revoke() error {
 	return nil
 }
 
-// revoke revokes a communicator, which this rank may not have yet.
+// revoke revokes a communicator, even if this rank has not created the communicator yet.
 func (e *engine) revoke(context uint64) {
 	f := &e.failures
 	if !f.revoked.add(context) {
@@ -283,9 +287,9 @@ func (e *engine) revoke(context uint64) {
 	f.untold, f.news = true, true
 }
 
-// tellRevoked forwards the revocations to other ranks, as far as there is room. Pending revocations
-// are kept in the list of revoked communicators, not in queues. So a rank that revokes very many
-// communicators, or a rank that receives nothing, costs no more memory.
+// tellRevoked forwards the revocations to other ranks, as far as the transport can take messages.
+// Revocations that wait are kept in the list of revoked communicators, and not in queues. Therefore
+// neither many revocations nor a rank that receives nothing can use up memory.
 func (e *engine) tellRevoked() {
 	f := &e.failures
 	if f.untold = false; f.told == nil {
@@ -317,7 +321,8 @@ func (c *Comm) end() {
 	c.failAll()
 }
 
-// usable returns the reason why no operation can begin in a communicator, or nil if one can.
+// usable returns the reason why no operation can begin in a communicator, or nil if an operation
+// can begin.
 func (c *Comm) usable() error {
 	if c.e.broken != nil {
 		return c.e.broken
@@ -325,8 +330,9 @@ func (c *Comm) usable() error {
 	return c.revoked
 }
 
-// Failed returns the ranks of the communicator that this rank knows to be dead, in order. Other
-// ranks may know more or fewer dead ranks at the same time. Shrink and Agree make all ranks agree.
+// Failed returns the ranks of the communicator that this rank knows to be dead, in ascending order.
+// Other ranks may know other dead ranks at the same time. Shrink and Agree make all ranks agree on
+// the dead ranks.
 func (c *Comm) Failed() []int {
 	c.e.lock()
 	defer c.e.unlock()
@@ -339,12 +345,12 @@ func (c *Comm) Failed() []int {
 	return ranks
 }
 
-// spread sends a notice to all ranks, or to the neighbours that forward it.
+// spread sends a control message to all ranks, or to the neighbours that forward the message.
 func (e *engine) spread(n *notice) {
 	e.eachNeighbour(func(rank int) { e.tell(rank, n) })
 }
 
-// eachNeighbour calls fn for the ranks to which this rank sends and forwards notices.
+// eachNeighbour calls fn for each rank to which this rank sends control messages.
 func (e *engine) eachNeighbour(fn func(rank int)) {
 	size := len(e.names)
 	if size <= noticeAllRanks {
@@ -361,7 +367,8 @@ func (e *engine) eachNeighbour(fn func(rank int)) {
 	}
 }
 
-// tell puts a notice for a rank into the outbox.
+// tell puts a control message for a rank into the outbox. A message that names too many dead ranks
+// is split into parts.
 func (e *engine) tell(rank int, n *notice) {
 	f := &e.failures
 	if rank == e.rank || f.dead[rank] != nil {
@@ -379,7 +386,7 @@ func (e *engine) tell(rank int, n *notice) {
 	}
 }
 
-// post sends as many notices from the outbox as there is room for.
+// post sends as many control messages from the outbox as the transport can take.
 func (e *engine) post() {
 	f := &e.failures
 	if e.broken != nil {
@@ -399,8 +406,8 @@ func (e *engine) post() {
 	f.news = f.news || len(left) > 0
 }
 
-// postOne sends a notice. It reports false if there is no room now. To a rank that has ended
-// nothing needs to be said.
+// postOne sends a control message. postOne reports false if the transport cannot take the message
+// now. A message to a rank that has ended is dropped.
 func (e *engine) postOne(letter letter) bool {
 	p, err := e.peer(letter.to)
 	if err != nil {
@@ -412,12 +419,12 @@ func (e *engine) postOne(letter letter) bool {
 	}
 	copy(f.Bytes(), letter.data)
 	if _, err := p.Endpoint().Send(e.now(), f); err != nil {
-		_ = p.Endpoint().Free(f) // It is the caller's still, and the end is told by its event.
+		_ = p.Endpoint().Free(f) // The caller still owns f. An event reports the peer's end.
 	}
 	return true
 }
 
-// meetAll is a barrier of the surviving ranks. It reports whether all ranks survive.
+// meetAll is a barrier of the surviving ranks. meetAll reports whether all ranks survive.
 func (w *World) meetAll(ctx context.Context) (whole bool, err error) {
 	d, err := w.round(ctx, ^uint64(0), false)
 	return err == nil && len(d.dead) == 0, err

@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// Undefined is the rank of a process in a group that it does not belong to (MPI_UNDEFINED). It
-// cannot be used in sends or receives.
+// Undefined is the rank, in a group, of a process that does not belong to the group
+// (MPI_UNDEFINED). Sends and receives do not accept Undefined.
 const Undefined = -3
 
-// Group is an ordered set of processes of a job (MPI_Group), numbered from 0 on. It is immutable,
+// Group is an ordered set of processes of a job (MPI_Group), numbered from 0. A Group is immutable,
 // and its methods do not communicate. The zero value is the empty group (MPI_GROUP_EMPTY). Any
-// goroutine may use it. It need not be freed.
+// goroutine may use a Group, and nobody needs to free a Group.
 type Group struct {
 	ranks []int // in the world
 	own   int   // this process's rank in the world
 }
 
-// Span describes ranks of a group: First, First+Stride and so on up to Last. Last may be below
+// Span describes the ranks First, First+Stride and so on up to Last of a group. Last may be below
 // First if Stride is negative. A Stride of 0 counts as 1.
 type Span struct{ First, Last, Stride int }
 
@@ -37,10 +37,10 @@ const (
 	Unequal
 )
 
-// Group is the group of the communicator's ranks (MPI_Comm_group).
+// Group returns the group of the communicator's ranks (MPI_Comm_group).
 func (c *Comm) Group() Group { return Group{ranks: c.ranks, own: c.ranks[c.rank]} }
 
-// Compare compares this communicator with another communicator of the job (MPI_Comm_compare).
+// Compare compares this communicator with another communicator of the same job (MPI_Comm_compare).
 func (c *Comm) Compare(d *Comm) Comparison {
 	if c.context == d.context {
 		return Identical
@@ -51,13 +51,14 @@ func (c *Comm) Compare(d *Comm) Comparison {
 	return Congruent
 }
 
-// Size is the number of ranks (MPI_Group_size).
+// Size returns the number of ranks of the group (MPI_Group_size).
 func (g Group) Size() int { return len(g.ranks) }
 
-// Rank is this process's rank in the group, or Undefined (MPI_Group_rank).
+// Rank returns this process's rank in the group, or Undefined (MPI_Group_rank).
 func (g Group) Rank() int { return g.find(g.own) }
 
-// WorldRank returns the world rank of a rank of this group, or Undefined if there is no such rank.
+// WorldRank returns the world rank of a rank of this group, or Undefined if the group has no such
+// rank.
 func (g Group) WorldRank(rank int) int {
 	if rank < 0 || rank >= len(g.ranks) {
 		return Undefined
@@ -65,7 +66,8 @@ func (g Group) WorldRank(rank int) int {
 	return g.ranks[rank]
 }
 
-// find returns the rank in the group of a world rank.
+// find converts a world rank to a rank in the group, or to Undefined if the group lacks the world
+// rank.
 func (g Group) find(world int) int {
 	if rank := slices.Index(g.ranks, world); rank >= 0 {
 		return rank
@@ -73,7 +75,7 @@ func (g Group) find(world int) int {
 	return Undefined
 }
 
-// index maps world ranks to ranks of the group.
+// index returns a map from world ranks to ranks of the group.
 func (g Group) index() map[int]int {
 	index := make(map[int]int, len(g.ranks))
 	for rank, world := range g.ranks {
@@ -82,9 +84,9 @@ func (g Group) index() map[int]int {
 	return index
 }
 
-// Translate converts ranks of this group to ranks of another group. A rank that does not belong to
-// the other group becomes Undefined; NoRank stays NoRank (MPI_Group_translate_ranks). Errors:
-// ErrRank.
+// Translate converts ranks of this group to ranks of another group (MPI_Group_translate_ranks). A
+// rank that does not belong to the other group becomes Undefined. NoRank stays NoRank. Translate
+// returns ErrRank if this group lacks one of the ranks.
 func (g Group) Translate(ranks []int, to Group) ([]int, error) {
 	index, there := to.index(), make([]int, len(ranks))
 	for i, rank := range ranks {
@@ -102,7 +104,7 @@ func (g Group) Translate(ranks []int, to Group) ([]int, error) {
 	return there, nil
 }
 
-// Compare compares two groups: Identical, Similar or Unequal (MPI_Group_compare).
+// Compare compares two groups, and returns Identical, Similar or Unequal (MPI_Group_compare).
 func (g Group) Compare(h Group) Comparison {
 	switch {
 	case slices.Equal(g.ranks, h.ranks):
@@ -113,8 +115,8 @@ func (g Group) Compare(h Group) Comparison {
 	return Unequal
 }
 
-// Incl is the group of some ranks of this one, in the order in which they are given
-// (MPI_Group_incl). Errors: ErrRank, also when one is there twice.
+// Incl returns the group of the given ranks of this group, in the given order (MPI_Group_incl).
+// Incl returns ErrRank if a rank does not exist or is given twice.
 func (g Group) Incl(ranks ...int) (Group, error) {
 	if _, err := g.choose(ranks); err != nil {
 		return Group{}, err
@@ -126,8 +128,8 @@ func (g Group) Incl(ranks ...int) (Group, error) {
 	return some, nil
 }
 
-// Excl is this group without some of its ranks, in the same order (MPI_Group_excl). Errors:
-// ErrRank, also when one is there twice.
+// Excl returns this group without the given ranks, in the same order (MPI_Group_excl). Excl returns
+// ErrRank if a rank does not exist or is given twice.
 func (g Group) Excl(ranks ...int) (Group, error) {
 	chosen, err := g.choose(ranks)
 	if err != nil {
@@ -136,7 +138,8 @@ func (g Group) Excl(ranks ...int) (Group, error) {
 	return g.where(func(rank, _ int) bool { return !chosen[rank] }), nil
 }
 
-// InclSpans is Incl of the ranks of spans (MPI_Group_range_incl). Errors: ErrRank.
+// InclSpans is Incl with the ranks of the spans (MPI_Group_range_incl). InclSpans returns ErrRank
+// if a span is invalid.
 func (g Group) InclSpans(spans ...Span) (Group, error) {
 	ranks, err := g.unroll(spans)
 	if err != nil {
@@ -145,7 +148,8 @@ func (g Group) InclSpans(spans ...Span) (Group, error) {
 	return g.Incl(ranks...)
 }
 
-// ExclSpans is Excl of the ranks of spans (MPI_Group_range_excl). Errors: ErrRank.
+// ExclSpans is Excl with the ranks of the spans (MPI_Group_range_excl). ExclSpans returns ErrRank
+// if a span is invalid.
 func (g Group) ExclSpans(spans ...Span) (Group, error) {
 	ranks, err := g.unroll(spans)
 	if err != nil {
@@ -154,8 +158,8 @@ func (g Group) ExclSpans(spans ...Span) (Group, error) {
 	return g.Excl(ranks...)
 }
 
-// Union returns the processes of this group, followed by those that only the other group has
-// (MPI_Group_union).
+// Union returns the processes of this group, followed by the processes that only the other group
+// has (MPI_Group_union).
 func (g Group) Union(h Group) Group {
 	if len(g.ranks) == 0 {
 		return h
@@ -179,8 +183,8 @@ func (g Group) Difference(h Group) Group {
 	return g.where(func(_, world int) bool { _, in := index[world]; return !in })
 }
 
-// where returns the group of the ranks for which fn reports true. fn gets the rank in this group
-// and the world rank.
+// where returns the group of the ranks for which fn reports true. The arguments of fn are a rank in
+// this group and its world rank.
 func (g Group) where(fn func(rank, world int) bool) Group {
 	some := Group{own: g.own}
 	for rank, world := range g.ranks {
@@ -191,7 +195,8 @@ func (g Group) where(fn func(rank, world int) bool) Group {
 	return some
 }
 
-// choose marks ranks. Each of them must exist, and must not be listed twice.
+// choose marks the given ranks of the group. choose returns ErrRank if a rank does not exist or is
+// listed twice.
 func (g Group) choose(ranks []int) ([]bool, error) {
 	chosen := make([]bool, len(g.ranks))
 	for _, rank := range ranks {
@@ -206,7 +211,7 @@ func (g Group) choose(ranks []int) ([]bool, error) {
 	return chosen, nil
 }
 
-// unroll lists the ranks of spans.
+// unroll lists the ranks of the spans in order. unroll returns ErrRank if a span is invalid.
 func (g Group) unroll(spans []Span) (ranks []int, err error) {
 	for _, s := range spans {
 		if err := g.check(s.First); err != nil {

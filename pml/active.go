@@ -6,19 +6,19 @@ import (
 	"gobtl/btl"
 )
 
-// headerMost is the longest header of an active message, in bytes.
+// headerMost is the maximum length of an active message's header, in bytes.
 const headerMost = 4 << 10
 
-// Handler handles the active messages with its id. Progress calls it, in the order of sending. It
-// can reply to m.Peer. It may send and receive, but must not call Progress. m is valid until the
-// handler returns, or longer if the handler calls Keep. An announced message (Announced) stays
-// valid until it is received (RecvMessage) or dropped (Drop), now or at any later time. Its sender
-// waits until then.
+// Handler handles the active messages with its id. Progress calls the Handler for each message, in
+// the order of sending. A Handler can reply to m.Peer. A Handler may send and receive, but must not
+// call Progress. m is valid until the Handler returns, or longer if the Handler calls Keep. If m is
+// announced (Announced), m stays valid until m is received (RecvMessage) or dropped (Drop), at any
+// later time. Until then, the send of an announced message does not end.
 type Handler func(now btl.Time, m *Message)
 
-// HandleActive sets the handler of the active messages with an id; nil removes it. Messages without
-// a handler are dropped. The sender of an announced message then gets ErrNoHandler; the sender of
-// any other message gets no error.
+// HandleActive sets the handler of the active messages with an id. A nil fn removes the handler.
+// Messages without a handler are dropped. The send of a dropped announced message ends with
+// ErrNoHandler. The send of any other dropped message ends without an error.
 func (l *Layer) HandleActive(id uint16, fn Handler) {
 	half := &l.actives[id>>8]
 	if *half == nil {
@@ -27,21 +27,22 @@ func (l *Layer) HandleActive(id uint16, fn Handler) {
 	(*half)[id&0xff] = fn
 }
 
-// HeaderMax returns the length of the longest header that SendActive accepts, in bytes: the least
-// of 4 KiB, half of Config.UnexpectedBytes, and the largest fragment that the module can send at
-// once.
+// HeaderMax returns the maximum length of a header for SendActive, in bytes. HeaderMax is the
+// minimum of 4 KiB, half of Config.UnexpectedBytes, and the largest fragment that the module can
+// send at once.
 func (l *Layer) HeaderMax() int {
 	return max(0, min(headerMost, l.cfg.UnexpectedBytes/2, l.m.Limits().FragmentBytesMax-headMostSize))
 }
 
-// SendActive begins to send an active message, with a header and data, to the handler that the peer
-// has for the id. Both must not change until r is Done, which may be before SendActive returns. r's
-// Layout may replace data. Active and other messages to a peer arrive in the order of sending, and
-// share the room at the peer. A message that is longer than Config.EagerBytes, or for which the
-// peer has no room, is only announced, with its header. A Synchronous message is always announced;
-// it is Done when the receiving side has received or dropped it. Announce has the same effect,
-// and Ready that of Standard. now is the present instant. Errors: ErrBusy, ErrHeader, ErrEager, or
-// ErrPeer if the peer is gone. Later errors, such as ErrNoHandler, are in the request's Err.
+// SendActive begins to send an active message, with header and data, to the peer's handler of the
+// id. header and data must not change until r is Done. r may be Done before SendActive returns. If
+// r has a Layout, data must be nil. All messages to a peer, active or not, arrive in the order of
+// sending, and count towards the same limits. If a message is longer than Config.EagerBytes, or
+// would exceed the peer's limits, SendActive announces the message with only its header. In mode
+// Synchronous or Announce the message is always announced. A Synchronous or announced send is Done
+// when the peer has received or dropped the message. Ready has the same effect as Standard. now is
+// the current time. The errors are ErrBusy, ErrHeader, ErrEager, and ErrPeer if the peer is gone.
+// r.Err returns later errors, such as ErrNoHandler.
 func (l *Layer) SendActive(
 	now btl.Time, r *Request, to *Peer, id uint16, header, data []byte, mode Mode,
 ) error {
@@ -66,11 +67,12 @@ func (l *Layer) SendActive(
 	return nil
 }
 
-// Header is the header of an active message. It is valid as long as the message is.
+// Header returns the header of an active message. The header is valid as long as the message is
+// valid.
 func (m *Message) Header() []byte { return m.data[:m.head:m.head] }
 
-// Data returns the bytes of an active message that has arrived completely, or nil if the message
-// was announced. The bytes are valid as long as the message.
+// Data returns the data of an active message that has arrived completely. For an announced message
+// Data returns nil. The data is valid as long as the message is valid.
 func (m *Message) Data() []byte {
 	if !m.eager {
 		return nil
@@ -78,13 +80,13 @@ func (m *Message) Data() []byte {
 	return m.data[m.head:]
 }
 
-// Announced reports whether the bytes of a message are still at its sender.
+// Announced reports whether the message was only announced, so its data is still at the sender.
 func (m *Message) Announced() bool { return !m.eager }
 
-// Keep makes an active message stay valid after its handler returns, until it is received or
-// dropped. Until then its sender has less room here. Only the message's handler may call it. A
-// message that has arrived completely is copied once. An announced message stays valid without
-// Keep.
+// Keep keeps an active message valid after its handler returns, until the message is received or
+// dropped. While the message is kept, the message counts towards the sender's limits at this peer.
+// Only the message's handler may call Keep. Keep copies the data of a message that has arrived
+// completely. An announced message stays valid without Keep.
 func (l *Layer) Keep(m *Message) {
 	if !m.eager || m.kept || m.gone {
 		return
@@ -101,9 +103,9 @@ func (l *Layer) Keep(m *Message) {
 	l.probed.add(m)
 }
 
-// Drop ends a message that was passed to a handler of active messages, or returned by MProbe. Its
-// data is no longer valid, and its send ends as if the message had been received. now is the
-// present instant. Errors: ErrMessage if it was received or dropped before.
+// Drop ends a message that was passed to a handler of active messages, or that MProbe has returned.
+// After Drop the data of the message is invalid. The send ends as if the message had been received.
+// now is the current time. The error is ErrMessage if the message was received or dropped before.
 func (l *Layer) Drop(now btl.Time, m *Message) error {
 	if m.gone {
 		return ErrMessage
@@ -115,7 +117,7 @@ func (l *Layer) Drop(now btl.Time, m *Message) error {
 	return nil
 }
 
-// handler returns the handler of an id, or nil if there is none.
+// handler returns the handler of an active message id, or nil if there is no handler.
 func (l *Layer) handler(id uint16) Handler {
 	if half := l.actives[id>>8]; half != nil {
 		return half[id&0xff]
@@ -123,7 +125,8 @@ func (l *Layer) handler(id uint16) Handler {
 	return nil
 }
 
-// deliverNew passes an active message that has just arrived to its handler.
+// deliverNew passes an active message that has just arrived to its handler. data belongs to the
+// transport.
 func (l *Layer) deliverNew(now btl.Time, m *Message, data []byte) {
 	if !m.eager {
 		l.deliver(now, l.keep(m, data))
@@ -135,7 +138,7 @@ func (l *Layer) deliverNew(now btl.Time, m *Message, data []byte) {
 	l.deliver(now, lent)
 }
 
-// deliver passes an active message on the heap to its handler.
+// deliver passes a Message that is allocated on the heap to the handler of its id.
 func (l *Layer) deliver(now btl.Time, m *Message) {
 	handle := l.handler(uint16(m.tag))
 	if handle == nil {
@@ -161,7 +164,7 @@ func (l *Layer) deliver(now btl.Time, m *Message) {
 	l.recycle(m)
 }
 
-// recycle frees an active message that is no longer in use.
+// recycle frees an active message after its last use.
 func (l *Layer) recycle(m *Message) {
 	l.spend(m)
 	l.memory.free(m)

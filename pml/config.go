@@ -7,84 +7,88 @@ import (
 	"gobtl/btl"
 )
 
-// Errors of the package; test for them with errors.Is.
+// The errors of the package, for errors.Is.
 var (
-	// ErrConfig: a configuration value is out of its range.
+	// ErrConfig means that a configuration value is out of its range.
 	ErrConfig = errors.New("pml: invalid configuration")
-	// ErrTruncated: the message is longer than the memory of its receive. The memory contains the
-	// beginning of the message.
+	// ErrTruncated means that a message is longer than the memory of its receive. The memory
+	// contains the beginning of the message.
 	ErrTruncated = errors.New("pml: message truncated")
-	// ErrShort: the message is shorter than the memory of its receive, which asked for an exact
-	// length (see Request.Exact). The message is at the beginning of the memory.
+	// ErrShort means that a message is shorter than the memory of an exact receive (Request.Exact).
+	// The message is at the beginning of the memory.
 	ErrShort = errors.New("pml: message too short")
-	// ErrCancelled: the receive was cancelled before it was matched.
+	// ErrCancelled means that a receive was cancelled before a message matched the receive.
 	ErrCancelled = errors.New("pml: cancelled")
-	// ErrPeer: the peer is gone, or its endpoint was closed. The error also wraps the reason, and for
-	// a send ErrUndelivered or ErrUnknown.
+	// ErrPeer means that the peer is gone, or that the local endpoint was closed. The error also
+	// wraps the reason. The error of a send also wraps ErrUndelivered or ErrUnknown.
 	ErrPeer = errors.New("pml: peer is gone")
-	// ErrUndelivered: the peer certainly has not received the message, and never will. At most it
-	// knows that the message was announced, and an announced active message's header.
+	// ErrUndelivered means that the peer has not received the data of the message, and never will.
+	// The peer may have received the announcement of the message, including an active message's
+	// header.
 	ErrUndelivered = errors.New("pml: message not delivered")
-	// ErrUnknown: bytes of the message have left, and it is not known whether the peer has received
-	// all of them.
+	// ErrUnknown means that data of the message was sent, and that this side does not know whether
+	// the peer has received all of the data.
 	ErrUnknown = errors.New("pml: unknown whether the message was delivered")
-	// ErrEager: a message of the mode Eager is longer than Config allows messages that leave at once.
+	// ErrEager means that a message in mode Eager is too long for an eager message under this
+	// Config.
 	ErrEager = errors.New("pml: message too long to leave at once")
-	// ErrProtocol: the peer has violated the protocol of this layer, and the connection to it is
-	// ended.
+	// ErrProtocol means that the peer has violated the protocol of this layer. The connection to
+	// the peer is closed.
 	ErrProtocol = errors.New("pml: protocol violated")
-	// ErrTransfer: the sender could not write into the memory of the receive.
+	// ErrTransfer means that the sender could not transfer the data into the memory of the receive.
 	ErrTransfer = errors.New("pml: transfer failed")
-	// ErrBusy: the Request is in use.
+	// ErrBusy means that the Request is in use.
 	ErrBusy = errors.New("pml: request in use")
-	// ErrNotInit: the Request was not prepared for Start.
+	// ErrNotInit means that Start was called for a Request without SendInit or RecvInit.
 	ErrNotInit = errors.New("pml: request not initialized")
-	// ErrMessage: the message of a probe or a handler has already been received.
+	// ErrMessage means that the Message was received or dropped before.
 	ErrMessage = errors.New("pml: message received before")
-	// ErrNoHandler: the peer has no handler for the id of an announced active message.
+	// ErrNoHandler means that the peer has no handler for the id of an announced active message.
 	ErrNoHandler = errors.New("pml: peer has no handler")
-	// ErrHeader: the header of an active message is longer than HeaderMax.
+	// ErrHeader means that the header of an active message is longer than HeaderMax.
 	ErrHeader = errors.New("pml: header too long")
 )
 
-// Config tunes a Layer; the zero value is a good default. All peers of a job must have the same
-// Config, over modules with the same btl.Config.FragmentBytesMax.
+// Config has the settings of a Layer. The zero value is a good default. All peers of a job must
+// have the same Config, and modules with the same btl.Config.FragmentBytesMax.
 type Config struct {
-	// Tag is the module's tag that the Layer uses, 0 to btl.TagMax.
+	// Tag is the btl tag that the Layer uses, from 0 to btl.TagMax.
 	Tag btl.Tag
-	// EagerBytes is the largest eager message, which is sent before its receive is matched, up to 1
-	// MiB. 0 means 64 KiB; a negative value turns eager sends off. The largest fragment that the
-	// module can send at once also bounds it.
+	// EagerBytes is the maximum size of an eager message, which is sent before a receive has
+	// matched the message. The maximum is 1 MiB, and 0 means 64 KiB. A negative value disables
+	// eager messages. The largest fragment that the module can send at once is a further limit.
 	EagerBytes int
-	// UnexpectedBytes bounds the unreceived data of one peer, up to 1 GiB. Each message counts 64
-	// bytes more than its size. 0 means 1 MiB.
+	// UnexpectedBytes limits the unreceived data from one peer, up to 1 GiB. Each message counts as
+	// its size plus 64 bytes. 0 means 1 MiB.
 	UnexpectedBytes int
-	// GoneBytes bounds the bytes of unreceived messages that are kept of peers that are gone, up to
-	// 1<<40. Each peer counts 4096 bytes more, and each message 256. 0 means eight times
-	// UnexpectedBytes. Above the bound, the peer address with the most bytes loses the messages of
-	// its oldest connection.
+	// GoneBytes limits the memory of unreceived messages from peers that are gone, up to 1<<40
+	// bytes. Each such peer counts 4096 bytes more, and each message 256 bytes more. 0 means eight
+	// times UnexpectedBytes. Above the limit, the peer address with the most bytes loses the
+	// messages of its oldest connection.
 	GoneBytes int64
-	// EnvelopesMax bounds the number of unreceived messages of one peer, including announced ones.
-	// It is a power of two, 4 to 1<<20. 0 means 4096.
+	// EnvelopesMax limits the number of unreceived messages from one peer, including announced
+	// messages. EnvelopesMax is a power of two, from 4 to 1<<20. 0 means 4096.
 	EnvelopesMax int
-	// Random returns random numbers for the ids of requests on the wire. nil means consecutive ids,
-	// which a peer can easily guess. With a guessed id a peer can only make its own transfers fail.
+	// Random returns random numbers for the request ids in the protocol. With nil the ids are
+	// consecutive, so a peer can easily guess an id. A peer that guesses an id can only make its
+	// own transfers fail.
 	Random func() uint64
 }
 
-// messageOverhead is the number of bytes that a message counts in addition to its size.
+// messageOverhead is the number of bytes that a message counts in addition to its size
+// (Config.UnexpectedBytes).
 const messageOverhead = 64
 
 const (
 	goneFactor   = 8
 	goneBytesMax = 1 << 40
-	// goneBytes is the memory of a peer that is gone, without its messages. messageBytes is the
-	// memory of a message, without its data.
+	// goneBytes is the memory of a peer that is gone, without the peer's messages. messageBytes is
+	// the memory of a Message, without its data.
 	goneBytes    = 4096
 	messageBytes = 256
 )
 
-// withDefaults fills in the zero fields.
+// withDefaults replaces zero fields by the default values.
 func (c Config) withDefaults() Config {
 	if c.EagerBytes == 0 {
 		c.EagerBytes = 64 << 10
@@ -105,7 +109,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports the first value out of range of a configuration without zero fields.
+// Validate returns an error (ErrConfig) for the first value out of range. The caller must have
+// replaced zero fields by defaults.
 func (c Config) Validate() error {
 	switch {
 	case c.Tag > btl.TagMax:
@@ -124,8 +129,9 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// mayLeave returns ErrEager for a message of the mode Eager that might never leave at once. A peer
-// that keeps nothing may have reported a quarter less than it has taken: see Layer.took.
+// mayLeave returns ErrEager for a message in mode Eager that might never be sent eagerly. The limit
+// is three quarters of UnexpectedBytes, because a peer may delay its report of the last quarter of
+// the received bytes (see Layer.took).
 func (c *Config) mayLeave(bytes int, mode Mode) error {
 	most := min(c.EagerBytes, c.UnexpectedBytes-c.UnexpectedBytes/4-messageOverhead)
 	if mode == Eager && bytes > most {

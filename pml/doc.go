@@ -1,6 +1,7 @@
-// Package pml is the point-to-point layer of an MPI-like library over btl: sends and receives that
-// are matched by a 64-bit tag with a mask, from one peer or from any, in the order of sending. It
-// also has active messages, which are passed to the handler of their id in the same order.
+// Package pml is the point-to-point layer of an MPI-like library over btl. A receive matches a
+// message by a 64-bit tag with a mask, from one peer or from any peer. Messages from one peer match
+// in the order of sending. The package also has active messages, which are passed to the handler of
+// their id in the same order.
 //
 //	Send                                                               Recv
 //	  |  small, and the peer has room       eager: envelope and bytes    |
@@ -27,8 +28,8 @@
 //	16  8   of announce, and of eager if it is synchronous: the send's id
 //	24  8   of announce: bytes of the message
 //
-// Bytes that do not lie in one piece, at the sender or at the receiver, go in packets instead of
-// puts (packets.go):
+// If the memory of the sender or the receiver is not contiguous, the data is sent in packets
+// instead of puts (packets.go):
 //
 //	|                                     clear: in packets            |
 //	+-<---------------------------------------------------------------+
@@ -37,13 +38,13 @@
 //	|                                     data: the last one           |
 //	+=================================================================>+-> all in place: done
 //
-// An active message has the kind active or active announce. These correspond to eager and announce,
-// except that the field of the tag has the length of the active header, which lies between the head
-// and the message.
+// An active message has kind active or active announce, which correspond to eager and announce. The
+// tag field of an active message contains the length of the active header. The active header is
+// between the 16-byte header and the data.
 //
-// Fragments may arrive out of order, so envelopes are sorted by their numbers before they are
-// matched. Bulk data need not be in order. The other kinds refer to requests by ids, and have 16
-// bytes more:
+// Fragments may arrive out of order. The receiver therefore sorts the envelopes (message headers
+// that take part in matching) by number before matching. Bulk data may arrive in any order.
+// Messages of the other kinds refer to requests by id, and have up to 24 more header bytes:
 //
 //	kind        number   at 8                      at 16             at 24
 //	clear       status   the send's id             the receive's id  the region, and its size at 32
@@ -52,13 +53,14 @@
 //	matched     0        the send's id
 //	credit      taken    bytes taken, in all
 //
-// The unreceived messages of a peer are bounded: at most EnvelopesMax envelopes, with at most
-// UnexpectedBytes of eager data. Beyond that, messages are only announced. Receivers report how
-// much they have received. A sender whose peer has no room queues its messages in order. Both sides
-// must have the same Config. Messages of refused groups of tags (Refuse) count as received. An
-// active message counts as received when its handler has returned, or when the message is dropped
-// or received, whichever is later. An announced active message counts the bytes of its header.
+// The unreceived messages from a peer are limited to EnvelopesMax envelopes with UnexpectedBytes of
+// eager data. Above the limit for data, messages are only announced. Receivers report to each
+// sender how much they have received (credit). While the limits do not allow another message to a
+// peer, the sender queues its messages in order. Both peers must have the same Config. Dropped
+// messages of refused tag groups (Refuse) count as received. An active message counts as received
+// when its handler has returned, and a kept active message when the message is dropped or received.
+// An announced active message counts the bytes of its header.
 //
-// A Layer belongs to one goroutine, which calls Progress. It has no lock, no goroutine and no
-// clock, so it runs in a simulator exactly as in production.
+// Only the goroutine that calls Progress may use a Layer. A Layer has no lock, no goroutine and no
+// clock, so a simulator can run the same code as production.
 package pml

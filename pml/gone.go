@@ -1,7 +1,7 @@
 package pml
 
-// leave registers the complete messages of a peer that is gone, which may still be received. It
-// drops the messages that the peer had only announced.
+// leave handles the unreceived messages of a peer that is gone. Complete messages may still be
+// received. leave drops the messages that the peer has only announced.
 func (l *Layer) leave(p *Peer) {
 	held := int64(0)
 	for m := p.unexpected.first; m != nil; {
@@ -26,10 +26,10 @@ func (l *Layer) leave(p *Peer) {
 	}
 }
 
-// held returns the memory of a kept message.
+// held returns the memory that a kept message uses, in bytes.
 func (m *Message) held() int64 { return int64(cap(m.data)) + messageBytes }
 
-// takeOut removes a message from those that wait for a receive.
+// takeOut removes a message from the unreceived messages.
 func (l *Layer) takeOut(m *Message) {
 	l.unexpected.remove(m)
 	if p := m.peer; p.err != nil {

@@ -10,27 +10,26 @@ import (
 	"gobtl/internal/slots"
 )
 
-// requestsBits is the number of bits of an id on the wire that are an index. The other bits are
-// random.
+// requestsBits is the number of index bits in a request id. The other bits of an id are random.
 const requestsBits = 24
 
 // Stats are the counters of a Layer.
 type Stats struct {
-	SentEager, SentAnnounced uint64 // envelopes
+	SentEager, SentAnnounced uint64 // messages sent, by kind
 	Unexpected               uint64 // messages that arrived before their receive
-	Early                    uint64 // messages that overtook others
+	Early                    uint64 // messages that arrived before an earlier message
 	NotReady                 uint64 // messages of Ready sends whose receive was not posted
 	Refused                  uint64 // dropped messages
 	Forgotten                uint64 // messages dropped because of Config.GoneBytes
 	Unhandled                uint64 // dropped active messages without a handler
-	SentPacked               uint64 // bytes that were copied into packets: see packets.go
-	ReceivedUnpacked         uint64 // bytes that were copied from packets to their places
-	UnexpectedBytes          int    // bytes kept now, for all peers
-	UnexpectedMessages       int    // messages that a Recv could match now
+	SentPacked               uint64 // bytes copied into packets (packets.go)
+	ReceivedUnpacked         uint64 // bytes copied from packets to the receiver's memory
+	UnexpectedBytes          int    // bytes of kept messages at present, for all peers
+	UnexpectedMessages       int    // messages that a Recv could match at present
 }
 
-// Layer is the point-to-point layer over one module. It belongs to the goroutine that calls
-// Progress.
+// Layer is the point-to-point layer over one btl module. Only the goroutine that calls Progress may
+// use a Layer.
 type Layer struct {
 	m     *btl.Module
 	cfg   Config
@@ -38,25 +37,25 @@ type Layer struct {
 
 	posted     posted
 	unexpected unexpected
-	probed     list[Message]         // messages of MProbe or a handler, not received yet
-	requests   slots.Table[*Request] // requests that the peer knows by an id
+	probed     list[Message]         // returned by MProbe or kept by a handler
+	requests   slots.Table[*Request] // requests with an id in the protocol
 	memory     memory
-	gone       *kept.Keeper[*Peer] // peers that are gone and have left messages
+	gone       *kept.Keeper[*Peer] // gone peers with unreceived messages
 
-	busy     list[Peer]    // peers with data that could not be sent yet
-	homeless list[Peer]    // peers with receives for which the module had no region
-	regions  int           // most regions of one peer's receives: see regionsPart
-	ended    list[Request] // ended requests whose owners have not been told
+	busy     list[Peer]    // peers with unsent messages or data
+	homeless list[Peer]    // peers with receives that need a free region
+	regions  int           // maximum regions per peer: see regionsPart
+	ended    list[Request] // ended requests whose OnDone was not called yet
 	settling bool
 	notice   [headBytes]byte            // runs of a put that is being prepared
-	tiny     [headBytes + tinyMost]byte // a message on its way to the module
-	actives  [256]*[256]Handler         // requests by the parts of an id
-	refused  map[uint64]bool            // refused groups of tags; nil until there is one
+	tiny     [headBytes + tinyMost]byte // buffer for a small message
+	actives  [256]*[256]Handler         // handlers by the upper and lower byte of an id
+	refused  map[uint64]bool            // refused groups of tags; nil if none
 	observe  func(p *Peer, tag, size uint64, eager bool)
-	overhead int // bytes of a packet that are not for a fragment
-	// packetsMax bounds Peer.packets.
+	overhead int // bytes of a packet that a fragment cannot use
+	// packetsMax is the maximum of Peer.packets.
 	packetsMax int
-	peers      uint32 // so far
+	peers      uint32 // number of peers so far
 	onPeer     func(*Peer, error)
 	onPut      func(*btl.Fragment, error) // putDone
 	onPacket   func(*btl.Fragment, error) // packetDone
@@ -64,7 +63,7 @@ type Layer struct {
 
 // Peer is the remote side of an endpoint.
 type Peer struct {
-	// Context is for the caller; this package does not use it.
+	// Context belongs to the caller. This package does not use Context.
 	Context any
 
 	l     *Layer
@@ -76,38 +75,38 @@ type Peer struct {
 
 	// State of the sending direction.
 	next       uint32 // number of the next envelope
-	bytes      uint64 // bytes of eager messages sent, with their overhead
-	theirTaken uint32 // receipts that the peer has reported
+	bytes      uint64 // bytes of eager messages sent, with overhead
+	theirTaken uint32 // number of receipts that the peer has reported
 	theirBytes uint64
 	sends      list[Request] // unsent messages, in order
-	puts       list[Request] // matched sends that have bytes to put
-	packets    int           // that are under way: see packets.go
+	puts       list[Request] // matched sends with unsent data
+	packets    int           // packets in flight (packets.go)
 	control    fifo.Queue[head]
 
 	// State of the receiving direction.
 	expect     uint32
 	unexpected list[Message] // unreceived messages
-	early      []*Message    // messages that overtook the expected one, by number
+	early      []*Message    // messages that arrived early, by number
 	taken      uint32
-	came       uint64 // bytes received with envelopes, counted as by the sender
-	takenBytes uint64 // how many of these bytes are no longer kept
+	came       uint64 // bytes received, counted as by the sender
+	takenBytes uint64 // bytes of came that are no longer kept
 	told       uint32
 	toldBytes  uint64
 
-	landing list[Request] // matched receives that have no region yet
+	landing list[Request] // matched receives without a region
 	regions int           // number of regions in use
-	active  list[Request] // requests that end with the peer, except waiting receives
+	active  list[Request] // requests other than waiting receives
 }
 
-// Endpoint is the peer's endpoint, whose Context belongs to the Layer.
+// Endpoint returns the peer's endpoint. The Context of the endpoint belongs to the Layer.
 func (p *Peer) Endpoint() *btl.Endpoint { return p.ep }
 
-// Err returns the reason why the peer is gone, or nil while it is connected.
+// Err returns the reason why the peer is gone, or nil if the peer is not gone.
 func (p *Peer) Err() error { return p.err }
 
-// New makes a Layer over a module and one of its tags. It sets OnEndpoint of the module. onPeer,
-// which may be nil, is called with a nil error when a peer connects, and with the reason when a
-// peer ends. Errors: ErrConfig, btl.ErrTag.
+// New makes a Layer over a module and the tag cfg.Tag. New sets OnEndpoint of the module. onPeer
+// may be nil. The Layer calls onPeer with a nil error when a peer connects, and with the reason
+// when a peer is gone. The errors are ErrConfig and btl.ErrTag.
 func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -136,19 +135,20 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	return l, nil
 }
 
-// Stats returns the counters.
+// Stats returns the counters of the Layer.
 func (l *Layer) Stats() Stats {
 	s := l.stats
 	s.UnexpectedMessages = l.unexpected.exact.count
 	return s
 }
 
-// Observe makes the Layer call fn for each message, in the order in which messages enter the
-// matching. nil ends that. It is for tests and simulators, which compare the matching with a model.
+// Observe makes the Layer call fn for each message, in the order in which messages are matched. A
+// nil fn disables the calls. Observe is for tests and simulators, which compare the matching with a
+// model.
 func (l *Layer) Observe(fn func(from *Peer, tag, size uint64, eager bool)) { l.observe = fn }
 
-// CheckIdle returns an error if the Layer still holds resources although it is idle, with no sends,
-// receives or unreceived messages. It is for tests and simulators.
+// CheckIdle returns an error if the Layer still holds resources. The caller must have ended all
+// sends, receives and unreceived messages. CheckIdle is for tests and simulators.
 func (l *Layer) CheckIdle() error {
 	s := l.Stats()
 	switch {
@@ -165,7 +165,7 @@ func (l *Layer) CheckIdle() error {
 	return nil
 }
 
-// Peer returns the remote side of an endpoint of this module, connected or not.
+// Peer returns the Peer of an endpoint of this module. The endpoint need not be connected.
 func (l *Layer) Peer(ep *btl.Endpoint) *Peer {
 	if p, ok := ep.Context.(*Peer); ok && p.l == l {
 		return p
@@ -190,8 +190,8 @@ func newPeer(index uint32) *Peer {
 	}
 }
 
-// Progress makes a pass of the module, and then retries deferred work. now and the results are
-// those of the module's Progress.
+// Progress calls the module's Progress, and then sends queued messages and data. The argument and
+// the results are the same as for the module's Progress.
 func (l *Layer) Progress(now btl.Time) (int, error) {
 	n, err := l.m.Progress(now)
 	for p := l.homeless.first; p != nil && l.house(p); p = l.homeless.first {
@@ -206,11 +206,12 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 	return n, err
 }
 
-// Deadline returns the module's deadline. Work that waits for room needs no deadline, because a
-// packet announces the room.
+// Deadline returns the module's deadline. Queued work needs no deadline, because a received packet
+// makes the work possible.
 func (l *Layer) Deadline() btl.Time { return l.m.Deadline() }
 
-// advance sends the queued messages for a peer, as far as there is room.
+// advance sends the queued messages and data for a peer, until the module or the peer accepts no
+// more.
 func (l *Layer) advance(now btl.Time, p *Peer) {
 	for p.err == nil && p.control.Len() > 0 && l.sendHead(now, p, p.control.Front()) {
 		p.control.Pop()
@@ -219,7 +220,7 @@ func (l *Layer) advance(now btl.Time, p *Peer) {
 	}
 	for p.err == nil && p.sends.first != nil {
 		r := p.sends.first
-		p.sends.remove(r) // so that it can be put into the list of ended requests
+		p.sends.remove(r) // finish may add r to the list of ended requests
 		if !l.sendEnvelope(now, r) {
 			p.sends.putBack(r)
 			break
@@ -230,33 +231,34 @@ func (l *Layer) advance(now btl.Time, p *Peer) {
 	}
 }
 
-// soon makes the next pass advance a peer.
+// soon makes the next Progress call advance for a peer.
 func (l *Layer) soon(p *Peer) {
 	if !p.busy.in && p.err == nil {
 		l.busy.add(p)
 	}
 }
 
-// sendHead sends a head without data, and reports false if there is no room now.
+// sendHead sends a header without data. sendHead returns false if the module has no free buffer
+// now.
 func (l *Layer) sendHead(now btl.Time, p *Peer, h *head) bool {
 	f, err := p.ep.Alloc(l.cfg.Tag, h.bytes())
 	if err != nil {
-		return !errors.Is(err, btl.ErrAgain) // The end of an endpoint is reported by its event.
+		return !errors.Is(err, btl.ErrAgain) // an event reports the end of an endpoint
 	}
 	h.put(f.Bytes())
 	l.give(now, p, f)
 	return true
 }
 
-// give sends a fragment. The module refuses it only if the endpoint has ended.
+// give sends a fragment. The module refuses the fragment only if the endpoint has ended.
 func (l *Layer) give(now btl.Time, p *Peer, f *btl.Fragment) {
 	if _, err := p.ep.Send(now, f); err != nil {
-		_ = p.ep.Free(f) // The caller still owns it, and an event reports the endpoint's end.
+		_ = p.ep.Free(f) // the caller still owns f after an error
 	}
 }
 
-// answer sends a head, now or as soon as there is room. The number of queued answers is bounded,
-// because each answers an unreceived message of the peer, or a message that was sent to it.
+// answer sends a header, or queues the header for later. The number of queued headers is bounded,
+// because each header replies to an unreceived message from the peer, or to a message to the peer.
 func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	if p.control.Len() == 0 && l.sendHead(now, p, &h) {
 		return
@@ -270,8 +272,9 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	l.soon(p)
 }
 
-// took records that an envelope of a peer has been received, with the bytes that it counts. When
-// these add up to enough it reports them to the peer.
+// took records that a message from a peer has been received. cost is the number of bytes that the
+// message counts. took reports the receipts to the peer when a quarter of a limit has been received
+// since the last report.
 func (l *Layer) took(now btl.Time, p *Peer, cost uint64) {
 	p.taken++
 	p.takenBytes += cost
@@ -281,19 +284,19 @@ func (l *Layer) took(now btl.Time, p *Peer, cost uint64) {
 	}
 }
 
-// tellTaken reports to a peer how much of its data has been received.
+// tellTaken reports to a peer how many messages and bytes from the peer have been received.
 func (l *Layer) tellTaken(now btl.Time, p *Peer) {
 	p.told, p.toldBytes = p.taken, p.takenBytes
 	l.answer(now, p, head{kind: kindCredit, number: p.taken, a: p.takenBytes})
 }
 
-// giveUp ends the connection to a peer that violates the protocol.
+// giveUp closes the connection to a peer that violates the protocol.
 func (l *Layer) giveUp(p *Peer) {
 	l.end(p, ErrProtocol)
 	p.ep.Abort()
 }
 
-// onEndpoint handles the module's events of an endpoint.
+// onEndpoint handles an event of an endpoint from the module.
 func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	p := l.Peer(ep)
 	switch {
@@ -309,7 +312,8 @@ func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	l.settle()
 }
 
-// end ends all requests that depend on a peer. Its complete messages may still be received.
+// end ends all requests that depend on a peer. Complete messages from the peer may still be
+// received.
 func (l *Layer) end(p *Peer, why error) {
 	if p.err != nil {
 		return
@@ -329,7 +333,7 @@ func (l *Layer) end(p *Peer, why error) {
 	for m := l.probed.first; m != nil; {
 		next := m.order.next
 		if !m.eager && m.peer == p {
-			l.probed.remove(m) // RecvMessage returns the reason.
+			l.probed.remove(m) // RecvMessage returns the reason
 		}
 		m = next
 	}
@@ -344,7 +348,7 @@ func (l *Layer) end(p *Peer, why error) {
 	}
 }
 
-// finish ends a request. The owner is told after all internal state is updated.
+// finish ends a request. settle calls the request's OnDone after all internal state is updated.
 func (l *Layer) finish(r *Request, err error) {
 	switch r.state {
 	case waiting:
@@ -376,7 +380,7 @@ func (l *Layer) finish(r *Request, err error) {
 	l.ended.add(r)
 }
 
-// tell reports the end of a request that is in no list to its owner, after the ends of earlier
+// tell ends a request that is in no list, and calls its OnDone after the OnDone of earlier
 // requests.
 func (l *Layer) tell(r *Request) {
 	if l.settling || l.ended.first != nil {
@@ -390,7 +394,7 @@ func (l *Layer) tell(r *Request) {
 	l.settle()
 }
 
-// settle reports the ends of requests to their owners.
+// settle calls OnDone of all ended requests.
 func (l *Layer) settle() {
 	if l.settling {
 		return
@@ -406,7 +410,7 @@ func (l *Layer) settle() {
 	l.settling = false
 }
 
-// name gives a request an id on the wire. It reports false if there are too many.
+// name gives a request an id for the protocol. name returns false if all ids are in use.
 func (l *Layer) name(r *Request) (ok bool) {
 	for r.id == 0 { // 0 means no id
 		if r.id, ok = l.requests.Add(l.cfg.Random(), r); !ok {
@@ -419,7 +423,8 @@ func (l *Layer) name(r *Request) (ok bool) {
 	return true
 }
 
-// named finds the request with an id from a peer, if the request is with that peer.
+// named returns the request with the given id, if the request belongs to peer p and has state s.
+// Otherwise named returns nil.
 func (l *Layer) named(p *Peer, id uint64, s state) *Request {
 	r, ok := l.requests.Get(id)
 	if !ok || id == 0 || r.peer != p || r.state != s {

@@ -6,30 +6,30 @@ import (
 	"gobtl/btl"
 )
 
-// Layout describes the memory of a non-contiguous message, like a derived datatype of MPI: see
-// Request.Layout. Its methods are called on the goroutine that calls the Layer, by the call that
-// begins the request and by Progress, until the request is Done. It must not change while a request
-// with it is under way. Many requests may share one Layout.
+// Layout describes the memory of a non-contiguous message, like a derived datatype of MPI (see
+// Request.Layout). The Layer calls the methods of a Layout on the Layer's goroutine, in the call
+// that begins the request and in Progress, until the request is Done. A Layout must not change
+// while a request with the Layout is in progress. Many requests may share one Layout.
 type Layout interface {
-	// Bytes returns the total number of bytes.
+	// Bytes returns the size of the message in bytes.
 	Bytes() int
-	// Gather copies the bytes of the message from at on into to, until to is full. The message has
-	// at least at+len(to) bytes. Gather is called for each packet while it is filled.
+	// Gather copies the bytes of the message from offset at on into to, until to is full. The
+	// message has at least at+len(to) bytes. The Layer calls Gather for each packet to be sent.
 	Gather(to []byte, at int)
-	// Scatter copies from into the places of the bytes of the message from at on. The message has at
-	// least at+len(from) bytes. Scatter is called for each packet when it has arrived.
+	// Scatter copies from into the message's memory from offset at on. The message has at least
+	// at+len(from) bytes. The Layer calls Scatter for each packet that arrives.
 	Scatter(from []byte, at int)
 	// Run returns the contiguous memory that begins with byte at of the message. at is less than
-	// Bytes. nil says that this process cannot access the bytes, as if they were on a device: then
-	// Gather and Scatter alone copy them.
+	// Bytes. A nil result means that the process cannot access the memory directly, as for device
+	// memory. Without direct access the Layer uses only Gather and Scatter.
 	Run(at int) []byte
 }
 
-// runBytesMin is the size from which on the runs of a send are put directly from their memory,
-// several in a fragment. Smaller runs are packed into packets: see packets.go.
+// runBytesMin is the minimum size of a contiguous run that is put directly from its memory. One put
+// may carry several runs. Shorter runs are copied into packets (packets.go).
 const runBytesMin = 4 << 10
 
-// pooledMax is the largest piece of memory that is kept for the next message, in bytes.
+// pooledMax is the largest buffer that is kept for later messages, in bytes.
 const pooledMax = 1 << 21
 
 // room returns the size of the caller's memory in bytes.
@@ -40,7 +40,7 @@ func (r *Request) room() int {
 	return len(r.mem)
 }
 
-// gather copies bytes of a send from at on into to, until to is full.
+// gather copies the data of a send from offset at on into to, until to is full.
 func (r *Request) gather(to []byte, at int) {
 	if r.Layout == nil {
 		copy(to, r.mem[at:])
@@ -49,8 +49,8 @@ func (r *Request) gather(to []byte, at int) {
 	r.Layout.Gather(to, at)
 }
 
-// scatter copies received data to the caller's memory, from byte at of the message on, as far as
-// there is room.
+// scatter copies received data into the caller's memory, from offset at of the message on. scatter
+// discards data beyond the end of the memory.
 func (r *Request) scatter(from []byte, at int) {
 	if r.Layout == nil {
 		copy(r.mem[at:], from)
@@ -59,13 +59,14 @@ func (r *Request) scatter(from []byte, at int) {
 	r.Layout.Scatter(from[:min(len(from), r.room()-at)], at)
 }
 
-// shortRuns reports whether a send begins with a run that is too short for puts.
+// shortRuns reports whether the first run of a send is too short for puts.
 func (r *Request) shortRuns() bool {
 	return r.Layout != nil && len(r.Layout.Run(0)) < runBytesMin
 }
 
-// nextRuns returns the runs of the next put of a send, and their bytes. The last run of a message
-// is put alone, because only a put of one piece can carry a notice. A put has at most most bytes.
+// nextRuns returns the runs of the next put of a send, and the total size of these runs. The last
+// run of a message gets a put of its own, because a put with a notification must be contiguous.
+// most is the maximum size of a put in bytes.
 func (r *Request) nextRuns(most uint64, runs *[btl.PiecesMax][]byte) (count int, bytes uint64) {
 	if r.Layout == nil {
 		bytes = min(r.most-r.moved, most)
@@ -85,7 +86,7 @@ func (r *Request) nextRuns(most uint64, runs *[btl.PiecesMax][]byte) (count int,
 	return count, bytes
 }
 
-// take returns n bytes of memory.
+// take returns a buffer of n bytes, from the pool if possible.
 func (y *memory) take(n int) []byte {
 	if n > pooledMax {
 		return make([]byte, n)
@@ -100,7 +101,7 @@ func (y *memory) take(n int) []byte {
 	return make([]byte, n, 1<<class)
 }
 
-// give returns memory of take to the pool.
+// give returns a buffer from take to the pool.
 func (y *memory) give(b []byte) {
 	if cap(b) == 0 || cap(b) > pooledMax {
 		return

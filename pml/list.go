@@ -1,6 +1,6 @@
 package pml
 
-// links link a value into a list.
+// links is the list entry of a value, stored in the value.
 type links[T any] struct {
 	next, prev *T
 	in         bool
@@ -12,7 +12,7 @@ type list[T any] struct {
 	at          func(*T) *links[T]
 }
 
-// add puts v at the end.
+// add appends v to the list.
 func (l *list[T]) add(v *T) {
 	a := l.at(v)
 	*a = links[T]{prev: l.last, in: true}
@@ -24,7 +24,7 @@ func (l *list[T]) add(v *T) {
 	l.last = v
 }
 
-// putBack puts v at the beginning.
+// putBack inserts v at the beginning of the list.
 func (l *list[T]) putBack(v *T) {
 	a := l.at(v)
 	*a = links[T]{next: l.first, in: true}
@@ -55,14 +55,14 @@ func (l *list[T]) remove(v *T) {
 	*a = links[T]{}
 }
 
-// bucketsMin and bucketsMax bound the buckets of a table.
+// bucketsMin and bucketsMax are the limits of the number of buckets in a table.
 const (
 	bucketsMin = 64
 	bucketsMax = 1 << 20
 )
 
-// table is a hash table of lists, in which each list keeps the order in which its values came. key
-// gives the hash of a value.
+// table is a hash table of lists. The values in a list stay in the order of insertion. key returns
+// the hash of a value.
 type table[T any] struct {
 	buckets []list[T]
 	count   int
@@ -112,8 +112,8 @@ func (t *table[T]) remove(v *T) {
 	}
 }
 
-// hash returns the hash of a peer and a tag. The peer chooses the tag. The seed is random, so no
-// peer can choose tags that share a list with those of another peer.
+// hash returns the hash of a peer and a tag. The peer chooses the tag. The seed is random, so a
+// peer cannot choose tags whose bucket is the bucket of another peer's tags.
 func hash(seed uint64, peer uint32, tag uint64) uint64 {
 	h := (tag ^ uint64(peer)<<40 ^ uint64(peer) ^ seed) * 0x9e3779b97f4a7c15
 	return (h ^ h>>29) * 0xbf58476d1ce4e5b9

@@ -1,15 +1,15 @@
 package pml
 
-// exactly is the mask of a receive of one tag.
+// exactly is the mask of a receive that matches only one tag.
 const exactly = ^uint64(0)
 
-// posted holds the receives that wait for a message. Receives of one peer and one tag are in a
-// table, all others in a list. order gives their order of posting.
+// posted holds the receives that wait for a message. Receives for one peer and one tag are in a
+// table, and all other receives are in a list. order counts the posted receives.
 type posted struct {
 	exact table[Request]
 	wild  list[Request]
 	order uint64
-	seed  uint64 // of hash
+	seed  uint64 // seed of the hash function
 }
 
 func newPosted(seed uint64) posted {
@@ -20,7 +20,7 @@ func newPosted(seed uint64) posted {
 	}
 }
 
-// add posts a receive.
+// add adds a receive to the waiting receives.
 func (q *posted) add(r *Request) {
 	q.order++
 	r.order = q.order
@@ -31,7 +31,7 @@ func (q *posted) add(r *Request) {
 	}
 }
 
-// remove removes a receive.
+// remove removes a receive from the waiting receives.
 func (q *posted) remove(r *Request) {
 	if r.exact() {
 		q.exact.remove(r)
@@ -40,7 +40,8 @@ func (q *posted) remove(r *Request) {
 	}
 }
 
-// take removes and returns the earliest receive that matches a message, or nil.
+// take removes and returns the earliest receive that matches a message. take returns nil if no
+// receive matches.
 func (q *posted) take(p *Peer, tag uint64) *Request {
 	bucket := q.exact.bucket(hash(q.seed, p.index, tag))
 	r := bucket.first
@@ -60,7 +61,7 @@ func (q *posted) take(p *Peer, tag uint64) *Request {
 	return r
 }
 
-// each calls fn for all receives. fn may remove its receive.
+// each calls fn for all waiting receives. fn may remove the receive that is its argument.
 func (q *posted) each(fn func(*Request)) {
 	all := func(l *list[Request]) {
 		for r := l.first; r != nil; {
@@ -83,13 +84,14 @@ func (r *Request) wants(p *Peer, tag uint64) bool {
 	return (r.from == nil || r.from == p) && (tag^r.tag)&r.mask == 0
 }
 
-// unexpected holds the messages that wait for a receive, in three orders of arrival: all of them,
-// by peer, and by peer and tag. A receive from one peer thus searches only messages of that peer. A
-// receive of a tag from any peer searches all earlier messages.
+// unexpected holds the messages that wait for a receive. Each message is in three lists in order of
+// arrival, for all messages, for its peer, and for its peer and tag. A receive from one peer
+// therefore searches only messages from that peer. A receive of a tag from any peer searches all
+// waiting messages.
 type unexpected struct {
 	all   list[Message]
 	exact table[Message]
-	seed  uint64 // of hash
+	seed  uint64 // seed of the hash function
 }
 
 func newUnexpected(seed uint64) unexpected {
@@ -113,7 +115,8 @@ func (q *unexpected) remove(m *Message) {
 	q.exact.remove(m)
 }
 
-// find returns the earliest message that matches a receive with these criteria, or nil.
+// find returns the earliest message that matches a receive with the given peer, tag and mask. find
+// returns nil if no message matches.
 func (q *unexpected) find(from *Peer, tag, mask uint64) *Message {
 	if from != nil && mask == exactly {
 		m := q.exact.bucket(hash(q.seed, from.index, tag)).first

@@ -1,18 +1,18 @@
 package pml
 
-// keptMax bounds the idle buffers of each size, and the idle Messages.
+// keptMax is the maximum number of free buffers of each size, and of free Messages.
 const keptMax = 256
 
-// keptBytesMax bounds the idle buffers of each size in bytes.
+// keptBytesMax is the maximum total size of the free buffers of each size class.
 const keptBytesMax = 8 << 20
 
-// memory recycles the memory of received messages for later messages, by size in powers of two.
+// memory is a pool of Messages and of data buffers, whose capacities are powers of two.
 type memory struct {
 	buffers  [22][][]byte
 	messages []*Message
 }
 
-// get returns a Message with data for n bytes, none for 0.
+// get returns a Message with a data buffer of n bytes, or without a buffer if n is 0.
 func (y *memory) get(n int) *Message {
 	var m *Message
 	if last := len(y.messages) - 1; last >= 0 {
@@ -26,7 +26,7 @@ func (y *memory) get(n int) *Message {
 	return m
 }
 
-// free recycles a Message that is no longer in use.
+// free returns a Message to the pool after its last use.
 func (y *memory) free(m *Message) {
 	if len(y.messages) < keptMax {
 		*m = Message{gone: true}

@@ -7,31 +7,34 @@ import (
 	"gobtl/btl"
 )
 
-// The bytes of an announced message that does not lie in one piece go in packets. The sender's
-// Layout fills each packet, and the receiver's Layout empties it. So each byte is copied once on
-// each side, and neither side has a copy of the message. A packet is a fragment of kind data:
+// The data of an announced message is sent in packets if the memory of the sender or the receiver
+// is not contiguous. The sender's Layout fills each packet, and the receiver's Layout empties each
+// packet. Each byte is copied once on each side, and neither side needs a buffer for the whole
+// message. A packet is a fragment of kind data:
 //
 //	sender:     run run run ...  --Gather--> packet  --->  packet --Scatter-->  run run run ...
 //
-// The receiver asks for packets (flagPackets) if its memory has a Layout. A sender whose runs are
-// short chooses packets by itself, also towards contiguous memory. It may put its first bytes, and
-// send the rest in packets. Packets may arrive in any order, because each names its place.
+// The receiver requests packets (flagPackets) if its memory has a Layout. A sender with short runs
+// chooses packets even if the receiver's memory is contiguous. The sender may put the first bytes,
+// and send the rest in packets. Packets may arrive in any order, because each packet contains its
+// offset in the message.
 
 const (
-	// dataHeadBytes is the head of a packet.
+	// dataHeadBytes is the header size of a packet.
 	dataHeadBytes = headBytes + 16
-	// dataAlign divides the bytes of each packet but the last, so that numbers are not cut in two.
+	// dataAlign divides the data size of each packet except the last, so packets do not split
+	// numbers.
 	dataAlign = 64
-	// underBytesMax bounds the bytes that are in packets to one peer at a time. Small messages to the
-	// peer wait behind these packets.
+	// underBytesMax is the maximum number of bytes in flight in packets to one peer. A small
+	// message to the peer waits until earlier packets are sent.
 	underBytesMax = 1 << 20
-	// underShare is the part of the module's send buffers that these packets may take. Small messages
-	// need some, too.
+	// underShare is the divisor of the module's send buffers. The packets in flight to one peer may
+	// use the quotient, because small messages also need send buffers.
 	underShare = 4
 )
 
-// askForPackets tells the sender of a matched message to send the bytes in packets. It reports
-// false if there are too many requests.
+// askForPackets asks the sender of a matched message to send the data in packets. askForPackets
+// returns false if all request ids are in use.
 func (p *Peer) askForPackets(r *Request) bool {
 	if !p.l.name(r) {
 		return false
@@ -43,21 +46,21 @@ func (p *Peer) askForPackets(r *Request) bool {
 	return true
 }
 
-// packetRoom returns the message's bytes in a full packet to a peer.
+// packetRoom returns the maximum number of data bytes in a packet to the peer.
 func (p *Peer) packetRoom() uint64 {
 	room := p.ep.MTUBytes() - p.l.overhead - dataHeadBytes
 	return uint64(max(room&^(dataAlign-1), dataAlign))
 }
 
-// sendPackets sends packets of a send. It reports false if no more may be under way, or if there is
-// no room now.
+// sendPackets sends packets with the data of a send. sendPackets returns false if the maximum
+// number of packets is in flight, or if the module has no free buffer now.
 func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 	p := r.peer
 	room := p.packetRoom()
 	for most := max(2, min(int(underBytesMax/room), l.packetsMax)); r.moved < r.most; {
 		if p.packets >= most {
 			p.puts.remove(r)
-			p.puts.add(r) // Others of the peer are next.
+			p.puts.add(r) // other sends to the peer are next
 			return false
 		}
 		n := min(r.most-r.moved, room)
@@ -82,18 +85,18 @@ func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 	return true
 }
 
-// packetDone handles the end of a packet.
+// packetDone handles the completion of a packet.
 func (l *Layer) packetDone(f *btl.Fragment, err error) {
 	p := l.Peer(f.Endpoint())
 	p.packets--
 	r, ok := l.requests.Get(f.Context)
 	if !ok || r.state != moving {
-		return // The send has ended.
+		return // the send has ended
 	}
 	r.under--
 	switch {
 	case err != nil && p.ep.Err() != nil:
-		return // The event of the peer reports its end.
+		return // the peer's event ends the request
 	case err != nil:
 		l.finish(r, fmt.Errorf("%w: %w", ErrTransfer, err))
 	case r.moved == r.most && r.under == 0:
@@ -102,8 +105,8 @@ func (l *Layer) packetDone(f *btl.Fragment, err error) {
 	l.settle()
 }
 
-// onData handles a packet of a matched message. A hostile sender may repeat a place. Then the
-// receive ends although other bytes are still those that were in the caller's memory before.
+// onData handles a packet of a matched message. A hostile sender may repeat an offset. In that case
+// the receive ends although some bytes in the caller's memory were not overwritten.
 func (l *Layer) onData(now btl.Time, p *Peer, h *head, data []byte) bool {
 	r := l.named(p, h.a, landing)
 	if r == nil || h.c != 0 && r.region == nil {
@@ -114,19 +117,19 @@ func (l *Layer) onData(now btl.Time, p *Peer, h *head, data []byte) bool {
 		return false
 	}
 	if r.base = h.c; n > all-r.base-r.moved {
-		return false // more than there is
+		return false // more than the message has
 	}
 	r.scatter(data, int(h.b))
 	r.moved += n
 	l.stats.ReceivedUnpacked += n
 	if r.moved == all-r.base {
-		l.tellTaken(now, p) // with which the transport's acknowledgement goes along
+		l.tellTaken(now, p) // the transport acknowledges in the same packet
 		l.finish(r, r.misfit())
 	}
 	return true
 }
 
-// lost returns the error of a request whose peer has gone for the given reason.
+// lost returns the error of a request whose peer is gone. why is the reason.
 func (r *Request) lost(why error) error {
 	switch {
 	case r.state == queued, r.state == announced && r.announced && r.size > 0:

@@ -6,15 +6,15 @@ import "gobtl/btl"
 type repeat uint8
 
 const (
-	never repeat = iota // it was not initialized
+	never repeat = iota // SendInit or RecvInit was not called
 	sends
 	receives
 )
 
-// SendInit prepares r for repeated sends of the same memory to the same peer, each begun by Start
-// (MPI_Send_init, _Ssend_init or _Rsend_init, according to mode). SendInit itself sends nothing.
-// data may be changed whenever r is Done. Send, Recv and RecvMessage with r end the preparation.
-// Errors: ErrBusy.
+// SendInit prepares r for repeated sends of the same memory to the same peer (MPI_Send_init,
+// _Ssend_init or _Rsend_init, according to mode). Start begins each send. The caller may change
+// data whenever r is Done. A call of Send, Recv or RecvMessage with r removes the preparation. The
+// error is ErrBusy.
 func (l *Layer) SendInit(r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if r.state != idle {
 		return ErrBusy
@@ -24,9 +24,9 @@ func (l *Layer) SendInit(r *Request, to *Peer, tag uint64, data []byte, mode Mod
 	return nil
 }
 
-// RecvInit prepares r for repeated receives into the same memory with the same criteria, as of
-// Recv. Start begins each receive (MPI_Recv_init). Send, Recv and RecvMessage with r end the
-// preparation. Errors: ErrBusy.
+// RecvInit prepares r for repeated receives into the same memory with the same arguments as for
+// Recv (MPI_Recv_init). Start begins each receive. A call of Send, Recv or RecvMessage with r
+// removes the preparation. The error is ErrBusy.
 func (l *Layer) RecvInit(r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	if r.state != idle {
 		return ErrBusy
@@ -36,9 +36,9 @@ func (l *Layer) RecvInit(r *Request, from *Peer, tag, mask uint64, mem []byte) e
 	return nil
 }
 
-// Start begins the prepared send or receive of r (MPI_Start). It allocates nothing, and OnDone may
-// call it. now is the present instant. Errors: ErrBusy, ErrNotInit, and ErrPeer as of Send and
-// Recv.
+// Start begins the prepared send or receive of r (MPI_Start). Start allocates no memory, and OnDone
+// may call Start. now is the current time. The errors are ErrBusy, ErrNotInit, ErrEager, and
+// ErrPeer.
 func (l *Layer) Start(now btl.Time, r *Request) error {
 	switch {
 	case r.state != idle:
@@ -46,14 +46,14 @@ func (l *Layer) Start(now btl.Time, r *Request) error {
 	case r.repeat == sends:
 		return l.send(now, r, r.peer, r.tag, r.mem, r.mode)
 	case r.repeat == receives:
-		// Its tag field has the tag of the last message, which satisfies its criteria.
+		// r.tag has the tag of the last received message, which matches the original tag and mask.
 		return l.recv(now, r, r.from, r.tag, r.mask, r.mem)
 	}
 	return ErrNotInit
 }
 
-// StartAll starts the requests of a list in order, up to the first one that cannot start
-// (MPI_Startall). begun is the number of started requests. Errors as of Start.
+// StartAll starts requests in order, up to the first request that cannot be started (MPI_Startall).
+// begun is the number of started requests. The errors are the errors of Start.
 func (l *Layer) StartAll(now btl.Time, requests []*Request) (begun int, err error) {
 	for i, r := range requests {
 		if err := l.Start(now, r); err != nil {

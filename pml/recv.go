@@ -6,11 +6,11 @@ import (
 	"gobtl/btl"
 )
 
-// Recv begins to receive a message into mem. It matches the earliest message from a peer, or from
-// any peer if it is nil, whose tag equals tag in the bits that are set in mask. If several receives
-// match a message, the one that was posted first gets it. mem must not be accessed until r is Done.
-// now is the present instant. Errors: ErrBusy, or ErrPeer if the peer is gone and has left no
-// matching message.
+// Recv begins to receive a message into mem. A message matches if it comes from the given peer, or
+// from any peer if from is nil, and if its tag equals tag in the bits that are set in mask. Recv
+// receives the earliest matching message. If several receives match a message, the first posted
+// receive gets the message. mem must not be accessed until r is Done. now is the current time. The
+// errors are ErrBusy, and ErrPeer if the peer is gone and has left no matching message.
 func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	if r.state != idle {
 		return ErrBusy
@@ -19,9 +19,9 @@ func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 	return l.recv(now, r, from, tag, mask, mem)
 }
 
-// Post is Recv for the case that no matching message has arrived yet, and needs no instant. It
-// reports false if it has begun nothing. Recv must then be called, to receive the message or to
-// return the error.
+// Post is Recv for the case that no matching message has arrived yet. Post returns false if Post
+// has not begun a receive. In that case the caller must call Recv, which receives the message or
+// returns the error.
 func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool {
 	if r.state != idle || from != nil && from.err != nil || l.unexpected.find(from, tag, mask) != nil {
 		return false
@@ -33,7 +33,7 @@ func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool 
 	return true
 }
 
-// recv is Recv with an idle request.
+// recv is Recv for an idle request.
 func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	m := l.unexpected.find(from, tag, mask)
 	if m == nil && from != nil && from.err != nil {
@@ -52,14 +52,14 @@ func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 	return nil
 }
 
-// begin makes a request a receive.
+// begin sets the fields of a request for a receive.
 func (r *Request) begin(from *Peer, tag, mask uint64, mem []byte) {
 	r.peer, r.from, r.tag, r.mask, r.mem = from, from, tag, mask, mem
 	r.size, r.err, r.id, r.mode, r.moved, r.base = 0, nil, 0, Standard, 0, 0
 }
 
-// Cancel cancels an unmatched receive, which ends with ErrCancelled. For any other request it
-// reports false, and the request continues.
+// Cancel cancels an unmatched receive, which ends with ErrCancelled. For any other request Cancel
+// returns false, and the request continues.
 func (l *Layer) Cancel(r *Request) bool {
 	if r.state != waiting {
 		return false
@@ -69,7 +69,8 @@ func (l *Layer) Cancel(r *Request) bool {
 	return true
 }
 
-// Probe describes the message that a Recv with these criteria would receive now, if there is one.
+// Probe describes the message that a Recv with these arguments would receive now. ok is false if
+// there is no such message.
 func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
 	m := l.unexpected.find(from, tag, mask)
 	if m == nil {
@@ -78,9 +79,9 @@ func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
 	return Info{Peer: m.peer, Tag: m.tag, Size: m.size}, true
 }
 
-// MProbe removes the message that a Recv with these criteria would receive now from the matching,
-// and returns it, or nil if there is none. The message must then be received by RecvMessage. Until
-// then, or until Refuse, its sender has less room here.
+// MProbe returns the message that a Recv with these arguments would receive now, or nil if there is
+// no such message. Only RecvMessage can receive a message that MProbe has returned. Until the
+// message is received, dropped or refused, the message counts towards its sender's limits.
 func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	m := l.unexpected.find(from, tag, mask)
 	if m != nil {
@@ -90,9 +91,9 @@ func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	return m
 }
 
-// RecvMessage receives a message of MProbe, or of a handler of active messages, in the way of Recv.
-// Errors: ErrBusy, ErrMessage if the message was already received, ErrPeer if the sender is gone
-// and its data is lost.
+// RecvMessage receives a message that MProbe has returned or that a Handler has got, in the same
+// way as Recv. The errors are ErrBusy, ErrMessage if the message was received or dropped before,
+// and ErrPeer if the sender is gone and the data is lost.
 func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) error {
 	switch {
 	case r.state != idle:
@@ -112,8 +113,8 @@ func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) er
 	return nil
 }
 
-// spend frees the resources of a message of MProbe, except the Message itself, which belongs to the
-// caller.
+// spend frees the data of a message from MProbe or of an active message. The Message itself still
+// belongs to the caller.
 func (l *Layer) spend(m *Message) {
 	if !m.lent {
 		l.stats.UnexpectedBytes -= len(m.data)
@@ -122,11 +123,11 @@ func (l *Layer) spend(m *Message) {
 	m.gone, m.data = true, nil
 }
 
-// arrive handles a fragment of this layer.
+// arrive handles a fragment with the tag of this Layer.
 func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	p, now := l.Peer(ep), ep.Now()
 	if p.err != nil {
-		return // The connection has been given up, and its remaining fragments are ignored.
+		return // the connection was given up
 	}
 	if l.arriveEager(now, p, data) {
 		return
@@ -155,8 +156,9 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	l.settle()
 }
 
-// arriveEager is a fast path of onEnvelope. It delivers an eager message that is the next one of
-// its peer to a waiting receive. onEnvelope handles all other envelopes.
+// arriveEager is a fast path of onEnvelope. arriveEager delivers an eager message to a waiting
+// receive if the message is the next in its peer's sequence. onEnvelope handles all other
+// envelopes.
 func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	number, tag, ok := readEager(data)
 	if !ok || number != p.expect || len(data)-headBytes > l.cfg.EagerBytes {
@@ -186,8 +188,8 @@ func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	return true
 }
 
-// onEnvelope handles an envelope. An envelope that has overtaken others is kept until they have
-// arrived.
+// onEnvelope handles an eager message or an announcement. A message that arrives before an earlier
+// message is kept until all earlier messages have arrived.
 func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 	ahead, most := h.number-p.expect, uint32(l.cfg.EnvelopesMax)
 	m := Message{
@@ -202,7 +204,7 @@ func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 	}
 	if p.came += m.cost(); p.came-p.takenBytes > uint64(l.cfg.UnexpectedBytes) ||
 		m.eager && len(data) > l.cfg.EagerBytes || m.head > l.HeaderMax() {
-		return false // more than there is room for
+		return false // exceeds the limits
 	}
 	if h.number-p.taken >= most || ahead >= most {
 		return false
@@ -233,7 +235,7 @@ func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 	return true
 }
 
-// match passes a message that has just arrived to its receive, or keeps the message.
+// match passes a message that has just arrived to a matching receive, or keeps the message.
 func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 	if m.active {
 		l.deliverNew(now, m, data)
@@ -258,7 +260,7 @@ func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 	l.unexpected.add(l.keep(m, data))
 }
 
-// matchKept is match for a kept message that had overtaken others.
+// matchKept is match for a kept message that had arrived early.
 func (l *Layer) matchKept(now btl.Time, m *Message) {
 	if m.active {
 		l.deliver(now, m)
@@ -281,7 +283,8 @@ func (l *Layer) matchKept(now btl.Time, m *Message) {
 	l.unexpected.add(m)
 }
 
-// receive passes a message to a receive. Neither of them is in a queue.
+// receive passes a message to a matching receive. The caller must have removed the message and the
+// receive from all queues.
 func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	p := m.peer
 	r.state, r.peer, r.tag, r.size, r.announced = landing, p, m.tag, m.size, !m.eager
@@ -307,12 +310,12 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	}
 }
 
-// regionsPart limits the share of the module's regions for the receives of one peer. So a slow or
-// stalled peer with many receives leaves regions for the other peers.
+// regionsPart is the divisor of the module's regions. The receives from one peer may use at most
+// the quotient, so a slow or stalled peer leaves regions for the other peers.
 const regionsPart = 16
 
-// house gives regions to the matched receives of a peer, in the order of matching, up to the peer's
-// limit. It reports false if the module has no free region now.
+// house gives memory regions to the matched receives from a peer, in the order of matching, up to
+// the limit per peer. house returns false if the module has no free region now.
 func (l *Layer) house(p *Peer) bool {
 	for p.landing.first != nil && p.regions < l.regions {
 		if !l.expose(p.landing.first) {
@@ -322,8 +325,8 @@ func (l *Layer) house(p *Peer) bool {
 	return true
 }
 
-// misfit returns ErrTruncated if the message is longer than the receive's memory, and ErrShort if
-// it is shorter than the memory of an Exact receive.
+// misfit returns ErrTruncated if the message is longer than the receive's memory. misfit returns
+// ErrShort if the message is shorter than the memory of an Exact receive.
 func (r *Request) misfit() error {
 	room := uint64(r.room())
 	switch {
@@ -335,13 +338,14 @@ func (r *Request) misfit() error {
 	return nil
 }
 
-// expose gives a receive a region, and tells the sender its handle. A receive with a Layout has no
-// region, and asks for packets. expose reports false if no region is free now.
+// expose gives a receive a memory region, and sends the region's handle to the sender. A receive
+// with a Layout gets no region, and requests packets. expose returns false if no region is free
+// now.
 func (l *Layer) expose(r *Request) bool {
 	if r.Layout != nil {
 		return r.peer.askForPackets(r)
 	}
-	region := new(btl.Region) // for the sender alone
+	region := new(btl.Region) // only the sender may access the region
 	err := l.m.ExposeAs(region, r.mem[:r.Len()], btl.RemoteWrite|btl.RemoteNotify, r.peer.ep)
 	if err != nil || !l.name(r) {
 		if err == nil {
@@ -358,9 +362,9 @@ func (l *Layer) expose(r *Request) bool {
 	return true
 }
 
-// onFin ends a receive whose bytes have all been written. It reports the receipt to the sender at
-// once, so that the transport's acknowledgement, for which the sender waits, is sent along with it
-// and not later.
+// onFin ends a receive after all bytes were written. onFin reports the receipt to the sender at
+// once. The transport's acknowledgement, for which the sender waits, is then sent in the same
+// packet.
 func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 	r := l.named(p, h.a, landing)
 	if r == nil || h.number == 0 && r.region == nil {
@@ -376,7 +380,7 @@ func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 	return true
 }
 
-// cost returns how much of UnexpectedBytes a message uses.
+// cost returns the number of bytes that a message counts towards UnexpectedBytes.
 func (m *Message) cost() uint64 {
 	if !m.eager {
 		return uint64(m.head)
@@ -384,7 +388,7 @@ func (m *Message) cost() uint64 {
 	return uint64(m.head) + m.size + messageOverhead
 }
 
-// keep copies an arrived message into a Message on the heap.
+// keep copies a message and its data into a Message that outlives the fragment.
 func (l *Layer) keep(m *Message, data []byte) *Message {
 	kept := l.memory.get(len(data))
 	memory := kept.data
@@ -395,7 +399,7 @@ func (l *Layer) keep(m *Message, data []byte) *Message {
 	return kept
 }
 
-// release frees a Message of keep.
+// release frees a Message that keep has returned.
 func (l *Layer) release(m *Message) {
 	l.stats.UnexpectedBytes -= len(m.data)
 	m.gone = true

@@ -2,18 +2,18 @@ package pml
 
 import "gobtl/btl"
 
-// GroupBits is the number of low bits of a tag that do not belong to the group number. The bits
-// above them are the tag's group, for Refuse.
+// GroupBits is the number of low bits of a tag that do not belong to the tag's group. The higher
+// bits of a tag are the tag's group, for Refuse.
 const GroupBits = 24
 
 // group returns the group of a tag.
 func group(tag uint64) uint64 { return tag >> GroupBits }
 
-// Refuse permanently drops all messages whose tags are in the group of tag. This includes messages
-// that have arrived, that MProbe has returned, and that arrive later. Their sends end as if the
-// messages had been received, so no sender waits for a receive that will not come. Waiting receives
-// of this group alone end with the error why. No more such receives may begin. now is the present
-// instant.
+// Refuse permanently drops all messages whose tags are in the same group as tag. Refuse applies to
+// messages that have arrived, messages that MProbe has returned, and messages that arrive later.
+// The sends of dropped messages end as if the messages had been received, so no sender waits
+// forever. A waiting receive that matches only tags of this group ends with the error why. The
+// caller must not begin further receives for this group. now is the current time.
 func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	if l.refused == nil {
 		l.refused = make(map[uint64]bool)
@@ -25,7 +25,8 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 			l.finish(r, why)
 		}
 	})
-	// An answer may end a peer, and with it other kept messages, so all messages are removed first.
+	// drop may end a peer, and thereby release other kept messages. All messages of the group are
+	// therefore removed from the lists first.
 	var come, probed []*Message
 	for m := l.unexpected.all.first; m != nil; m = m.order.next {
 		if group(m.tag) == g {
@@ -54,7 +55,7 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	l.settle()
 }
 
-// drop answers a message that will not be received as if it had been received.
+// drop replies to a message that will not be received as if the message had been received.
 func (l *Layer) drop(now btl.Time, m *Message) {
 	l.stats.Refused++
 	switch {

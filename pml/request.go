@@ -2,23 +2,24 @@ package pml
 
 import "gobtl/btl"
 
-// Mode defines when a send is done, and whether its receive must be posted already.
+// Mode defines when a send is Done, and whether the receive must be posted before the send.
 type Mode uint8
 
-// The modes of MPI.
+// The modes of sends, as in MPI.
 const (
-	// Standard: the send is done when the memory may be changed again.
+	// Standard means that the send is Done when the caller may change the memory again.
 	Standard Mode = iota
-	// Synchronous: the send is done when, in addition, a receive has matched the message.
+	// Synchronous means that the send is Done when, in addition, a receive has matched the message.
 	Synchronous
-	// Ready: as Standard, for a program that knows that the receive is posted. If the receive is
-	// not posted, this is only counted.
+	// Ready is like Standard, for a program that has made sure that the receive is posted. If the
+	// receive is not posted, the Layer only counts the message (Stats.NotReady).
 	Ready
-	// Eager: as Standard, but the message is never announced. If the peer has no room for it, it
-	// waits here, and so do later messages to the peer. A message that is too long is ErrEager.
+	// Eager is like Standard, but the message is never announced. If the message would exceed the
+	// peer's limits, the message and later messages to the peer wait at the sender. A message that
+	// is too long returns ErrEager.
 	Eager
-	// Announce: as Standard, but the message is announced however short it is. So the send is done
-	// when the receive has taken the bytes, or was refused.
+	// Announce is like Standard, but the message is always announced, even if it is short. The send
+	// is therefore Done when the receive has the data, or when the message was refused.
 	Announce
 
 	active    Mode = 1 << 7 // an active message
@@ -30,63 +31,65 @@ type state uint8
 
 const (
 	idle      state = iota // idle, owned by the caller
-	queued                 // a send that waits for room at the peer or in the module
+	queued                 // a send that waits for the peer or the module
 	announced              // a send that waits to be matched
-	moving                 // a send whose bytes are under way
+	moving                 // a send whose data is being transferred
 	waiting                // a receive that waits for a message
-	landing                // a receive whose bytes are under way
-	over                   // ended, but the owner has not been told
+	landing                // a receive whose data is being transferred
+	over                   // ended, but OnDone was not called yet
 )
 
-// Request is a send or a receive. The caller owns its memory, may reuse it whenever it is Done, and
-// must not copy or move it while it is under way. The zero value is ready for use.
+// Request is a send or a receive. The caller owns the memory of a Request. The caller may reuse a
+// Request that is Done, and must not copy or move a Request in use. The zero value is ready for
+// use.
 type Request struct {
-	// OnDone is called when the request ends, mostly by Progress, but also by the call that begins
-	// it. It may begin requests, including this one. It may be nil.
+	// OnDone is called when the request ends, by Progress or by the call that begins the request.
+	// OnDone may begin requests, including this one. OnDone may be nil.
 	OnDone func(*Request)
-	// Context is the caller's.
+	// Context belongs to the caller.
 	Context any
-	// Layout, unless it is nil, describes the memory of the message. The memory argument of Send or
-	// Recv must then be nil. It may only change while the request is Done, and not while it is
-	// prepared for Start.
+	// Layout describes the memory of a non-contiguous message. If Layout is not nil, the memory
+	// argument of Send or Recv must be nil. The caller may change Layout only while the request is
+	// Done and not prepared for Start.
 	Layout Layout
-	// Exact makes a receive end with ErrShort if its message does not fill the memory. It is for
-	// callers that know the length of the message. It may only change while the request is Done.
+	// Exact makes a receive end with ErrShort if the message does not fill the memory. Exact is for
+	// callers that know the length of the message. The caller may change Exact only while the
+	// request is Done.
 	Exact bool
 
 	state  state
 	mode   Mode
 	repeat repeat
 	peer   *Peer // peer of a send, of a matched receive, or of a receive from one peer
-	from   *Peer // source of a receive; nil: any
+	from   *Peer // source of a receive; nil means any peer
 	tag    uint64
 	mask   uint64
 	mem    []byte
-	header []byte // of an active message that was not sent yet
-	size   uint64 // of the message
+	header []byte // of an unsent active message
+	size   uint64 // size of the message
 	err    error
-	order  uint64 // of a receive, among those posted
+	order  uint64 // order in which receives were posted
 	queue  links[Request]
-	active links[Request] // of its peer
+	active links[Request] // entry in Peer.active
 
-	id     uint64 // on the wire
-	theirs uint64 // of the other side's request
+	id     uint64 // id of this request in the protocol
+	theirs uint64 // id of the peer's request
 	handle btl.Handle
 	region *btl.Region
-	moved  uint64 // bytes transferred; of a receive those that came in packets
+	moved  uint64 // bytes transferred; for a receive in packets only
 	most   uint64 // bytes to transfer
-	under  uint64 // bytes of the current put, or packets that are under way
-	base   uint64 // bytes that were put before the rest goes in packets
+	under  uint64 // bytes of the current put, or packets in flight
+	base   uint64 // bytes that were put before the first packet
 
-	packets   bool // the bytes of a send go in packets: see packets.go
-	announced bool // the message was announced, not sent at once
+	packets   bool // the data is sent in packets (packets.go)
+	announced bool // the message was announced, not eager
 }
 
-// Done reports whether the request has ended, or has not begun.
+// Done reports whether the request is not in use.
 func (r *Request) Done() bool { return r.state == idle }
 
-// Err returns the result of the last use of the request: nil, ErrTruncated, ErrShort, ErrCancelled,
-// ErrTransfer, or ErrPeer with the reason.
+// Err returns the result of the last use of the request. The result is nil, ErrTruncated, ErrShort,
+// ErrCancelled, ErrTransfer, ErrNoHandler, or ErrPeer with the reason.
 func (r *Request) Err() error { return r.err }
 
 // Peer returns the sender of a received message, or the destination of a send.
@@ -98,12 +101,12 @@ func (r *Request) Tag() uint64 { return r.tag }
 // Len returns the number of bytes that were received or sent.
 func (r *Request) Len() int { return int(min(r.size, uint64(r.room()))) }
 
-// Size returns the size of the message, which exceeds Len if the message was truncated.
+// Size returns the size of the message in bytes. Size exceeds Len if the message was truncated.
 func (r *Request) Size() uint64 { return r.size }
 
-// Announced reports which way the last message of the request went: whether it was announced, and
-// its bytes followed when its receive was there, or whether the bytes left at once. It is valid
-// when the request is Done without an error.
+// Announced reports whether the last message of the request was announced. The data of an announced
+// message is sent after a receive has matched the message. The data of an eager message is sent at
+// once. The result is valid when the request is Done without an error.
 func (r *Request) Announced() bool { return r.announced }
 
 // Message is an unreceived message that has arrived or has been announced.
@@ -118,11 +121,11 @@ type Message struct {
 	active bool
 	lent   bool // the transport owns data
 	kept   bool // the caller owns the Message
-	gone   bool // received, or lost with its peer
+	gone   bool // received, dropped, or lost with its peer
 	data   []byte
 	order  links[Message]
 	same   links[Message]
-	own    links[Message] // of its peer
+	own    links[Message] // entry in Peer.unexpected
 }
 
 // Peer returns the sender of the message.
@@ -134,7 +137,7 @@ func (m *Message) Tag() uint64 { return m.tag }
 // Size returns the size of the message in bytes.
 func (m *Message) Size() uint64 { return m.size }
 
-// Info is the description of a message by a probe.
+// Info is the result of a Probe.
 type Info struct {
 	Peer *Peer
 	Tag  uint64

@@ -7,10 +7,10 @@ import (
 	"gobtl/btl"
 )
 
-// Send begins to send a message to a peer. data must not change until r is Done, which may be
-// before Send returns. Messages to a peer arrive in the order of their Sends. now is the present
-// instant. Errors: ErrBusy, ErrEager, or ErrPeer if the peer is gone. Later errors are in the
-// request's Err.
+// Send begins to send a message to a peer. data must not change until r is Done. r may be Done
+// before Send returns. Messages to a peer are matched in the order of the Send calls. now is the
+// current time. The errors are ErrBusy, ErrEager, and ErrPeer if the peer is gone. r.Err returns
+// later errors.
 func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if r.state != idle {
 		return ErrBusy
@@ -22,8 +22,9 @@ func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 	return l.send(now, r, to, tag, data, mode)
 }
 
-// TrySend sends a small message without a request, if it can leave at once. It reports false if it
-// has sent nothing. Send must then be called, to queue the message or to return the error.
+// TrySend sends a small message without a request if the message can be sent at once. TrySend
+// returns false if nothing was sent. In that case the caller must call Send, which queues the
+// message or returns the error.
 func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	cost := uint64(len(data)) + messageOverhead
 	if len(data) > min(tinyMost, l.cfg.EagerBytes) || to.err != nil || to.sends.first != nil ||
@@ -42,7 +43,7 @@ func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	return true
 }
 
-// quick is Send by the fast path of TrySend.
+// quick is Send by the fast path of TrySend. quick returns false if nothing was sent.
 func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byte) bool {
 	if r.Layout != nil || !l.TrySend(now, to, tag, data) {
 		return false
@@ -53,15 +54,15 @@ func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byt
 	return true
 }
 
-// mayName reports whether a peer has room for another envelope. mayKeep reports whether it has room
-// for the cost of an eager message.
+// mayName reports whether the peer's limit allows another envelope. mayKeep reports whether the
+// peer's limit allows an eager message with the given cost in bytes.
 func (l *Layer) mayName(p *Peer) bool { return p.next-p.theirTaken < uint32(l.cfg.EnvelopesMax) }
 
 func (l *Layer) mayKeep(p *Peer, cost uint64) bool {
 	return p.bytes-p.theirBytes+cost <= uint64(l.cfg.UnexpectedBytes)
 }
 
-// send is Send with an idle request.
+// send is Send for an idle request.
 func (l *Layer) send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if to.err != nil {
 		return to.err
@@ -76,7 +77,7 @@ func (l *Layer) send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 	return nil
 }
 
-// begin sends a message, or queues it behind earlier messages.
+// begin sends a message, or queues the message after earlier messages to the peer.
 func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
 	r.size, r.moved, r.under, r.base, r.id = uint64(r.room()), 0, 0, 0, 0
 	r.packets = false
@@ -90,8 +91,9 @@ func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
 	l.settle()
 }
 
-// sendEnvelope sends the first, and mostly only, fragment of a message. It reports false if there
-// is no room for it, here or at the peer.
+// sendEnvelope sends the first fragment of a message. For an eager message the first fragment is
+// the only one. sendEnvelope returns false if the module has no free buffer now, or if the peer's
+// limits are reached.
 func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	p := r.peer
 	if !l.mayName(p) {
@@ -104,7 +106,7 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 		l.mayKeep(p, cost)
 	if !eager {
 		if mode == Eager {
-			return false // until the peer has room
+			return false // wait until the peer's limits allow it
 		}
 		payload, cost = len(r.header), uint64(len(r.header))
 		if cost > uint64(l.cfg.UnexpectedBytes)-(p.bytes-p.theirBytes) {
@@ -123,13 +125,13 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 		return false
 	}
 	if err != nil {
-		if p.ep.Err() == nil { // Else its event says so.
+		if p.ep.Err() == nil { // otherwise the endpoint's event ends r
 			l.finish(r, err)
 		}
 		return true
 	}
 	if known && !l.name(r) {
-		_ = p.ep.Free(f) // The fragment was never sent.
+		_ = p.ep.Free(f) // the fragment was never sent
 		return false
 	}
 	h.b = r.id
@@ -146,7 +148,7 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	return true
 }
 
-// envelope returns the head of a message, without its id.
+// envelope returns the header of a message, without the request id.
 func (r *Request) envelope(eager bool) head {
 	h := head{kind: kindAnnounce, number: r.peer.next, a: r.tag, c: r.size}
 	if eager {
@@ -164,12 +166,12 @@ func (r *Request) envelope(eager bool) head {
 	return h
 }
 
-// tinyMost is the size of the largest message that is sent without a descriptor, if the transport
-// can send it at once.
+// tinyMost is the maximum size, in bytes, of a message that may be sent without a fragment
+// descriptor.
 const tinyMost = 256
 
-// sendTiny sends an eager message that needs no request, if the message can leave at once or share
-// a packet.
+// sendTiny sends an eager message without a fragment descriptor. sendTiny returns false if the
+// transport cannot send the message at once.
 func (l *Layer) sendTiny(now btl.Time, r *Request, h *head) bool {
 	b := l.tiny[:headBytes+len(r.header)+len(r.mem)]
 	h.put(b)
@@ -177,7 +179,7 @@ func (l *Layer) sendTiny(now btl.Time, r *Request, h *head) bool {
 	return r.peer.ep.SendImmediate(now, l.cfg.Tag, b) == nil
 }
 
-// sent counts a message.
+// sent counts a sent message.
 func (l *Layer) sent(r *Request, eager bool, cost uint64) {
 	r.peer.next++
 	r.peer.bytes += cost
@@ -188,13 +190,13 @@ func (l *Layer) sent(r *Request, eager bool, cost uint64) {
 	}
 }
 
-// Abandon ends an unmatched send with an error, and returns its memory to the caller. A receive
-// that matches it later ends with ErrTransfer. For any other request it reports false, and the
-// request continues.
+// Abandon ends an unmatched send with the error why, and returns the send's memory to the caller. A
+// receive that matches the message later ends with ErrTransfer. For any other request Abandon
+// returns false, and the request continues.
 func (l *Layer) Abandon(r *Request, why error) bool {
 	switch {
 	case r.state == announced:
-		// A placeholder answers for the id of the send.
+		// The placeholder keeps the id of the send in use, and handles the peer's reply.
 		rest := &Request{
 			state: announced, mode: r.mode | abandoned, peer: r.peer, tag: r.tag, size: r.size, id: r.id,
 		}
@@ -209,7 +211,7 @@ func (l *Layer) Abandon(r *Request, why error) bool {
 	return true
 }
 
-// onMatched ends a synchronous send that was eager.
+// onMatched ends a synchronous eager send, because a receive has matched the message.
 func (l *Layer) onMatched(p *Peer, h *head) bool {
 	r := l.named(p, h.a, announced)
 	if r == nil {
@@ -219,8 +221,8 @@ func (l *Layer) onMatched(p *Peer, h *head) bool {
 	return true
 }
 
-// onClear begins to transfer the bytes of a send that has been matched to the memory of its
-// receive.
+// onClear handles the peer's reply to an announced send (clear to send). onClear begins to transfer
+// the data into the receiver's memory.
 func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	r := l.named(p, h.a, announced)
 	if r == nil || h.d > r.size || h.number != 0 && (r.mode&active == 0 || h.number > 1 || h.d != 0) {
@@ -246,8 +248,8 @@ func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	return true
 }
 
-// putNext puts the next bytes of a send, or sends them in packets. It reports false if there is no
-// room now.
+// putNext puts the next bytes of a send, or sends packets with the next bytes. putNext returns
+// false if the module has no free buffer now.
 func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	if r.packets {
 		return l.sendPackets(now, r)
@@ -255,7 +257,7 @@ func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	var runs [btl.PiecesMax][]byte
 	count, n := r.nextRuns(uint64(l.m.Limits().FragmentBytesMax), &runs)
 	if r.Layout != nil && n < uint64(count*runBytesMin) && r.moved+n < r.most {
-		r.packets, r.base, r.under = true, r.moved, 0 // Only its first runs are long.
+		r.packets, r.base, r.under = true, r.moved, 0 // only the first runs are long
 		return l.sendPackets(now, r)
 	}
 	f, err := l.preparePut(r, runs[:count], n)
@@ -272,19 +274,19 @@ func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	return true
 }
 
-// failPut ends a send whose next bytes cannot be sent, and returns true.
+// failPut ends a send whose next bytes cannot be sent. failPut always returns true.
 func (p *Peer) failPut(now btl.Time, r *Request, err error) bool {
 	p.puts.remove(r)
-	if p.ep.Err() == nil { // Else its event says so.
+	if p.ep.Err() == nil { // otherwise the endpoint's event ends r
 		p.l.answer(now, p, head{kind: kindFin, number: 1, a: r.theirs})
 		p.l.finish(r, fmt.Errorf("%w: %w", ErrTransfer, err))
 	}
 	return true
 }
 
-// preparePut prepares a put of the next runs, of n bytes. The put of the last bytes carries a
-// notice. It tells the receiver that all bytes are in place, without waiting for an acknowledgement
-// first.
+// preparePut prepares a put of the next runs, which have n bytes. The put of the last bytes carries
+// a notification, which tells the receiver that all bytes are in place. The sender need not wait
+// for an acknowledgement before the notification.
 func (l *Layer) preparePut(r *Request, runs [][]byte, n uint64) (*btl.Fragment, error) {
 	ep := r.peer.ep
 	switch {
@@ -299,11 +301,11 @@ func (l *Layer) preparePut(r *Request, runs [][]byte, n uint64) (*btl.Fragment, 
 	}
 }
 
-// putDone handles the end of a put.
+// putDone handles the completion of a put.
 func (l *Layer) putDone(f *btl.Fragment, err error) {
 	r, ok := l.requests.Get(f.Context)
 	if !ok || r.state != moving {
-		return // The send has ended with its peer.
+		return // the send has ended with its peer
 	}
 	p, now := r.peer, f.Endpoint().Now()
 	switch {
@@ -311,7 +313,7 @@ func (l *Layer) putDone(f *btl.Fragment, err error) {
 		l.answer(now, p, head{kind: kindFin, number: 1, a: r.theirs})
 		l.finish(r, ErrTransfer)
 	case err != nil:
-		return // The event of the peer reports its end.
+		return // the peer's event ends the request
 	case r.moved+r.under < r.most:
 		r.moved += r.under
 		p.puts.add(r)
@@ -322,10 +324,10 @@ func (l *Layer) putDone(f *btl.Fragment, err error) {
 	l.settle()
 }
 
-// onCredit handles a peer's report of the data that it has received.
+// onCredit handles a peer's report of the messages and bytes that the peer has received.
 func (l *Layer) onCredit(p *Peer, h *head) bool {
 	news := h.number - p.theirTaken
-	if news > 1<<31 { // An older report that was overtaken.
+	if news > 1<<31 { // an old report, overtaken by a newer one
 		return true
 	}
 	if news > p.next-p.theirTaken || h.a > p.bytes {

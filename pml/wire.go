@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// kind is the kind of a message of this layer.
+// kind is the kind of a protocol message of this layer.
 type kind uint8
 
 const (
@@ -23,27 +23,27 @@ const (
 const (
 	flagSync  = 1
 	flagReady = 2
-	// flagPackets of a clear asks for packets instead of puts.
+	// flagPackets in a clear message requests packets instead of puts.
 	flagPackets = 4
 )
 
-// Sizes of heads, in bytes.
+// The sizes of message headers, in bytes.
 const (
 	headBytes    = 16
 	headMostSize = 40
 )
 
-// head is the header of a message. doc.go defines the fields of each kind.
+// head is the header of a protocol message. doc.go defines the fields of each kind.
 type head struct {
 	kind    kind
 	flags   uint8
-	id      uint16 // of an active message
+	id      uint16 // id of an active message
 	number  uint32
 	a       uint64
 	b, c, d uint64
 }
 
-// bytes returns the size of the head.
+// bytes returns the size of the header in bytes.
 func (h *head) bytes() int {
 	switch h.kind {
 	case kindEager:
@@ -59,7 +59,7 @@ func (h *head) bytes() int {
 	return headBytes
 }
 
-// put writes the head into b, which has room for it.
+// put writes the header into b. b must have h.bytes() bytes or more.
 func (h *head) put(b []byte) {
 	b[0], b[1] = byte(h.kind), h.flags
 	binary.LittleEndian.PutUint16(b[2:], h.id)
@@ -75,14 +75,14 @@ func (h *head) put(b []byte) {
 	}
 }
 
-// putEager writes the head of a plain eager message.
+// putEager writes the header of an eager message without flags.
 func putEager(b []byte, number uint32, tag uint64) {
 	binary.LittleEndian.PutUint32(b, uint32(kindEager))
 	binary.LittleEndian.PutUint32(b[4:], number)
 	binary.LittleEndian.PutUint64(b[8:], tag)
 }
 
-// readEager is read for the head of a plain eager message alone.
+// readEager decodes the header of an eager message without flags. ok is false for any other header.
 func readEager(b []byte) (number uint32, tag uint64, ok bool) {
 	if len(b) < headBytes || binary.LittleEndian.Uint32(b) != uint32(kindEager) {
 		return 0, 0, false
@@ -93,7 +93,7 @@ func readEager(b []byte) (number uint32, tag uint64, ok bool) {
 // active reports whether the kind belongs to active messages.
 func (h *head) active() bool { return h.kind == kindActive || h.kind == kindActiveAnnounce }
 
-// flagged reports whether the kind may have such flags.
+// flagged reports whether the flags of the header are valid for its kind.
 func (h *head) flagged() bool {
 	switch h.kind {
 	case kindEager, kindAnnounce:
@@ -105,7 +105,7 @@ func (h *head) flagged() bool {
 	return h.flags == 0
 }
 
-// fits reports whether the given number of bytes may follow the head.
+// fits reports whether rest bytes may follow the header.
 func (h *head) fits(rest uint64) bool {
 	switch h.kind {
 	case kindEager:
@@ -121,8 +121,8 @@ func (h *head) fits(rest uint64) bool {
 	return rest == 0
 }
 
-// read decodes a head and returns the bytes behind it. It accepts only heads that put can have
-// written.
+// read decodes a header and returns the bytes after the header. ok is false for a header that put
+// cannot have written.
 func (h *head) read(b []byte) (rest []byte, ok bool) {
 	if len(b) < headBytes {
 		return nil, false

@@ -8,7 +8,7 @@ var modeWords = [...]string{
 	Ready:       "ready",
 }
 
-// String returns the mode of the send.
+// String returns the name of the mode.
 func (m Mode) String() string {
 	if int(m) < len(modeWords) {
 		return modeWords[m]

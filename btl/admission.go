@@ -2,10 +2,8 @@ package btl
 
 import (
 	"bytes"
-	"errors"
 	"strconv"
 
-	"gobtl/btl/internal/meet"
 	"gobtl/frag"
 )
 
@@ -49,80 +47,6 @@ func Defer(code uint16) Verdict { return Verdict{frag.RejectLater, code} }
 // and sees it again if its label changes.
 func (m *Module) Admit(fn func(Request) Verdict) { m.admission = fn }
 
-// onFirstHello finds or makes the endpoint for a Hello that does not carry its tag, but shows
-// that its sender receives at both its addresses. The endpoint is a half-open one that an earlier
-// such Hello made, or one that is itself connecting to the sender (simultaneous open) if no other
-// end of the peer may use its tag, or a new one. Without an endpoint, answer is the Reject to send;
-// if its Reason is 0, no packet is sent.
-func (m *Module) onFirstHello(
-	h *frag.Header, hello *frag.Hello,
-) (ep *Endpoint, answer frag.Reject) {
-	addr := string(hello.CommandName)
-	peer := meet.PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag}
-	if ep = m.peers.ByPeer(peer, addr); ep != nil {
-		if ep.state == stateAccepting { // the Hello before may have been another's, in the peer's name
-			if answer, ok := m.welcomeAgain(ep, hello); !ok {
-				return nil, answer
-			}
-			m.bind(ep, h, hello)
-		}
-		return ep, answer
-	}
-	ep = m.peers.ByAddr(addr)
-	if ep != nil && ep.state == stateConnecting && ep.id.IsLife(hello.Incarnation) &&
-		!ep.hs.Bound() && m.peers.Free(ep, ep.hs.Offered(), hello.Tag) {
-		return ep, answer
-	}
-	if m.peers.HalfOpenFull(addr) || m.draining || m.outbox.full(m.cfg.PeersMax) {
-		return nil, answer
-	}
-	if answer.Reason = m.roomFor(addr, hello.Incarnation); answer.Reason != 0 {
-		return nil, answer
-	}
-	if answer = m.askOwner(hello); answer.Reason != 0 || m.closed || m.draining {
-		return nil, answer
-	}
-	ep, err := m.newEndpoint(hello.CommandName, hello.DataName, int(hello.CommandBytes),
-		int(hello.MTUBytes))
-	if err != nil {
-		answer.Reason = frag.RejectAddress
-		if errors.Is(err, ErrRefused) {
-			answer.Reason = frag.RejectFull
-		}
-		return nil, answer
-	}
-	ep.state = stateAccepting
-	m.peers.AddHalfOpen(ep.id.Addr)
-	m.bind(ep, h, hello)
-	ep.hs.ProveAll()
-	m.peers.LeadToIfFree(ep)
-	m.setTimer(ep, m.cfg.HandshakeTimeout)
-	return ep, answer
-}
-
-// askOwner returns the Reject for a new peer; its Reason is 0 if the owner accepts the peer.
-func (m *Module) askOwner(hello *frag.Hello) (answer frag.Reject) {
-	if m.admission == nil {
-		return answer
-	}
-	v := m.admission(Request{
-		Address: m.formatName(hello.CommandName), Command: hello.CommandName, Data: hello.DataName,
-		Label: hello.Label, Incarnation: hello.Incarnation,
-	})
-	return frag.Reject{Reason: v.reason, Code: v.code}
-}
-
-// welcomeAgain asks the owner again about the peer of a half-open endpoint whose label has changed
-// since it was accepted. If the owner refuses the peer, or ends the endpoint or the module
-// meanwhile, the Hello must change nothing.
-func (m *Module) welcomeAgain(ep *Endpoint, hello *frag.Hello) (answer frag.Reject, ok bool) {
-	if ep.id.Label == string(hello.Label) {
-		return answer, true
-	}
-	answer = m.askOwner(hello)
-	return answer, answer.Reason == 0 && ep.state == stateAccepting && !m.closed && !m.draining
-}
-
 // PeerLabel is the label that the peer claims (Config.Label), empty until it is known.
 func (ep *Endpoint) PeerLabel() string { return ep.id.Label }
 
@@ -136,32 +60,4 @@ func (ep *Endpoint) RemoteName() string {
 
 // StateName says in a word how far the connection is: connecting, accepting, connected, lingering
 // (the peer has closed it), or ended.
-func (ep *Endpoint) StateName() string { return ep.state.String() }
-
-// roomFor returns the reason why no further endpoint of a peer's incarnation may connect from an
-// address, 0 if it may. A lingering endpoint gives way to a new one from its address. Silent
-// endpoints that hold a place are probed. Those of another incarnation do not count: they end when
-// this one connects.
-func (m *Module) roomFor(addr string, life uint64) (reason uint8) {
-	others := 0
-	if m.peers.AddressFull(addr, 0) {
-		others = m.peers.OfOtherLives(addr, life)
-		if m.peers.AddressFull(addr, others) {
-			oldest := m.peers.OldestLingering(addr, life)
-			if oldest == nil {
-				m.askSilent(func(ep *Endpoint) bool { return ep.id.Addr == addr })
-				return frag.RejectCrowded
-			}
-			m.end(oldest, EventClosed, ErrPeerClosed)
-		}
-	}
-	if m.peers.HostFull(addr, others) {
-		m.askSilent(func(ep *Endpoint) bool { return m.peers.SameHost(ep.id.Addr, addr) })
-		return frag.RejectCrowded
-	}
-	if m.peers.Full() {
-		m.askSilent(func(*Endpoint) bool { return true })
-		return frag.RejectFull
-	}
-	return 0
-}
+func (ep *Endpoint) StateName() string { return ep.id.State().String() }

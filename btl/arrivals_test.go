@@ -52,9 +52,9 @@ func TestPullArrivals(t *testing.T) {
 					len(sizes))
 			}
 		}
-		if n := p.mods[1].PullArrivals(buf); n != 0 || p.mods[1].keeping.packets != 0 ||
+		if n := p.mods[1].PullArrivals(buf); n != 0 || p.mods[1].port.Keeper.Kept() != 0 ||
 			p.mods[1].keeping.bytes != 0 {
-			t.Errorf("%d more; %d packets and %d bytes are kept", n, p.mods[1].keeping.packets,
+			t.Errorf("%d more; %d packets and %d bytes are kept", n, p.mods[1].port.Keeper.Kept(),
 				p.mods[1].keeping.bytes)
 		}
 		p.step(time.Microsecond)

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 
+	"gobtl/btl/internal/numbers"
 	"gobtl/btl/internal/port"
+	"gobtl/btl/internal/share"
 	"gobtl/fabric"
 	"gobtl/reliability"
 )
@@ -21,7 +23,7 @@ import (
 type buffers struct {
 	segs     []sendSegment
 	freeSegs []reliability.Token
-	withhold [2]withholding                 // by channel
+	source   numbers.Source                 // of packet numbers
 	ctlOwner [port.ControlBuffers]*Endpoint // endpoints on counted links, whose packets must not fail
 }
 
@@ -81,7 +83,7 @@ func (b *buffers) init(sendBuffers int) {
 
 // mayTake says whether an endpoint may take one of n buffers that are free.
 func (b *buffers) mayTake(ep *Endpoint, n int, alone bool) bool {
-	return mayHave(ep.buffers, n, len(b.segs), alone)
+	return share.MayHave(ep.buffers, n, len(b.segs), alone)
 }
 
 // take takes a free send buffer for an endpoint.

@@ -76,8 +76,8 @@ func (m *Module) endTelling(ep *Endpoint, code uint16, ev Event, err error) {
 // faster. (A half-open peer drops a Bye, but over a reliable fabric it would take the Bye for proof
 // of a connection.)
 func (ep *Endpoint) mayBeConnectedThere() bool {
-	return ep.state == stateConnected ||
-		ep.state == stateConnecting && ep.hs.ReachesPeer() && !ep.counted
+	return ep.id.State() == stateConnected ||
+		ep.id.State() == stateConnecting && ep.id.Handshake().ReachesPeer() && !ep.id.Counted
 }
 
 // onLastWord ends an endpoint whose peer has aborted the connection. False means that the packet is
@@ -85,7 +85,7 @@ func (ep *Endpoint) mayBeConnectedThere() bool {
 func (m *Module) onLastWord(in *arrival) bool {
 	ep := in.ep
 	if in.Kind != frag.KindFrag || in.Tag != frag.TagBye || in.Flags&frag.FlagPut != 0 ||
-		ep.state != stateConnected {
+		ep.id.State() != stateConnected {
 		return false
 	}
 	code := frag.ByeCode(in.payload)
@@ -103,7 +103,7 @@ func (m *Module) onLastWord(in *arrival) bool {
 
 // mayBeNext says whether n can be the peer's next sequence number.
 func (ep *Endpoint) mayBeNext(n seq.Num) bool {
-	if ep.counted {
+	if ep.id.Counted {
 		return n == 0
 	}
 	ahead := n.Sub(ep.rcv.Next())

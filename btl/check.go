@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/reliability"
 )
@@ -72,7 +71,7 @@ func (m *Module) checkParts(c *checker) error {
 	if err := m.sched.check(c, &m.peers); err != nil {
 		return err
 	}
-	return m.acks.check(&m.peers, m.now)
+	return m.acks.Check(c.acks, m.now)
 }
 
 // checkEndpoint verifies one endpoint and adds its counts to the totals.
@@ -97,6 +96,9 @@ func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 			return err
 		}
 	}
+	if err := ep.rcv.Tally(&c.acks); err != nil {
+		return err
+	}
 	if err := ep.rcv.CheckState(); err != nil {
 		return err
 	}
@@ -111,44 +113,43 @@ func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 		return err
 	}
 	c.asmBytes += ep.asm.ActiveBytes()
-	if ep.state != stateConnected && ep.asm.Active() > 0 {
-		return fmt.Errorf("%d fragments arrive in state %d", ep.asm.Active(), ep.state)
+	if ep.id.State() != stateConnected && ep.asm.Active() > 0 {
+		return fmt.Errorf("%d fragments arrive in state %d", ep.asm.Active(), ep.id.State())
 	}
 	return ep.checkFlushes()
 }
 
 // checkState compares the fields of an endpoint with its state.
 func (m *Module) checkState(c *checker, ep *Endpoint) error {
-	handshake := ep.state == stateConnecting || ep.state == stateAccepting
+	state, shakes := ep.id.State(), ep.id.Handshake() != nil
+	handshake := state == stateConnecting || state == stateAccepting
 	switch {
-	case ep.state > stateLingering:
-		return fmt.Errorf("ended, but has a slot")
 	case m.peers.Lookup(ep.id.Tag) != ep:
 		return fmt.Errorf("its tag %#x is not its own", ep.id.Tag)
-	case ep.joined != (ep.state == stateConnected):
-		return fmt.Errorf("in state %d, has a share of the credits: %v", ep.state, ep.joined)
-	case (ep.err != nil) != (ep.state == stateLingering):
-		return fmt.Errorf("in state %d, has ended: %v", ep.state, ep.err != nil)
-	case handshake && ep.hs == nil || ep.state == stateLingering && ep.hs != nil:
-		return fmt.Errorf("in state %d, has a handshake: %v", ep.state, ep.hs != nil)
-	case ep.hs != nil && ep.hs.Check() != nil:
-		return ep.hs.Check()
+	case ep.joined != (ep.id.State() == stateConnected):
+		return fmt.Errorf("in state %d, has a share of the credits: %v", ep.id.State(), ep.joined)
+	case (ep.err != nil) != (ep.id.State() == stateLingering):
+		return fmt.Errorf("in state %d, has ended: %v", ep.id.State(), ep.err != nil)
+	case handshake && !shakes || state == stateLingering && shakes:
+		return fmt.Errorf("in state %d, has a handshake: %v", ep.id.State(), ep.id.Handshake() != nil)
+	case ep.id.Handshake() != nil && ep.id.Handshake().Check() != nil:
+		return ep.id.Handshake().Check()
 	case ep.closeAt > m.nowUnpaused:
 		return fmt.Errorf("closes since %d, and it is %d", ep.closeAt, m.nowUnpaused)
 	case ep.life.Check(m.nowUnpaused) != nil:
 		return ep.life.Check(m.nowUnpaused)
-	case ep.ackOwed != (ep.rcv.AckDue() != Never):
-		return fmt.Errorf("owes an ACK: %v, due %d", ep.ackOwed, ep.rcv.AckDue())
+	case ep.rcv.Owes() != (ep.rcv.AckDue() != Never):
+		return fmt.Errorf("owes an ACK: %v, due %d", ep.rcv.Owes(), ep.rcv.AckDue())
 	}
-	if ep.room != 0 {
+	if ep.life.Runs() {
 		c.timers++
-		if slot, ok := m.timers.Knock(ep.room); !ok || slot != ep.id.Slot {
-			return fmt.Errorf("its timer is not its own")
+		if err := m.watches.Check(ep); err != nil {
+			return err
 		}
-	} else if ep.hs != nil || ep.closing || ep.superseded || ep.state != stateConnected ||
+	} else if shakes || ep.closing || ep.life.Superseded() || state != stateConnected ||
 		m.cfg.KeepAlive > 0 {
-		return fmt.Errorf("has no timer in state %d (closing %v, superseded %v)", ep.state, ep.closing,
-			ep.superseded)
+		return fmt.Errorf("has no timer in state %d (closing %v, superseded %v)", state, ep.closing,
+			ep.life.Superseded())
 	}
 	return nil
 }
@@ -159,7 +160,7 @@ func (m *Module) checkFlow(f *flow) error {
 	switch {
 	case (f.list != nil) != f.may():
 		return fmt.Errorf("ready: %v, with %d fragments queued in state %d, window open: %v",
-			f.list != nil, f.queue.count, ep.state, ep.snd.Open())
+			f.list != nil, f.queue.count, ep.id.State(), ep.snd.Open())
 	case max(f.deficit, ep.balance-m.port.Data.MTUBytes()) > m.quantum() ||
 		min(f.deficit, ep.balance) < -2*m.port.Data.MTUBytes():
 		return fmt.Errorf("a deficit of %d bytes, a balance of %d, with a quantum of %d", f.deficit,
@@ -177,7 +178,7 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 		switch {
 		case f.state != fragQueued || f.ep != ep || ep.flowOf(f) != fl:
 			return fmt.Errorf("fragment in state %d queued", f.state)
-		case f.cursor > f.size || f.out > 0 && !ep.counted &&
+		case f.cursor > f.size || f.out > 0 && !ep.id.Counted &&
 			(f != q.first || !f.large):
 			return fmt.Errorf("fragment with %d of %d bytes sent stands at %d of the queue", f.cursor,
 				f.size, count)
@@ -220,8 +221,8 @@ func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 	}
 	s := &m.segs[p.seg]
 	switch {
-	case ep.state != stateConnected || !ep.snd.Open():
-		return fmt.Errorf("a pack is open in state %d, window open: %v", ep.state, ep.snd.Open())
+	case ep.id.State() != stateConnected || !ep.snd.Open():
+		return fmt.Errorf("a pack is open in state %d, window open: %v", ep.id.State(), ep.snd.Open())
 	case c.places[p.seg] != placeNone || m.recovery.State(p.seg) != reliability.Queued ||
 		m.port.State(segBuf(p.seg)) != 0 || s.ep != ep || !s.pack || s.void || s.strip:
 		return fmt.Errorf("the open pack's segment %d is %v, %v, wire %d", p.seg, c.places[p.seg],
@@ -241,8 +242,8 @@ func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 
 // checkTables compares the totals over all endpoints with the module's counters.
 func (m *Module) checkTables(c *checker) error {
-	if c.timers != m.timers.Len() {
-		return fmt.Errorf("%d endpoints have a timer, %d run", c.timers, m.timers.Len())
+	if c.timers != m.watches.Len() {
+		return fmt.Errorf("%d endpoints have a timer, %d run", c.timers, m.watches.Len())
 	}
 	if err := m.peers.Check(); err != nil {
 		return err
@@ -264,7 +265,7 @@ func (m *Module) checkTables(c *checker) error {
 }
 
 // checkPort verifies the port's counts of buffers and addresses.
-func (m *Module) checkPort(c *checker) error {
+func (m *Module) checkPort(*checker) error {
 	if err := m.port.CheckAddresses(m.peers.Len()); err != nil || m.closed {
 		return err // of a closed module the fabric is gone, with what it held
 	}
@@ -272,13 +273,11 @@ func (m *Module) checkPort(c *checker) error {
 	if m.deferred.pending {
 		lent[m.deferred.on.Which()]++
 	}
-	first := m.port.FirstReceive()
-	kept := func(b fabric.Buf) bool {
-		n := int(b - first)
-		return n >= len(m.keeping.refs) || m.keeping.refs[n] != 0
+	if m.keeping.bytes < 0 || m.keeping.msg != nil {
+		return fmt.Errorf("%d bytes kept, one is being delivered: %v", m.keeping.bytes,
+			m.keeping.msg != nil)
 	}
-	return errors.Join(m.port.Check(lent, kept), m.keeping.check(first, c),
-		m.keeping.arrivals.check(m))
+	return errors.Join(m.port.Check(lent), m.keeping.arrivals.check(m))
 }
 
 // checkStats proves that the counters add up.

@@ -22,7 +22,7 @@ func (m *Module) CheckIdle() error {
 			continue
 		}
 		if err := ep.checkIdle(); err != nil {
-			return fmt.Errorf("btl: idle: endpoint %d in state %d: %w", slot, ep.state, err)
+			return fmt.Errorf("btl: idle: endpoint %d in state %d: %w", slot, ep.id.State(), err)
 		}
 	}
 	for _, v := range m.idleValues() {
@@ -59,7 +59,7 @@ func (m *Module) idleValues() []idleValue {
 		{"packets in flight", m.recovery.InFlight(), 0},
 		{"packets not booked", pending, 0},
 		{"endpoints ready", m.sched.newFlows.count + m.sched.oldFlows.count, 0},
-		{"ACKs owed", m.acks.list.count + m.acks.later.count, 0},
+		{"ACKs owed", m.acks.Len(), 0},
 		{"fragments to be completed", m.outbox.ended.count + m.outbox.byes.count, 0},
 		{"events to be told", m.outbox.notices.len(), 0},
 		{"fragments with the caller", m.frags.lent, 0},
@@ -89,7 +89,7 @@ func (m *Module) idleValues() []idleValue {
 		all = append(all,
 			idleValue{"connection tags without peers", byPeer, 0},
 			idleValue{"addresses without peers", byAddr, 0},
-			idleValue{"timers without peers", m.timers.Len() + m.pathTimers.Len(), 0},
+			idleValue{"timers without peers", m.watches.Len() + m.paths.Len(), 0},
 			idleValue{"credits granted without peers", m.credits.Granted(), 0},
 			idleValue{"addresses inserted without peers", inserted, answers},
 		)
@@ -99,27 +99,27 @@ func (m *Module) idleValues() []idleValue {
 
 func (ep *Endpoint) checkIdle() error {
 	switch {
-	case ep.hs != nil:
+	case ep.id.Handshake() != nil:
 		return fmt.Errorf("its handshake is under way")
-	case ep.closing && ep.state == stateConnected:
+	case ep.closing && ep.id.State() == stateConnected:
 		return fmt.Errorf("its close is under way")
-	case ep.superseded && ep.state == stateConnected:
+	case ep.life.Superseded() && ep.id.State() == stateConnected:
 		return fmt.Errorf("it waits for the end of a connection that the peer has replaced")
 	case ep.snd.InFlight() > 0 || ep.waiting():
 		return fmt.Errorf("%d packets in flight, %d fragments queued, %d in a pack", ep.snd.InFlight(),
 			ep.small.queue.count+ep.large.queue.count, ep.pack.records)
-	case ep.state == stateConnected && !ep.snd.Open():
+	case ep.id.State() == stateConnected && !ep.snd.Open():
 		return fmt.Errorf("it could send nothing: no credits")
 	case ep.buffers != 0:
 		return fmt.Errorf("it holds %d send buffers", ep.buffers)
-	case ep.rcv.Held() > 0 && ep.state == stateConnected:
+	case ep.rcv.Held() > 0 && ep.id.State() == stateConnected:
 		return fmt.Errorf("%d packets wait behind a gap", ep.rcv.Held())
 	case ep.asm.Active() > 0:
 		return fmt.Errorf("%d fragments are not whole", ep.asm.Active())
 	case ep.remote.Waiting() > 0 || ep.remote.Owed() > 0:
 		return fmt.Errorf("%d answers are awaited, %d owed", ep.remote.Waiting(), ep.remote.Owed())
-	case ep.flushes.len() > 0:
-		return fmt.Errorf("%d calls of Flush wait", ep.flushes.len())
+	case ep.flushes.Len() > 0:
+		return fmt.Errorf("%d calls of Flush wait", ep.flushes.Len())
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/flush"
 	"gobtl/fabric/mem"
 )
 
@@ -40,12 +41,13 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 			}
 		}},
 		{"superseded", "replaced", func(_ *lab, m *Module, ep *Endpoint) {
-			ep.superseded = true
-			m.setTimer(ep, time.Second)
+			m.watches.Supersede(ep)
 		}},
 		{"flush", "Flush", func(_ *lab, m *Module, ep *Endpoint) {
 			_, next := ep.snd.Window()
-			ep.flushes.push(flush{fn: func(error) {}, until: next + 1, sent: next})
+			f := new(Fragment)
+			ep.flushQueue().Add(func(error) {}, flush.Tails[*Fragment]{f}, next, false)
+			ep.flushes.Sent(f, 0, next+1)
 		}},
 		{"gap", "gap", func(_ *lab, m *Module, ep *Endpoint) {
 			ep.rcv.Accept(m.now, ep.rcv.Next()+1, &m.rules)
@@ -53,7 +55,7 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 		}},
 		{"ACK owed", "ACKs owed", func(_ *lab, m *Module, ep *Endpoint) {
 			ep.rcv.AskAck(m.now, 0)
-			m.acks.owe(ep, m.now)
+			m.acks.Owe(&ep.rcv, m.now)
 		}},
 		{"event", "events", func(_ *lab, m *Module, ep *Endpoint) {
 			m.outbox.note(ep, EventConnected, nil)

@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/flush"
+	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/meet"
+	"gobtl/btl/internal/owed"
 	"gobtl/btl/internal/remote"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -140,16 +143,15 @@ var tamperings = []struct {
 	{"heard in the future", "heard", func(b *busyModule) { b.in.life.Heard(b.nowUnpaused+1, 0) }},
 	{"slot", "slot", func(b *busyModule) { b.in.id.Slot = b.out.id.Slot }},
 	{"tag", "not its own", func(b *busyModule) { b.in.id.Tag++ }},
-	{"state", "share of the credits", func(b *busyModule) { b.in.state = stateConnecting }},
-	{"ended", "ended", func(b *busyModule) { b.in.state = stateEnded }},
+	{"state", "share of the credits", func(b *busyModule) { b.in.joined = false }},
 	{"error", "has ended", func(b *busyModule) { b.in.err = ErrPeerDead }},
 	{"half open", "half open", func(b *busyModule) { b.peers.AddHalfOpen("nowhere") }},
-	{"timer forgotten", "no timer", func(b *busyModule) { b.in.room = 0 }},
-	{"timer of another", "not its own", func(b *busyModule) { b.in.room = b.out.room }},
+	{"timer forgotten", "no timer", func(b *busyModule) {
+		b.in.life = liveness.Watch{Peer: b.in.life.Peer}
+	}},
+	{"timer of another", "not its own", func(b *busyModule) { b.in.life = b.out.life }},
 	{"timer leaked", "have a timer", func(b *busyModule) {
-		if _, err := b.timers.Checkin(b.now, time.Second, 0); err != nil {
-			b.tb.Fatal(err)
-		}
+		b.watches.Set(new(Endpoint), time.Second)
 	}},
 	{"connection tag", "connection tags", func(b *busyModule) {
 		was := b.out.id.Peer
@@ -230,10 +232,10 @@ var tamperings = []struct {
 	{"event", "notice 0", func(b *busyModule) { b.outbox.notices.all()[0].ep = nil }},
 	{"flush forgotten", "flush 0 is due", func(b *busyModule) {
 		oldest, _ := b.in.snd.Window()
-		b.in.flushes.push(flush{until: oldest, sent: oldest})
+		b.in.flushQueue().Add(func(error) {}, flush.Tails[*Fragment]{}, oldest, false)
 	}},
 	{"flush of a fragment gone", "not queued", func(b *busyModule) {
-		b.out.flushes.push(flush{after: [2]*Fragment{b.lent}, sent: b.out.sentUntil()})
+		b.out.flushQueue().Add(nil, flush.Tails[*Fragment]{b.lent}, b.out.sentUntil(), false)
 	}},
 
 	{"not ready", "ready: false", func(b *busyModule) {
@@ -245,14 +247,10 @@ var tamperings = []struct {
 		b.sched.oldFlows.pushBack(&b.out.large)
 		b.out.large.list = nil
 	}},
-	{"ACK not owed", "owes an ACK", func(b *busyModule) { b.owes.ackOwed = false }},
-	{"ACK not listed", "list of ACKs", func(b *busyModule) { b.acks = acknowledgements{} }},
-	{"ACK list counts", "list of ACKs", func(b *busyModule) { b.acks.list.count++ }},
-	{"ACK list order", "stands behind", func(b *busyModule) {
-		b.out.rcv.AskAck(b.now, time.Microsecond)
-		b.out.ackOwed = true
-		b.acks.list.pushBack(b.out)
+	{"ACK not owed", "owes an ACK", func(b *busyModule) {
+		b.acks.Settle(&b.owes.rcv)
 	}},
+	{"ACK not listed", "list of ACKs", func(b *busyModule) { b.acks = owed.Ledger[*Endpoint]{} }},
 
 	{"control buffer leaked", "control buffers", func(b *busyModule) {
 		b.port.TakeControl(&b.port.Command, 0)
@@ -261,18 +259,7 @@ var tamperings = []struct {
 		b.port.Data.SendDone(segBuf(b.freeSegs[0]))
 	}},
 	{"receive buffer lost", "receive buffers", func(b *busyModule) { b.port.Command.Received(1) }},
-	{"receive buffer that is kept", "kept", func(b *busyModule) {
-		b.port.Data.Return(b.port.FirstReceive())
-		b.port.Data.Received(1)
-		b.keeping.refs[0]++
-	}},
-	{"kept packet not counted", "packets kept", func(b *busyModule) { b.keeping.refs[0]++ }},
-	{"spare receive buffer lost", "packets kept", func(b *busyModule) {
-		b.keeping.spare = b.keeping.spare[:5]
-	}},
-	{"spare receive buffer twice", "in use", func(b *busyModule) {
-		b.keeping.spare[0] = b.keeping.spare[1]
-	}},
+	{"bytes kept", "bytes kept", func(b *busyModule) { b.keeping.bytes = -1 }},
 
 	{"reassembly", "reassembly", func(b *busyModule) { b.in.asm = frag.Assembler{} }},
 	{"fragments of a peer gone", "arrive in state", func(b *busyModule) {

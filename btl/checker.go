@@ -1,26 +1,30 @@
 package btl
 
-import "fmt"
+import (
+	"fmt"
+
+	"gobtl/btl/internal/owed"
+)
 
 // checker is the scratch memory of Check. The first call allocates it, so that a module that is
 // never checked has none.
 type checker struct {
-	places   []place // where each send buffer was found
-	held     []int   // send buffers on the wire or queued, by slot of their endpoint
-	seen     []bool  // slots and receive buffers met on a list
-	round    uint32  // marks the fragments that this call has met
-	freeNext int     // free descriptors are looked at in turn, some in each call
-	joined   int     // endpoints with a share of the credits
-	charged  int     // what was granted to them
-	timers   int     // endpoints with a timer
-	window   int     // packets in the send windows
-	asmBytes int64   // reassembly memory of the endpoints
-	frags    [5]int  // descriptors by state
-	refs     int     // segments with a fragment
-	out      int     // what the fragments say that is
-	regions  int     // fragments with a region of their own
-	packs    int     // open ones
-	lent     int     // send buffers with the caller, in lent fragments
+	places   []place    // where each send buffer was found
+	held     []int      // send buffers on the wire or queued, by slot of their endpoint
+	round    uint32     // marks the fragments that this call has met
+	freeNext int        // free descriptors are looked at in turn, some in each call
+	joined   int        // endpoints with a share of the credits
+	charged  int        // what was granted to them
+	timers   int        // endpoints with a timer
+	window   int        // packets in the send windows
+	asmBytes int64      // reassembly memory of the endpoints
+	frags    [5]int     // descriptors by state
+	refs     int        // segments with a fragment
+	out      int        // what the fragments say that is
+	regions  int        // fragments with a region of their own
+	packs    int        // open ones
+	acks     owed.Tally // endpoints that owe an ACK
+	lent     int        // send buffers with the caller, in lent fragments
 }
 
 // place is where a send buffer was found; each buffer must be found in exactly one place.
@@ -43,18 +47,17 @@ func (p place) String() string {
 
 // reset makes the scratch memory ready for a call.
 func (c *checker) reset(m *Module) {
-	places, held, seen := c.places, c.held, c.seen
+	places, held := c.places, c.held
 	*c = checker{round: c.round + 1, freeNext: c.freeNext}
 	if len(places) == 0 {
 		places = make([]place, len(m.segs))
-		seen = make([]bool, m.port.Arena.Len())
 	}
 	for len(held) < len(m.peers.All()) {
 		held = append(held, 0)
 	}
 	clear(places)
 	clear(held)
-	c.places, c.held, c.seen = places, held, seen
+	c.places, c.held = places, held
 }
 
 // meet counts a fragment with segments in flight, once. It skips Byes: they are no caller's sends

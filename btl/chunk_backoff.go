@@ -29,14 +29,7 @@ func (m *Module) resendWhole(ep *Endpoint, f *Fragment) {
 		busy = nil
 	}
 	ep.large.queue.insert(f, busy)
-	waiting := ep.flushes.all()
-	for i := range waiting { // those that waited for it do so again
-		w := &waiting[i]
-		after := &w.after[1]
-		if *after == nil && f.until.Before(w.until) || *after != nil && *after == busy {
-			*after = f
-		}
-	}
+	ep.flushes.Again(f, 1, f.until, busy) // those that waited for it do so again
 	m.backOff(ep)
 	m.sched.rearm(ep)
 }
@@ -58,7 +51,7 @@ func (m *Module) backOff(ep *Endpoint) {
 // pauses says whether the next large fragment has to wait for the end of a pause. A partly sent one
 // goes on.
 func (ep *Endpoint) pauses(f *Fragment) bool {
-	return ep.counted && ep.counts.pauseUntil != 0 && f.cursor == 0
+	return ep.id.Counted && ep.counts.pauseUntil != 0 && f.cursor == 0
 }
 
 // endPauses ends the pauses whose time is over.
@@ -80,7 +73,7 @@ func (m *Module) endPauses() {
 			continue
 		}
 		ep.counts.pauseUntil = 0
-		if ep.state != stateConnected {
+		if ep.id.State() != stateConnected {
 			continue
 		}
 		if ep.bulk() {
@@ -105,7 +98,7 @@ func (m *Module) checkPauses(*checker) error {
 		}
 	}
 	for _, ep := range m.peers.All() {
-		if ep != nil && ep.counted && ep.counts.pauseUntil != 0 && ep.err == nil {
+		if ep != nil && ep.id.Counted && ep.counts.pauseUntil != 0 && ep.err == nil {
 			listed--
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/share"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -185,12 +186,12 @@ func TestContract10ListsAtOnce(t *testing.T) {
 		l.step(time.Microsecond)
 	}
 	sendOrFail(t, a, 1, make([]byte, 30_000))
-	if m.sched.oldFlows.count != 1 || m.acks.list.count != 1 {
-		t.Fatalf("%d endpoints ready, %d owe an ACK", m.sched.waiting(), m.acks.list.count)
+	if m.sched.oldFlows.count != 1 || m.acks.Len() != 1 {
+		t.Fatalf("%d endpoints ready, %d owe an ACK", m.sched.waiting(), m.acks.Len())
 	}
 	a.Abort()
-	if n := m.sched.newFlows.count + m.sched.oldFlows.count; n != 0 || m.acks.list.count != 0 {
-		t.Errorf("%d endpoints ready, %d owe an ACK after the end", n, m.acks.list.count)
+	if n := m.sched.newFlows.count + m.sched.oldFlows.count; n != 0 || m.acks.Len() != 0 {
+		t.Errorf("%d endpoints ready, %d owe an ACK after the end", n, m.acks.Len())
 	}
 	if err := m.Check(); err != nil {
 		t.Error(err)
@@ -312,7 +313,7 @@ func TestContract11SendBuffers(t *testing.T) {
 			lent = append(lent, f)
 		}
 	}
-	lent, shared := takeAll(other), cfg.SendBuffers-cfg.SendBuffers/newcomersShare
+	lent, shared := takeAll(other), cfg.SendBuffers-cfg.SendBuffers/share.NewcomersShare
 	if len(lent) != shared/2 {
 		t.Fatalf("%d buffers were lent, want %d", len(lent), shared/2)
 	}

@@ -225,7 +225,7 @@ func testSimultaneous(t *testing.T, verdict mem.Verdict, lag int) {
 			}
 		}
 		return tr[0].finished() && tr[1].finished() && got == [2]int{1, 1} &&
-			eps[0].hs == nil && eps[1].hs == nil
+			eps[0].id.Handshake() == nil && eps[1].id.Handshake() == nil
 	})
 	tr[0].verify()
 	tr[1].verify()

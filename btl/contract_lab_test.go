@@ -116,7 +116,7 @@ func (l *lab) settle(limit time.Duration) {
 	l.until("idle", 20*time.Microsecond, limit, func() bool {
 		quiet++
 		for _, m := range l.mods {
-			if !m.closed && (m.recovery.InFlight() > 0 || m.acks.list.count > 0 || m.sched.waiting() > 0 ||
+			if !m.closed && (m.recovery.InFlight() > 0 || m.acks.Len() > 0 || m.sched.waiting() > 0 ||
 				m.deferred.pending || m.port.Command.Posted()+m.port.Data.Posted() > 0) {
 				quiet = 0
 			}
@@ -145,7 +145,8 @@ func (l *lab) wantIdle(i int) {
 		if ep != nil {
 			p, f := ep.Outstanding()
 			l.tb.Logf("module %d: endpoint %d: state %d, closing %v, handshake %+v, %d packets, "+
-				"%d fragments, room %d, asm %d, error %v", i, ep.id.Slot, ep.state, ep.closing, ep.hs, p, f,
+				"%d fragments, room %d, asm %d, error %v", i, ep.id.Slot, ep.id.State(), ep.closing,
+				ep.id.Handshake(), p, f,
 				ep.snd.Room(), ep.asm.ActiveBytes(), ep.err)
 		}
 	}

@@ -139,17 +139,6 @@ func TestPathAckInTurns(t *testing.T) {
 	}
 }
 
-// However many passes receive nothing, they are one lull.
-func TestPathLulls(t *testing.T) {
-	var a acknowledgements
-	for _, nothing := range []bool{true, true, false, false, true, true, true, false, true} {
-		a.noteLull(nothing)
-	}
-	if a.lulls != 3 {
-		t.Errorf("%d lulls, want 3", a.lulls)
-	}
-}
-
 // Neither a peer that is owed the ACK of one word for longer nor a second stream keeps a ripe one
 // back.
 func TestPathRipeAcks(t *testing.T) {

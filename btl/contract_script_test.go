@@ -244,7 +244,7 @@ func (s *script) accept() *Endpoint {
 			s.hello.Proven, s.hello.Nonce = frag.ProvenAll, asked.Nonce
 			s.raw(pkt.channel, s.packHello(frag.KindHelloAck, s.conn, asked.Probe))
 		}
-		if ep := s.m.peers.Lookup(s.conn); ep != nil && ep.Connected() && ep.hs == nil {
+		if ep := s.m.peers.Lookup(s.conn); ep != nil && ep.Connected() && ep.id.Handshake() == nil {
 			return ep
 		}
 	}

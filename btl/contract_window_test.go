@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/share"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -117,7 +118,7 @@ func TestContract02HeldCompletions(t *testing.T) {
 	m := l.mods[i]
 	l.settle(time.Second)
 	l.spies[i].hold = true
-	reserve := cfg.SendBuffers / newcomersShare
+	reserve := cfg.SendBuffers / share.NewcomersShare
 	for range cfg.SendBuffers - reserve {
 		f, err := ep.Alloc(1, 100)
 		if err != nil {

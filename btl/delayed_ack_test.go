@@ -256,7 +256,7 @@ func TestLoneAnswerNotAgreed(t *testing.T) {
 		c := newCaller(t, smallConfig(), smallConfig())
 		c.warm()
 		m := c.mods[0]
-		c.ep.mayWait, m.booksFirst = false, booksFirst
+		c.ep.id.MayWait, m.booksFirst = false, booksFirst
 		before := c.answered
 		if err := c.ep.SendImmediate(c.now, tagAsk, make([]byte, 8)); err != nil {
 			t.Fatal(err)

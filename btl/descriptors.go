@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gobtl/btl/internal/regcache"
+	"gobtl/btl/internal/share"
 	"gobtl/frag"
 )
 
@@ -64,10 +65,10 @@ func (d *descriptors) keepLarge(mem []byte) {
 }
 
 // lend takes a free descriptor for an endpoint, or allocates one if fewer than most exist.
-// Endpoints share descriptors as they share send buffers (mayHave).
+// Endpoints share descriptors as they share send buffers (share.MayHave).
 func (d *descriptors) lend(ep *Endpoint, most int, alone bool) (*Fragment, bool) {
 	left := most - d.count + len(d.free)
-	if !mayHave(ep.descriptors, left, most, alone) {
+	if !share.MayHave(ep.descriptors, left, most, alone) {
 		return nil, false
 	}
 	var f *Fragment

@@ -9,6 +9,26 @@ import (
 	"gobtl/frag"
 )
 
+// Connect returns the endpoint for a module's name, and begins the handshake if there is none yet.
+// Messages sent before it is complete are queued. OnEndpoint gets its outcome: ErrUnreachable,
+// ErrVersion, ErrStale or ErrRefused if it fails. Connecting to this module's own name works. now
+// is the present instant. Errors: ErrBadName, ErrRefused at PeersMax endpoints, ErrClosed.
+func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
+	m.at(now)
+	if m.closed || m.draining {
+		return nil, ErrClosed
+	}
+	n, err := frag.ParseName(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadName, err)
+	}
+	if n.Provider != m.port.WireName() {
+		return nil, fmt.Errorf("%w: it is of provider %s, this module uses %s", ErrBadName, n.Provider,
+			m.port.WireName())
+	}
+	return m.handshakes.Connect(&n)
+}
+
 // Dial is Connect by address instead of name: that of the peer's command channel and, after a
 // comma, its data port if that is not the next one ("192.0.2.1:4000", "192.0.2.1:4000,4711"). Any
 // incarnation of the peer is accepted. If an endpoint of that address exists, Dial returns it.
@@ -25,24 +45,7 @@ func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	old := m.peers.ByAddr(string(cmd))
-	if old != nil && !old.closing && old.err == nil && old.state != stateAccepting {
-		return old, nil
-	}
-	if half := m.peers.HalfOpenTo(0, string(cmd)); half != nil {
-		if err := m.adopt(half, data, half.tiny, half.mtu, half.id.Peer.Incarnation); err != nil {
-			return nil, err
-		}
-		m.peers.Displace(half, old)
-		return half, nil
-	}
-	ep, err := m.newEndpoint(cmd, data, m.port.Command.MTUBytes(), m.port.Data.MTUBytes())
-	if err != nil {
-		return nil, err
-	}
-	m.peers.Displace(ep, old)
-	m.begin(ep, 0, data)
-	return ep, nil
+	return m.handshakes.Dial(cmd, data, m.port.Command.MTUBytes(), m.port.Data.MTUBytes())
 }
 
 // parseAddress parses the textual address of a module.

@@ -54,7 +54,7 @@
 // other packets, and all retransmissions. A one-packet fragment that is the first completion of a
 // poll is delivered before its book-keeping (fast receive).
 //
-// See internal/meet/handshake.go for the rules of the handshake, which connect.go and
-// handshake_apply.go apply; region.go for the targets of puts; package reliability for the states
-// of a segment; and docs/protocol.md for the wire format.
+// See internal/meet for handshakes, whose decisions handshake_host.go carries out;
+// internal/liveness for the timers of endpoints; region.go for the targets of puts; package
+// reliability for the states of a segment; and docs/protocol.md for the wire format.
 package btl

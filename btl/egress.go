@@ -14,6 +14,14 @@ import (
 // of handshakes, in egress_path.go of Pings, Pongs and Parts. The payload is in the packet's buffer
 // already, or the fabric gathers it. The channel posts the packet.
 
+// via is the channel that carries a packet.
+type via = port.Which
+
+const (
+	viaCommand = port.Command
+	viaData    = port.Data
+)
+
 // packet is an outgoing packet: the fields of its header, and the module's state of it. It is a
 // local variable of the sending function, passed down by pointer and never retained.
 type packet struct {
@@ -61,7 +69,8 @@ func (m *Module) write(p *packet, s *sendSegment) int {
 // the datagram's length.
 func writeWhole(ep *Endpoint, b fabric.Buf, tag uint8, data []byte) int {
 	pkt := ep.m.port.Arena.Bytes(b)
-	n := frag.PutFrag(pkt, ep.id.Peer.Tag, ep.numbers.take(ep.m, viaCommand, 1), tag, len(data))
+	number := ep.numbers.Take(&ep.m.source, viaCommand, 1)
+	n := frag.PutFrag(pkt, ep.id.Peer.Tag, number, tag, len(data))
 	return n + copy(pkt[n:], data)
 }
 
@@ -154,7 +163,7 @@ func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 		s.gatherLen = 0
 	}
 	b := m.port.Arena.Bytes(segBuf(t))
-	frag.SetNumber(b, ep.numbers.take(m, viaData, 1))
+	frag.SetNumber(b, ep.numbers.Take(&m.source, viaData, 1))
 	if !ep.ackRides() {
 		frag.ClearAck(b)
 		return
@@ -200,14 +209,14 @@ func (m *Module) rewrite(p *packet, s *sendSegment) {
 // takeAck piggybacks the owed ACK on a header.
 func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 	m.credits.At(m.now)
-	ep.rcv.Pace(m.acks.lulls, &m.rules)
+	ep.rcv.Pace(m.acks.Lulls(), &m.rules)
 	ack, credit, dup := ep.rcv.TakeAck(m.credits)
 	h.Ack, h.Credit, h.CreditBytes = ack, credit, unitsOf(ep.rcv.GrantedBytes())
 	h.Flags |= frag.FlagAck
 	if dup {
 		h.Flags |= frag.FlagDup
 	}
-	m.acks.settle(ep)
+	m.acks.Settle(&ep.rcv)
 	if ep.rcv.Wants() {
 		m.wantsTrip(ep)
 	}
@@ -222,7 +231,7 @@ func (m *Module) sendAck(ep *Endpoint) bool {
 	}
 	pkt := m.port.Arena.Bytes(b)
 	h := frag.Header{Kind: frag.KindAck, Conn: ep.id.Peer.Tag}
-	h.Number = ep.numbers.take(m, c.Which(), 1)
+	h.Number = ep.numbers.Take(&m.source, c.Which(), 1)
 	ep.snd.Hasten(m.now) // the peer may get by this one what a lone answer that is lost has brought
 	m.takeAck(ep, &h)
 	if ep.asking {
@@ -234,7 +243,7 @@ func (m *Module) sendAck(ep *Endpoint) bool {
 		}
 	}
 	sizeBytes := frag.AckBytes
-	if ep.selective {
+	if ep.id.Selective {
 		sizeBytes += m.writeSack(ep, &h, pkt)
 	}
 	h.Encode(pkt)
@@ -256,7 +265,7 @@ func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 		n := ep.rcv.OutOfOrder(words[:max(1, ep.rcv.Size()/64)])
 		s.SetWords(words[:n], rangesRoom(ep.tiny))
 	}
-	s.LastNumber, s.LastData = ep.numbers.seen, ep.numbers.seenBy == viaData
+	s.LastNumber, s.LastData = ep.numbers.Seen, ep.numbers.SeenBy == viaData
 	last, ago, unread, copies := ep.rcv.Latest(m.now)
 	s.Last, s.Copies = last, copies
 	s.DelayUs = uint16(min(ago.Microseconds(), math.MaxUint16))
@@ -277,7 +286,7 @@ func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	pkt := m.port.Arena.Bytes(b)
 	h := frag.Header{
 		Kind: frag.KindNack, Conn: ep.id.Peer.Tag, Seq: n, Tag: reason,
-		Number: ep.numbers.take(m, c.Which(), 1),
+		Number: ep.numbers.Take(&m.source, c.Which(), 1),
 	}
 	if reason == frag.NackRecord {
 		h.PayloadLen = frag.NackRecordBytes - frag.NackBytes
@@ -298,7 +307,7 @@ func (m *Module) sendQuestion(ep *Endpoint) bool {
 	}
 	h := frag.Header{
 		Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.id.Peer.Tag, Seq: ep.snd.Count(),
-		Number: ep.numbers.take(m, viaCommand, 1),
+		Number: ep.numbers.Take(&m.source, viaCommand, 1),
 	}
 	m.stats.counters[CntAsked]++
 	m.stats.counters[CntSentFrag]++
@@ -315,10 +324,10 @@ func (m *Module) sendLastWord(ep *Endpoint, code uint16) {
 	pkt := m.port.Arena.Bytes(b)
 	h := frag.Header{
 		Kind: frag.KindFrag, Tag: frag.TagBye, Conn: ep.id.Peer.Tag,
-		Number:     ep.numbers.take(m, viaCommand, 1),
+		Number:     ep.numbers.Take(&m.source, viaCommand, 1),
 		PayloadLen: uint16(frag.PutByeCode(pkt[frag.FragHeaderBytes:], code)),
 	}
-	if !ep.counted {
+	if !ep.id.Counted {
 		_, h.Seq = ep.snd.Window()
 	}
 	m.stats.counters[CntSentFrag]++
@@ -329,7 +338,7 @@ func (m *Module) sendLastWord(ep *Endpoint, code uint16) {
 func (m *Module) putControl(ep *Endpoint, c *port.Channel, b fabric.Buf, sizeBytes int,
 	to fabric.Addr,
 ) {
-	if ep.counted {
+	if ep.id.Counted {
 		n, _ := m.port.Control(b)
 		m.ctlOwner[n] = ep
 	}

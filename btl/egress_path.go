@@ -16,7 +16,9 @@ func (m *Module) sendPing(
 	if !ok {
 		return false
 	}
-	h := frag.Header{Kind: kind, Conn: ep.id.Peer.Tag, Number: ep.numbers.take(m, c.Which(), 1)}
+	h := frag.Header{
+		Kind: kind, Conn: ep.id.Peer.Tag, Number: ep.numbers.Take(&m.source, c.Which(), 1),
+	}
 	n := frag.EncodePing(m.port.Arena.Bytes(b), &h, nonce, sizeBytes)
 	m.stats.counters[sentCounter[kind]]++
 	m.putControl(ep, c, b, n, to)
@@ -39,7 +41,7 @@ func (m *Module) putParts(ep *Endpoint, t reliability.Token) {
 	_, slice = ep.partsOf(total)
 	for at := 0; at < total; at += slice {
 		b := m.port.TakePart(ep.dataAddr)
-		h := frag.Header{Conn: ep.id.Peer.Tag, Seq: n, Number: ep.numbers.take(m, viaData, 1)}
+		h := frag.Header{Conn: ep.id.Peer.Tag, Seq: n, Number: ep.numbers.Take(&m.source, viaData, 1)}
 		k := min(slice, total-at)
 		pkt := m.port.Arena.Bytes(b)
 		from := frag.PutPart(pkt, &h, at, total, k)

@@ -3,14 +3,15 @@ package btl
 import (
 	"errors"
 
+	"gobtl/btl/internal/flush"
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/meet"
-	"gobtl/btl/internal/pmtu"
+	"gobtl/btl/internal/numbers"
+	"gobtl/btl/internal/path"
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/remote"
 	"gobtl/fabric"
 	"gobtl/frag"
-	"gobtl/hotel"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
 )
@@ -31,36 +32,30 @@ type Endpoint struct {
 	// Context is the caller's.
 	Context any
 
-	m           *Module
-	id          meet.End[*Endpoint]
-	err         error           // why it ended
-	hs          *meet.Handshake // nil once it is over
-	state       endpointState
-	joined      bool // has a share of the credits
-	superseded  bool // the peer has connected anew: it ends with its bye, or if it does not answer
-	asksWatched bool // the timer asks for a sign of life while the peer owes answers
+	m      *Module
+	id     meet.End[*Endpoint]
+	err    error // why it ended
+	joined bool  // has a share of the credits
 	route
-	numbers
-	snd reliability.Sender
-	rcv reliability.Receiver
+	numbers numbers.Numbers // of its packets
+	snd     reliability.Sender
+	rcv     ackDebt
 	arriving
 	link
-	pathState
+	path  path.Path
+	parts *frag.Parts // that have come: nil before the first
 	sending
-	ackDebt
-	life liveness.Peer
+	life liveness.Watch
 	goodbye
-	flushing
-	remote *remote.Peer[*Fragment] // operations and answers: nil until there is one
-	unheard
-	room hotel.Room // of its only timer
+	flushes *flush.Queue[*Fragment] // calls of Flush and Fence: nil until there is one
+	remote  *remote.Peer[*Fragment] // operations and answers: nil until there is one
 }
 
 // peerTable is the table of connections.
 type peerTable = meet.Table[*Endpoint]
 
 // endOf is what the table knows of an endpoint.
-func endOf(ep *Endpoint) (*meet.End[*Endpoint], meet.State) { return &ep.id, ep.state }
+func endOf(ep *Endpoint) *meet.End[*Endpoint] { return &ep.id }
 
 // arriving is an endpoint's state of the fragments that it receives in chunks.
 type arriving struct {
@@ -88,7 +83,7 @@ const fragBytesUnknown = 1<<32 - 1
 func (r *route) agreeSizes(own *port.Port, tinyBytes, mtuBytes int, fragBytesMax uint32) {
 	r.tinyMost, r.mtuMost = min(own.Command.MTUBytes(), tinyBytes), min(own.Data.MTUBytes(), mtuBytes)
 	r.fragBytesMax = fragBytesMax
-	r.useSize(min(r.mtuMost, pmtu.BaseBytes))
+	r.useSize(pathBase(r.mtuMost))
 	if own.Reliable() { // unless the peer may not
 		r.useSize(r.mtuMost)
 	}
@@ -131,7 +126,7 @@ func (ep *Endpoint) usable() error {
 func (ep *Endpoint) Err() error { return ep.err }
 
 // Connected says whether the handshake is done and the endpoint has not ended.
-func (ep *Endpoint) Connected() bool { return ep.state == stateConnected }
+func (ep *Endpoint) Connected() bool { return ep.id.State() == stateConnected }
 
 // Outstanding returns the number of unacknowledged packets and that of fragments queued to be sent.
 func (ep *Endpoint) Outstanding() (packets, fragments int) {
@@ -158,13 +153,13 @@ func (ep *Endpoint) close(now Time, code uint16) {
 	}
 	ep.closing = true
 	m := ep.m
-	if ep.state != stateConnected && !ep.waiting() {
+	if ep.id.State() != stateConnected && !ep.waiting() {
 		m.end(ep, EventClosed, ErrClosed)
 		return
 	}
 	// The descriptor of a Bye is not from the pool, which may be empty.
 	ep.enqueue(ep.newBye(code))
-	if ep.state == stateConnected {
+	if ep.id.State() == stateConnected {
 		m.beginClose(ep)
 	}
 }
@@ -173,10 +168,10 @@ func (ep *Endpoint) close(now Time, code uint16) {
 func (m *Module) beginClose(ep *Endpoint) {
 	ep.closeAt = m.nowUnpaused
 	wait := m.cfg.CloseTimeout
-	if ep.hs != nil {
-		wait = min(wait, ep.hs.Interval())
+	if ep.id.Handshake() != nil {
+		wait = min(wait, ep.id.Handshake().Interval())
 	}
-	m.setTimer(ep, wait)
+	m.watches.Set(ep, wait)
 }
 
 // Abort ends the endpoint at once: unfinished sends fail with ErrClosed. The peer is told once,
@@ -208,11 +203,14 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	m.failQueue(&ep.small.queue, err)
 	m.failQueue(&ep.large.queue, err)
 	m.failAsks(ep, err)
-	if ep.state != stateLingering {
-		m.acks.settle(ep)
+	if ep.id.State() != stateLingering {
+		m.acks.Settle(&ep.rcv)
 	}
 	ep.asm.Drop()
-	m.endPath(ep)
+	m.paths.End(ep)
+	if ep.parts != nil {
+		ep.parts.Drop()
+	}
 	if ev == EventFailed {
 		m.stats.counters[CntPeersFailed]++
 	}
@@ -262,10 +260,10 @@ func (m *Module) failSeg(t reliability.Token, err error) {
 
 // end is fail, and removes the endpoint from every table.
 func (m *Module) end(ep *Endpoint, ev Event, err error) {
-	if ep.state == stateEnded {
+	if ep.id.State() == stateEnded {
 		return
 	}
-	if ep.state == stateAccepting || ep.state == stateLingering {
+	if ep.id.State() == stateAccepting || ep.id.State() == stateLingering {
 		// The caller never knew of this endpoint, or has been told of its end.
 		if ep.err == nil {
 			ep.err = err
@@ -280,11 +278,9 @@ func (m *Module) end(ep *Endpoint, ev Event, err error) {
 func (m *Module) remove(ep *Endpoint) {
 	m.dirty = true
 	m.sched.unblock()
-	m.acks.settle(ep)
-	m.clearTimer(ep)
+	m.acks.Settle(&ep.rcv)
+	m.watches.Clear(ep)
 	m.leave(ep)
-	ep.state = stateEnded
-	ep.hs = nil
 	m.peers.Remove(ep)
 	cancelAt := m.now
 	if !errors.Is(ep.err, ErrPeerDead) {

@@ -61,7 +61,7 @@ func TestFencePathLowered(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.ep.path.Begin(l.now, pmtu.BaseBytes, 1)
-	l.mods[0].usePath(l.ep)
+	pathHost{l.mods[0]}.Use(l.ep, l.ep.path.Size())
 	l.until("the notice", 20*time.Microsecond, 5*time.Second, func() bool {
 		return slices.Contains(order, "notice")
 	})

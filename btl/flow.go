@@ -86,7 +86,7 @@ func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 // overtakes says whether a small fragment may leave at once, or into the open pack: if no small one
 // is queued, and the small flow has no lead over the large one.
 func (ep *Endpoint) overtakes() bool {
-	return ep.small.queue.first == nil && !ep.fenced() &&
+	return ep.small.queue.first == nil && !ep.flushes.Fenced() &&
 		(ep.large.queue.first == nil || ep.balance > 0 || !ep.bulk())
 }
 
@@ -137,7 +137,7 @@ func (ep *Endpoint) bulkBytes() int {
 // may says whether the flow has something to send, and its window is open.
 func (f *flow) may() bool {
 	ep := f.ep
-	if ep.state != stateConnected {
+	if ep.id.State() != stateConnected {
 		return false
 	}
 	if f == &ep.large {

@@ -1,61 +1,25 @@
 package btl
 
 import (
-	"fmt"
+	"errors"
 
+	"gobtl/btl/internal/flush"
 	"gobtl/internal/seq"
 )
 
-// flush is a pending call of Flush or Fence. The flushes of an endpoint complete in the order of
-// their calls.
-type flush struct {
-	fn     func(error)
-	after  [2]*Fragment // set while these fragments, the last of each flow, have not been sent whole
-	until  seq.Num      // acknowledged below this number means flushed
-	sent   seq.Num      // what was sent before the call has numbers below this one
-	open   bool         // and the last of these was an open pack
-	fence  bool         // nobody is told, but what waits behind it may be sent
-	fences uint32       // calls of Fence before this one
-	err    error        // some of that was refused
-}
-
-// unheard counts messages that the peer has refused after Send returned Done, so that no OnDone
-// tells.
-type unheard struct {
-	count  uint64
-	last   error
-	untold error // what the next Flush is to say
+// flushQueue is the endpoint's pending calls of Flush and Fence, made when there is the first.
+func (ep *Endpoint) flushQueue() *flush.Queue[*Fragment] {
+	if ep.flushes == nil {
+		ep.flushes = new(flush.Queue[*Fragment])
+	}
+	return ep.flushes
 }
 
 // Refused returns the number of messages that the peer refused after Send or SendImmediate reported
 // them done, and the latest reason: ErrNoHandler, ErrRemoteAccess. A Flush after such a message
 // returns that too. Over a reliable fabric the peer may report refusals only at a flush, or when it
 // renews the credits.
-func (ep *Endpoint) Refused() (messages uint64, last error) {
-	return ep.unheard.count, ep.unheard.last
-}
-
-// noteRefused records refused messages of packet n. The first flush called after packet n was sent
-// reports them, or else the next call. If a pack was open at that call, the refused records may
-// have joined it afterwards: then the next flush reports them too.
-func (ep *Endpoint) noteRefused(n seq.Num, messages int, err error) {
-	if messages <= 0 {
-		return
-	}
-	ep.unheard.count += uint64(messages)
-	ep.unheard.last = err
-	waiting := ep.flushes.all()
-	for i := range waiting {
-		w := &waiting[i]
-		if w.fence || !n.Before(w.sent) {
-			continue
-		}
-		if w.err = err; !w.open || n != w.sent-1 {
-			return
-		}
-	}
-	ep.unheard.untold = err
-}
+func (ep *Endpoint) Refused() (messages uint64, last error) { return ep.flushes.Refusals() }
 
 // Flush calls fn, if not nil, from Progress when everything sent to the endpoint so far is
 // acknowledged. fn gets ErrNoHandler or ErrRemoteAccess if the peer refused messages after Send
@@ -73,56 +37,49 @@ func (ep *Endpoint) Flush(now Time, fn func(error)) {
 		}
 		return
 	}
-	if ep.pack.open() && ep.state == stateConnected { // so that it holds nothing of what follows
-		ep.m.overtook(ep, ep.m.sealPack(ep))
-	}
-	sent := ep.sentUntil()
-	ep.flushes.push(flush{
-		fn: fn, after: ep.lastQueued(), until: sent, sent: sent, open: ep.pack.open(),
-		fences: ep.fences.set, err: ep.unheard.untold,
-	})
-	ep.unheard.untold = nil
+	sent := ep.sealForFlush()
+	ep.flushQueue().Add(fn, ep.lastQueued(), sent, ep.pack.open())
 	ep.checkFlushed()
 	ep.m.askFlush(ep)
+}
+
+// Fence orders sends to the peer: fragments given to Send from now on leave only after all earlier
+// ones are done. A message is done when it is acknowledged, a put when its bytes are in place, a
+// get or atomic operation when its answer has arrived. Fence does not block; until the earlier
+// fragments are done SendImmediate returns ErrAgain. Without a fence, operations and messages may
+// overtake each other. now is the present instant.
+func (ep *Endpoint) Fence(now Time) {
+	ep.m.at(now)
+	if ep.err != nil {
+		return
+	}
+	sent := ep.sealForFlush()
+	ep.flushQueue().Fence(ep.lastQueued(), sent, ep.pack.open())
+	ep.checkFlushed()
+	ep.m.askFlush(ep)
+	ep.m.sched.rearm(ep)
+}
+
+// sealForFlush seals the open pack, so that it holds nothing of what follows, and returns the
+// number after all that was sent.
+func (ep *Endpoint) sealForFlush() seq.Num {
+	if ep.pack.open() && ep.id.State() == stateConnected {
+		ep.m.overtook(ep, ep.m.sealPack(ep))
+	}
+	return ep.sentUntil()
 }
 
 // noteUntold records the loss of an accepted message that has no OnDone to report it. The next
 // Flush returns the error; on an ended endpoint every Flush does.
 func (ep *Endpoint) noteUntold(err error) {
 	if ep.err == nil {
-		ep.unheard.untold = err
+		ep.flushQueue().Lost(err)
 	}
 }
 
 // lastQueued returns the last fragment of each queue of the endpoint.
-func (ep *Endpoint) lastQueued() [2]*Fragment {
-	return [2]*Fragment{ep.small.queue.last, ep.large.queue.last}
-}
-
-// waits says whether the flush waits for queued fragments to be sent.
-func (f *flush) waits() bool { return f.after[0] != nil || f.after[1] != nil }
-
-// moveFlush moves the flushes that wait for a fragment, which is withdrawn, to the fragment before
-// it in its queue.
-func (ep *Endpoint) moveFlush(f, before *Fragment) {
-	waiting := ep.flushes.all()
-	for i := range waiting {
-		for k, after := range waiting[i].after {
-			if after == f {
-				waiting[i].after[k] = before
-			}
-		}
-	}
-}
-
-// renumberFlushes adapts the flushes of an endpoint that has sent nothing yet to its new first
-// sequence number.
-func (ep *Endpoint) renumberFlushes() {
-	waiting := ep.flushes.all()
-	for i := range waiting {
-		waiting[i].sent = ep.sentUntil()
-		waiting[i].until = waiting[i].sent
-	}
+func (ep *Endpoint) lastQueued() flush.Tails[*Fragment] {
+	return flush.Tails[*Fragment]{ep.small.queue.last, ep.large.queue.last}
 }
 
 // sentUntil is the sequence number after all sent packets and the open pack, if there is one.
@@ -135,79 +92,83 @@ func (ep *Endpoint) sentUntil() seq.Num {
 }
 
 // markFlush gives the flushes that wait for a fragment, whose last packet was sent, the number
-// after it. Flushes stand in the queue order of those fragments, so the loop ends at the first
-// flush of another fragment.
+// after it.
 func (ep *Endpoint) markFlush(f *Fragment) {
-	if ep.flushes.len() == 0 {
+	if ep.flushes.Len() == 0 {
 		return
 	}
 	k := 0
 	if f.large {
 		k = 1
 	}
-	waiting := ep.flushes.all()
 	until := ep.sentUntil()
-	asks := false
-	for i := range waiting {
-		w := &waiting[i]
-		if w.after[k] != nil && w.after[k] != f {
-			break
-		}
-		if w.after[k] == f {
-			w.after[k], w.until = nil, until
-			asks = asks || !w.waits()
-		}
-	}
-	if asks && !ep.counted {
+	if ep.flushes.Sent(f, k, until) && !ep.id.Counted {
 		ep.m.askAck(ep, until-1)
 	}
 }
 
 // checkFlushed completes the flushes whose numbers are acknowledged.
 func (ep *Endpoint) checkFlushed() {
+	if ep.flushes.Len() == 0 {
+		return
+	}
 	oldest, _ := ep.snd.Window()
-	for ep.flushes.len() > 0 {
-		f := &ep.flushes.all()[0]
-		if f.waits() || oldest.Before(f.until) || f.fence && ep.remote.Waiting() > 0 {
+	for {
+		d, ok := ep.flushes.Next(oldest, ep.remote.Waiting() > 0)
+		switch {
+		case !ok:
 			return
-		}
-		if f.fence {
-			ep.fences.met++
+		case d.Fence:
 			ep.m.sched.rearm(ep)
-		} else {
-			ep.m.outbox.noteFlush(ep, f.fn, f.err)
+		default:
+			ep.m.outbox.noteFlush(ep, d.Fn, d.Err)
 		}
-		ep.flushes.pop()
 	}
 }
 
 // failFlushes fails the pending flushes of an endpoint that has ended.
 func (ep *Endpoint) failFlushes() {
-	for f, ok := ep.flushes.pop(); ok; f, ok = ep.flushes.pop() {
-		if !f.fence {
-			ep.m.outbox.noteFlush(ep, f.fn, ep.err)
+	for d, ok := ep.flushes.Fail(); ok; d, ok = ep.flushes.Fail() {
+		if !d.Fence {
+			ep.m.outbox.noteFlush(ep, d.Fn, ep.err)
 		}
 	}
 }
 
-// checkFlushes verifies that no call of Flush is forgotten.
-func (ep *Endpoint) checkFlushes() error {
-	oldest, _ := ep.snd.Window()
-	waiting := ep.flushes.all()
-	for i := range waiting {
-		f := &waiting[i]
-		for _, after := range f.after {
-			if after != nil && (after.state != fragQueued || after.ep != ep) {
-				return fmt.Errorf("flush %d waits for a fragment that is not queued", i)
-			}
-		}
-		if ep.sentUntil().Before(f.sent) {
-			return fmt.Errorf("flush %d was called when more was sent than has been", i)
-		}
-		due := !f.waits() && !oldest.Before(f.until) && (!f.fence || ep.remote.Waiting() == 0)
-		if due && i == 0 || ep.err != nil {
-			return fmt.Errorf("flush %d is due and will not be called", i)
+// behindFence says whether a fragment has to wait for an earlier fence.
+func (ep *Endpoint) behindFence(f *Fragment) bool { return ep.flushes.Behind(f.fence) }
+
+// pushAnswer adds an answer to a queue, ahead of fragments that wait for a fence: a fence of the
+// peer's may wait for this answer.
+func (ep *Endpoint) pushAnswer(q *fragmentList, f *Fragment) {
+	if f.fence = ep.flushes.Met(); q.last == nil || !ep.behindFence(q.last) {
+		q.push(f)
+		return
+	}
+	var behind *Fragment
+	for l := q.first; !ep.behindFence(l); l = l.next {
+		behind = l
+	}
+	q.insert(f, behind)
+}
+
+// lastBefore returns, for each of the endpoint's queues, the last fragment with at most that many
+// fences before it.
+func (ep *Endpoint) lastBefore(fences uint32) (last flush.Tails[*Fragment]) {
+	for k, q := range [...]*fragmentList{&ep.small.queue, &ep.large.queue} {
+		for f := q.first; f != nil && int32(f.fence-fences) <= 0; f = f.next {
+			last[k] = f
 		}
 	}
-	return nil
+	return last
+}
+
+// checkFlushes verifies that no call of Flush is forgotten.
+func (ep *Endpoint) checkFlushes() error {
+	if ep.err != nil && ep.flushes.Len() > 0 {
+		return errors.New("flushes are due and will not be called")
+	}
+	oldest, _ := ep.snd.Window()
+	return ep.flushes.Check(oldest, ep.sentUntil(), ep.remote.Waiting() > 0,
+		func(f *Fragment) bool { return f.state == fragQueued && f.ep == ep })
 }

@@ -52,7 +52,7 @@ func (m *Module) gathers(f *Fragment) bool {
 // need only copy the payload of packets that may be sent (again). On a counted link a packet is
 // never rebuilt.
 func (m *Module) mayGatherAnswers(ep *Endpoint) bool {
-	return !ep.counted && m.port.Data.Caps().InjectBytes >= m.port.Data.Caps().MTUBytes
+	return !ep.id.Counted && m.port.Data.Caps().InjectBytes >= m.port.Data.Caps().MTUBytes
 }
 
 // takeAlong copies the payload of in-flight answers, gathered from a region that closes, into the

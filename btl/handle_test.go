@@ -120,7 +120,7 @@ func TestHandleUpToRefusalLost(t *testing.T) {
 		ep := s.m.peers.Lookup(s.conn)
 		n, size := s.next, 4*room
 		reason := uint8(frag.NackNoHandler)
-		if ep.operates = operates; operates {
+		if ep.id.Operates = operates; operates {
 			reason = frag.NackRight
 		}
 		s.m.mostBytes[1] = size - 1

@@ -82,12 +82,12 @@ func TestContestWaits(t *testing.T) {
 			}
 			w.step(time.Microsecond)
 			w.ask(first, 0)
-			if ep.hs.Offered() != first {
-				t.Fatalf("told to %d", ep.hs.Offered())
+			if ep.id.Handshake().Offered() != first {
+				t.Fatalf("told to %d", ep.id.Handshake().Offered())
 			}
 			w.answer(second, ep, nonces)
 			w.idleFor(trip - time.Millisecond)
-			if ep.id.Tag != before || ep.hs.Bound() {
+			if ep.id.Tag != before || ep.id.Handshake().Bound() {
 				t.Errorf("lower: %v: begins again before the first end could prove itself", lower)
 			}
 			if proves {
@@ -123,17 +123,18 @@ func TestOfferedEndIsTaken(t *testing.T) {
 		t.Fatal("the one that closes was returned")
 	}
 	w.ask(first, 0)
-	if ep.hs.Offered() != first {
-		t.Fatalf("told to %d", ep.hs.Offered())
+	if ep.id.Handshake().Offered() != first {
+		t.Fatalf("told to %d", ep.id.Handshake().Offered())
 	}
 	w.answer(first, old, toOld)
-	if old.state != stateConnected || old.id.Peer.Tag != first {
-		t.Fatalf("the old one: state %d, peer's tag %d", old.state, old.id.Peer.Tag)
+	if old.id.State() != stateConnected || old.id.Peer.Tag != first {
+		t.Fatalf("the old one: state %d, peer's tag %d", old.id.State(), old.id.Peer.Tag)
 	}
 	before := ep.id.Tag
 	w.answer(second, ep, nonces)
-	if ep.id.Tag != before || ep.state != stateConnected || ep.id.Peer.Tag != second {
-		t.Errorf("tag %x of %x, state %d, peer's tag %d", ep.id.Tag, before, ep.state, ep.id.Peer.Tag)
+	if ep.id.Tag != before || ep.id.State() != stateConnected || ep.id.Peer.Tag != second {
+		t.Errorf("tag %x of %x, state %d, peer's tag %d", ep.id.Tag, before, ep.id.State(),
+			ep.id.Peer.Tag)
 	}
 }
 
@@ -180,20 +181,5 @@ func TestHelloIsPadded(t *testing.T) {
 		if len(pkt.bytes) < answer.Bytes() {
 			t.Errorf("%d bytes, an answer may have %d", len(pkt.bytes), answer.Bytes())
 		}
-	}
-}
-
-// What one end of the peer has said, that it is established, is not true of the next one with which
-// the handshake begins again: that would drop what has a number, and no copy of it comes.
-func TestBeginsAgainUnconfirmed(t *testing.T) {
-	w := newTwoEnds(t, smallConfig(), true)
-	w.s.meet()
-	ep, _ := w.connect()
-	before := ep.id.Tag
-	ep.counting.takes, ep.counting.missed = true, true
-	w.m.restart(ep)
-	if ep.id.Tag == before || ep.counting.takes || ep.counting.missed {
-		t.Errorf("under a new tag %v: takes %v, missed %v", ep.id.Tag != before, ep.counting.takes,
-			ep.counting.missed)
 	}
 }

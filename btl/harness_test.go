@@ -97,7 +97,7 @@ func (b *bench) connect(i, j int) *Endpoint {
 		b.tb.Fatal(err)
 	}
 	b.until("connected", 10*time.Microsecond, time.Second, func() bool {
-		return ep.Connected() && ep.hs == nil && !b.opening()
+		return ep.Connected() && ep.id.Handshake() == nil && !b.opening()
 	})
 	return ep
 }
@@ -106,7 +106,7 @@ func (b *bench) connect(i, j int) *Endpoint {
 func (b *bench) opening() bool {
 	for _, m := range b.mods {
 		for _, ep := range m.peers.All() {
-			if ep != nil && ep.Connected() && !ep.counted && ep.path.FirstProbePending() {
+			if ep != nil && ep.Connected() && !ep.id.Counted && ep.path.FirstProbePending() {
 				return true
 			}
 		}

@@ -404,8 +404,8 @@ func TestContract06ForgedHellos(t *testing.T) {
 	s.hello.CommandName, s.hello.DataName = peer.port.Command.Name(), peer.port.Data.Name()
 	for i := range 200 {
 		s.hello.Tag = v.a.id.Tag + uint64(i%3)
-		s.hello.Incarnation = peer.incarnation + uint64(i%5)
-		s.hello.Expected = []uint64{0, m.incarnation}[i%2]
+		s.hello.Incarnation = peer.handshakes.Says().Incarnation + uint64(i%5)
+		s.hello.Expected = []uint64{0, m.handshakes.Says().Incarnation}[i%2]
 		s.hello.Proven = uint8(i % 4)
 		conn := []uint64{0, v.b.id.Tag ^ 1<<50, v.b.id.Tag + 1}[i%3]
 		kind := []frag.Kind{frag.KindHello, frag.KindHelloAck}[i%2]

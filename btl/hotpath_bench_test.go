@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/numbers"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/seq"
@@ -135,7 +136,7 @@ const nullPeerFirst = seq.Num(1000)
 func newNullBench(tb testing.TB, mtu int, gather bool, cfg Config) *nullBench {
 	tb.Helper()
 	// The null peer acknowledges whatever has a number, so nothing may be withheld from it.
-	cfg.Random = func() uint64 { return 1<<32 | skipEvery }
+	cfg.Random = func() uint64 { return 1<<32 | numbers.SkipEvery }
 	d := newNullDomain(tb, cfg, mtu, gather)
 	m, err := Open(d, cfg)
 	if err != nil {
@@ -146,19 +147,19 @@ func newNullBench(tb testing.TB, mtu int, gather bool, cfg Config) *nullBench {
 			tb.Errorf("close: %v, %d regions registered", err, d.regions)
 		}
 	})
-	ep, err := m.newEndpoint([]byte("nullname"), []byte("nullname"), 768, mtu)
+	ep, err := m.handshakes.Connect(&frag.Name{
+		Incarnation: 7, Command: []byte("nullname"), Data: []byte("nullname"), CommandBytes: 768,
+		MTUBytes: uint16(mtu),
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	m.peers.LeadTo(ep)
-	m.begin(ep, 7, nil)
-	m.bind(ep, &frag.Header{Seq: nullPeerFirst}, &frag.Hello{
+	m.handshakes.Bind(ep, &frag.Header{Seq: nullPeerFirst}, &frag.Hello{
 		Incarnation: 7, Tag: 99, WindowPkts: 4096, FragBytesMax: 1 << 30,
 		MTUBytes: uint16(mtu), CommandBytes: 768, Credit: 4095,
 	})
-	ep.hs.ProveAll()
-	ep.hs.OnPacket()
-	m.establish(ep)
+	ep.id.Handshake().ProveAll()
+	m.handshakes.OnPacket(ep)
 	b := &nullBench{tb: tb, d: d, m: m, ep: ep, cmd: d.endpoints[0], data: d.endpoints[1], now: 1}
 	b.pass()
 	return b

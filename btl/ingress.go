@@ -59,14 +59,14 @@ func (m *Module) decode(c *port.Channel, comp *fabric.Completion, in *arrival) b
 	if ep == nil {
 		return m.drop(CntDropConn)
 	}
-	if ep.state != stateConnected || ep.hs != nil {
-		if ep = m.confirmByPacket(ep); ep == nil {
+	if !ep.id.Settled() {
+		if ep = m.handshakes.OnPacket(ep); ep == nil {
 			return m.drop(CntDropState)
 		}
 	}
 	in.ep = ep
 	const agreed = frag.FlagOp | frag.FlagAsk | frag.FlagLater
-	if in.Flags&agreed != 0 && !ep.allows(in.Flags) { // which no feature has allowed
+	if in.Flags&agreed != 0 && !ep.id.Allows(in.Flags) { // which no feature has allowed
 		return m.drop(CntDropMalformed)
 	}
 	return true
@@ -92,18 +92,22 @@ func (m *Module) sourceOf(c *port.Channel, comp *fabric.Completion) []byte {
 // onHandshake handles a Hello, HelloAck, Retry or Reject.
 func (m *Module) onHandshake(c *port.Channel, comp *fabric.Completion, in *arrival) {
 	var hello frag.Hello
-	ok := false
+	head := in.Header // which may escape: in must not
+	ok, by := false, frag.Probe(c.Which())
 	switch in.Kind {
 	case frag.KindReject:
-		ok = m.onReject(&in.Header, frag.DecodeReject(&in.Header, in.payload), m.sourceOf(c, comp))
+		r := frag.DecodeReject(&head, in.payload)
+		ok = m.endRestarted(in.Conn, r, m.sourceOf(c, comp)) || m.handshakes.OnReject(&head, r)
 	case frag.KindRetry:
 		var retry frag.Retry
-		ok = frag.DecodeRetry(in.payload, &retry) == nil && m.onRetry(c, &in.Header, &retry)
+		ok = frag.DecodeRetry(in.payload, &retry) == nil && m.handshakes.OnRetry(by, &head, &retry)
 	case frag.KindHello:
 		ok = frag.DecodeHello(in.payload, &hello) == nil &&
-			m.onHello(c, in, &hello, m.sourceOf(c, comp))
+			m.handshakes.OnHello(by, &head, &hello, frag.FragHeaderBytes+len(in.payload),
+				m.sourceOf(c, comp))
 	default:
-		ok = frag.DecodeHello(in.payload, &hello) == nil && m.onHelloAck(c, &in.Header, &hello)
+		ok = frag.DecodeHello(in.payload, &hello) == nil &&
+			m.handshakes.OnHelloAck(by, &head, &hello)
 	}
 	if ok {
 		m.stats.counters[CntRecvHandshake]++
@@ -124,7 +128,8 @@ func (m *Module) onForeign(c *port.Channel, comp *fabric.Completion, pkt []byte)
 	} else {
 		c = &m.port.Command // whose address it tells
 	}
-	m.reject(c, to, f.Tag, f.Version, frag.Reject{Reason: frag.RejectVersion, Nonce: f.Nonce})
+	m.handshakes.Reject(frag.Probe(c.Which()), to, f.Tag, f.Version,
+		frag.Reject{Reason: frag.RejectVersion, Nonce: f.Nonce})
 }
 
 // receive does a packet's book-keeping, and delivers a fragment that the packet completes.
@@ -161,7 +166,7 @@ func (m *Module) receiveWhole(part *arrival, whole []byte) {
 	var err error
 	in.payload, err = frag.Decode(whole, &in.Header)
 	if err != nil || !in.Kind.HasSeq() || in.Conn != part.Conn || in.Seq != part.Seq ||
-		!in.ep.allows(in.Flags) {
+		!in.ep.id.Allows(in.Flags) {
 		m.drop(CntDropMalformed)
 		return
 	}
@@ -173,7 +178,7 @@ func (m *Module) receiveWhole(part *arrival, whole []byte) {
 // onSack processes an Ack with a Sack.
 func (m *Module) onSack(in *arrival) bool {
 	ep := in.ep
-	if !ep.selective {
+	if !ep.id.Selective {
 		return false
 	}
 	s := &m.sack
@@ -200,7 +205,7 @@ func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
 	if t, ok := ep.snd.Token(n); ok && m.recovery.Resends(t) == 0 {
 		return frag.NumberOf(m.port.Arena.Bytes(segBuf(t))) == number
 	}
-	return ep.numbers.sent(number, viaCommand) || ep.numbers.sent(number, viaData)
+	return ep.numbers.Sent(number, viaCommand) || ep.numbers.Sent(number, viaData)
 }
 
 // receiveFast delivers a fragment of one packet, or a put with its notice, before its book-keeping,
@@ -218,7 +223,7 @@ func (m *Module) receiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	}
 	placed := h.Flags&(frag.FlagPut|frag.FlagOp) != 0
 	ep := m.peers.Lookup(h.Conn)
-	if ep == nil || ep.state != stateConnected || ep.byeSeen || !ep.admissible(h) {
+	if ep == nil || ep.id.State() != stateConnected || ep.byeSeen || !ep.admissible(h) {
 		return false
 	}
 	if placed && h.OpCode != frag.OpPlaced {
@@ -228,7 +233,7 @@ func (m *Module) receiveFast(c *port.Channel, comp *fabric.Completion) bool {
 		return false
 	}
 	if placed {
-		if !ep.operates {
+		if !ep.id.Operates {
 			return false
 		}
 		sizeBytes := len(payload) - int(h.OpBytes)
@@ -240,9 +245,9 @@ func (m *Module) receiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	}
 	m.putOff(c)
 	m.stats.counters[CntFastReceives]++
-	m.keeping.hold(comp.Buf)
+	m.port.Keeper.Hold(comp.Buf)
 	m.deliver(ep, h.Tag, payload)
-	d.buf = m.keeping.held()
+	d.buf = m.port.Keeper.Held()
 	return true
 }
 
@@ -266,12 +271,12 @@ func (m *Module) finishDeferred() {
 	m.rxVia = d.on.Which()
 	d.on.Return(d.buf)
 	ep := m.peers.Lookup(d.tag)
-	if ep == nil || ep.state != stateConnected {
+	if ep == nil || ep.id.State() != stateConnected {
 		m.stats.counters[CntRecvFrag]++
 		return
 	}
-	if ep.hs != nil {
-		m.confirmByPacket(ep)
+	if ep.id.Handshake() != nil {
+		m.handshakes.OnPacket(ep)
 	}
 	if d.hdr.Flags&frag.FlagAck != 0 && !m.onAck(ep, &d.hdr, false) {
 		m.stats.counters[CntRecvFrag]++ // it was sound, but for what was withheld since

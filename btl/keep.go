@@ -2,8 +2,8 @@ package btl
 
 import (
 	"fmt"
-	"unsafe"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 )
@@ -38,30 +38,13 @@ const (
 	keptMessage
 )
 
-// keeping is the memory that handlers have kept, and the packet or message being delivered.
+// keeping is the memory of large fragments that handlers have kept, and the one being delivered.
+// The port has the kept packets.
 type keeping struct {
-	spare   []fabric.Buf // receive buffers that are neither posted nor kept
-	refs    []uint32     // of each receive buffer, the Kepts of its bytes
-	packets int          // buffers that are kept
-	bytes   int64        // of large fragments that are kept
-
-	inHand fabric.Buf    // of the packet that is being received: to be posted again
-	taken  fabric.Buf    // in whose place it is, once that is kept
-	hasBuf bool          // there is one
-	isKept bool          // taken is one
-	msg    *frag.Message // the large fragment that is being delivered
+	bytes int64         // of large fragments that are kept
+	msg   *frag.Message // the large fragment that is being delivered
 
 	arrivals // that wait to be pulled
-}
-
-// openKeeping makes the last receive buffers of the arena the spare buffers.
-func (m *Module) openKeeping(first fabric.Buf, receives, spare int) {
-	k := &m.keeping
-	k.refs = make([]uint32, receives+spare)
-	k.spare = make([]fabric.Buf, 0, spare)
-	for i := range spare {
-		k.spare = append(k.spare, first+fabric.Buf(receives+i))
-	}
 }
 
 // Keep keeps data, all or part of the calling handler's data, in the caller's k until k.Release;
@@ -75,7 +58,7 @@ func (m *Module) Keep(k *Kept, data []byte) error {
 	}
 	k.m = m
 	switch {
-	case m.keepPacket(k, data):
+	case k.takePacket(data):
 		k.in = keptPacket
 		m.stats.counters[CntKeptPackets]++
 	case m.keepMessage(k, data):
@@ -101,7 +84,7 @@ func (k *Kept) Release() {
 	case k.in == keptPacket && m.closed:
 		m.port.Arena.Drop()
 	case k.in == keptPacket:
-		m.keeping.letGo(k.buf, m.port.FirstReceive())
+		m.port.Keeper.LetGo(k.buf)
 	case k.in == keptMessage && !m.closed:
 		m.keeping.bytes -= k.msg.CapBytes()
 		k.msg.Return()
@@ -109,58 +92,22 @@ func (k *Kept) Release() {
 	*k = Kept{own: k.own}
 }
 
-// outlive keeps the arena of a closing module for each Kept in it. Messages that wait to be pulled
-// are copied instead, for they may never be pulled.
-func (k *keeping) outlive(arena *fabric.Arena, first fabric.Buf) {
-	waiting := k.arrivals.waiting.all()
+// takePacket keeps the buffer of the packet that is being received, if data lies in that buffer.
+func (k *Kept) takePacket(data []byte) (ok bool) {
+	k.buf, ok = k.m.port.Keeper.Keep(data)
+	return ok
+}
+
+// copyOut copies the messages that wait to be pulled, for the module closes and they may never be.
+func (q *arrivals) copyOut(kept *port.Keeper) {
+	waiting := q.waiting.all()
 	for i := range waiting {
 		if a := &waiting[i].Kept; a.in == keptPacket {
-			k.letGo(a.buf, first)
+			kept.LetGo(a.buf)
 			a.own = append(a.own[:0], a.data...)
 			a.in, a.data = keptCopy, a.own
 		}
 	}
-	for _, n := range k.refs {
-		for range n {
-			arena.Hold()
-		}
-	}
-}
-
-// letGo drops a buffer's reference from a Kept. Without references the buffer is spare again; or,
-// if its packet is still being delivered, it will be reposted and its replacement is spare.
-func (k *keeping) letGo(b, first fabric.Buf) {
-	r := &k.refs[b-first]
-	if *r--; *r > 0 {
-		return
-	}
-	k.packets--
-	if k.hasBuf && k.isKept && k.taken == b {
-		b, k.inHand, k.isKept = k.inHand, b, false
-	}
-	k.spare = append(k.spare, b)
-}
-
-// keepPacket keeps the buffer of the packet that is being received, if data lies in that buffer.
-func (m *Module) keepPacket(k *Kept, data []byte) bool {
-	h := &m.keeping
-	if !h.hasBuf {
-		return false
-	}
-	if h.isKept && within(data, m.port.Arena.Bytes(h.taken)) {
-		k.buf = h.taken // another record of a pack
-	} else {
-		n := len(h.spare)
-		if n == 0 || h.isKept || !within(data, m.port.Arena.Bytes(h.inHand)) {
-			return false
-		}
-		h.taken, h.inHand, h.isKept = h.inHand, h.spare[n-1], true
-		h.spare = h.spare[:n-1]
-		h.packets++
-		k.buf = h.taken
-	}
-	h.refs[k.buf-m.port.FirstReceive()]++
-	return true
 }
 
 // keepMessage keeps the memory of the large fragment that is being delivered, if data lies in it.
@@ -168,58 +115,11 @@ func (m *Module) keepMessage(k *Kept, data []byte) bool {
 	h := &m.keeping
 	msg := h.msg
 	if msg == nil || h.bytes+msg.CapBytes() > m.cfg.KeptBytesMax ||
-		!within(data, msg.Bytes) {
+		!port.Within(data, msg.Bytes) {
 		return false
 	}
 	msg.Keep()
 	h.bytes += msg.CapBytes()
 	k.msg, h.msg = msg, nil
 	return true
-}
-
-// within says whether part is some of whole's memory.
-func within(part, whole []byte) bool {
-	if len(part) == 0 || len(whole) == 0 {
-		return false
-	}
-	lo, from := address(part), address(whole)
-	return lo >= from && lo+uintptr(len(part)) <= from+uintptr(len(whole))
-}
-
-func address(mem []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(mem))) }
-
-// hold notes the buffer of a packet that is being received, whose data may be kept.
-func (k *keeping) hold(b fabric.Buf) {
-	k.inHand, k.hasBuf, k.isKept = b, true, false
-}
-
-// held is the buffer that is to be posted again, when the packet has been received.
-func (k *keeping) held() fabric.Buf {
-	k.hasBuf = false
-	return k.inHand
-}
-
-// check verifies the state of kept buffers.
-func (k *keeping) check(first fabric.Buf, c *checker) error {
-	kept := 0
-	for _, n := range k.refs {
-		if n > 0 {
-			kept++
-		}
-	}
-	if kept != k.packets || kept+len(k.spare) != cap(k.spare) || k.bytes < 0 || k.hasBuf ||
-		k.msg != nil {
-		return fmt.Errorf("%d packets kept, %d counted, %d of %d spare; %d bytes kept", kept, k.packets,
-			len(k.spare), cap(k.spare), k.bytes)
-	}
-	for i, b := range k.spare {
-		if b < first || int(b-first) >= len(k.refs) || k.refs[b-first] != 0 || c.seen[b] {
-			return fmt.Errorf("spare receive buffer %d is %d, and that is in use", i, b)
-		}
-		c.seen[b] = true
-	}
-	for _, b := range k.spare {
-		c.seen[b] = false
-	}
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric/mem"
 	"gobtl/internal/testenv"
 )
@@ -129,7 +130,7 @@ func TestKeepCopiesNothing(t *testing.T) {
 	for _, size := range []int{10, 1400, 100_000} {
 		k.send(k.ep.Prepare(2, make([]byte, size)))
 		e := k.kept[len(k.kept)-1]
-		if !within(e.Bytes(), given) || len(e.Bytes()) != size-size/2 {
+		if !port.Within(e.Bytes(), given) || len(e.Bytes()) != size-size/2 {
 			t.Errorf("%d bytes are kept elsewhere", size)
 		}
 	}
@@ -140,7 +141,7 @@ func TestKeepCopiesNothing(t *testing.T) {
 	if s := k.stats(); s.Get(CntKeptCopies) != 0 || s.Get(CntKeptPackets) != 22 {
 		t.Errorf("%d fragments copied, %d in packets", s.Get(CntKeptCopies), s.Get(CntKeptPackets))
 	}
-	if got := k.mods[1].keeping.packets; got > 6 {
+	if got := k.mods[1].port.Keeper.Kept(); got > 6 {
 		t.Errorf("%d packets are kept of 22 fragments that shared them", got)
 	}
 }
@@ -190,8 +191,8 @@ func TestKeepAgain(t *testing.T) {
 		sendOrFail(t, k.ep, 2, []byte{byte(i)})
 	}
 	k.until("all are there", time.Microsecond, time.Second, func() bool { return k.got == 12 })
-	if k.mods[1].keeping.packets != 1 || e.Bytes()[0] != 11 {
-		t.Errorf("%d packets kept, message %d", k.mods[1].keeping.packets, e.Bytes()[0])
+	if k.mods[1].port.Keeper.Kept() != 1 || e.Bytes()[0] != 11 {
+		t.Errorf("%d packets kept, message %d", k.mods[1].port.Keeper.Kept(), e.Bytes()[0])
 	}
 }
 

@@ -115,7 +115,7 @@ func TestSilentHolderIsAsked(t *testing.T) {
 			l.step(50 * time.Millisecond)
 		}
 		l.mods[0].stir()
-		l.mods[0].askSilent(func(*Endpoint) bool { return holds })
+		l.mods[0].watches.AskSilent(func(*Endpoint) bool { return holds })
 		l.step(time.Millisecond)
 		if (hellos > 0) != holds {
 			t.Errorf("holds what others want: %v: asked %d times", holds, hellos)

@@ -191,7 +191,7 @@ func (m *Module) pollLanding(c *port.Channel, limit int) (got int, err error) {
 // itself hardly any.
 func (l *landing) inOrder() bool {
 	x := l.aim.expects
-	return l.aim.counted && x.chunk > 0 || l.to.region != nil && x.chunk >= aloneBytesMin
+	return l.aim.id.Counted && x.chunk > 0 || l.to.region != nil && x.chunk >= aloneBytesMin
 }
 
 // land tells the provider where the next chunk belongs, if one is expected.
@@ -231,7 +231,7 @@ func (m *Module) land(bulk bool) error {
 func (ep *Endpoint) landing(to *landingTo) (mem []byte) {
 	x := ep.expects
 	switch {
-	case ep.state != stateConnected || !x.open:
+	case ep.id.State() != stateConnected || !x.open:
 		x.open, x.begins = false, false
 	case x.put.flags != 0:
 		return ep.landingPut(to)
@@ -331,7 +331,7 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 		h.FragID != x.fragID || h.OffsetBytes != base+comps[0].LandedOff {
 		return 0
 	}
-	if ep.state != stateConnected || ep.hs != nil || ep.refuses() ||
+	if ep.id.State() != stateConnected || ep.id.Handshake() != nil || ep.refuses() ||
 		m.handlers[h.Tag] == nil || m.tooLong(h) || !ep.admissible(h) {
 		return 0
 	}
@@ -346,7 +346,7 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 		m.onAck(ep, h, false)
 	}
 	ep.life.Heard(m.nowUnpaused, int(l.on.Which()))
-	if ep.counted {
+	if ep.id.Counted {
 		ep.counts.arriving, ep.counts.arrived = h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
 		m.accepted(ep, h)
 	} else {
@@ -369,7 +369,8 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 // runOf is the number of packets that are accepted at once, of which in is the first.
 func (m *Module) runOf(ep *Endpoint, in *arrival, comps []fabric.Completion) (count int) {
 	count = 1
-	if !ep.counted && in.Seq == ep.rcv.Next() && ep.rcv.Held() == 0 { // each is the next in its turn
+	// Each is the next in its turn.
+	if !ep.id.Counted && in.Seq == ep.rcv.Next() && ep.rcv.Held() == 0 {
 		count += m.following(in, comps)
 	}
 	return count
@@ -381,7 +382,7 @@ func (m *Module) addLanded(ep *Endpoint, h *frag.Header, count int) (*frag.Messa
 	if !x.begins {
 		return ep.asm.AddLanded(h, int(h.PayloadLen), count-1)
 	}
-	inOrder := ep.counted || h.Seq == ep.rcv.Next()
+	inOrder := ep.id.Counted || h.Seq == ep.rcv.Next()
 	msg, err := ep.asm.BeginLanded(h, int(h.PayloadLen), count-1, inOrder, l.mem)
 	x.begins = err != nil
 	return msg, err
@@ -394,11 +395,11 @@ func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
 		m.accepted(ep, h)
 		return
 	}
-	ep.numbers.seen, ep.numbers.seenBy = h.Number+uint32(count-1), viaData
+	ep.numbers.Seen, ep.numbers.SeenBy = h.Number+uint32(count-1), viaData
 	ep.rcv.AcceptRun(m.now, h.Seq, uint32(count), &m.rules)
 	ep.rcv.Weigh(uint32(count), count*(frag.HeaderBytes(h.Kind, h.Flags)+int(h.PayloadLen)))
 	ep.rcv.Unread(m.rxQueuedMax)
-	m.acks.owe(ep, m.now)
+	m.acks.Owe(&ep.rcv, m.now)
 	m.stats.counters[acceptedCounter(h)] += uint64(count)
 }
 

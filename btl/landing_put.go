@@ -105,7 +105,7 @@ func (m *Module) isExpectedPut(in *arrival, comp *fabric.Completion, base uint32
 		m.decodeLanded(comp, in, x.put.flags) && h.Conn == ep.id.Tag && h.FragID == x.fragID &&
 		h.OffsetBytes == base+comp.LandedOff && Handle(h.Handle) == x.put.handle &&
 		h.PutOffset == l.to.at+uint64(comp.LandedOff) && h.Op == x.put.op &&
-		ep.state == stateConnected && ep.hs == nil && !ep.byeSeen && !ep.refuses() && ep.admissible(h)
+		ep.id.Settled() && !ep.byeSeen && !ep.refuses() && ep.admissible(h)
 }
 
 // receivePutLanded is receiveLanded for a put.

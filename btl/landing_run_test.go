@@ -106,8 +106,8 @@ type landState struct {
 
 func (b *landBatch) state() landState {
 	s := landState{
-		counters: b.s.m.stats.counters, rcv: b.ep.rcv, inFlight: b.ep.snd.InFlight(),
-		active: b.ep.asm.Active(), got: slices.Clone(b.got), ended: b.ep.state != stateConnected,
+		counters: b.s.m.stats.counters, rcv: b.ep.rcv.Receiver, inFlight: b.ep.snd.InFlight(),
+		active: b.ep.asm.Active(), got: slices.Clone(b.got), ended: b.ep.id.State() != stateConnected,
 	}
 	for _, p := range b.pkts {
 		s.sent = append(s.sent, p.bytes)
@@ -536,7 +536,7 @@ func (c *landCase) run(t *testing.T, lands bool) (states [2]landState) {
 		t.Errorf("lands: %v, next is %d, want %d, %d in flight", lands, b.ep.rcv.Next(), b.n,
 			b.ep.snd.InFlight())
 	}
-	if ended := b.ep.state != stateConnected; ended != c.ends {
+	if ended := b.ep.id.State() != stateConnected; ended != c.ends {
 		t.Errorf("lands: %v, ended: %v", lands, ended)
 	}
 	return states

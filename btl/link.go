@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"gobtl/btl/internal/pmtu"
 	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
@@ -19,43 +18,16 @@ import (
 //
 // Fragments, chunks, packs and puts are written once for both. The functions of this file hide the
 // differences in sending, receiving and completing them. Other files only reset or pass on the kind
-// (connect.go, handshake_apply.go), count and check it (connect.go, check.go), or test it to find
+// (handshake_host.go), count and check it (handshake_host.go, check.go), or test it to find
 // the owner of a packet without a send buffer (egress.go).
 
 // link is an endpoint's state of its link.
 type link struct {
-	agreement
-	asking   bool // the next ACK goes alone, and asks for one of what was sent
-	counting counting
-	asksFor  seq.Num // up to here
-	refusals []refusal
-	counts   *countedState // of a counted link; else it may be nil
-}
-
-// agreement is the properties of the link on which both sides agreed at the handshake.
-type agreement struct {
-	counted   bool // else sequenced
-	operates  bool // operations go both ways
-	selective bool // sequenced: ACKs that go alone are selective, here and there
-	mayAskAck bool // sequenced: either side may ask for an ACK
-	mayWait   bool // sequenced: the ACK of a lone answer may be held back, here and there
-}
-
-// agreed is the agreement of two sides whose common features are the bits of common.
-func agreed(common uint64) (a agreement) {
-	has := func(bit uint64) bool { return common&bit != 0 }
-	a.counted = has(frag.FeatureReliable)
-	a.operates = has(frag.FeatureOps)
-	a.selective = has(frag.FeatureSack) && !a.counted
-	a.mayAskAck = has(frag.FeatureAsk) && !a.counted
-	a.mayWait = has(frag.FeatureLater) && a.selective && a.mayAskAck
-	return a
-}
-
-// settle applies an agreement to both directions of the endpoint.
-func (ep *Endpoint) settle(a agreement) {
-	ep.agreement, ep.asking = a, false
-	ep.rcv.Selective = a.selective
+	asking    bool    // the next ACK goes alone, and asks for one of what was sent
+	failedFor uint8   // counted: reason for which what comes of a fragment is refused; 0: nothing is
+	asksFor   seq.Num // up to here
+	refusals  []refusal
+	counts    *countedState // of a counted link; else it may be nil
 }
 
 // features are the optional abilities of this side.
@@ -74,11 +46,11 @@ func (m *Module) features() (bits uint64) {
 	return bits
 }
 
-// agree chooses the kind of link by the peer's Hello, and its recovery rules. The first credits of
-// a counted link come with the peer's first ACK.
-func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
-	ep.settle(agreed(m.features() & hello.Features))
-	if ep.counted {
+// beginLink begins the kind of link on which both sides have agreed, with the recovery rules that
+// suit the peer's Hello. The first credits of a counted link come with the peer's first ACK.
+func (m *Module) beginLink(ep *Endpoint, hello *frag.Hello) {
+	ep.asking, ep.rcv.Selective = false, ep.id.Selective
+	if ep.id.Counted {
 		if ep.counts == nil {
 			ep.counts = new(countedState)
 		}
@@ -87,21 +59,15 @@ func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 		ep.snd.Unbind()
 		return
 	}
-	ep.useSize(min(ep.mtuMost, pmtu.BaseBytes))
+	ep.useSize(pathBase(ep.mtuMost))
 	ep.snd.Grant(hello.Credit)
-	m.recovery.Join(&ep.snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
-}
-
-// allows says whether the features that a packet's flags stand for are agreed on.
-func (ep *Endpoint) allows(flags frag.Flags) bool {
-	return (flags&frag.FlagOp == 0 || ep.operates) && (flags&frag.FlagAsk == 0 || ep.mayAskAck) &&
-		(flags&frag.FlagLater == 0 || ep.mayWait)
+	m.recovery.Join(&ep.snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.id.Selective)
 }
 
 // seal makes a packet ready to be posted: number, piggybacked ACK, header, timer. It returns the
 // datagram's length.
 func (m *Module) seal(p *packet) int {
-	if p.ep.counted {
+	if p.ep.id.Counted {
 		return m.sealCounted(p)
 	}
 	return m.sealSequenced(p)
@@ -109,14 +75,14 @@ func (m *Module) seal(p *packet) int {
 
 // sealRun is seal for a run of chunks, as far as possible before their headers are written.
 func (m *Module) sealRun(r *chunkRun, run []reliability.Token) {
-	if !r.ep.counted { // each of which is sealed by itself
+	if !r.ep.id.Counted { // each of which is sealed by itself
 		m.sealRunSequenced(r, run)
 	}
 }
 
 // bulkPath is the channel that carries chunks, and the peer's address on it.
 func (ep *Endpoint) bulkPath() (*port.Channel, fabric.Addr) {
-	if ep.counted {
+	if ep.id.Counted {
 		return &ep.m.port.Command, ep.cmdAddr
 	}
 	return &ep.m.port.Data, ep.dataAddr
@@ -124,7 +90,7 @@ func (ep *Endpoint) bulkPath() (*port.Channel, fabric.Addr) {
 
 // ackPath is the channel of ACKs and Nacks: on a counted link, the one without data packets.
 func (ep *Endpoint) ackPath() (*port.Channel, fabric.Addr) {
-	if ep.counted {
+	if ep.id.Counted {
 		return &ep.m.port.Data, ep.dataAddr
 	}
 	return &ep.m.port.Command, ep.cmdAddr
@@ -133,7 +99,7 @@ func (ep *Endpoint) ackPath() (*port.Channel, fabric.Addr) {
 // awaitEnd makes fragment f, and those chained to it, wait for completion: their last packet was
 // sealed. (Sequenced ones wait for the ACKs of all their packets.)
 func (ep *Endpoint) awaitEnd(f *Fragment) {
-	if ep.counted {
+	if ep.id.Counted {
 		ep.counts.await(f, false)
 	}
 }
@@ -141,7 +107,7 @@ func (ep *Endpoint) awaitEnd(f *Fragment) {
 // awaitEndOfPack is awaitEnd for the fragments in a pack, of so many records, whose senders are
 // told of its end.
 func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
-	if ep.counted {
+	if ep.id.Counted {
 		for told := f; told != nil; told = told.next {
 			records--
 		}
@@ -151,18 +117,18 @@ func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
 
 // busy says whether the endpoint has send buffers in use that will become free by themselves.
 func (ep *Endpoint) busy() bool {
-	if ep.counted {
+	if ep.id.Counted {
 		return ep.counts.held > 0
 	}
 	return ep.snd.InFlight() > 0
 }
 
 // idle says whether a large fragment has no packet in flight whose end would free a send buffer.
-func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && (!ep.counted || !ep.busy()) }
+func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && (!ep.id.Counted || !ep.busy()) }
 
 // txReleased notes that the fabric has completed a packet whose buffer it alone still used.
 func (ep *Endpoint) txReleased() {
-	if ep.counted {
+	if ep.id.Counted {
 		ep.counts.held--
 	}
 }
@@ -171,7 +137,7 @@ func (ep *Endpoint) txReleased() {
 // be ignored.
 func (m *Module) admit(in *arrival) bool {
 	ep := in.ep
-	if ep.counted {
+	if ep.id.Counted {
 		return m.admitCounted(in)
 	}
 	place := reliability.Accept
@@ -197,16 +163,16 @@ func (m *Module) admit(in *arrival) bool {
 
 // admissible says whether admit's only work for a packet would be a valid ACK, which can wait.
 func (ep *Endpoint) admissible(h *frag.Header) bool {
-	if ep.counted {
+	if ep.id.Counted {
 		return h.Flags&frag.FlagAck == 0 && ep.whyLost(h) == nil
 	}
-	return ep.rcv.Check(h.Seq) == reliability.Accept && ep.allows(h.Flags) &&
+	return ep.rcv.Check(h.Seq) == reliability.Accept && ep.id.Allows(h.Flags) &&
 		(h.Flags&frag.FlagAck == 0 || ep.snd.Plausible(h.Ack) && ep.snd.Honest(h.Ack))
 }
 
 // numberOf is the sequence number, or count, of a packet that has just been accepted.
 func (ep *Endpoint) numberOf(h *frag.Header) seq.Num {
-	if ep.counted { // not all say it
+	if ep.id.Counted { // not all say it
 		return ep.rcv.Next() - 1
 	}
 	return h.Seq
@@ -214,7 +180,7 @@ func (ep *Endpoint) numberOf(h *frag.Header) seq.Num {
 
 // accepted does the book-keeping of an accepted packet: ACKs cover it from now on.
 func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
-	if ep.counted {
+	if ep.id.Counted {
 		m.count(ep, h, true)
 	} else {
 		if h.Seq != ep.rcv.Next() {
@@ -227,8 +193,8 @@ func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 		}
 		ep.rcv.Weigh(1, frag.HeaderBytes(h.Kind, h.Flags)+int(h.PayloadLen))
 		ep.rcv.Unread(m.rxQueuedMax)
-		ep.numbers.seen, ep.numbers.seenBy = h.Number, m.rxVia
-		m.acks.owe(ep, m.now)
+		ep.numbers.Seen, ep.numbers.SeenBy = h.Number, m.rxVia
+		m.acks.Owe(&ep.rcv, m.now)
 		ep.sweepParts()
 	}
 	m.stats.counters[acceptedCounter(h)]++
@@ -236,7 +202,7 @@ func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 
 // refuse does the book-keeping of a permanently refused packet, and tells the peer.
 func (m *Module) refuse(in *arrival, reason uint8) {
-	if in.ep.counted {
+	if in.ep.id.Counted {
 		m.refuseCounted(in.ep, &in.Header, reason)
 	} else {
 		m.refuseSequenced(in, reason, 0)
@@ -245,12 +211,12 @@ func (m *Module) refuse(in *arrival, reason uint8) {
 
 // refuses says whether refusedBefore may have work, which is rare.
 func (l *link) refuses() bool {
-	return len(l.refusals) > 0 || l.counting.failed != 0
+	return len(l.refusals) > 0 || l.failedFor != 0
 }
 
 // refusedBefore says whether a chunk is of an already refused fragment, and handles it if so.
 func (m *Module) refusedBefore(in *arrival) bool {
-	if in.ep.counted {
+	if in.ep.id.Counted {
 		return m.refusedBeforeCounted(in)
 	}
 	return m.refusedBeforeSequenced(in)
@@ -259,7 +225,7 @@ func (m *Module) refusedBefore(in *arrival) bool {
 // admitRecords checks the tags of a pack before delivery. False means that no record of the pack
 // may be delivered.
 func (m *Module) admitRecords(in *arrival) bool {
-	if in.ep.counted {
+	if in.ep.id.Counted {
 		return in.ep.admitRecordsCounted(in)
 	}
 	return m.admitRecordsSequenced(in)
@@ -268,7 +234,7 @@ func (m *Module) admitRecords(in *arrival) bool {
 // assemble adds a chunk to its fragment. False means that the chunk is not accepted. The message is
 // the fragment that the chunk completes, else nil.
 func (m *Module) assemble(in *arrival) (*frag.Message, bool) {
-	if in.ep.counted {
+	if in.ep.id.Counted {
 		return m.assembleCounted(in)
 	}
 	msg, err := in.ep.asm.Add(&in.Header, in.payload, in.Seq == in.ep.rcv.Next())
@@ -280,7 +246,7 @@ func (m *Module) assemble(in *arrival) (*frag.Message, bool) {
 
 // nacked handles a Nack.
 func (m *Module) nacked(in *arrival) {
-	if in.ep.counted {
+	if in.ep.id.Counted {
 		m.onNackCounted(in)
 	} else {
 		m.onNack(in)
@@ -289,7 +255,7 @@ func (m *Module) nacked(in *arrival) {
 
 // abandon fails the sent but unacknowledged (or unconfirmed) fragments to a peer that is gone.
 func (m *Module) abandon(ep *Endpoint, err error) {
-	if ep.counted {
+	if ep.id.Counted {
 		m.abandonCounted(ep, err)
 		return
 	}
@@ -303,17 +269,22 @@ func (m *Module) abandon(ep *Endpoint, err error) {
 // mayClose says whether a Bye may be sent. On a counted link it waits until everything before it is
 // confirmed, as a refused fragment may have to be sent again.
 func (ep *Endpoint) mayClose() bool {
-	return (!ep.counted || ep.counts.confirm.first == nil) && ep.remote.Waiting() == 0
+	return (!ep.id.Counted || ep.counts.confirm.first == nil) && ep.remote.Waiting() == 0
 }
 
 // watches says whether the endpoint's timer probes a peer that owes an answer: so on counted links,
 // whose packets have no timers.
-func (ep *Endpoint) watches() bool { return ep.counted }
+func (ep *Endpoint) watches() bool { return ep.id.Counted }
+
+// owed says whether the peer of a counted link owes a confirmation, or its first credits.
+func (ep *Endpoint) owed() bool {
+	return ep.watches() && (ep.snd.InFlight() > 0 || !ep.snd.Open())
+}
 
 // lands says whether the provider may land chunks of this endpoint: landings are for one channel.
 func (ep *Endpoint) lands() bool {
 	on := &ep.m.port.Data
-	if ep.counted {
+	if ep.id.Counted {
 		on = &ep.m.port.Command
 	}
 	return ep.m.landing.on == on
@@ -321,7 +292,7 @@ func (ep *Endpoint) lands() bool {
 
 // checkLink verifies the packets in flight.
 func (m *Module) checkLink(c *checker, ep *Endpoint) error {
-	if ep.counted {
+	if ep.id.Counted {
 		return m.checkCounted(c, ep)
 	}
 	return m.checkWindow(c, ep)
@@ -335,12 +306,12 @@ func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 	if count < 0 || count > min(ep.snd.Size(), m.rules.WindowPackets) {
 		return fmt.Errorf("window [%d, %d) of at most %d", oldest, next, ep.snd.Size())
 	}
-	if count > 0 && ep.state != stateConnected {
-		return fmt.Errorf("%d packets in flight in state %d", count, ep.state)
+	if count > 0 && ep.id.State() != stateConnected {
+		return fmt.Errorf("%d packets in flight in state %d", count, ep.id.State())
 	}
 	for n := oldest; n != next; n++ {
 		t, ok := ep.snd.Token(n)
-		if !ok && ep.selective {
+		if !ok && ep.id.Selective {
 			early++
 			continue
 		}
@@ -359,8 +330,9 @@ func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 	if int(next-oldest) != count+early {
 		return fmt.Errorf("window [%d, %d) of %d packets, %d arrived early", oldest, next, count, early)
 	}
-	if ep.selective != ep.rcv.Selective {
-		return fmt.Errorf("ACKs are selective: %v, of the receiver: %v", ep.selective, ep.rcv.Selective)
+	if ep.id.Selective != ep.rcv.Selective {
+		return fmt.Errorf("ACKs are selective: %v, of the receiver: %v", ep.id.Selective,
+			ep.rcv.Selective)
 	}
 	return ep.snd.CheckRecovery()
 }

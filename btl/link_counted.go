@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gobtl/btl/internal/port"
+	"gobtl/btl/internal/share"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/seq"
@@ -32,26 +33,15 @@ import (
 type countedState struct {
 	confirm fragmentList  // sent whole, not confirmed, oldest first
 	nacks   []pendingNack // refusals that the peer is to be told before the next Ack
-	askedAt Time          // when the latest question left
 	// Before a fragment is sent anew: length of the latest pause, end of the current (0: none).
 	pause      time.Duration
 	pauseUntil Time
 	held       int    // send buffers that the fabric has
-	failedID   uint32 // the fragment of which counting.failed tells
+	failedID   uint32 // the fragment of which link.failedFor tells
 	// The id and next offset of the chunked fragment that is arriving, if there is one.
 	arriving, arrived uint32
-	asked             seq.Num // that of the packet behind the latest question
 	showSince         seq.Num // the peer's next packet, as of the latest pack; until it comes one of
 	showAt            uint32  // so many records is posted at once
-}
-
-// counting is the part of a counted link's state that every endpoint has.
-type counting struct {
-	failed  uint8 // reason for which what comes of a fragment is refused; 0: nothing is
-	watched bool  // the endpoint's timer is that of watch
-	takes   bool  // the peer has said, or shown by an Ack, that it is established
-	missed  bool  // a packet came too early, with credits perhaps: they are to be asked for
-	broken  bool  // the fabric could not carry a packet
 }
 
 // pendingNack is a Nack to be sent. The peer's credits bound their number: no Ack renews credits
@@ -65,7 +55,10 @@ type pendingNack struct {
 func (m *Module) sealCounted(p *packet) int {
 	ep, f, s := p.ep, p.frag, &m.segs[p.seg]
 	if ep.snd.InFlight() == 0 {
-		m.beginWatch(ep)
+		ep.life.FirstInFlight(m.nowUnpaused)
+		if ep.life.MayWatch() && !ep.closing && ep.id.Handshake() == nil {
+			m.watches.Watch(ep, m.watches.Rules.AskEvery())
+		}
 	}
 	n := ep.snd.Count()
 	p.Conn, p.Seq = ep.id.Peer.Tag, 0
@@ -75,12 +68,12 @@ func (m *Module) sealCounted(p *packet) int {
 	if f != nil && last {
 		f.until = n
 	}
-	if f != nil && last || ep.flushes.len() > 0 && last {
+	if f != nil && last || ep.flushes.Len() > 0 && last {
 		p.Seq = n
 		m.stats.counters[CntAsked]++
 	}
 	ep.sentIn = m.sendEpoch
-	p.Number = ep.numbers.take(m, viaCommand, 1)
+	p.Number = ep.numbers.Take(&m.source, viaCommand, 1)
 	sizeBytes := m.write(p, s)
 	s.frag = nil
 	if s.gatherLen != 0 { // read from the caller's memory until the fabric is done
@@ -104,7 +97,7 @@ func (ep *Endpoint) express(tag uint8, data []byte) bool {
 	c := &m.port.Command
 	b, free := m.port.PeekControl()
 	if len(data)+frag.FragHeaderBytes > c.Caps().InjectBytes || !free || !ep.fastOpen(c, true) ||
-		ep.large.queue.first != nil || ep.flushes.len() > 0 || ep.snd.InFlight() == 0 {
+		ep.large.queue.first != nil || ep.flushes.Len() > 0 || ep.snd.InFlight() == 0 {
 		return false
 	}
 	if err := c.Inject(b, writeWhole(ep, b, tag, data), ep.cmdAddr); err != nil {
@@ -128,15 +121,15 @@ func (ep *Endpoint) express(tag uint8, data []byte) bool {
 
 // roomOn is the number of packets that the endpoint may put on a channel now. A reliable fabric
 // queues the packets that a peer does not accept yet, at most TxDepth for all peers, who share them
-// like send buffers (mayHave). Other fabrics send packets at once.
+// like send buffers (share.MayHave). Other fabrics send packets at once.
 func (ep *Endpoint) roomOn(c *port.Channel) int {
 	room := c.Room()
-	if !ep.counted {
+	if !ep.id.Counted {
 		return room
 	}
 	depth := c.Caps().TxDepth
 	free := depth - c.Posted() - c.Batched()
-	return min(room, mayAdd(ep.counts.held, free, depth, ep.m.peers.Alone()))
+	return min(room, share.MayAdd(ep.counts.held, free, depth, ep.m.peers.Alone()))
 }
 
 // await makes fragments wait for the confirmation of the first one's last packet.
@@ -153,7 +146,7 @@ func (c *countedState) await(f *Fragment, mixed bool) {
 // admitCounted is admit for a counted link.
 func (m *Module) admitCounted(in *arrival) bool {
 	ep := in.ep
-	if ep.state == stateLingering {
+	if ep.id.State() == stateLingering {
 		return m.drop(CntDropState) // the peer said goodbye: nothing may follow
 	}
 	if why := ep.whyLost(&in.Header); why != nil {
@@ -190,7 +183,7 @@ func (m *Module) lost(ep *Endpoint, why error) {
 
 // refusedBeforeCounted refuses a chunk of an already refused fragment.
 func (m *Module) refusedBeforeCounted(in *arrival) bool {
-	failed := in.ep.counting.failed
+	failed := in.ep.failedFor
 	if failed == 0 || in.ep.counts.failedID != in.FragID {
 		return false
 	}
@@ -263,7 +256,7 @@ func (m *Module) count(ep *Endpoint, h *frag.Header, taken bool) {
 		ep.rcv.AskAck(m.now, m.rules.AckDelay)
 	}
 	if ep.rcv.AckDue() != Never {
-		m.acks.owe(ep, m.now)
+		m.acks.Owe(&ep.rcv, m.now)
 	}
 }
 
@@ -274,9 +267,9 @@ func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 	n := ep.rcv.Expected()
 	m.count(ep, h, false)
 	if h.Kind == frag.KindChunk {
-		ep.counting.failed, ep.counts.failedID = reason, h.FragID
+		ep.failedFor, ep.counts.failedID = reason, h.FragID
 		if h.OffsetBytes+uint32(h.PayloadLen) == h.SizeBytes {
-			ep.counting.failed = 0 // it is over: chunks come in their order
+			ep.failedFor = 0 // it is over: chunks come in their order
 		}
 		ep.asm.Forget(h.FragID)
 	}
@@ -288,7 +281,7 @@ func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 // tellRefusals sends the Nacks that must precede an Ack to a reliable peer. False means that some
 // had no room.
 func (m *Module) tellRefusals(ep *Endpoint) bool {
-	if !ep.counted {
+	if !ep.id.Counted {
 		return true
 	}
 	nacks, told := ep.counts.nacks, 0
@@ -301,7 +294,7 @@ func (m *Module) tellRefusals(ep *Endpoint) bool {
 
 // onConfirm ends the sends that the peer's Ack confirms.
 func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
-	ep.counting.takes, ep.counting.missed = true, false
+	ep.life.Confirmed()
 	if ep.snd.Confirm(m.now, h.Ack, h.Credit) {
 		ep.life.Acked(m.nowUnpaused)
 		for f := ep.counts.confirm.first; f != nil && !h.Ack.Before(f.until); {
@@ -339,7 +332,7 @@ func (m *Module) onNackCounted(in *arrival) {
 	}
 	if oldest, next := ep.snd.Window(); !waits && h.Tag != frag.NackMemory &&
 		!h.Seq.Before(oldest) && h.Seq.Before(next) {
-		ep.noteRefused(h.Seq, 1, err)
+		ep.flushQueue().Refused(h.Seq, 1, err)
 	}
 }
 
@@ -362,9 +355,8 @@ func (m *Module) breakOff(b fabric.Buf) {
 
 // breakOffTo is breakOff for a packet whose buffer has no recorded owner.
 func (m *Module) breakOffTo(ep *Endpoint) {
-	if ep.counted && ep.state == stateConnected && !ep.counting.broken {
-		ep.counting.broken = true
-		m.setTimer(ep, 0)
+	if ep.id.Counted && ep.id.State() == stateConnected {
+		m.watches.Break(ep)
 	}
 }
 
@@ -374,14 +366,14 @@ func (m *Module) checkCounted(c *checker, ep *Endpoint) error {
 	unconfirmed := ep.snd.InFlight()
 	r := ep.counts
 	switch {
-	case ep.state != stateConnected && (unconfirmed > 0 || r.confirm.count > 0):
+	case ep.id.State() != stateConnected && (unconfirmed > 0 || r.confirm.count > 0):
 		return fmt.Errorf("%d packets, %d fragments not confirmed in state %d", unconfirmed,
-			r.confirm.count, ep.state)
-	case ep.state == stateConnected && ep.owed() && ep.room == 0:
+			r.confirm.count, ep.id.State())
+	case ep.id.State() == stateConnected && ep.owed() && !ep.life.Runs():
 		return fmt.Errorf("%d packets not confirmed, or no credits, and no timer", unconfirmed)
 	case r.held < 0 || r.held > ep.buffers:
 		return fmt.Errorf("the fabric holds %d send buffers of %d", r.held, ep.buffers)
-	case ep.counting.watched && ep.room == 0:
+	case ep.life.Watched() && !ep.life.Runs():
 		return fmt.Errorf("watched without a timer")
 	case ep.asm.Active() > 1:
 		return fmt.Errorf("%d fragments arrive at a time", ep.asm.Active())

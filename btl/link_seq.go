@@ -19,13 +19,13 @@ func (m *Module) sealSequenced(p *packet) int {
 	if s.data {
 		way = viaData
 	}
-	lone := p.ep.mayWait && m.answersAlone(p, s)
+	lone := p.ep.id.MayWait && m.answersAlone(p, s)
 	m.stamp(p)
 	if lone {
 		p.Flags |= frag.FlagLater
 	}
 	p.Seq = p.ep.snd.Admit(p.seg)
-	p.Number = p.ep.numbers.take(m, way, 1)
+	p.Number = p.ep.numbers.Take(&m.source, way, 1)
 	sizeBytes := m.write(p, s)
 	p.ep.snd.Carry(sizeBytes)
 	s.frag = p.frag
@@ -40,7 +40,7 @@ func (m *Module) sealSequenced(p *packet) int {
 func (m *Module) answersAlone(p *packet, s *sendSegment) bool {
 	ep := p.ep
 	return p.Kind == frag.KindFrag && p.Tag <= frag.TagUserMax && p.frag == nil &&
-		ep.rcv.Answers() && ep.ackRides() && ep.flushes.len() == 0 && !ep.closing && !ep.waiting() &&
+		ep.rcv.Answers() && ep.ackRides() && ep.flushes.Len() == 0 && !ep.closing && !ep.waiting() &&
 		2*len(m.freeSegs) >= len(m.segs) && ep.snd.MayBePatient(m.now, s.channel(), p.datagramBytes())
 }
 
@@ -64,7 +64,7 @@ func (m *Module) sealRunSequenced(r *chunkRun, run []reliability.Token) {
 	m.stamp(&r.packet)
 	r.first = r.ep.snd.AdmitRun(run)
 	r.packets = uint32(len(run))
-	r.number = r.ep.numbers.take(m, viaData, r.packets)
+	r.number = r.ep.numbers.Take(&m.source, viaData, r.packets)
 	r.frag.out += r.packets
 	m.postedRun(r.ep, run, r.first)
 }
@@ -82,7 +82,7 @@ func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 		return
 	}
 	if ep.rcv.Repeated(m.now) {
-		m.acks.owe(ep, m.now)
+		m.acks.Owe(&ep.rcv, m.now)
 	}
 	if ep.snd.Missed(m.now) {
 		m.sched.rearm(ep)
@@ -95,7 +95,7 @@ func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 func (m *Module) notAdded(in *arrival, err error) {
 	m.drop(CntDropReassembly)
 	in.ep.rcv.AskAck(m.now, 0)
-	m.acks.owe(in.ep, m.now)
+	m.acks.Owe(&in.ep.rcv, m.now)
 	if !errors.Is(err, frag.ErrBudget) && !errors.Is(err, frag.ErrSlot) {
 		return // what no sender sends
 	}

@@ -7,6 +7,7 @@ import (
 
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/meet"
+	"gobtl/btl/internal/owed"
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/remote"
 	"gobtl/fabric"
@@ -42,14 +43,14 @@ const (
 //	clock          what time it is                                   clock.go
 //	buffers        send buffers, and who has them                    buffers.go
 //	recovery       what is in flight, and is lost: see reliability   timers.go resend.go link_seq.go
-//	credits        what peers may send, shared out: see reliability  connect.go egress.go timers.go
-//	overcommit     more of them for long paths                       overcommit.go
-//	pool           memory of fragments that arrive in chunks: frag   connect.go link.go
+//	credits        what peers may send, shared out: see reliability  egress.go timers.go
+//	overcommit     more of them for long paths                       internal/path path_host.go
+//	pool           memory of fragments that arrive in chunks: frag   link.go
 //	peers          the table of connections                          internal/meet admission.go
-//	timers         when something is to be done for a peer           timers.go
-//	face           what others are told; answers to strangers         internal/meet
+//	timers         when something is to be done for a peer           internal/liveness timers.go
+//	face           what others are told; handshakes                 internal/meet handshake_host.go
 //	scheduler      whose turn it is to send                          sched.go
-//	acks           who owes an ACK, the first due in front           acks_owed.go
+//	acks           who owes an ACK, the first due in front           internal/owed
 //	descriptors    fragments, lent to the caller; registered memory  descriptors.go internal/regcache
 //	outbox         what the owner is to be told                      outbox.go
 //	remote         exposed memory, operations there and on peers'    internal/remote
@@ -57,7 +58,7 @@ const (
 //	keeping        what handlers have kept of what arrived           keep.go
 //	deferred       a fast receive that is not booked yet             ingress.go
 //	landing        where the provider puts what arrives next         landing.go
-//	parts          packets that arrive in slices                     pathmtu_apply.go
+//	parts          packets that arrive in slices                     aside.go
 //	counters       what is counted                                   stats.go
 type Module struct {
 	cfg   Config
@@ -74,7 +75,7 @@ type Module struct {
 	peers peerTable
 	peerTimers
 	sched  scheduler
-	acks   acknowledgements
+	acks   owed.Ledger[*Endpoint]
 	frags  descriptors
 	outbox outbox
 
@@ -110,15 +111,13 @@ type reception struct {
 	parts     partial
 }
 
-// face is the data that a module announces to peers, and its policy for incoming connections.
+// face is what others are told of a module, and its policy for incoming connections.
 type face struct {
-	incarnation uint64
-	name        []byte
-	told        [2][]byte // the addresses that others are told, of command and data
-	label       []byte
-	strangers   meet.Strangers
-	seen        [fabric.MaxNameBytes]byte // where the packet came from that is being looked at
-	admission   func(Request) Verdict     // nil lets everybody in
+	name       []byte
+	told       [2][]byte                 // the addresses that others are told, of command and data
+	seen       [fabric.MaxNameBytes]byte // where the packet came from that is being looked at
+	admission  func(Request) Verdict     // nil lets everybody in
+	handshakes meet.Handshakes[*Endpoint]
 }
 
 // lifetime is the stage of a module between Open and Close.
@@ -147,7 +146,6 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 		return err
 	}
 	m.cfg, m.rules = cfg, cfg.Rules
-	m.lifeRules = liveness.Rules{PeerTimeout: cfg.PeerTimeout, KeepAlive: cfg.KeepAlive}
 	const share = 8
 	m.pauseMin = min(cfg.PeerTimeout, cfg.HandshakeTimeout, cfg.CloseTimeout) / share
 	if m.cfg.Random == nil {
@@ -195,7 +193,7 @@ func (m *Module) openSmall() {
 func (m *Module) openPort(dom fabric.Domain, depth int) error {
 	cfg := &m.cfg
 	err := m.port.Open(dom, port.Config{
-		SendBuffers: cfg.SendBuffers, RecvDepth: depth,
+		SendBuffers: cfg.SendBuffers, RecvDepth: depth, Spare: max(cfg.KeptPackets, 0),
 		TxDepth: cfg.TxDepth, RecvBufferBytes: cfg.RecvBufferBytes,
 		CommandBytes: cfg.TinyBytes, DataBytes: cfg.MTUBytes,
 		PollBatch: cfg.PollBatch, IdlePollEvery: cfg.IdlePollEvery,
@@ -204,7 +202,6 @@ func (m *Module) openPort(dom fabric.Domain, depth int) error {
 	if errors.Is(err, port.ErrConfig) {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	m.openKeeping(m.port.FirstReceive(), 2*depth, max(cfg.KeptPackets, 0))
 	return err
 }
 
@@ -219,7 +216,12 @@ func (m *Module) openTables(dom fabric.Domain) (err error) {
 	}
 	hosts, _ := dom.(fabric.Addresser)
 	m.peers.Init(endOf, cfg.PeersMax, hosts, limits)
-	if err = m.peerTimers.init(cfg.PeersMax); err != nil {
+	life := liveness.Rules{PeerTimeout: cfg.PeerTimeout, KeepAlive: cfg.KeepAlive}
+	err = m.watches.Init(watchHost{m}, watchOf, cfg.PeersMax, life, cfg.CloseTimeout)
+	if err != nil {
+		return err
+	}
+	if err = m.paths.Init(pathHost{m}, pathOf, cfg.PeersMax); err != nil {
 		return err
 	}
 	m.pool, err = frag.NewPool(frag.PoolConfig{
@@ -232,6 +234,7 @@ func (m *Module) openTables(dom fabric.Domain) (err error) {
 	}
 	m.parts.pool = frag.NewPartPool(partsBytesMax)
 	m.buffers.init(cfg.SendBuffers)
+	m.source.Init(m.cfg.Random, m.rules.WithholdEvery)
 	m.done = make([]reliability.Token, 0, min(cfg.Rules.WindowPackets, reliability.WindowDefault))
 	m.remote.Init(cfg.RegionsMax)
 	m.frags.registered.Init(dom, cfg.RegistrationsKept)
@@ -240,9 +243,7 @@ func (m *Module) openTables(dom fabric.Domain) (err error) {
 
 // openName draws the incarnation and writes the name that peers connect to.
 func (m *Module) openName() error {
-	m.strangers.Init(m.random)
-	m.incarnation = m.random()
-	m.label, m.told = []byte(m.cfg.Label), [2][]byte{m.port.Command.Name(), m.port.Data.Name()}
+	m.told = [2][]byte{m.port.Command.Name(), m.port.Data.Name()}
 	if m.cfg.Advertise != "" {
 		cmd, data, err := m.parseAddress(m.cfg.Advertise)
 		if err != nil {
@@ -250,9 +251,10 @@ func (m *Module) openName() error {
 		}
 		m.told = [2][]byte{cmd, data}
 	}
+	m.openHandshakes()
 	n := frag.Name{
 		Provider:     m.port.WireName(),
-		Incarnation:  m.incarnation,
+		Incarnation:  m.handshakes.Says().Incarnation,
 		MTUBytes:     uint16(m.port.Data.MTUBytes()),
 		CommandBytes: uint16(m.port.Command.MTUBytes()),
 		Command:      m.told[0],
@@ -372,7 +374,7 @@ func (m *Module) Drained() bool {
 		return false
 	}
 	for _, ep := range m.peers.All() {
-		if ep != nil && (ep.state != stateLingering || ep.ackOwed) {
+		if ep != nil && (ep.id.State() != stateLingering || ep.rcv.Owes()) {
 			return false
 		}
 	}
@@ -400,7 +402,8 @@ func (m *Module) Close() error {
 	}
 	m.callOut()
 	m.closed = true
-	m.keeping.outlive(&m.port.Arena, m.port.FirstReceive())
+	m.keeping.copyOut(&m.port.Keeper)
+	m.port.Keeper.Outlive()
 	err := m.port.Dom.Close()
 	// The fabric no longer uses the callers' memory: fragments that waited only for that end too.
 	for t := range m.segs {

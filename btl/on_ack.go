@@ -185,7 +185,7 @@ func (m *Module) onNack(in *arrival) bool {
 		err = ErrNoHandler
 	}
 	if !before {
-		ep.noteRefused(h.Seq, m.toldDone(t), err)
+		ep.flushQueue().Refused(h.Seq, m.toldDone(t), err)
 	}
 	if s.pack { // not what a peer should say of a pack, but it will not take any of it
 		for ; f != nil; f = f.next {

@@ -55,7 +55,7 @@ func (ep *Endpoint) packable(f *Fragment) bool {
 // packSend puts a fragment into the endpoint's open pack, inside Send, if no fragment is queued
 // before it. The caller keeps the descriptor, unless the fragment is to be told of its end.
 func (ep *Endpoint) packSend(f *Fragment) bool {
-	if !ep.overtakes() || ep.state != stateConnected || !ep.packable(f) {
+	if !ep.overtakes() || ep.id.State() != stateConnected || !ep.packable(f) {
 		return false
 	}
 	m := ep.m
@@ -67,7 +67,7 @@ func (ep *Endpoint) packSend(f *Fragment) bool {
 		m.chain(ep, f)
 	}
 	m.sched.armFlow(&ep.small)
-	if ep.counted {
+	if ep.id.Counted {
 		m.showPack(ep)
 	}
 	return true
@@ -75,7 +75,7 @@ func (ep *Endpoint) packSend(f *Fragment) bool {
 
 // packData puts a copy of data into the endpoint's open pack, without a descriptor.
 func (ep *Endpoint) packData(tag uint8, data []byte) bool {
-	if !ep.overtakes() || ep.state != stateConnected || !ep.packs(len(data)) {
+	if !ep.overtakes() || ep.id.State() != stateConnected || !ep.packs(len(data)) {
 		return false
 	}
 	m := ep.m
@@ -90,7 +90,7 @@ func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 		m.appendRecord(p, tag, data)
 	}
 	m.sched.armFlow(&ep.small)
-	if ep.counted {
+	if ep.id.Counted {
 		m.showPack(ep)
 	}
 	return true
@@ -306,18 +306,18 @@ func (m *Module) acceptPack(in *arrival) {
 		var data []byte
 		isPiece := frag.IsPiece(rest)
 		tag, data, rest = nextRecord(rest)
-		if len(rest) == 0 && ep.state == stateConnected {
+		if len(rest) == 0 && ep.id.State() == stateConnected {
 			// An answer to an earlier record must not acknowledge the pack, as an Abort may prevent
 			// the delivery of the rest; the answer to the last record must carry that ACK.
 			m.accepted(ep, h)
 			taken = true
 		}
 		switch {
-		case isPiece && ep.state == stateConnected:
+		case isPiece && ep.id.State() == stateConnected:
 			m.acceptPiece(ep, pieces) // its fragment needs it, whoever is there to get that
 			pieces++
-		case m.handlers[tag] == nil || ep.state != stateConnected ||
-			ep.counted && m.refusedTags.has(tag):
+		case m.handlers[tag] == nil || ep.id.State() != stateConnected ||
+			ep.id.Counted && m.refusedTags.has(tag):
 			m.stats.counters[CntRecordsDropped]++
 		default:
 			m.deliver(ep, tag, data)
@@ -356,7 +356,7 @@ func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool
 		done = 0
 		m.failBegun(s.begins, tag)
 	}
-	ep.noteRefused(m.seqOf(t), done, ErrNoHandler)
+	ep.flushQueue().Refused(m.seqOf(t), done, ErrNoHandler)
 	ep.snd.Refuse(t)
 	m.sched.rearm(ep)
 	return true

@@ -25,7 +25,7 @@ func TestSackOfOtherChannel(t *testing.T) {
 		}
 	}
 	s.run(5)
-	if len(sent) != 45 || uint64(sent[39].hdr.Number) <= ep.numbers.ways[viaData].next {
+	if len(sent) != 45 || sent[39].hdr.Number <= ep.numbers.Latest()[viaData] {
 		t.Fatalf("%d packets: %+v", len(sent), ep.numbers)
 	}
 	last := sent[39].hdr // the peer has taken over last

@@ -185,7 +185,7 @@ func (m *Module) handle(c *port.Channel, comp *fabric.Completion) {
 		return
 	}
 	c.Received(1)
-	m.keeping.hold(comp.Buf)
+	m.port.Keeper.Hold(comp.Buf)
 	m.receive(c, comp)
-	c.Return(m.keeping.held())
+	c.Return(m.port.Keeper.Held())
 }

@@ -104,7 +104,7 @@ func (m *Module) leaveLate() {
 		if c.Stuck() || int(b) >= len(m.segs) || m.port.State(b) != port.Busy {
 			continue
 		}
-		if ep := m.segs[b].ep; ep != nil && !ep.counted {
+		if ep := m.segs[b].ep; ep != nil && !ep.id.Counted {
 			ep.snd.Leaves(m.now, segToken(b))
 			some = true
 		}
@@ -151,9 +151,9 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	m.expire(n > 0)
 	m.sendAgain()
 	m.serve()
-	m.acks.noteLull(n == 0)
+	m.acks.NoteLull(n == 0)
 	if !m.found {
-		m.acks.ripen(m.now, &m.rules)
+		m.acks.Ripen(m.now, &m.rules)
 	}
 	m.acknowledge()
 	m.tendOvercommit()
@@ -199,7 +199,7 @@ func (m *Module) restsOn() bool {
 		!m.port.Data.MayRest(m.now) {
 		return false
 	}
-	if ep := m.peers.Lookup(d.tag); ep == nil || !ep.counted || ep.hs != nil {
+	if ep := m.peers.Lookup(d.tag); ep == nil || !ep.id.Counted || ep.id.Handshake() != nil {
 		return false
 	}
 	m.finishDeferred()
@@ -239,7 +239,7 @@ func (m *Module) deadline() Time {
 		m.outbox.due() || m.roomDue() || m.recovery.ResendsWaiting() > 0 && m.port.Data.Room() > 0 {
 		return m.now
 	}
-	d := m.recovery.Deadline().Min(m.timers.Deadline()).Min(m.pathTimers.Deadline())
+	d := m.recovery.Deadline().Min(m.watches.Deadline()).Min(m.paths.Deadline())
 	if m.sched.pauseEnd != 0 {
 		d = d.Min(m.sched.pauseEnd)
 	}

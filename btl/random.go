@@ -3,8 +3,6 @@ package btl
 import (
 	"crypto/rand"
 	"encoding/binary"
-
-	"gobtl/btl/internal/meet"
 )
 
 // cryptoRandom is the default of Config.Random.
@@ -21,12 +19,4 @@ func (m *Module) random() uint64 {
 			return r
 		}
 	}
-}
-
-// newNonces draws the nonces of a handshake's Hellos.
-func (m *Module) newNonces() (n meet.Nonces) {
-	for i := range n {
-		n[i] = m.random()
-	}
-	return n
 }

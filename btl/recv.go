@@ -7,7 +7,7 @@ import "gobtl/frag"
 func (m *Module) accept(in *arrival) {
 	ep, h := in.ep, &in.Header
 	switch {
-	case ep.state == stateLingering:
+	case ep.id.State() == stateLingering:
 		m.drop(CntDropState) // the peer said goodbye: nothing may follow
 	case ep.byeSeen && ep.byeSeq.Before(ep.numberOf(h)):
 		m.drop(CntDropState) // nor before all has come that went ahead of it
@@ -48,7 +48,7 @@ func (m *Module) tooLong(h *frag.Header) bool {
 // unwantedReason is the Nack's reason for a chunk of a too long fragment: an old peer, without
 // operations, does not know the specific reason.
 func (ep *Endpoint) unwantedReason() uint8 {
-	if ep.operates {
+	if ep.id.Operates {
 		return frag.NackRight
 	}
 	return frag.NackNoHandler
@@ -103,7 +103,7 @@ func (m *Module) acceptChunk(in *arrival) {
 
 // checkBye ends an endpoint whose peer has closed it and whose last packet has arrived.
 func (m *Module) checkBye(ep *Endpoint) {
-	if ep.byeSeen && ep.byeSeq.Before(ep.rcv.Next()) && ep.state == stateConnected {
+	if ep.byeSeen && ep.byeSeq.Before(ep.rcv.Next()) && ep.id.State() == stateConnected {
 		m.peerClosed(ep)
 	}
 }

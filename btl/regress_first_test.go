@@ -21,7 +21,7 @@ func TestHelloTellsOldestNumber(t *testing.T) {
 	cfg.KeepAlive = 200 * time.Millisecond
 	l, s := newStranger(t, cfg)
 	ep := s.connect()
-	if ep.hs != nil {
+	if ep.id.Handshake() != nil {
 		t.Fatal("not confirmed")
 	}
 	wantFirst := func(what string, kind frag.Kind, want seq.Num) {
@@ -87,15 +87,14 @@ func TestBeginAnewWithEstablishedPeer(t *testing.T) {
 	if l.mods[1].peers.HalfOpen() != 1 {
 		t.Fatalf("%d half-open endpoints at the responder", l.mods[1].peers.HalfOpen())
 	}
-	a.hs.OnPacket() // which was under way
-	l.mods[0].establish(a)
+	l.mods[0].handshakes.OnPacket(a) // which was under way
 	ended := []*error{send(t, a, 100), send(t, a, 100)}
 	b, err := l.mods[1].Connect(l.now, l.mods[0].Name()) // forgets what the half-open one has learnt
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.hs == nil || b.hs.Bound() || b.hs.Offered() != a.id.Tag {
-		t.Fatalf("the half-open endpoint was not adopted: %+v", b.hs)
+	if b.id.Handshake() == nil || b.id.Handshake().Bound() || b.id.Handshake().Offered() != a.id.Tag {
+		t.Fatalf("the half-open endpoint was not adopted: %+v", b.id.Handshake())
 	}
 	l.net.SetFilter(deliverAll)
 	l.until("connected", 10*time.Microsecond, time.Second, b.Connected)
@@ -137,7 +136,7 @@ func TestRejectAddressesLeave(t *testing.T) {
 	var strangers []*script
 	for range refused {
 		s := l.newScript(0)
-		s.hello.Expected = m.incarnation + 1 // of another life: a Reject is the answer
+		s.hello.Expected = m.handshakes.Says().Incarnation + 1 // of another life: a Reject is the answer
 		s.raw(0, s.packHello(frag.KindHello, 0, 0))
 		l.step(10 * time.Microsecond)
 		wantPostedInserted(t, spy)
@@ -228,7 +227,8 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.mods[1].peers.HalfOpen() != 0 || b.hs == nil || b.hs.Offered() != a.id.Tag {
+	if l.mods[1].peers.HalfOpen() != 0 || b.id.Handshake() == nil ||
+		b.id.Handshake().Offered() != a.id.Tag {
 		t.Fatalf("%d half-open endpoints beside the one that connects", l.mods[1].peers.HalfOpen())
 	}
 	l.net.SetFilter(deliverAll)
@@ -239,7 +239,7 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 		t.Fatalf("tags %#x and %#x", b.id.Peer.Tag, a.id.Peer.Tag)
 	}
 	l.until("the old one's end", time.Millisecond, 10*time.Second, func() bool {
-		return closing.state == stateEnded
+		return closing.id.State() == stateEnded
 	})
 	if l.mods[1].peers.ByAddr(first) != b {
 		t.Error("the new connection is not found by its address")
@@ -328,28 +328,6 @@ func TestConnectToEarlierLife(t *testing.T) {
 	}
 }
 
-// A half-open endpoint that proves itself ends the Connect to an earlier life of its peer at once:
-// no answer of that life that comes late can end the connection to the later one.
-func TestEarlierLifeEndsWithProof(t *testing.T) {
-	l := newLab(t, mem.Config{}, 2, regressConfig())
-	m, peer := l.mods[1], l.mods[0]
-	old, err := m.Connect(l.now, otherLife(t, peer.Name()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	half, err := m.newEndpoint(peer.told[0], peer.told[1], old.tinyMost, old.mtuMost)
-	if err != nil {
-		t.Fatal(err)
-	}
-	half.state = stateAccepting
-	m.peers.AddHalfOpen(half.id.Addr)
-	m.peers.SetPeer(half, meet.PeerTag{Incarnation: peer.incarnation, Tag: 4711})
-	if m.validate(half) != half || !errors.Is(old.Err(), ErrPeerRestarted) || !m.peers.Known(half) {
-		t.Errorf("the connection to the earlier life: %v; it is reached: %v", old.Err(),
-			!m.peers.Known(half))
-	}
-}
-
 // The end of the peer that has answered, and was told this one's tag, is gone before it was proven:
 // closed, or begun again under another tag. The peer says nothing to what comes for it; asked
 // without a tag it does.
@@ -368,14 +346,16 @@ func TestPeersEndGoneWhileConnecting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.until("an answer", 10*time.Microsecond, time.Second, func() bool { return a.hs.Bound() })
-	tag := meet.PeerTag{Incarnation: l.mods[0].incarnation, Tag: a.id.Tag}
+	l.until("an answer", 10*time.Microsecond, time.Second, func() bool {
+		return a.id.Handshake().Bound()
+	})
+	tag := meet.PeerTag{Incarnation: l.mods[0].handshakes.Says().Incarnation, Tag: a.id.Tag}
 	addr := string(l.mods[0].port.Command.Name())
 	gone := l.mods[1].peers.ByPeer(tag, addr)
 	if gone == nil || gone.id.Tag != a.id.Peer.Tag {
 		t.Fatal("the peer's end is not the one that answered")
 	}
-	a.hs.OfferedBefore(a.id.Peer.Tag) // as by a Hello of that end
+	a.id.Handshake().OfferedBefore(a.id.Peer.Tag) // as by a Hello of that end
 	l.mods[1].end(gone, EventFailed, ErrUnreachable)
 	l.net.SetFilter(deliverAll)
 	l.until("connected", time.Millisecond, time.Second, a.Connected)

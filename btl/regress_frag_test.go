@@ -336,7 +336,7 @@ func TestSupersededThroughPartition(t *testing.T) {
 	mustHandle(t, l.mods[1], func() {})
 	l.settle(time.Second)
 	for i, ep := range []*Endpoint{a, b} {
-		l.mods[i].stateSuperseded(ep)
+		l.mods[i].watches.Supersede(ep)
 		l.mods[i].restUntil = 0
 	}
 	l.net.SetFilter(func(_, _ []byte, _ []byte) mem.Verdict { return mem.Drop })
@@ -349,8 +349,9 @@ func TestSupersededThroughPartition(t *testing.T) {
 	}
 	ended := send(t, a, 100)
 	l.settle(time.Second)
-	if *ended != nil || a.superseded || b.superseded {
-		t.Errorf("after the partition: %v, superseded %v and %v", *ended, a.superseded, b.superseded)
+	if *ended != nil || a.life.Superseded() || b.life.Superseded() {
+		t.Errorf("after the partition: %v, superseded %v and %v", *ended, a.life.Superseded(),
+			b.life.Superseded())
 	}
 }
 

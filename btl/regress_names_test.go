@@ -24,8 +24,8 @@ func TestLaterHelloCounts(t *testing.T) {
 		s.hello = truth
 		s.hello.Features = frag.FeatureOps
 		ep := s.connect()
-		if !ep.operates || ep.mtuMost != int(truth.MTUBytes) || ep.PeerLabel() != "" {
-			t.Errorf("operates %t, %d bytes, label %q", ep.operates, ep.mtuMost, ep.PeerLabel())
+		if !ep.id.Operates || ep.mtuMost != int(truth.MTUBytes) || ep.PeerLabel() != "" {
+			t.Errorf("operates %t, %d bytes, label %q", ep.id.Operates, ep.mtuMost, ep.PeerLabel())
 		}
 	})
 	for _, early := range []uint8{0, 1 << frag.ProbeCommand, 1 << frag.ProbeData} {
@@ -53,7 +53,7 @@ func TestLaterHelloCounts(t *testing.T) {
 			s.raw(0, s.packHello(frag.KindHello, s.conn, 0))
 			s.run(4)
 			ep := s.m.peers.Lookup(s.conn)
-			if ep == nil || !ep.Connected() || !ep.operates || ep.mtuMost != int(truth.MTUBytes) {
+			if ep == nil || !ep.Connected() || !ep.id.Operates || ep.mtuMost != int(truth.MTUBytes) {
 				t.Errorf("what another has said in the peer's name counts: %+v", ep)
 			}
 		})
@@ -149,7 +149,7 @@ func TestLaterHelloCounts(t *testing.T) {
 		s.raw(0, s.packHello(frag.KindHello, s.conn, frag.ProbeCommand))
 		s.run(1)
 		ep := s.m.peers.Lookup(s.conn)
-		if !ep.hs.Bound() || ep.operates {
+		if !ep.id.Handshake().Bound() || ep.id.Operates {
 			t.Fatal("the first Hello is not believed")
 		}
 		s.hello = truth
@@ -158,8 +158,8 @@ func TestLaterHelloCounts(t *testing.T) {
 			s.hello.Proven, s.hello.Nonce = frag.ProvenAll, asked.Nonce
 			s.raw(pkt.channel, s.packHello(frag.KindHelloAck, s.conn, asked.Probe))
 		}
-		if s.run(2); !ep.Connected() || !ep.operates {
-			t.Errorf("connected %t, takes operations: %t", ep.Connected(), ep.operates)
+		if s.run(2); !ep.Connected() || !ep.id.Operates {
+			t.Errorf("connected %t, takes operations: %t", ep.Connected(), ep.id.Operates)
 		}
 	})
 }
@@ -169,10 +169,10 @@ func TestMissingQuestionsFollowSoon(t *testing.T) {
 	_, s := newStranger(t, smallConfig())
 	ep := s.connect()
 	next := func(later time.Duration) time.Duration {
-		v := ep.life.Verdict(s.m.nowUnpaused.Add(later), &s.m.lifeRules, liveness.Sign, 0)
+		v := ep.life.Verdict(s.m.nowUnpaused.Add(later), &s.m.watches.Rules, liveness.Sign, 0)
 		return v.Next(time.Hour)
 	}
-	quiet, after := ep.life.Quiet(s.m.nowUnpaused), ep.life.DeadAfter(&s.m.lifeRules)
+	quiet, after := ep.life.Quiet(s.m.nowUnpaused), ep.life.DeadAfter(&s.m.watches.Rules)
 	if d := next(after - quiet + time.Millisecond); d > s.m.cfg.PeerTimeout/8 {
 		t.Errorf("the next one %v later", d)
 	}
@@ -186,12 +186,12 @@ func TestMissingQuestionsFollowSoon(t *testing.T) {
 func TestTimerSetAgainWatchesNoAnswer(t *testing.T) {
 	_, s := newStranger(t, smallConfig())
 	ep := s.connect()
-	s.m.watchAsks(ep)
-	s.m.connectedTimer(ep)
+	s.m.watches.WatchAsks(ep)
+	s.m.watches.Resume(ep)
 	due := s.m.Deadline()
-	s.m.watchAsks(ep)
+	s.m.watches.WatchAsks(ep)
 	soon := s.m.Deadline().Sub(s.m.now)
-	if s.m.Deadline() >= due || soon > s.m.lifeRules.PressAfter()+time.Millisecond {
+	if s.m.Deadline() >= due || soon > s.m.watches.Rules.PressAfter()+time.Millisecond {
 		t.Errorf("asks %v from now, and without an operation %v", soon, due.Sub(s.m.now))
 	}
 }
@@ -205,18 +205,18 @@ func TestSupersededPeerThatOwesAnAnswer(t *testing.T) {
 	ep := s.connect()
 	soon := func(when string) {
 		t.Helper()
-		if d := s.m.Deadline().Sub(s.m.now); d > s.m.lifeRules.PressAfter()+time.Millisecond {
+		if d := s.m.Deadline().Sub(s.m.now); d > s.m.watches.Rules.PressAfter()+time.Millisecond {
 			t.Errorf("%s: asks after %v", when, d)
 		}
 	}
-	ep.superseded = true
-	s.m.connectedTimer(ep)
+	s.m.watches.Supersede(ep)
+	s.m.watches.Resume(ep)
 	fetch := frag.Atomic{Action: frag.ActionRead, WidthBytes: 8, Fetch: true}
 	o := s.m.remote.AskAtomic(ep.memory(), nil, &fetch, 1)
 	ep.remote.Asked(o)
-	s.m.watchAsks(ep)
+	s.m.watches.WatchAsks(ep)
 	soon("an operation of a superseded endpoint")
-	s.m.connectedTimer(ep)
+	s.m.watches.Resume(ep)
 	soon("superseded while an operation waits")
 	ep.remote.Answered(o)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/share"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -88,8 +89,8 @@ func TestConfirmedByAnyPacket(t *testing.T) {
 	for range 100 {
 		l.step(10 * time.Millisecond)
 	}
-	if ep.hs != nil || !acked || confirmations > 1 {
-		t.Errorf("%d confirmations after the first Ack, handshake %+v", confirmations, ep.hs)
+	if ep.id.Handshake() != nil || !acked || confirmations > 1 {
+		t.Errorf("%d confirmations after the first Ack, handshake %+v", confirmations, ep.id.Handshake())
 	}
 }
 
@@ -130,7 +131,7 @@ func TestDeadlineWhenStarved(t *testing.T) {
 		l.step(time.Microsecond)
 	}
 	m := l.mods[0]
-	if n := len(m.freeSegs); n != len(m.segs)/newcomersShare || m.sched.waiting() != 1 {
+	if n := len(m.freeSegs); n != len(m.segs)/share.NewcomersShare || m.sched.waiting() != 1 {
 		t.Fatalf("%d buffers free, %d endpoints ready", n, m.sched.waiting())
 	}
 	if d := m.Deadline(); d <= l.now || d == Never {
@@ -275,8 +276,8 @@ func wantSettled(t *testing.T, l *lab, of int) {
 		if other == nil { // the one that has closed at once
 			continue
 		}
-		if other.agreement != ep.agreement {
-			t.Errorf("one end has settled %+v, the other one %+v", ep.agreement, other.agreement)
+		if other.id.Agreement != ep.id.Agreement {
+			t.Errorf("one end has settled %+v, the other one %+v", ep.id.Agreement, other.id.Agreement)
 		}
 		pairs++
 		for _, end := range []*Endpoint{ep, other} {
@@ -327,15 +328,16 @@ func forgedHello(t *testing.T, l *lab, to int, both bool) {
 	l.net.SetFilter(deliverAll)
 	a := connect(to)
 	l.mods[to].inject(t, caught)
-	if a.hs.Offered() != gone.id.Tag {
-		t.Fatalf("the forged Hello was not answered as the endpoint: offered %#x", a.hs.Offered())
+	if a.id.Handshake().Offered() != gone.id.Tag {
+		t.Fatalf("the forged Hello was not answered as the endpoint: offered %#x",
+			a.id.Handshake().Offered())
 	}
 	var b *Endpoint
 	if both {
 		b = connect(1 - to)
 	}
 	l.until("connected", 10*time.Microsecond, time.Second, func() bool {
-		return a.Connected() && a.hs == nil && (b == nil || b.Connected())
+		return a.Connected() && a.id.Handshake() == nil && (b == nil || b.Connected())
 	})
 	if b != nil { // which has taken over a half-open end
 		wantGets(t, l, a, b)
@@ -442,12 +444,11 @@ func TestSupersededWhileUnconfirmed(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("connected here", time.Microsecond, time.Second, a.Connected)
-	if a.hs == nil {
+	if a.id.Handshake() == nil {
 		t.Fatal("confirmed already")
 	}
-	l.mods[0].stateSuperseded(a)
-	a.hs.OnPacket()
-	l.mods[0].establish(a)
+	l.mods[0].watches.Supersede(a)
+	l.mods[0].handshakes.OnPacket(a)
 	dead := l.mods[1]
 	l.mods = l.mods[:1]
 	for range 70 {
@@ -457,12 +458,6 @@ func TestSupersededWhileUnconfirmed(t *testing.T) {
 		t.Errorf("the superseded endpoint: %v", a.Err())
 	}
 	l.mods = append(l.mods, dead)
-}
-
-// stateSuperseded is what validate does to an older endpoint.
-func (m *Module) stateSuperseded(ep *Endpoint) {
-	ep.superseded = true
-	m.setTimer(ep, m.cfg.CloseTimeout)
 }
 
 // A Flush behind a fragment that turns out to be too large waits for what is before that.
@@ -514,12 +509,12 @@ func TestReflectedHello(t *testing.T) {
 		}
 		return mem.Deliver
 	})
-	l.until("bound", time.Millisecond, time.Second, func() bool { return ep.hs.Bound() })
+	l.until("bound", time.Millisecond, time.Second, func() bool { return ep.id.Handshake().Bound() })
 	reject := make([]byte, frag.RejectBytes)
 	frag.EncodeReject(reject, ep.id.Tag, frag.Version,
 		frag.Reject{
 			Reason: frag.RejectStale, VersionMin: frag.Version, VersionMax: frag.Version,
-			Nonce: ep.hs.Nonce(0),
+			Nonce: ep.id.Handshake().Nonce(0),
 		})
 	l.mods[0].inject(t, reject)
 	l.net.SetFilter(deliverAll)
@@ -608,7 +603,7 @@ func TestTagToldToAnotherEnd(t *testing.T) {
 		if isHello && frag.DecodeHello(payload, &hello) != nil {
 			t.Fatal("malformed")
 		}
-		mine := hello.Incarnation == l.mods[0].incarnation
+		mine := hello.Incarnation == l.mods[0].handshakes.Says().Incarnation
 		switch {
 		case h.Kind == frag.KindHello && h.Conn == 0 && !mine:
 			return mem.Hold // the other side's own are slow
@@ -652,26 +647,5 @@ func TestTagToldToAnotherEnd(t *testing.T) {
 	}
 	if *ended[0] != nil || *ended[1] != nil || got != 2 {
 		t.Errorf("%v and %v, %d delivered", *ended[0], *ended[1], got)
-	}
-}
-
-// A peer that acknowledges a packet under a number that this side has left out, or has not sent
-// yet, tells of what it cannot have seen: nothing of its Ack counts.
-func TestSackOfUnsentNumber(t *testing.T) {
-	cfg := regressConfig()
-	l := newLab(t, mem.Config{}, 2, cfg)
-	a, _ := l.pair()
-	w := &a.numbers.ways[viaCommand]
-	w.left = 1 // the next one is left out
-	if got := a.numbers.take(l.mods[0], viaCommand, 1); got != uint32(w.skipped)+1 || w.skipped == 0 {
-		t.Fatalf("packet %d behind the one left out, %d", got, w.skipped)
-	}
-	for number, want := range map[uint32]bool{
-		0: true, 1: true, uint32(w.skipped): false, uint32(w.next): true, uint32(w.next) + 1: false,
-		uint32(w.next) + 1<<30: false,
-	} {
-		if got := a.numbers.sent(number, viaCommand); got != want {
-			t.Errorf("packet %d of %d, without %d: %v", number, w.next, w.skipped, got)
-		}
 	}
 }

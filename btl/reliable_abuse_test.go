@@ -24,7 +24,7 @@ func TestReliableBeyondCredits(t *testing.T) {
 	there := r.mods[1].peers.At(0)
 	credits := ep.snd.Room()
 	for range credits + 10 {
-		r.mods[0].ask(ep)
+		watchHost{r.mods[0]}.Question(ep)
 	}
 	if ep.snd.Open() {
 		t.Fatal("not as it should be: there are credits left")

@@ -42,7 +42,7 @@ func TestReliableMissedCredits(t *testing.T) {
 		r.send(eps[0], 1, 100, &end)
 		r.run(3 * meet.HelloIntervalMin)
 		if dropped := r.mods[0].stats.Get(CntDropState); dropped == 0 || !eps[0].Connected() {
-			t.Errorf("%v: %d packets came too early, state %v", held, dropped, eps[0].state)
+			t.Errorf("%v: %d packets came too early, state %v", held, dropped, eps[0].id.State())
 		}
 		if end != nil || took != 1 {
 			t.Errorf("%v: the first message ended with %v, %d came", held, end, took)

@@ -58,7 +58,7 @@ func TestReliableSuperseded(t *testing.T) {
 				(probed || !confirmed && h.Kind != frag.KindHelloAck && h.Kind != frag.KindRetry)}
 		})
 		r.run(10 * time.Millisecond)
-		if !ep.Connected() || (ep.hs == nil) != confirmed {
+		if !ep.Connected() || (ep.id.Handshake() == nil) != confirmed {
 			t.Fatalf("not as it should be: connected: %v", ep.Connected())
 		}
 		if confirmed {
@@ -82,7 +82,7 @@ func TestReliableSuperseded(t *testing.T) {
 		if _, err := r.mods[1].Connect(r.mods[1].Now(), r.mods[0].Name()); err != nil {
 			t.Fatal(err)
 		}
-		if r.run(10 * time.Millisecond); !ep.superseded {
+		if r.run(10 * time.Millisecond); !ep.life.Superseded() {
 			t.Fatal("not as it should be: the peer has not connected anew")
 		}
 		want := ErrPeerDead
@@ -178,7 +178,7 @@ func TestReliableAskedTooEarly(t *testing.T) {
 		}
 	}
 	r.run(50 * time.Millisecond)
-	if !eps[0].Connected() || eps[0].hs != nil || eps[1].Connected() {
+	if !eps[0].Connected() || eps[0].id.Handshake() != nil || eps[1].Connected() {
 		t.Fatalf("not as it should be: %t, %t", eps[0].Connected(), eps[1].Connected())
 	}
 	var end error
@@ -248,7 +248,7 @@ func TestReliableDrained(t *testing.T) {
 	for range 100 {
 		r.nw.RunUntil(r.nw.Now().Add(time.Microsecond))
 	}
-	if b := m.peers.At(0); b == nil || b.state != stateLingering || m.port.Data.Batched() != 1 {
+	if b := m.peers.At(0); b == nil || b.id.State() != stateLingering || m.port.Data.Batched() != 1 {
 		t.Fatalf("not as it should be: %d packets wait", m.port.Data.Batched())
 	}
 	if m.Drained() {

@@ -154,7 +154,7 @@ func TestReliableExchange(t *testing.T) {
 		}
 	}
 	ep := r.connect(0, 1)
-	if !ep.counted {
+	if !ep.id.Counted {
 		t.Fatal("not reliable")
 	}
 	r.sent = nil
@@ -243,7 +243,7 @@ func TestReliableMixedPair(t *testing.T) {
 			t.Errorf("%v, %d delivered", end, n)
 		}
 		for _, m := range r.mods {
-			if m.peers.At(0).counted || m.stats.Get(CntPeersReliable) != 0 {
+			if m.peers.At(0).id.Counted || m.stats.Get(CntPeersReliable) != 0 {
 				t.Error("reliable, although one side is not")
 			}
 		}

@@ -207,7 +207,7 @@ func (f *Fragment) Value() uint64 {
 
 // mayAsk returns an error if the peer is known not to support operations.
 func (ep *Endpoint) mayAsk() error {
-	if ep.state == stateConnected && !ep.operates {
+	if ep.id.State() == stateConnected && !ep.id.Operates {
 		return ErrUnsupported
 	}
 	return nil

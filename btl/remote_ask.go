@@ -2,7 +2,6 @@ package btl
 
 import (
 	"fmt"
-	"time"
 )
 
 // prepareAsk lends a fragment for a request of one packet. A request with an answer needs a slot
@@ -37,7 +36,7 @@ func (m *Module) asked(f *Fragment) {
 		return
 	}
 	f.out++
-	m.watchAsks(f.ep)
+	m.watches.WatchAsks(f.ep)
 }
 
 // unanswered ends an operation's wait for its answer, which came, or never will.
@@ -65,38 +64,6 @@ func (m *Module) failAsks(ep *Endpoint, err error) {
 			m.unanswered(f)
 		}
 	}
-}
-
-// watchAsks starts probes of a silent peer that owes an answer: there may be no packet in flight
-// whose timer would detect its death.
-func (m *Module) watchAsks(ep *Endpoint) {
-	if ep.closing || ep.hs != nil || ep.asksWatched && ep.room != 0 {
-		return
-	}
-	if ep.superseded {
-		ep.asksWatched = true
-		m.setTimer(ep, m.supersededTimeout(ep))
-		return
-	}
-	if ep.owed() {
-		return
-	}
-	ep.asksWatched = true
-	m.setTimer(ep, m.lifeRules.PressAfter())
-}
-
-// pressForAnswer says whether a peer that owes an answer was heard lately, so that no probe is due.
-// A silent one is probed even before KeepAlive.
-func (m *Module) pressForAnswer(ep *Endpoint, quiet time.Duration) bool {
-	if ep.asksWatched = ep.remote.Waiting() > 0; !ep.asksWatched {
-		return false
-	}
-	if quiet < m.lifeRules.PressAfter() {
-		m.setTimer(ep, m.lifeRules.PressAfter()-quiet)
-		return true
-	}
-	ep.life.Press()
-	return false
 }
 
 // gotAnswer ends the wait of an operation whose answer has come: if whole is set it is all bytes of

@@ -27,7 +27,7 @@ func (m *Module) getFast(
 		m.stats.counters[CntRecvPayloadBytes] += uint64(len(payload))
 		m.gotAnswer(o, true)
 		return true
-	case h.Flags&frag.FlagOp != 0 && h.OpCode == frag.OpGet && ep.operates && !ep.closing:
+	case h.Flags&frag.FlagOp != 0 && h.OpCode == frag.OpGet && ep.id.Operates && !ep.closing:
 		var g frag.Get
 		from, reason := m.remote.ReachGet(ep.memory(), payload, ep.grants(), &g)
 		if reason != 0 {
@@ -44,7 +44,7 @@ func (m *Module) getFast(
 // needsNoAck detaches a get from the ACK of its request, as the answer has come. A get does not
 // share its packet. On a counted link the get ends by its confirmation.
 func (m *Module) needsNoAck(f *Fragment) {
-	if f.ep.counted || f.state != fragSent {
+	if f.ep.id.Counted || f.state != fragSent {
 		return
 	}
 	if s := &m.segs[f.seg]; s.frag == f {

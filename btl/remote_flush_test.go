@@ -61,7 +61,7 @@ func TestFlushAsksForAck(t *testing.T) {
 			cfg.Rules.AckDelay = 10 * time.Millisecond
 			l := newRemoteLab(t, mem.Config{MTUBytes: 1500}, cfg, false)
 			l.settle(time.Second)
-			l.ep.mayAskAck = may
+			l.ep.id.MayAskAck = may
 			f, err := l.ep.PreparePut(filled(size, 3), l.region.Handle(), 0)
 			if err != nil {
 				t.Fatal(err)
@@ -89,8 +89,8 @@ func TestFlushAsksForAck(t *testing.T) {
 			for range 40 {
 				l.step(20 * time.Microsecond)
 			}
-			if l.ep.fenced() == may {
-				t.Errorf("%d bytes, may be asked: %v: the fence holds: %v", size, may, l.ep.fenced())
+			if l.ep.flushes.Fenced() == may {
+				t.Errorf("%d bytes, may be asked: %v: the fence holds: %v", size, may, l.ep.flushes.Fenced())
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func TestFlushAsksForNothing(t *testing.T) {
 		t.Errorf("asked %d times", s.Get(CntAsked))
 	}
 	sendOrFail(t, l.ep, 1, []byte("in flight"))
-	l.back.mayAskAck = false
+	l.back.id.MayAskAck = false
 	l.ep.Flush(l.now, nil)
 	l.rest()
 	if s := l.mods[1].Stats(); s.Get(CntDropMalformed) != 1 {

@@ -20,7 +20,7 @@ func (m *Module) acceptRemote(in *arrival) {
 	}
 	var did remote.Outcome[*Fragment]
 	if reason := m.remote.Accept(p, h, in.payload, ep.grants(), &did); reason != 0 {
-		if !ep.operates {
+		if !ep.id.Operates {
 			reason = frag.NackAccess
 		}
 		m.drop(CntDropAccess)
@@ -58,7 +58,7 @@ func notifies(code frag.OpCode) bool { return code == frag.OpNotice || code == f
 
 // grants is the connection's bounds for requests of the peer.
 func (ep *Endpoint) grants() remote.Link {
-	return remote.Link{FragBytesMax: ep.fragBytesMax, InOrder: ep.counted}
+	return remote.Link{FragBytesMax: ep.fragBytesMax, InOrder: ep.id.Counted}
 }
 
 // notify delivers the notice of a put once all bytes of the put are in place.

@@ -19,7 +19,7 @@ func (m *Module) sendAgain() {
 		t, cause, _ := m.recovery.PopResend()
 		s := &m.segs[t]
 		ep := s.ep
-		v := ep.life.Verdict(m.nowUnpaused, &m.lifeRules, liveness.Ack, m.unreadGrace())
+		v := ep.life.Verdict(m.nowUnpaused, &m.watches.Rules, liveness.Ack, m.unreadGrace())
 		if v.Dead && cause != reliability.CauseRefused {
 			m.recovery.Defer(t)
 			m.endDead(ep, &v)
@@ -46,15 +46,15 @@ func (m *Module) sendAgain() {
 		}
 		ep.snd.Repost(m.now, t, v.Within)
 		m.sched.rearm(ep)
-		m.pathLost(ep, lostBytes, alone)
+		m.paths.Lost(ep, lostBytes, alone)
 	}
 }
 
 // endDead ends an endpoint whose peer does not acknowledge a packet, or whose path carries only
 // small packets.
 func (m *Module) endDead(ep *Endpoint, v *liveness.Verdict) {
-	if ep.narrow(0) {
-		m.endNarrow(ep)
+	if !ep.id.Counted && m.paths.Narrow(ep, 0) {
+		pathHost{m}.EndNarrow(ep, ep.path.Base())
 		return
 	}
 	m.endTelling(ep, frag.ByeDead, EventFailed, fmt.Errorf(
@@ -97,8 +97,8 @@ func timedOut(cause reliability.Cause) bool {
 
 func (m *Module) countResend(ep *Endpoint, t reliability.Token, cause reliability.Cause) {
 	unread := m.port.Command.Left() || m.port.Data.Left()
-	if ep.life.Resent(m.nowUnpaused, &m.lifeRules, m.isOldest(ep, t), timedOut(cause), unread) {
-		m.askLife(ep)
+	if ep.life.Resent(m.nowUnpaused, &m.watches.Rules, m.isOldest(ep, t), timedOut(cause), unread) {
+		m.watches.AskLife(ep)
 	}
 	switch cause {
 	case reliability.CauseTimeout:

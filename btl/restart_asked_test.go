@@ -63,8 +63,8 @@ func TestSilentPeerIsAskedForItsLife(t *testing.T) {
 		}
 	}
 	r := frag.Reject{Reason: frag.RejectStale, Nonce: first.Nonce}
-	if ep.saysOtherLife(r, []byte("another")) || !ep.saysOtherLife(r, []byte(ep.id.Addr)) {
-		t.Error("somebody at another address answers for the peer, or the peer's does not")
+	if l.mods[0].endRestarted(ep.id.Tag, r, []byte("another")) {
+		t.Error("somebody at another address answers for the peer")
 	}
 	s.reject(ep.id.Tag, frag.RejectStale, first.Nonce)
 	if !errors.Is(ep.Err(), ErrPeerRestarted) {
@@ -87,7 +87,7 @@ func TestLifeQuestionIsOver(t *testing.T) {
 			l.step(time.Millisecond)
 		}
 		l.mods[0].at(l.now)
-		l.mods[0].askLife(ep)
+		l.mods[0].watches.AskLife(ep)
 		asked := lifeQuestions(t, s.run(2))
 		if len(asked) == 0 {
 			t.Fatal("not asked")

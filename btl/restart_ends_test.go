@@ -108,7 +108,7 @@ func TestLateProofEndsNoLaterLife(t *testing.T) {
 		t.Errorf("ends of the later life: %v, %v", later.Err(), second.Err())
 	}
 	if ep := l.mods[0].peers.Lookup(early.conn); ep != nil {
-		t.Errorf("the late one goes on: state %v", ep.state)
+		t.Errorf("the late one goes on: state %v", ep.id.State())
 	}
 }
 

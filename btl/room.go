@@ -1,6 +1,10 @@
 package btl
 
-import "fmt"
+import (
+	"fmt"
+
+	"gobtl/btl/internal/share"
+)
 
 // wants is the kinds of calls of an endpoint that have returned ErrAgain.
 type wants uint8
@@ -69,13 +73,13 @@ func (m *Module) hasRoom(ep *Endpoint) bool {
 	if !m.mayTake(ep, len(m.freeSegs), alone) {
 		return false
 	}
-	if ep.wants&wantsImmediate != 0 && ep.state == stateConnected && ep.overtakes() &&
+	if ep.wants&wantsImmediate != 0 && ep.id.State() == stateConnected && ep.overtakes() &&
 		ep.snd.Open() && m.port.Command.Room() > 0 {
 		return true
 	}
 	most := m.cfg.FragmentsMax
 	return ep.wants&wantsFragment != 0 && !m.remote.Full() && !ep.remote.Full() &&
-		mayHave(ep.descriptors, most-d.count+len(d.free), most, alone)
+		share.MayHave(ep.descriptors, most-d.count+len(d.free), most, alone)
 }
 
 // checkWanting proves that the endpoints which want room, and no others, are on the list.

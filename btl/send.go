@@ -82,7 +82,7 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 		return ErrTooLarge
 	}
 	alone := ep.alone()
-	if ep.counted && alone && ep.express(uint8(tag), data) {
+	if ep.id.Counted && alone && ep.express(uint8(tag), data) {
 		return nil
 	}
 	m.stir()
@@ -118,7 +118,7 @@ const (
 // fragments that do not share a packet are posted one by one.
 func (ep *Endpoint) companyOn(c *port.Channel) int {
 	switch {
-	case ep.counted:
+	case ep.id.Counted:
 		return companyMax
 	case c == &ep.m.port.Data:
 		return trainMax
@@ -133,7 +133,7 @@ func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
 	if !alone {
 		company = ep.companyOn(c)
 	}
-	return ep.overtakes() && !ep.pack.open() && ep.state == stateConnected && ep.snd.Open() &&
+	return ep.overtakes() && !ep.pack.open() && ep.id.State() == stateConnected && ep.snd.Open() &&
 		c.Batched() < company && ep.roomOn(c) > 0
 }
 
@@ -280,7 +280,7 @@ func (m *Module) postFast(p *packet, c *port.Channel, to fabric.Addr, alone bool
 
 // enqueue puts f on the endpoint's to-send list.
 func (ep *Endpoint) enqueue(f *Fragment) {
-	f.state, f.fence = fragQueued, ep.fences.set
+	f.state, f.fence = fragQueued, ep.flushes.Set()
 	if f.hasSeg {
 		ep.m.recovery.Queue(f.seg)
 	}
@@ -401,7 +401,7 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 // segmentation offload needs packets of the maximal size. Other fabrics get equal packets: none is
 // then a stub that costs as much as a full one, and the two sides' copies overlap.
 func (ep *Endpoint) evenly(sizeBytes, mostBytes int) int {
-	if !ep.counted || sizeBytes <= mostBytes {
+	if !ep.id.Counted || sizeBytes <= mostBytes {
 		return mostBytes
 	}
 	packets := 1 + (sizeBytes-1)/mostBytes
@@ -438,7 +438,7 @@ func (m *Module) unqueue(ep *Endpoint, f *Fragment) {
 	if before == nil {
 		ep.markFlush(f)
 	} else {
-		ep.moveFlush(f, before)
+		ep.flushes.Withdrawn(f, before)
 	}
 	if f.answer {
 		ep.remote.Left(f.op, f.ownRegion)

@@ -11,7 +11,7 @@ import "gobtl/frag"
 // ended. A check counts only if another one was made within the PeerTimeout before: else no peer
 // has been waiting.
 func (m *Module) wantsMemory(refused *Endpoint) {
-	m.askSilent(func(ep *Endpoint) bool { return ep.asm.Active() > 0 })
+	m.watches.AskSilent(func(ep *Endpoint) bool { return ep.asm.Active() > 0 })
 	now := m.nowUnpaused
 	if !refused.asm.HasReserve() {
 		refused.goesOnAt = now // if it got memory
@@ -20,14 +20,14 @@ func (m *Module) wantsMemory(refused *Endpoint) {
 		return
 	}
 	anew := now.Sub(m.shedAt) >= m.cfg.PeerTimeout
-	m.shedAt = now.Add(m.lifeRules.PressAfter())
+	m.shedAt = now.Add(m.watches.Rules.PressAfter())
 	var worst *Endpoint
 	most := int64(0)
 	for _, ep := range m.peers.All() {
-		if ep == nil || ep.state != stateConnected || ep.asm.ActiveBytes() == 0 {
+		if ep == nil || ep.id.State() != stateConnected || ep.asm.ActiveBytes() == 0 {
 			continue
 		}
-		since := now.Add(-ep.life.DeadAfter(&m.lifeRules))
+		since := now.Add(-ep.life.DeadAfter(&m.watches.Rules))
 		bytes := ep.asm.Stalled(int64(now), int64(since))
 		if anew {
 			ep.goesOnAt = now

@@ -130,7 +130,7 @@ func TestFloodShutsNobodyOut(t *testing.T) {
 	}
 	forger := l.newScript(0)
 	peer := l.mods[1]
-	forger.hello.Incarnation = peer.incarnation
+	forger.hello.Incarnation = peer.handshakes.Says().Incarnation
 	forger.hello.CommandName, forger.hello.DataName = peer.port.Command.Name(), peer.port.Data.Name()
 	l.until("connected", 10*time.Microsecond, 100*time.Millisecond, func() bool {
 		forger.hello.Tag++
@@ -171,8 +171,8 @@ func TestOneAddressTakesFew(t *testing.T) {
 	s.hello.Tag++
 	s.meet()
 	s.raw(0, s.packHello(frag.KindHello, 0, frag.ProbeCommand))
-	if got := s.run(4); len(kinds(got, frag.KindHelloAck)) != 1 || first.state != stateEnded {
-		t.Errorf("behind a lingering one: %+v, state %d", got, first.state)
+	if got := s.run(4); len(kinds(got, frag.KindHelloAck)) != 1 || first.id.State() != stateEnded {
+		t.Errorf("behind a lingering one: %+v, state %d", got, first.id.State())
 	}
 }
 
@@ -204,7 +204,7 @@ func TestAdmission(t *testing.T) {
 		t.Errorf("refused: %v", err)
 	}
 	if len(asked) < 1 || len(asked) > 2 || string(asked[0].Label) != "client" ||
-		asked[0].Incarnation != l.mods[0].incarnation {
+		asked[0].Incarnation != l.mods[0].handshakes.Says().Incarnation {
 		t.Errorf("the owner was asked %+v", asked)
 	}
 	verdict = Defer(5)
@@ -300,7 +300,7 @@ func TestAdmissionOfAnotherLabel(t *testing.T) {
 		s.learn(pkt)
 	}
 	ep := m.peers.Lookup(s.conn)
-	if ep == nil || ep.state != stateAccepting || ep.PeerLabel() != "good" {
+	if ep == nil || ep.id.State() != stateAccepting || ep.PeerLabel() != "good" {
 		t.Fatalf("no half-open endpoint: %+v", ep)
 	}
 	if got := kinds(hello("bad", 0), frag.KindReject); len(got) != 1 ||
@@ -309,20 +309,20 @@ func TestAdmissionOfAnotherLabel(t *testing.T) {
 	}
 	s.hello.Proven = frag.ProvenAll
 	hello("bad", s.conn)
-	if ep.state != stateAccepting || ep.PeerLabel() != "good" {
-		t.Errorf("refused with a tag: state %d, label %q", ep.state, ep.PeerLabel())
+	if ep.id.State() != stateAccepting || ep.PeerLabel() != "good" {
+		t.Errorf("refused with a tag: state %d, label %q", ep.id.State(), ep.PeerLabel())
 	}
 	s.frag(s.next, 1, []byte("not yet")) // so that the peer is asked
 	for _, pkt := range kinds(s.run(4), frag.KindHello) {
 		s.hello.Nonce = helloIn(t, pkt.bytes).Nonce
 	}
 	s.raw(0, s.packHello(frag.KindHelloAck, s.conn, frag.ProbeCommand))
-	if s.run(4); ep.state != stateAccepting || ep.PeerLabel() != "good" {
-		t.Errorf("refused in an answer: state %d, label %q", ep.state, ep.PeerLabel())
+	if s.run(4); ep.id.State() != stateAccepting || ep.PeerLabel() != "good" {
+		t.Errorf("refused in an answer: state %d, label %q", ep.id.State(), ep.PeerLabel())
 	}
 	hello("better", s.conn)
 	if !ep.Connected() || ep.PeerLabel() != "better" {
-		t.Errorf("let in under a third name: state %d, label %q", ep.state, ep.PeerLabel())
+		t.Errorf("let in under a third name: state %d, label %q", ep.id.State(), ep.PeerLabel())
 	}
 }
 
@@ -335,7 +335,7 @@ func TestRejectsAreShared(t *testing.T) {
 	m := l.mods[0]
 	sent := 0
 	stale := func(s *script, p frag.Probe) {
-		s.hello.Expected = m.incarnation + 1
+		s.hello.Expected = m.handshakes.Says().Incarnation + 1
 		s.hello.Nonce++
 		pkt := s.packHello(frag.KindHello, 0, p)
 		sent += len(pkt)

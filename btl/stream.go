@@ -30,7 +30,7 @@ const (
 
 // mixable says whether a fragment may share packets with others, in the form of pieces.
 func (ep *Endpoint) mixable(f *Fragment) bool {
-	return !ep.counted && ep.mtu <= ep.m.cfg.MixBytes && f.flags() == 0 && f.vec == nil &&
+	return !ep.id.Counted && ep.mtu <= ep.m.cfg.MixBytes && f.flags() == 0 && f.vec == nil &&
 		f.tag <= frag.TagUserMax && !ep.behindFence(f)
 }
 

@@ -29,7 +29,7 @@ func TestWhySuperseded(t *testing.T) {
 			old, anew := l.superseded(t)
 			now := l.mods[0].peers.ByAddr(old.id.Addr)
 			begin := l.mods[0].nowUnpaused.Add(-now.life.Quiet(l.mods[0].nowUnpaused))
-			l.mods[1].lifeRules.PeerTimeout = time.Minute // it does not give up before
+			l.mods[1].watches.Rules.PeerTimeout = time.Minute // it does not give up before
 			drop := mem.Drop
 			if test.receives {
 				drop = mem.Deliver
@@ -66,13 +66,13 @@ func TestSupersededKeepsItsQuestions(t *testing.T) {
 		l := newLab(t, mem.Config{}, 2, regressConfig())
 		old, _ := l.pair()
 		l.settle(time.Second)
-		old.counted = counted
+		old.id.Counted = counted
 		old.life.Asked()
-		l.mods[0].supersede(old)
+		l.mods[0].watches.Supersede(old)
 		if inVain := old.life.Asked(); inVain != counted {
 			t.Errorf("counted %v: the question before counts: %v", counted, inVain)
 		}
-		old.counted = false
+		old.id.Counted = false
 	}
 }
 
@@ -96,7 +96,7 @@ func (l *lab) superseded(t *testing.T) (old, anew *Endpoint) {
 		t.Fatal(err)
 	}
 	l.until("connected anew", time.Microsecond, time.Second, func() bool {
-		return anew.Connected() && old.superseded
+		return anew.Connected() && old.life.Superseded()
 	})
 	l.settle(10 * time.Millisecond)
 	return old, anew

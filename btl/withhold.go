@@ -8,15 +8,9 @@ import (
 	"gobtl/reliability"
 )
 
-// withholding is a channel's state of withholding a packet of its batch.
-type withholding struct {
-	due  bool
-	from uint32 // a random number, which chooses where in the batch to look for it
-}
-
 // post posts the batch of a channel, without a packet that is to be withheld.
 func (m *Module) post(c *port.Channel) {
-	if m.withhold[c.Which()].due {
+	if m.source.Due(c.Which()) {
 		m.withholdOne(c)
 	}
 	c.Post()
@@ -26,7 +20,7 @@ func (m *Module) post(c *port.Channel) {
 // postAll posts the batches of both channels, and the receive buffers that are free again.
 func (m *Module) postAll() {
 	for _, c := range [...]*port.Channel{&m.port.Command, &m.port.Data} {
-		if m.withhold[c.Which()].due && c.Batched() > 0 {
+		if m.source.Due(c.Which()) && c.Batched() > 0 {
 			m.withholdOne(c)
 		}
 	}
@@ -38,11 +32,10 @@ func (m *Module) postAll() {
 // same peer follows: see reliability.Sender.Withhold. A packet with an ACK is not chosen, as the
 // peer may wait for that ACK.
 func (m *Module) withholdOne(c *port.Channel) {
-	w := &m.withhold[c.Which()]
-	w.due = false
+	from := m.source.Withhold(c.Which())
 	count := uint32(c.Batched())
 	for i := range count {
-		at := (w.from + i) % count
+		at := (from + i) % count
 		if ep, n, ok := m.withholdable(c.Batch(), at); ok {
 			c.TakeOut(int(at))
 			m.settleSends()
@@ -63,7 +56,7 @@ func (m *Module) withholdable(batch []fabric.Send, at uint32) (ep *Endpoint, n s
 	}
 	t := segToken(s.Buf)
 	ep = m.segs[t].ep
-	if ep == nil || ep.counted || ep.state != stateConnected || !ep.snd.Tests() ||
+	if ep == nil || ep.id.Counted || ep.id.State() != stateConnected || !ep.snd.Tests() ||
 		m.recovery.State(t) != reliability.Posted || m.recovery.Resends(t) > 0 ||
 		frag.CarriesAck(m.port.Arena.Bytes(s.Buf)) {
 		return nil, 0, false

@@ -234,11 +234,11 @@ func TestHeaderCalls(t *testing.T) {
 			"package x\nfunc f(b []byte) int { return frag.PutFrag(b) }\n", bad,
 		},
 		{
-			"a second writer of Pings", "btl/pathmtu_apply.go",
+			"a second writer of Pings", "btl/aside.go",
 			"package x\nfunc f(b []byte) int { return frag.EncodePing(b) }\n", bad,
 		},
 		{
-			"a second writer of Parts", "btl/pathmtu_apply.go",
+			"a second writer of Parts", "btl/aside.go",
 			"package x\nfunc f(b []byte) int { return frag.PutPart(b) }\n", bad,
 		},
 		{"the writer reads", "btl/egress.go", read, bad},

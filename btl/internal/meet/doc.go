@@ -20,10 +20,10 @@
 //     their Hellos overtake each other. Most of the rules say which end of the peer is meant.
 //   - Nothing is believed because a packet says so: an address is proven by a nonce or a cookie
 //     that came back from it.
-//   - The package has the Table of endpoints, and does nothing to them. The owner does what a
-//     decision says: btl/handshake_apply.go, btl/connect.go, btl/admission.go.
+//   - The package has the Table of endpoints and how far each is. A Host
+//     does to endpoints what Handshakes decides: btl/handshake_host.go.
 //
-// Start reading at Handshake, then Tagged.Claim, Proof.Outcome and Table.
+// Start reading at Handshakes, then Handshake, Tagged.Claim, Proof.Outcome and Table.
 //
 // What is here belongs to the goroutine of its owner.
 package meet

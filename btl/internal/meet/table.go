@@ -25,6 +25,7 @@ type End[E any] struct {
 	Peer  PeerTag // the peer's life, and its tag: what this side puts in its packets
 	Addr  string  // name of the peer's command channel
 	Label string  // what the peer's owner calls it
+	Stage
 	// displaced is the endpoint that the address led to before Connect made this one for another
 	// incarnation. It ends when this one connects. It is back in its place when this one does not.
 	displaced E
@@ -51,7 +52,7 @@ func (e *End[E]) IsLife(incarnation uint64) bool {
 // A Table makes no decisions about endpoints: its owner does.
 type Table[E comparable] struct {
 	Census
-	of     func(E) (*End[E], State) // what the owner's endpoint knows of itself
+	end    func(E) *End[E] // that of the owner's endpoint
 	slots  slots.Table[E]
 	byTag  map[peerKey]E
 	byAddr map[string]E
@@ -61,20 +62,15 @@ type Table[E comparable] struct {
 // slotBits is the part of a tag that is a place; the rest is random.
 const slotBits = 20
 
-// Init makes an empty table of at most endpointsMax. Of tells which End an endpoint has, and how
-// far it is. Hosts may be nil: then each address is a host.
+// Init makes an empty table of at most endpointsMax. End tells which End an endpoint has. Hosts may
+// be nil: then each address is a host.
 func (t *Table[E]) Init(
-	of func(E) (*End[E], State), endpointsMax int, hosts Hosts, limits Limits,
+	end func(E) *End[E], endpointsMax int, hosts Hosts, limits Limits,
 ) {
 	t.Census.Init(hosts, limits)
-	t.of = of
+	t.end = end
 	t.slots.Init(slotBits, endpointsMax)
 	t.byTag, t.byAddr = make(map[peerKey]E), make(map[string]E)
-}
-
-func (t *Table[E]) end(ep E) *End[E] {
-	e, _ := t.of(ep)
-	return e
 }
 
 // Lookup finds the endpoint of a tag, which may be any number, by an index and a compare. It is the
@@ -125,10 +121,15 @@ func (t *Table[E]) Rename(ep E, random uint64) {
 	e.Tag = t.slots.Rename(e.Tag, random)
 }
 
-// Remove takes an endpoint out: from here on no packet, Hello or Connect finds it. Its address
-// leads to the latest endpoint that it has displaced and that still lives: the name that led to
-// this one was not better.
+// Remove takes an endpoint out, which has ended: from here on no packet, Hello or Connect finds it.
+// Its address leads to the latest endpoint that it has displaced and that still lives: the name
+// that led to this one was not better.
 func (t *Table[E]) Remove(ep E) {
+	e := t.end(ep)
+	if e.state == Accepting {
+		t.RemoveHalfOpen(e.Addr)
+	}
+	e.state, e.hs = Ended, nil
 	t.ForgetPeer(ep)
 	t.leaveAddr(ep)
 	t.vacate(ep)
@@ -193,13 +194,21 @@ func (t *Table[E]) ForgetAddr(ep E) {
 	}
 }
 
+// Linger notes that the peer of a connected endpoint has closed it: a Connect no longer finds the
+// endpoint, and no late answer connects it again.
+func (t *Table[E]) Linger(ep E) {
+	e := t.end(ep)
+	e.state, e.hs = Lingering, nil
+	t.ForgetAddr(ep)
+}
+
 func (t *Table[E]) leaveAddr(ep E) {
 	if !t.Known(ep) {
 		return
 	}
 	t.ForgetAddr(ep)
 	for d := range t.chain(t.end(ep).displaced) {
-		if _, state := t.of(d); state < Lingering {
+		if t.end(d).state < Lingering {
 			t.LeadTo(d)
 			return
 		}
@@ -255,8 +264,9 @@ func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	first := e.displaced
 	e.displaced = none
 	for d := range t.chain(first) {
-		of, state := t.of(d)
-		if of.Peer.Incarnation != e.Peer.Incarnation && (state == Connecting || state == Connected) {
+		of := t.end(d)
+		if of.Peer.Incarnation != e.Peer.Incarnation &&
+			(of.state == Connecting || of.state == Connected) {
 			ended = append(ended, d)
 		}
 	}
@@ -290,7 +300,7 @@ func (t *Table[E]) Free(ep E, offered, tag uint64) bool {
 	if other == none || other == ep {
 		return false
 	}
-	_, state := t.of(other)
+	state := t.end(other).state
 	return state == Connected || state == Lingering
 }
 
@@ -301,8 +311,8 @@ func (t *Table[E]) OfOtherLives(addr string, life uint64) (n int) {
 		if ep == none {
 			continue
 		}
-		e, state := t.of(ep)
-		if e.Addr == addr && !e.IsLife(life) && (state == Connected || state == Lingering) {
+		e := t.end(ep)
+		if e.Addr == addr && !e.IsLife(life) && (e.state == Connected || e.state == Lingering) {
 			n++
 		}
 	}
@@ -317,8 +327,8 @@ func (t *Table[E]) OldestLingering(addr string, life uint64) (oldest E) {
 		if ep == none {
 			continue
 		}
-		e, state := t.of(ep)
-		if state == Lingering && e.Addr == addr && e.IsLife(life) &&
+		e := t.end(ep)
+		if e.state == Lingering && e.Addr == addr && e.IsLife(life) &&
 			(oldest == none || e.Born < t.end(oldest).Born) {
 			oldest = ep
 		}
@@ -338,8 +348,8 @@ func (t *Table[E]) HalfOpenTo(incarnation uint64, addr string) (found E) {
 		if ep == none {
 			continue
 		}
-		e, state := t.of(ep)
-		if state == Accepting && e.Addr == addr &&
+		e := t.end(ep)
+		if e.state == Accepting && e.Addr == addr &&
 			(incarnation == 0 || e.Peer.Incarnation == incarnation) &&
 			(found == none || e.Born > t.end(found).Born) {
 			found = ep
@@ -371,10 +381,12 @@ func (t *Table[E]) Check() error {
 		if ep == none {
 			continue
 		}
-		e, state := t.of(ep)
+		e := t.end(ep)
 		switch {
 		case t.Lookup(e.Tag) != ep || e.Slot != uint32(slot):
 			return fmt.Errorf("endpoint %d: its tag %#x is not its own", slot, e.Tag)
+		case e.state > Lingering:
+			return fmt.Errorf("endpoint %d: ended, but has a slot", slot)
 		case t.displacesItself(ep):
 			return fmt.Errorf("endpoint %d: it has displaced itself", slot)
 		}
@@ -384,7 +396,7 @@ func (t *Table[E]) Check() error {
 		if t.Known(ep) {
 			byAddr++
 		}
-		if state == Accepting {
+		if e.state == Accepting {
 			half++
 		}
 	}

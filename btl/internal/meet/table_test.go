@@ -7,36 +7,25 @@ import (
 )
 
 // node is an endpoint of a test.
-type node struct {
-	id    End[*node]
-	state State
-}
+type node struct{ id End[*node] }
 
 func newTable(places int) *Table[*node] {
 	t := new(Table[*node])
-	of := func(n *node) (*End[*node], State) { return &n.id, n.state }
-	t.Init(of, places, nil, Limits{PerAddress: 1 << 20, HalfOpen: 1 << 20})
+	t.Init(func(n *node) *End[*node] { return &n.id }, places, nil,
+		Limits{PerAddress: 1 << 20, HalfOpen: 1 << 20})
 	return t
 }
 
 // put adds an endpoint to an address and a life of the peer.
 func put(t *Table[*node], addr string, life uint64, state State) *node {
-	n := &node{state: state}
+	n := new(node)
+	n.id.state = state
 	n.id.Addr, n.id.Peer = addr, PeerTag{Incarnation: life}
 	t.Add(n, 7*(t.births+1))
 	if state == Accepting {
 		t.AddHalfOpen(addr)
 	}
 	return n
-}
-
-// end takes an endpoint out, as its owner does.
-func end(t *Table[*node], n *node) {
-	if n.state == Accepting {
-		t.RemoveHalfOpen(n.id.Addr)
-	}
-	n.state = Ended
-	t.Remove(n)
 }
 
 // Endpoints that come, displace each other, merge and go are found as a plain list of them says,
@@ -61,7 +50,7 @@ func TestTableModel(t *testing.T) {
 				all = append(all, n)
 			case k == 2 && len(all) > 0:
 				i := rnd.IntN(len(all))
-				end(table, all[i])
+				table.Remove(all[i])
 				all = append(all[:i], all[i+1:]...)
 			case k == 3 && len(all) > 0:
 				table.Rename(all[rnd.IntN(len(all))], rnd.Uint64())
@@ -94,13 +83,13 @@ func compare(t *testing.T, table *Table[*node], all []*node, addr string, life u
 		if n.id.Addr != addr {
 			continue
 		}
-		if n.state == Accepting && n.id.Peer.Incarnation == life {
+		if n.id.state == Accepting && n.id.Peer.Incarnation == life {
 			half = n // the latest one
 		}
-		if n.state == Lingering && lingering == nil && n.id.Peer.Incarnation == life {
+		if n.id.state == Lingering && lingering == nil && n.id.Peer.Incarnation == life {
 			lingering = n
 		}
-		if (n.state == Connected || n.state == Lingering) && n.id.Peer.Incarnation != life {
+		if (n.id.state == Connected || n.id.state == Lingering) && n.id.Peer.Incarnation != life {
 			others++
 		}
 	}
@@ -128,12 +117,12 @@ func TestTableLeadsBack(t *testing.T) {
 	table.Displace(second, first)
 	third := put(table, "a", 3, Connecting)
 	table.Displace(third, second)
-	second.state = Lingering
-	end(table, third)
+	second.id.state = Lingering
+	table.Remove(third)
 	if table.ByAddr("a") != first {
 		t.Errorf("the address leads to %+v", table.ByAddr("a"))
 	}
-	end(table, first)
+	table.Remove(first)
 	if table.ByAddr("a") != nil {
 		t.Errorf("the address leads to %+v, which has ended", table.ByAddr("a"))
 	}
@@ -197,7 +186,7 @@ func TestTableMerge(t *testing.T) {
 	tag, gone := half.id.Tag, ep.id.Tag
 	table.RemoveHalfOpen("a")
 	table.Merge(ep, half)
-	half.state = Ended
+	half.id.state = Ended
 	if table.Lookup(tag) != ep || table.Lookup(gone) != nil ||
 		table.ByPeer(PeerTag{1, 5}, "a") != ep || ep.id.Label != "x" ||
 		table.Len() != 1 {
@@ -220,7 +209,7 @@ func TestTableCheck(t *testing.T) {
 			n.id.displaced = n
 		},
 		"not its own": func(_ *Table[*node], n *node) { n.id.Tag++ },
-		"half open":   func(_ *Table[*node], n *node) { n.state = Accepting },
+		"half open":   func(_ *Table[*node], n *node) { n.id.state = Accepting },
 	} {
 		table := newTable(4)
 		n := put(table, "a", 1, Connected)

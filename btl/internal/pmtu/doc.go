@@ -18,8 +18,7 @@
 //     names its size, under a secret that is drawn anew when older answers are worth nothing.
 //   - Only a datagram that crossed the path alone proves its size. A run of datagrams may travel as
 //     one message that a device lets pass where it drops a single datagram.
-//   - A Search knows no packet, reads no clock and calls nobody: btl/pathmtu_apply.go does as it
-//     says.
+//   - A Search knows no packet, reads no clock and calls nobody: package path does as it says.
 //
 // Start reading at Begin and Probes. A Search belongs to one goroutine.
 package pmtu

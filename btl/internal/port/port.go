@@ -24,6 +24,7 @@ type Config struct {
 	CommandBytes    int  // largest datagram of the command channel
 	DataBytes       int  // largest datagram of the data channel
 	PollBatch       int  // completions that one poll asks for at most
+	Spare           int  // receive buffers, behind those of the channels, for packets that are kept
 	IdlePollEvery   int  // passes of which one polls an idle channel at least
 	Reliable        bool // the owner relies on the fabric where that is reliable and ordered
 }
@@ -37,6 +38,7 @@ type Port struct {
 	Arena fabric.Arena
 
 	Command, Data Channel
+	Keeper        Keeper
 
 	cfg      Config
 	reliable bool
@@ -48,8 +50,8 @@ type Port struct {
 }
 
 // Open opens the two channels on a Domain, whose arena must have SendBuffers, ControlBuffers and
-// twice RecvDepth buffers. The caller closes the Domain, also when Open fails. Errors: ErrConfig,
-// and those of the provider.
+// twice RecvDepth buffers, and Spare ones. The caller closes the Domain, also when Open fails.
+// Errors: ErrConfig, and those of the provider.
 func (p *Port) Open(dom fabric.Domain, cfg Config) error {
 	p.Dom, p.Info, p.Arena, p.cfg = dom, dom.Info(), dom.Arena(), cfg
 	p.reliable = p.Info.Reliable && p.Info.Ordered && cfg.Reliable
@@ -57,6 +59,7 @@ func (p *Port) Open(dom fabric.Domain, cfg Config) error {
 	p.buffers.init(cfg.SendBuffers, p.Arena.Len())
 	p.addresses.init()
 	first := p.FirstReceive()
+	p.Keeper.init(&p.Arena, first, 2*cfg.RecvDepth, cfg.Spare)
 	if err := p.Command.open(p, Command, first, cfg.CommandBytes); err != nil {
 		return fmt.Errorf("command channel: %w", err)
 	}
@@ -109,10 +112,9 @@ func (p *Port) ReceivesPending() bool {
 }
 
 // Check proves that each buffer is where it is counted: sends with the fabric or in a batch,
-// control buffers free or with the fabric, receive buffers posted or about to be. lent is the
-// number of receive buffers of each channel that the owner has at hand, and kept says whether it
-// keeps a receive buffer.
-func (p *Port) Check(lent [2]int, kept func(fabric.Buf) bool) error {
+// control buffers free or with the fabric, receive buffers posted, about to be, kept or spare. lent
+// is the number of receive buffers of each channel that the owner has at hand.
+func (p *Port) Check(lent [2]int) error {
 	if p.seen == nil {
 		p.seen = make([]bool, p.Arena.Len())
 	}
@@ -122,7 +124,7 @@ func (p *Port) Check(lent [2]int, kept func(fabric.Buf) bool) error {
 	if err := p.checkPosted(); err != nil {
 		return err
 	}
-	return p.checkReceives(lent, kept)
+	return p.checkReceives(lent)
 }
 
 // checkPosted compares the buffers that are with the fabric with the sends of the channels.
@@ -151,8 +153,9 @@ func (p *Port) checkPosted() error {
 	return nil
 }
 
-// checkReceives proves that every receive buffer is posted, about to be, or with the owner.
-func (p *Port) checkReceives(lent [2]int, kept func(fabric.Buf) bool) error {
+// checkReceives proves that every receive buffer is posted, about to be, spare, or with the owner.
+func (p *Port) checkReceives(lent [2]int) error {
+	clear(p.seen)
 	first := p.FirstReceive()
 	for i, c := range [...]*Channel{&p.Command, &p.Data} {
 		depth := cap(c.repost)
@@ -161,17 +164,12 @@ func (p *Port) checkReceives(lent [2]int, kept func(fabric.Buf) bool) error {
 				c.receiving, len(c.repost), depth)
 		}
 		for _, b := range c.repost {
-			if b < first || int(b) >= p.Arena.Len() || p.seen[b] || kept(b) {
+			if b < first || int(b) >= p.Arena.Len() || p.seen[b] || p.Keeper.keeps(b) {
 				return fmt.Errorf("%s channel: buffer %d to be posted is none, kept, or there twice",
 					c.which, b)
 			}
 			p.seen[b] = true
 		}
 	}
-	for _, c := range [...]*Channel{&p.Command, &p.Data} {
-		for _, b := range c.repost {
-			p.seen[b] = false
-		}
-	}
-	return nil
+	return p.Keeper.check(p.seen)
 }

@@ -15,12 +15,13 @@ import (
 const (
 	testSends = 256
 	testDepth = 16
+	testSpare = 4
 )
 
 // open opens a Port over an in-process network.
 func open(t *testing.T) *Port {
 	t.Helper()
-	const buffers = testSends + ControlBuffers + 2*testDepth
+	const buffers = testSends + ControlBuffers + 2*testDepth + testSpare
 	dom, err := mem.New(mem.Config{}).Open(fabric.DomainConfig{Buffers: buffers, BufferBytes: 2048})
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +29,8 @@ func open(t *testing.T) *Port {
 	t.Cleanup(func() { _ = dom.Close() })
 	p := new(Port)
 	err = p.Open(dom, Config{
-		SendBuffers: testSends, RecvDepth: testDepth, CommandBytes: 512, DataBytes: 2048,
+		SendBuffers: testSends, RecvDepth: testDepth, Spare: testSpare, CommandBytes: 512,
+		DataBytes: 2048,
 		PollBatch: 8, IdlePollEvery: 16, Reliable: true,
 	})
 	if err != nil {
@@ -36,8 +38,6 @@ func open(t *testing.T) *Port {
 	}
 	return p
 }
-
-func none(fabric.Buf) bool { return false }
 
 // fullFor is a fabric that takes no sends to some addresses.
 type fullFor struct {
@@ -109,7 +109,7 @@ func TestPostOthers(t *testing.T) {
 		if !slices.IsSortedFunc(ch.batch, func(a, b fabric.Send) int { return int(a.Buf) - int(b.Buf) }) {
 			t.Errorf("no room for %v: what is kept is out of order", c.full)
 		}
-		if err := p.Check([2]int{}, none); err != nil {
+		if err := p.Check([2]int{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -257,7 +257,6 @@ func TestRests(t *testing.T) {
 
 // Check finds each of these.
 func TestCheck(t *testing.T) {
-	kept := none
 	var lent [2]int
 	for _, c := range []struct {
 		name, want string
@@ -291,13 +290,20 @@ func TestCheck(t *testing.T) {
 		{"receive buffer that is kept", "kept", func(p *Port) {
 			p.Data.repost = append(p.Data.repost, p.FirstReceive())
 			p.Data.receiving--
-			kept = func(b fabric.Buf) bool { return b == p.FirstReceive() }
+			p.Keeper.refs[0]++
 		}},
+		{"kept packet not counted", "packets kept", func(p *Port) { p.Keeper.refs[0]++ }},
+		{"spare receive buffer lost", "packets kept", func(p *Port) {
+			p.Keeper.spare = p.Keeper.spare[:2]
+		}},
+		{"spare receive buffer twice", "in use", func(p *Port) {
+			p.Keeper.spare[0] = p.Keeper.spare[1]
+		}},
+		{"packet in hand", "in hand", func(p *Port) { p.Keeper.Hold(p.FirstReceive()) }},
 	} {
 		p := open(t)
-		kept = none
 		c.spoil(p)
-		err := errors.Join(p.CheckAddresses(0), p.Check(lent, kept))
+		err := errors.Join(p.CheckAddresses(0), p.Check(lent))
 		if c.want == "" && err != nil || c.want != "" && !strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}

@@ -70,10 +70,10 @@ var loneMutations = []mutation{
 		name:  "lone-held-in-vain",
 		fault: "the ACKs of lone answers leave before a sleep, as others do",
 		in:    "btl",
-		old:   "if $m.acks.list.first != nil && !$m.inProgress && !$m.closed { $*_ }",
+		old:   "if $m.acks.First() != nil && !$m.inProgress && !$m.closed { $*_ }",
 		new: `if !$m.inProgress && !$m.closed {
-			$m.acknowledgeUntil(&$m.acks.list, Never)
-			$m.acknowledgeUntil(&$m.acks.later, Never)
+			$m.acknowledgeUntil($m.acks.First(), Never)
+			$m.acknowledgeUntil($m.acks.Later(), Never)
 			$m.postAll()
 		}`,
 		test: "./btl -run TestLoneAnswer",
@@ -82,8 +82,8 @@ var loneMutations = []mutation{
 		name:  "lone-held-for-ever",
 		fault: "the deadline forgets the ACKs that are held back",
 		in:    "btl",
-		old:   "$m.acksDue(&$m.acks.list).Min($m.acksDue(&$m.acks.later))",
-		new:   "$m.acksDue(&$m.acks.list)",
+		old:   "$m.acksDue($m.acks.First()).Min($m.acksDue($m.acks.Later()))",
+		new:   "$m.acksDue($m.acks.First())",
 		test:  "./test/sim/scenario -run TestScenarios/lone-answer",
 	},
 	{
@@ -122,8 +122,8 @@ var loneMutations = []mutation{
 	{
 		name:  "lone-not-agreed",
 		fault: "the ACK of a lone answer is held back where that was not agreed",
-		in:    "btl",
-		old:   "($flags&FlagLater == 0 || $ep.mayWait)",
+		in:    "btl/internal/meet",
+		old:   "($flags&FlagLater == 0 || $a.MayWait)",
 		new:   "true",
 		test:  "./btl -run TestLoneAnswerNotAgreed",
 	},

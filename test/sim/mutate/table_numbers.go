@@ -55,8 +55,8 @@ var numberMutations = []mutation{
 		name:  "last-by-the-other-channel",
 		fault: "nothing counts of a Sack whose last packet came by the channel that it was not sent by",
 		in:    "btl",
-		old:   "$ep.numbers.sent($number, viaCommand) || $ep.numbers.sent($number, viaData)",
-		new:   "$ep.numbers.sent($number, viaData)",
+		old:   "$ep.numbers.Sent($number, viaCommand) || $ep.numbers.Sent($number, viaData)",
+		new:   "$ep.numbers.Sent($number, viaData)",
 		test:  "./btl -run TestSackOfOtherChannel",
 	},
 	{
@@ -71,7 +71,7 @@ var numberMutations = []mutation{
 		name:  "copy-keeps-number",
 		fault: "a packet that is sent again has the number that it had",
 		in:    "btl",
-		old:   "frag.SetNumber($b, $ep.numbers.take($m, viaData, 1))",
+		old:   "frag.SetNumber($b, $ep.numbers.Take(&$m.source, viaData, 1))",
 		new:   "_ = $b",
 		test:  "./test/sim/swarm -run TestJudgeIsContent",
 	},
@@ -110,9 +110,9 @@ var numberMutations = []mutation{
 	{
 		name:  "nothing-withheld",
 		fault: "no packet is ever withheld",
-		in:    "btl",
-		old:   "$m.withhold[$way] = withholding{due: true, from: uint32($r >> 40)}",
-		new:   "$m.withhold[$way] = withholding{from: uint32($r >> 40)}",
+		in:    "btl/internal/numbers",
+		old:   "$s.due[$by] = withholding{due: true, from: uint32($r >> 40)}",
+		new:   "$s.due[$by] = withholding{from: uint32($r >> 40)}",
 		test:  "./btl -run TestLyingReceiver",
 	},
 }

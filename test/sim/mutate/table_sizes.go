@@ -21,9 +21,9 @@ var sizeMutations = []mutation{
 	{
 		name:  "pings-without-bound",
 		fault: "every Ping is answered",
-		in:    "btl",
-		old:   "$ep.pongs >= pongsMax",
-		new:   "$ep.pongs > pongsMax && false",
+		in:    "btl/internal/path",
+		old:   "$p.pongs < pongsMax",
+		new:   "true",
 		test:  "./btl -run TestPongsBounded",
 	},
 	{
@@ -46,8 +46,8 @@ var sizeMutations = []mutation{
 		name:  "parts-not-sent",
 		fault: "a packet that is too large for the path is sent again as it is",
 		in:    "btl",
-		old:   "return sizeBytes > $ep.mtu && !$ep.counted",
-		new:   "return sizeBytes > 1<<20 && !$ep.counted",
+		old:   "return sizeBytes > $ep.mtu && !$ep.id.Counted",
+		new:   "return sizeBytes > 1<<20 && !$ep.id.Counted",
 		test:  "./btl -run TestPartsCarryAll",
 	},
 	{
@@ -77,17 +77,17 @@ var sizeMutations = []mutation{
 	{
 		name:  "narrow-ungranted",
 		fault: "a path is found narrow before the time is over that the peer was granted",
-		in:    "btl",
-		old:   "$ep.narrow($ep.life.DeadAfter(&$m.lifeRules))",
-		new:   "$ep.narrow($m.cfg.PeerTimeout)",
+		in:    "btl/internal/path",
+		old:   "$s.Narrow($ep, $s.host.Silence($ep).DeadAfter)",
+		new:   "$s.Narrow($ep, time.Second)",
 		test:  "./btl -run TestPathNarrowAway",
 	},
 	{
 		name:  "narrow-asked-seldom",
 		fault: "a peer that was granted time counts as silent between two questions about its path",
-		in:    "btl",
-		old:   "$ep.life.Quiet($m.nowUnpaused) >= $ep.life.DeadAfter(&$m.lifeRules)*3/4",
-		new:   "$ep.life.Quiet($m.nowUnpaused) >= $m.cfg.PeerTimeout*3/4",
+		in:    "btl/internal/path",
+		old:   "$p.Quiet >= $p.DeadAfter*3/4",
+		new:   "$p.Quiet >= time.Second*3/4",
 		test:  "./btl -run TestPathNarrowAway",
 	},
 	{

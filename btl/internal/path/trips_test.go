@@ -1,4 +1,4 @@
-package btl
+package path
 
 import (
 	"testing"
@@ -29,8 +29,8 @@ func TestTripOfSeveral(t *testing.T) {
 // come as were before one that is lost.
 func TestOverrunsLooked(t *testing.T) {
 	const first, later = Time(1), Time(1 + overrunsEvery)
-	o := overcommit{fewest: 3}
-	if !o.lookDue(first, 7) {
+	o := Overruns{fewest: 3}
+	if !o.due(first, 7) {
 		t.Error("not asked at first")
 	}
 	o.looking, o.lookedAt, o.received = true, first, 7
@@ -39,7 +39,7 @@ func TestOverrunsLooked(t *testing.T) {
 		received uint64
 		want     bool
 	}{{later, 10, true}, {later - 1, 1000, false}, {later + 1000, 9, false}} {
-		if o.lookDue(tc.now, tc.received) != tc.want {
+		if o.due(tc.now, tc.received) != tc.want {
 			t.Errorf("%v later, %d packets later: asked is %v", tc.now-first, tc.received-7, !tc.want)
 		}
 	}

@@ -1,0 +1,415 @@
+package meet
+
+import (
+	"time"
+
+	"gobtl/frag"
+)
+
+// Handshakes runs the handshakes of all endpoints of an owner: Hellos, answers and timers go in,
+// and what is to be done comes out, as calls of the Host.
+//
+//	Connect, Dial -----+                       +--> Host: make, bind, merge, end an endpoint
+//	OnHello, OnHelloAck|    +------------+     |    Host: send a Hello, a Reject, a Retry
+//	OnRetry, OnReject -+--> | Handshakes | ----+    Host: set the timer
+//	OnPacket ----------+    +------------+     |
+//	OnTimer -----------+      Table, Strangers +--> Host: Connected, Settled
+type Handshakes[E comparable] struct {
+	peers     *Table[E]
+	host      Host[E]
+	strangers Strangers
+	random    func() uint64
+	timeout   time.Duration
+	// says is what this side says of itself in each Hello.
+	says frag.Hello
+}
+
+// Init begins without a handshake, for the endpoints of a table. Says is what Hellos say of this
+// side, but for its incarnation, which Init draws; timeout bounds each handshake that this side
+// begins.
+func (s *Handshakes[E]) Init(
+	peers *Table[E], host Host[E], says *frag.Hello, random func() uint64, timeout time.Duration,
+) {
+	s.peers, s.host, s.says, s.random, s.timeout = peers, host, *says, random, timeout
+	s.strangers.Init(random)
+	s.says.Incarnation = random()
+}
+
+// Says is what Hellos say of this side. It does not change.
+func (s *Handshakes[E]) Says() *frag.Hello { return &s.says }
+
+// Enter gives an endpoint, whose command address is addr, a place in the table, a tag and a
+// handshake.
+func (s *Handshakes[E]) Enter(ep E, addr string) {
+	e := s.peers.end(ep)
+	e.Addr, e.hs = addr, New(s.host.Now(), s.nonces())
+	s.peers.Add(ep, s.random())
+}
+
+// nonces draws the nonces of a handshake's Hellos.
+func (s *Handshakes[E]) nonces() (n Nonces) {
+	for i := range n {
+		n[i] = s.random()
+	}
+	return n
+}
+
+// Connect returns the endpoint for a module's name, and begins a handshake if there is none yet.
+func (s *Handshakes[E]) Connect(n *frag.Name) (ep E, err error) {
+	var none E
+	old := s.peers.ByAddr(string(n.Command))
+	if old != none && s.peers.end(old).IsLife(n.Incarnation) && s.goesOn(old) {
+		return old, nil
+	}
+	if half := s.peers.HalfOpenTo(n.Incarnation, string(n.Command)); half != none {
+		return s.adopt(half, old, n.Data, n, n.Incarnation)
+	}
+	s.host.GiveUp(n.Command)
+	s.host.GiveUp(n.Data)
+	return s.reach(old, n)
+}
+
+// Dial is Connect by the names of the peer's channels, to any incarnation; datagrams are at most so
+// large.
+func (s *Handshakes[E]) Dial(cmd, data []byte, tinyBytes, mtuBytes int) (ep E, err error) {
+	var none E
+	old := s.peers.ByAddr(string(cmd))
+	if old != none && s.goesOn(old) {
+		return old, nil
+	}
+	if half := s.peers.HalfOpenTo(0, string(cmd)); half != none {
+		return s.adopt(half, old, data, nil, s.peers.end(half).Peer.Incarnation)
+	}
+	return s.reach(old, &frag.Name{
+		Command: cmd, Data: data, CommandBytes: uint16(tinyBytes), MTUBytes: uint16(mtuBytes),
+	})
+}
+
+// goesOn says whether Connect returns an endpoint that is there.
+func (s *Handshakes[E]) goesOn(ep E) bool {
+	return s.host.Usable(ep) && s.peers.end(ep).state != Accepting
+}
+
+// reach makes an endpoint in the place of an older one, and begins its handshake.
+func (s *Handshakes[E]) reach(old E, n *frag.Name) (ep E, err error) {
+	ep, err = s.host.Make(n.Command, n.Data, int(n.CommandBytes), int(n.MTUBytes))
+	if err != nil {
+		return ep, err
+	}
+	s.peers.Displace(ep, old)
+	s.begin(ep, n.Incarnation, n.Data)
+	return ep, nil
+}
+
+// begin starts this side's handshake with an incarnation of the peer; data names its data channel.
+func (s *Handshakes[E]) begin(ep E, incarnation uint64, data []byte) {
+	e := s.peers.end(ep)
+	e.state = Connecting
+	e.Peer = PeerTag{Incarnation: incarnation}
+	e.hs.Want(incarnation, data, s.host.Now().Add(s.timeout))
+	s.sayHello(ep)
+}
+
+// adopt makes a half-open endpoint the one that Connect returns: the peer is connecting too, and
+// may know this endpoint's tag already, so that a new endpoint would be a second connection.
+// Nothing from the peer's Hello is kept, for it is not proven.
+func (s *Handshakes[E]) adopt(
+	half, old E, data []byte, named *frag.Name, incarnation uint64,
+) (ep E, err error) {
+	if err := s.host.Adopt(half, data, named); err != nil {
+		return ep, err
+	}
+	e := s.peers.end(half)
+	e.Agreement = Agreement{}
+	s.peers.ForgetPeer(half)
+	e.hs = New(s.host.Now(), s.nonces())
+	e.hs.OfferedBefore(e.Peer.Tag)
+	s.peers.RemoveHalfOpen(e.Addr)
+	s.begin(half, incarnation, data)
+	s.peers.Displace(half, old)
+	return half, nil
+}
+
+// OnHello answers a Hello of helloBytes, which came by a channel from source (empty if the fabric
+// does not know it), with one packet, no longer than it, on the same channel: a HelloAck, or a
+// Retry or Reject for an unproven peer.
+func (s *Handshakes[E]) OnHello(
+	by frag.Probe, h *frag.Header, hello *frag.Hello, helloBytes int, source []byte,
+) bool {
+	var ep, none E
+	if by != hello.Probe {
+		return false // names another channel than the one it came through
+	}
+	to := source
+	if len(to) == 0 {
+		to = Claimed(hello, hello.Probe)
+	}
+	if answer, unfit := Unfit(hello, s.says.Incarnation, s.says.Features); unfit {
+		if answer.Reason != 0 {
+			s.Reject(by, to, hello.Tag, frag.Version, answer)
+		}
+		return false
+	}
+	switch {
+	case h.Conn != 0:
+		ep = s.peers.Lookup(h.Conn)
+		if ep == none || !s.peers.end(ep).IsLife(hello.Incarnation) {
+			return false
+		}
+		ep = s.onProvenHello(ep, h, hello)
+	case !s.strangers.Proves(s.host.Now(), hello, source):
+		return s.retry(by, hello, to, helloBytes)
+	default:
+		var answer frag.Reject
+		if ep, answer = s.onFirstHello(h, hello); answer.Reason != 0 {
+			answer.Nonce = hello.Nonce
+			s.Reject(by, to, hello.Tag, frag.Version, answer)
+		}
+	}
+	if ep == none {
+		return false
+	}
+	if hs := s.peers.end(ep).hs; hs != nil {
+		hs.Offer(hello.Tag, s.host.Now())
+	}
+	if h.Conn != 0 {
+		to = nil // it is the endpoint's peer
+	}
+	s.answerHello(ep, hello, helloBytes, to)
+	return true
+}
+
+// onFirstHello finds or makes the endpoint for a Hello that does not carry its tag, but shows
+// that its sender receives at both its addresses. The endpoint is a half-open one that an earlier
+// such Hello made, or one that is itself connecting to the sender (simultaneous open) if no other
+// end of the peer may use its tag, or a new one. Without an endpoint, answer is the Reject to send;
+// if its Reason is 0, no packet is sent.
+func (s *Handshakes[E]) onFirstHello(
+	h *frag.Header, hello *frag.Hello,
+) (ep E, answer frag.Reject) {
+	var none E
+	addr := string(hello.CommandName)
+	peer := PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag}
+	if ep = s.peers.ByPeer(peer, addr); ep != none {
+		if s.peers.end(ep).state == Accepting {
+			// The Hello before may have been another's, in the peer's name.
+			if answer, ok := s.welcomeAgain(ep, hello); !ok {
+				return none, answer
+			}
+			s.Bind(ep, h, hello)
+		}
+		return ep, answer
+	}
+	if ep = s.peers.ByAddr(addr); ep != none {
+		if e := s.peers.end(ep); e.state == Connecting && e.IsLife(hello.Incarnation) &&
+			!e.hs.Bound() && s.peers.Free(ep, e.hs.Offered(), hello.Tag) {
+			return ep, answer
+		}
+	}
+	if s.peers.HalfOpenFull(addr) || s.host.Shut() || s.host.Full() {
+		return none, answer
+	}
+	if answer.Reason = s.roomFor(addr, hello.Incarnation); answer.Reason != 0 {
+		return none, answer
+	}
+	if answer = s.host.Ask(hello); answer.Reason != 0 || s.host.Shut() {
+		return none, answer
+	}
+	return s.accept(h, hello)
+}
+
+// accept makes a half-open endpoint for a Hello.
+func (s *Handshakes[E]) accept(
+	h *frag.Header, hello *frag.Hello,
+) (ep E, answer frag.Reject) {
+	ep, err := s.host.Make(hello.CommandName, hello.DataName, int(hello.CommandBytes),
+		int(hello.MTUBytes))
+	if err != nil {
+		answer.Reason = frag.RejectAddress
+		if s.peers.Full() { // the owner has connected meanwhile
+			answer.Reason = frag.RejectFull
+		}
+		return ep, answer
+	}
+	e := s.peers.end(ep)
+	e.state = Accepting
+	s.peers.AddHalfOpen(e.Addr)
+	s.Bind(ep, h, hello)
+	e.hs.ProveAll()
+	s.peers.LeadToIfFree(ep)
+	s.host.SetTimer(ep, s.timeout)
+	return ep, answer
+}
+
+// welcomeAgain asks the owner again about the peer of a half-open endpoint whose label has changed
+// since it was accepted. If the owner refuses the peer, or ends the endpoint or the module
+// meanwhile, the Hello must change nothing.
+func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer frag.Reject, ok bool) {
+	e := s.peers.end(ep)
+	if e.Label == string(hello.Label) {
+		return answer, true
+	}
+	answer = s.host.Ask(hello)
+	return answer, answer.Reason == 0 && e.state == Accepting && !s.host.Shut()
+}
+
+// roomFor returns the reason why no further endpoint of a peer's incarnation may connect from an
+// address, 0 if it may. A lingering endpoint gives way to a new one from its address. Silent
+// endpoints that hold a place are probed. Those of another incarnation do not count: they end when
+// this one connects.
+func (s *Handshakes[E]) roomFor(addr string, life uint64) (reason uint8) {
+	var none E
+	others := 0
+	if s.peers.AddressFull(addr, 0) {
+		others = s.peers.OfOtherLives(addr, life)
+		if s.peers.AddressFull(addr, others) {
+			oldest := s.peers.OldestLingering(addr, life)
+			if oldest == none {
+				s.host.AskSilent(func(ep E) bool { return s.peers.end(ep).Addr == addr })
+				return frag.RejectCrowded
+			}
+			s.host.End(oldest, WhyMadeRoom, frag.Reject{})
+		}
+	}
+	if s.peers.HostFull(addr, others) {
+		s.host.AskSilent(func(ep E) bool { return s.peers.SameHost(s.peers.end(ep).Addr, addr) })
+		return frag.RejectCrowded
+	}
+	if s.peers.Full() {
+		s.host.AskSilent(func(E) bool { return true })
+		return frag.RejectFull
+	}
+	return 0
+}
+
+// OnRetry stores the cookie that the peer demands, and repeats the Hello once it has the cookies of
+// both channels.
+func (s *Handshakes[E]) OnRetry(by frag.Probe, h *frag.Header, r *frag.Retry) bool {
+	var none E
+	ep := s.peers.Lookup(h.Conn)
+	if ep == none || by != r.Probe {
+		return false
+	}
+	e := s.peers.end(ep)
+	if e.state != Connecting {
+		return false
+	}
+	ok, hurry := e.hs.OnRetry(r, s.host.Now())
+	if hurry {
+		s.hurry(ep)
+	}
+	return ok
+}
+
+// OnReject ends a handshake that the peer refuses. The Reject's random nonce proves that it answers
+// a Hello of this side, not a forged one.
+func (s *Handshakes[E]) OnReject(h *frag.Header, r frag.Reject) bool {
+	var none E
+	ep := s.peers.Lookup(h.Conn)
+	if ep == none {
+		return false
+	}
+	e := s.peers.end(ep)
+	if e.state != Connecting || !e.hs.OnReject(r.Nonce, s.host.Quiet(ep)) {
+		return false
+	}
+	if r.Reason == frag.RejectLater {
+		e.hs.PutOff(r.Code)
+		return true
+	}
+	s.host.End(ep, WhyRejected, r)
+	return true
+}
+
+// OnHelloAck notes that a channel works both ways: it has returned the Hello's nonce.
+func (s *Handshakes[E]) OnHelloAck(by frag.Probe, h *frag.Header, hello *frag.Hello) bool {
+	var none E
+	ep := s.peers.Lookup(h.Conn)
+	if ep == none || !s.peers.end(ep).IsLife(hello.Incarnation) || by != hello.Probe {
+		return false
+	}
+	if !s.matchesPeer(ep, h, hello) {
+		return false
+	}
+	e := s.peers.end(ep)
+	hs := e.hs
+	s.host.Heard(ep, by, hs == nil)
+	s.noteTakes(ep, hello)
+	if hs == nil {
+		return true
+	}
+	answers := hs.Answers(hello)
+	if e.state == Accepting { // there the peer does the asking, but for askFromHalfOpen
+		if !answers || hello.Proven != frag.ProvenAll {
+			return false
+		}
+		if ep = s.lastWord(ep, h, hello); ep == none {
+			return false
+		}
+		hs = s.peers.end(ep).hs
+	} else if answers {
+		if e.state != Connected {
+			s.Bind(ep, h, hello)
+		}
+		hs.Prove(hello.Probe)
+	}
+	hs.OnHelloAck(hello)
+	s.establish(ep)
+	return true
+}
+
+// noteTakes notes whether the peer's Hello says that the peer is established.
+func (s *Handshakes[E]) noteTakes(ep E, hello *frag.Hello) {
+	if hello.Proven == frag.ProvenAll {
+		s.host.Takes(ep)
+	}
+}
+
+// onProvenHello processes a Hello with the endpoint's tag, which only the peer can know. It returns
+// the endpoint that answers, the zero value for no answer.
+func (s *Handshakes[E]) onProvenHello(ep E, h *frag.Header, hello *frag.Hello) (answers E) {
+	var none E
+	if !s.matchesPeer(ep, h, hello) {
+		return none
+	}
+	s.host.Heard(ep, hello.Probe, false)
+	if s.peers.end(ep).state == Accepting {
+		if hello.Proven != frag.ProvenAll {
+			return ep // the peer may need the answer to get there
+		}
+		if ep = s.lastWord(ep, h, hello); ep == none {
+			return none
+		}
+	}
+	s.noteTakes(ep, hello)
+	e := s.peers.end(ep)
+	if hs := e.hs; hs != nil {
+		hs.OnProvenHello(hello)
+		s.establish(ep)
+	}
+	if e.hs != nil {
+		s.hurry(ep)
+	}
+	return ep
+}
+
+// lastWord lets the latest Hello of a half-open endpoint's peer override earlier ones, which may be
+// forged. It returns the endpoint to go on with, the zero value for none.
+func (s *Handshakes[E]) lastWord(ep E, h *frag.Header, hello *frag.Hello) (goesOn E) {
+	if _, ok := s.welcomeAgain(ep, hello); !ok {
+		return goesOn
+	}
+	s.Bind(ep, h, hello)
+	return s.validate(ep)
+}
+
+// Bind records the peer's parameters from a Hello that shows a secret of the peer (cookies or a
+// nonce), for an endpoint that is not connected. Earlier parameters may come from an impostor.
+func (s *Handshakes[E]) Bind(ep E, h *frag.Header, hello *frag.Hello) {
+	s.peers.SetPeer(ep, PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag})
+	e := s.peers.end(ep)
+	e.hs.Bind()
+	e.Label = string(hello.Label)
+	e.Agreement = Agree(s.says.Features & hello.Features)
+	s.host.Bind(ep, h, hello)
+}

@@ -1,0 +1,112 @@
+package meet
+
+import "gobtl/frag"
+
+// sayHello begins a round of Hellos.
+func (s *Handshakes[E]) sayHello(ep E) {
+	hs := s.peers.end(ep).hs
+	s.SendRound(ep)
+	if s.maybeStale(ep) {
+		s.askHelloOf(ep, frag.ProbeCommand, 0)
+		s.askHelloOf(ep, frag.ProbeData, 0)
+	}
+	s.host.SetTimer(ep, min(hs.NextRound(), hs.Left(s.host.Now())))
+}
+
+// SendRound sends a round of Hellos: one by each channel that lacks an answer.
+func (s *Handshakes[E]) SendRound(ep E) {
+	for p := range frag.Probe(frag.ProbeCount) {
+		if s.peers.end(ep).hs.Asks(p) {
+			s.AskHello(ep, p)
+		}
+	}
+}
+
+// hurry sends the unanswered Hellos early, before their timer, if the handshake allows that.
+func (s *Handshakes[E]) hurry(ep E) {
+	if e := s.peers.end(ep); e.state == Connecting && e.hs.MayHurry(s.host.Now()) {
+		s.SendRound(ep)
+	}
+}
+
+// AskHello sends a Hello by a channel, with the peer's tag if it is known.
+func (s *Handshakes[E]) AskHello(ep E, p frag.Probe) {
+	s.askHelloOf(ep, p, s.peers.end(ep).Peer.Tag)
+}
+
+// askHelloOf sends a Hello by a channel to the peer's endpoint with the tag conn. With 0 any may
+// answer, and this side must prove that it receives at its addresses.
+func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
+	hello := s.helloOf(ep, p)
+	if hs := s.peers.end(ep).hs; hs != nil {
+		hello.Nonce = hs.Nonce(p)
+		if conn == 0 {
+			hs.Show(&hello)
+		}
+	}
+	if hello.Proven&p.Bit() == 0 {
+		hello.Pad() // the answer may be no longer
+	}
+	s.host.SendHello(ep, frag.KindHello, conn, &hello, nil)
+}
+
+// AskLife asks whether another incarnation has taken the address of a silent peer, by a Hello
+// without a tag that expects the known incarnation. Another incarnation rejects it, and returns the
+// nonce; the known one keeps no state from it.
+func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
+	hello := s.helloOf(ep, frag.ProbeCommand)
+	hello.Expected, hello.Nonce = s.peers.end(ep).Peer.Incarnation, nonce
+	s.host.SendHello(ep, frag.KindHello, 0, &hello, nil)
+}
+
+// answerHello answers the peer's Hello of askedBytes by the same channel. If the address is not
+// proven, the answer is no longer than the Hello; an answer to a Hello with cookies goes to the
+// address that the cookies are for, which may differ from the one that this side was told.
+func (s *Handshakes[E]) answerHello(ep E, asked *frag.Hello, askedBytes int, shown []byte) {
+	hello := s.helloOf(ep, asked.Probe)
+	hello.Nonce = asked.Nonce
+	if hs := s.peers.end(ep).hs; hs == nil || hs.Proven()&asked.Probe.Bit() != 0 {
+		shown = nil
+	} else if hello.Bytes() > askedBytes {
+		return
+	}
+	s.host.SendHello(ep, frag.KindHelloAck, asked.Tag, &hello, shown)
+}
+
+// helloOf fills a Hello with this side's parameters for a peer.
+func (s *Handshakes[E]) helloOf(ep E, p frag.Probe) frag.Hello {
+	e := s.peers.end(ep)
+	hello := s.says
+	hello.Tag, hello.Probe, hello.Proven = e.Tag, p, frag.ProvenAll
+	if hs := e.hs; hs != nil {
+		hello.Expected, hello.Proven = hs.Expected(), hs.Proven()
+	}
+	if e.state == Accepting { // what it says would confirm a peer that it knows nothing of yet
+		hello.Proven = 0
+	}
+	return hello
+}
+
+// Reject sends a Reject, no longer than the Hello that it answers, to an address, if the rules
+// allow one.
+func (s *Handshakes[E]) Reject(
+	by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject,
+) {
+	if !s.strangers.MayReject(s.host.Pass(), by, to) {
+		return
+	}
+	r.VersionMin, r.VersionMax = frag.Version, frag.Version
+	s.host.SendReject(by, to, tag, version, r)
+}
+
+// retry sends a Retry to an unknown peer whose Hello proves no address, and says whether it did.
+func (s *Handshakes[E]) retry(
+	by frag.Probe, hello *frag.Hello, to []byte, helloBytes int,
+) bool {
+	if !s.strangers.MayRetry(s.host.Pass(), len(to), helloBytes) {
+		return false
+	}
+	return s.host.SendRetry(by, to, hello.Tag, func() *frag.Retry {
+		return s.strangers.Retry(s.host.Now(), hello, to)
+	})
+}

@@ -1,0 +1,111 @@
+package btl
+
+import (
+	"fmt"
+	"time"
+
+	"gobtl/btl/internal/path"
+	"gobtl/btl/internal/pmtu"
+	"gobtl/frag"
+)
+
+// pathHost is the module as package path knows it.
+type pathHost struct{ m *Module }
+
+// pathOf is what package path knows of an endpoint, and its place.
+func pathOf(ep *Endpoint) (*path.Path, uint32) { return &ep.path, ep.id.Slot }
+
+func (h pathHost) Clock() Time                 { return h.m.now }
+func (h pathHost) Now() Time                   { return h.m.nowUnpaused }
+func (h pathHost) Random() uint64              { return h.m.random() }
+func (h pathHost) At(slot uint32) *Endpoint    { return h.m.peers.At(slot) }
+func (h pathHost) Connected(ep *Endpoint) bool { return ep.id.State() == stateConnected }
+
+func (h pathHost) RoundTrip(ep *Endpoint) (trip, deviation time.Duration) {
+	p := ep.snd.Path()
+	return p.RoundTrip, p.Deviation
+}
+
+func (h pathHost) Silence(ep *Endpoint) path.Silence {
+	now := h.m.nowUnpaused
+	return path.Silence{
+		Quiet: ep.life.Quiet(now), Acked: now.Sub(ep.life.AckedAt()),
+		DeadAfter: ep.life.DeadAfter(&h.m.watches.Rules),
+	}
+}
+
+func (h pathHost) Ping(ep *Endpoint, nonce uint64, sizeBytes int) {
+	h.m.sendPing(ep, frag.KindPing, &h.m.port.Data, nonce, max(sizeBytes, frag.PingBytesMin))
+}
+
+func (h pathHost) Use(ep *Endpoint, sizeBytes int) {
+	m := h.m
+	if was := ep.mtu; was != sizeBytes {
+		ep.useSize(sizeBytes)
+		if ep.mtu < was {
+			m.stats.counters[CntPathLowered]++
+			m.moveLarge(ep)
+		} else {
+			m.stats.counters[CntPathRaised]++
+		}
+	}
+	m.sched.rearm(ep)
+	m.dirty = true
+}
+
+func (h pathHost) EndNarrow(ep *Endpoint, baseBytes int) {
+	h.m.endTelling(ep, frag.ByeNarrow, EventFailed,
+		fmt.Errorf("%w: none of %d bytes, small ones do", ErrNarrow, baseBytes))
+}
+
+// beginPath starts the search for the path MTU of a connection that both sides have confirmed.
+func (m *Module) beginPath(ep *Endpoint) {
+	if !ep.id.Counted {
+		m.paths.Begin(ep, ep.mtuMost)
+	}
+}
+
+// overcommit is the module's state of overcommitted credits.
+type overcommit struct {
+	overruns path.Overruns
+	measure  *Endpoint // whose round trip is wanted
+}
+
+// openOvercommit finds out whether the fabric counts overruns.
+func (m *Module) openOvercommit() {
+	cmd, data := &m.port.Command, &m.port.Data
+	capacity := min(cmd.Caps().RecvCapacity, data.Caps().RecvCapacity)
+	if !m.port.Reliable() && m.overruns.Init(cmd.Endpoint(), data.Endpoint(), capacity) {
+		m.credits.Stretch()
+	}
+}
+
+// wantsTrip requests a round-trip measurement for an endpoint whose peer could use more credits.
+func (m *Module) wantsTrip(ep *Endpoint) {
+	if !ep.id.Counted && ep.path.MayMeasure(m.now) && m.credits.Stretches() {
+		m.measure = ep
+	}
+}
+
+// tendOvercommit measures a requested round trip, and checks whether the buffer was overrun.
+func (m *Module) tendOvercommit() {
+	if ep := m.measure; ep != nil {
+		m.measure = nil
+		if ep.id.Settled() && ep.path.Begun() {
+			nonce := m.random()
+			ep.path.Measure(m.now, nonce)
+			m.sendPing(ep, frag.KindPing, &m.port.Data, nonce, frag.PingBytesMin)
+		}
+	}
+	if !m.credits.Stretched() {
+		m.overruns.Rest()
+		return
+	}
+	if overrun, known := m.overruns.Look(m.now, m.stats.counters[CntReceived]); known {
+		m.credits.Overrun(m.now, overrun)
+	}
+}
+
+// pathBase is the size of datagrams with which a connection begins, towards a path that takes up to
+// mostBytes.
+func pathBase(mostBytes int) int { return min(mostBytes, pmtu.BaseBytes) }

@@ -1,0 +1,76 @@
+package btl
+
+import "fmt"
+
+// sortQueues re-sorts fragments that were queued before the peer's limits were known. Fragments
+// larger than a packet of the peer's move to the chunked ones. Fragments that the peer does not
+// accept, for their size or kind, fail.
+func (m *Module) sortQueues(ep *Endpoint) {
+	m.moveLarge(ep)
+	m.failTooLarge(ep, &ep.small.queue)
+	m.failTooLarge(ep, &ep.large.queue)
+	ep.checkFlushed()
+}
+
+// moveLarge moves queued small fragments that no longer fit a packet to the large ones.
+func (m *Module) moveLarge(ep *Endpoint) {
+	moved := false
+	for f := ep.small.queue.first; f != nil; {
+		next := f.next
+		if !ep.fitsPacket(f) {
+			m.moveToLarge(ep, f)
+			moved = true
+		}
+		f = next
+	}
+	if moved { // some may wait for a little more than they must
+		ep.flushes.Requeued(ep.lastBefore)
+	}
+}
+
+// moveToLarge moves a fragment to the front of the large queue, for the last one may be a Bye. A
+// partly sent fragment stays ahead, as chunks must not interleave, and so do those of earlier
+// fences.
+func (m *Module) moveToLarge(ep *Endpoint, f *Fragment) {
+	if f.hasSeg {
+		m.unfill(f)
+	}
+	ep.small.queue.remove(f)
+	f.large = true
+	var behind *Fragment
+	for l := ep.large.queue.first; l != nil; l = l.next {
+		if l.begun() || l.fence != f.fence && int32(l.fence-f.fence) < 0 {
+			behind = l
+		}
+	}
+	ep.large.queue.insert(f, behind)
+}
+
+// failTooLarge fails the fragments of a queue that the peer does not accept.
+func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
+	for f := q.first; f != nil; {
+		next := f.next
+		if err := ep.cannotTake(f); err != nil {
+			if f.hasSeg {
+				m.recovery.Unqueue(f.seg)
+			}
+			if f.OnDone == nil {
+				ep.noteUntold(err)
+			}
+			m.unqueue(ep, f)
+			m.complete(f, err)
+		}
+		f = next
+	}
+}
+
+// cannotTake returns why a fragment is beyond the peer's announced limits, nil if it is not.
+func (ep *Endpoint) cannotTake(f *Fragment) error {
+	switch {
+	case f.op != nil && !ep.id.Operates:
+		return ErrUnsupported
+	case f.size > ep.fragBytesMax && !f.isBye():
+		return fmt.Errorf("%w: %d bytes, at most %d to this peer", ErrTooLarge, f.size, ep.fragBytesMax)
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package btl
+
+import (
+	"fmt"
+	"time"
+
+	"gobtl/btl/internal/liveness"
+	"gobtl/frag"
+)
+
+// watchHost is the module as package liveness knows it: it asks peers for signs of life, and ends
+// those that give none.
+type watchHost struct{ m *Module }
+
+// watchOf is what package liveness knows of an endpoint, and its place.
+func watchOf(ep *Endpoint) (*liveness.Watch, uint32) { return &ep.life, ep.id.Slot }
+
+func (h watchHost) Now() Time   { return h.m.nowUnpaused }
+func (h watchHost) Clock() Time { return h.m.now }
+
+func (h watchHost) View(ep *Endpoint) liveness.View {
+	state := ep.id.State()
+	_, next := ep.snd.Window()
+	return liveness.View{
+		Accepting: state == stateAccepting, Connected: state == stateConnected,
+		Lingering: state == stateLingering, Handshaking: ep.id.Handshake() != nil,
+		Closing: ep.closing, CloseAt: ep.closeAt, Counted: ep.id.Counted,
+		InFlight: ep.snd.InFlight() > 0, Open: ep.snd.Open(), Unsent: ep.waiting(),
+		Asks: ep.remote.Waiting() > 0, Next: next,
+	}
+}
+
+func (h watchHost) Sent(ep *Endpoint) liveness.Sent    { return ep.numbers.Latest() }
+func (h watchHost) At(slot uint32) *Endpoint           { return h.m.peers.At(slot) }
+func (h watchHost) All() []*Endpoint                   { return h.m.peers.All() }
+func (h watchHost) Latest(ep *Endpoint) *Endpoint      { return h.m.peers.ByAddr(ep.id.Addr) }
+func (h watchHost) LeadTo(ep *Endpoint)                { h.m.peers.LeadToIfFree(ep) }
+func (h watchHost) Handshake(ep *Endpoint)             { h.m.handshakes.OnTimer(ep) }
+func (h watchHost) AskLife(ep *Endpoint, nonce uint64) { h.m.handshakes.AskLife(ep, nonce) }
+func (h watchHost) Random() uint64                     { return h.m.random() }
+
+func (h watchHost) SendRound(ep *Endpoint) time.Duration {
+	h.m.handshakes.SendRound(ep)
+	return ep.id.Handshake().NextRound()
+}
+
+func (h watchHost) ConfirmAgain(ep *Endpoint) time.Duration {
+	return h.m.handshakes.ConfirmAgain(ep)
+}
+
+func (h watchHost) Ask(ep *Endpoint, channel int) {
+	h.m.handshakes.AskHello(ep, frag.Probe(channel))
+}
+
+// Question sends a Void that requests a confirmation.
+func (h watchHost) Question(ep *Endpoint) bool {
+	if ep.pack.open() { // which has been promised the next number
+		sizeBytes := h.m.sealPack(ep)
+		if sizeBytes == 0 {
+			return false
+		}
+		h.m.overtook(ep, sizeBytes)
+	}
+	if !h.m.sendQuestion(ep) {
+		return false
+	}
+	h.m.sched.rearm(ep) // it may have used up the credits
+	return true
+}
+
+func (h watchHost) End(ep *Endpoint, why liveness.Why, v *liveness.Verdict) {
+	switch why {
+	case liveness.WhyDead:
+		h.m.end(ep, EventFailed, dead(v))
+	case liveness.WhyBroken:
+		h.m.end(ep, EventFailed, fmt.Errorf("%w: the fabric cannot carry its packets", ErrPeerDead))
+	case liveness.WhyUnproven:
+		h.m.stats.counters[CntPeersFailed]++
+		h.m.end(ep, EventFailed, ErrUnreachable)
+	case liveness.WhyLingered:
+		h.m.end(ep, EventClosed, ErrPeerClosed)
+	case liveness.WhyClosed:
+		h.m.end(ep, EventClosed, ErrClosed)
+	case liveness.WhyReplaced:
+		h.m.end(ep, EventFailed, ErrPeerClosed)
+	}
+}

@@ -1,8 +1,8 @@
 package stream
 
 // assembler stores the received messages of an unreliable stream in the regions of a ring, and
-// hands the regions over in order. Regions are numbered from 0 without end; number n stands in
-// place n mod Regions.
+// passes the regions to the reader in order. Regions are numbered from 0 without end. Region n uses
+// slot n mod Regions of the ring.
 //
 //	handed over     lo            hi         not begun
 //	----------------|--- open ----|---------------------
@@ -13,32 +13,33 @@ type assembler struct {
 	track   tracker
 	perMsg  int // payload bytes of each datagram of a message except the last
 	lo, hi  uint64
-	high    uint64 // the ordinal behind the latest received one: more may be known to be sent
+	high    uint64 // 1 + the highest received ordinal
 	horizon uint64
-	closeAt uint64 // the value of high from which on region lo is handed over
+	closeAt uint64 // value of high at which region lo is handed over
 	ended   bool
-	// limit is the first ordinal that the sender cannot have sent yet. Datagrams from there on
-	// count as foreign.
+	// limit is the first ordinal that the sender cannot have sent yet. Datagrams with this or a
+	// higher ordinal count as foreign.
 	limit uint64
-	// cost is the work for a region from its opening to its end, in bytes of memory accessed.
-	// budget is the work that may be spent on regions now, at most budgetMax.
+	// cost is the work for one region from its opening to its end, in bytes of memory accessed.
+	// budget is the work that may be spent on regions now. budget is at most budgetMax.
 	cost, budget, budgetMax uint64
-	// overwrite means that no reader releases regions; each is free again at once.
+	// overwrite means that no reader releases regions, so each region is free again as soon as it
+	// is handed over.
 	overwrite bool
-	// done is called with each region that is handed over. It must not block.
+	// done is called with each region that is handed over to the reader. done must not block.
 	done func(Region)
-	// gap is called with each range of ordinals [first, last] that are missing from the data, in
-	// rising order. It may be nil.
+	// gap is called with each range of missing ordinals [first, last], in ascending order. gap may
+	// be nil.
 	gap  func(first, last uint64)
-	told uint64 // missing ordinals below it have been reported
+	told uint64 // missing ordinals below told have been reported
 
-	// The latest datagram that was stored.
+	// The ordinal and the datagram number of the latest stored datagram.
 	lastOrdinal  uint64
 	lastDatagram uint32
 	stored       bool
-	straight     bool // the earlier datagrams of its message arrived in order, and no other
+	straight     bool // the message's datagrams arrived in order, without others between
 
-	// The ordinals and the number of the region of the latest datagram.
+	// The range of ordinals and the number of the region of the latest datagram.
 	curFirst, curEnd, curRegion uint64
 }
 
@@ -47,27 +48,28 @@ type result uint8
 
 const (
 	resultStored  result = iota
-	resultUnused         // duplicate, late, foreign, or no free region and dropped
-	resultBlocked        // no free region, and it may not be dropped: offer it again
+	resultUnused         // duplicate, late, foreign, or dropped without a free region
+	resultBlocked        // no free region: the caller must offer the datagram again
 )
 
-// A datagram that is far ahead opens regions, which are handed over filled with zeros. The budget
-// limits this work. Each received datagram adds workBytes to the budget, and workFactor bytes for
-// each of its payload bytes. That is enough for a stream of which only one datagram in twenty
-// arrives. It is not enough for a peer whose ordinals jump with each datagram, and such datagrams
-// are dropped.
+// A datagram with an ordinal far ahead opens regions, which are handed over filled with zeros. The
+// budget limits the work for such regions. Each received datagram adds workBytes to the budget, and
+// workFactor bytes for each of its payload bytes. The budget suffices for a stream of which only
+// one datagram in twenty arrives. The budget does not suffice for a peer whose ordinals jump with
+// each datagram, so most datagrams of such a peer are dropped.
 const (
 	workFactor = 20
 	workBytes  = 4 << 10
-	// workRegion is the work for a region in addition to its bytes.
+	// workRegion is the work for a region in addition to the region's bytes.
 	workRegion = 512
 )
 
-// horizonMessages bounds how many later messages a region waits for overtaken datagrams.
+// horizonMessages is the maximum number of later messages that are received while a region waits
+// for reordered datagrams.
 const horizonMessages = 1024
 
-// newFiller returns an assembler for complete messages in order. Its methods are fill, skip and
-// grant, but not take.
+// newFiller returns an assembler for complete messages in order, as in the reliable mode. The
+// caller may use fill, skip and grant of the result, but not take.
 func newFiller(ring *Ring, first uint64) *assembler {
 	return assemblerOf(ring, newCounter(first), ring.geo.MessageBytes)
 }
@@ -101,7 +103,7 @@ func (a *assembler) regionEnd(n uint64) uint64 { return a.regionFirst(n + 1) }
 
 func (a *assembler) slot(n uint64) int { return int(n % uint64(a.ring.geo.Regions)) }
 
-// regionOf returns the number of an ordinal's region.
+// regionOf returns the number of the region that contains an ordinal.
 func (a *assembler) regionOf(ordinal uint64) uint64 {
 	if ordinal < a.curFirst || ordinal >= a.curEnd {
 		c := uint64(a.ring.geo.RegionMessages)
@@ -112,8 +114,8 @@ func (a *assembler) regionOf(ordinal uint64) uint64 {
 	return a.curRegion
 }
 
-// payloadBytes returns the payload size of datagram i of a message, or 0 if there is no such
-// datagram.
+// payloadBytes returns the payload size of datagram i of a message, or 0 if a message has no
+// datagram i.
 func (a *assembler) payloadBytes(i uint32) int {
 	if i >= a.track.datagrams {
 		return 0
@@ -121,16 +123,16 @@ func (a *assembler) payloadBytes(i uint32) int {
 	return min(a.perMsg, a.ring.geo.MessageBytes-int(i)*a.perMsg)
 }
 
-// place returns the memory of a region from datagram i of a message on.
+// place returns the memory of a region, from datagram i of a message to the end of the region.
 func (a *assembler) place(ordinal uint64, i uint32) []byte {
 	n := a.regionOf(ordinal)
 	at := int(ordinal-a.curFirst)*a.ring.geo.MessageBytes + int(i)*a.perMsg
 	return a.ring.Region(a.slot(n))[at:]
 }
 
-// take records a datagram and stores its payload, unless the payload is in its place already
-// (landed). With block it refuses a datagram that finds no free region; the caller must offer it
-// again.
+// take records a datagram and stores its payload. With landed the payload is already in its final
+// memory. With block, take returns resultBlocked if the datagram finds no free region. The caller
+// must then offer the datagram again.
 func (a *assembler) take(
 	ordinal uint64, datagram uint32, payload []byte, block, landed bool,
 ) result {
@@ -190,9 +192,9 @@ func (a *assembler) whole(slot int) bool {
 	return a.ring.get(slot, wordReceived) == a.ring.get(slot, wordMessages)
 }
 
-// leap skips regions when a datagram of region n is far ahead. It skips the regions whose messages
-// are no longer waited for after that datagram, and the regions that the budget cannot pay for. It
-// returns false if the budget cannot pay for region n itself.
+// leap skips regions if a datagram of region n is far ahead. The skipped regions are those that the
+// horizon or the budget no longer covers. leap returns false if the budget does not suffice for
+// region n.
 func (a *assembler) leap(n uint64) bool {
 	back := min(uint64(a.ring.geo.Regions-1), a.horizon/uint64(a.ring.geo.RegionMessages)+1)
 	pays := a.budget / a.cost
@@ -211,7 +213,7 @@ func (a *assembler) leap(n uint64) bool {
 	return true
 }
 
-// open opens all regions up to number n, and reports whether there was room for them.
+// open opens all regions up to number n. open returns false if a region is not free.
 func (a *assembler) open(n uint64) bool {
 	g := &a.ring.geo
 	for a.hi <= n {
@@ -231,25 +233,25 @@ func (a *assembler) open(n uint64) bool {
 	return true
 }
 
-// advance hands over the regions that wait for no more datagrams.
+// advance hands over all regions that are complete or beyond the horizon, in order.
 func (a *assembler) advance() {
 	for a.lo < a.hi && (a.whole(a.slot(a.lo)) || a.high >= a.closeAt) {
 		a.handOver()
 	}
 }
 
-// setCloseAt sets closeAt. A message beyond the region and the horizon ends the wait for the
-// region, but not the region's own last message.
+// setCloseAt sets closeAt, the value of high at which the assembler stops waiting for region lo.
 func (a *assembler) setCloseAt() { a.closeAt = a.regionEnd(a.lo) + a.horizon + 1 }
 
-// handOver gives region lo to the reader, unless no message of it has arrived.
+// handOver passes region lo to the reader. A region without any received message is not passed to
+// the reader.
 func (a *assembler) handOver() {
 	slot := a.slot(a.lo)
 	r := a.ring
 	first, count := r.get(slot, wordFirst), int(r.get(slot, wordMessages))
 	received := r.get(slot, wordReceived)
 	switch received {
-	case 0: // its memory stays as it is: the reader may have kept there what came a lap ago
+	case 0: // memory unchanged: the reader may have kept earlier data there
 	case uint64(count):
 		a.tellGap(first)
 		a.told = first + uint64(count)
@@ -270,7 +272,7 @@ func (a *assembler) handOver() {
 	}
 }
 
-// tellGaps fills the missing messages of a region with zeros, and reports them.
+// tellGaps fills the missing messages of a region with zeros, and reports the missing messages.
 func (a *assembler) tellGaps(slot int, first uint64, count int) {
 	for k := range count {
 		if _, ok := a.ring.Transferred(slot, k); ok {
@@ -282,7 +284,7 @@ func (a *assembler) tellGaps(slot int, first uint64, count int) {
 	}
 }
 
-// tellGap reports the ordinals from told up to, but not including, to.
+// tellGap reports the missing ordinals from told to to-1.
 func (a *assembler) tellGap(to uint64) {
 	if a.told < to && a.gap != nil {
 		a.gap(a.told, to-1)
@@ -290,7 +292,7 @@ func (a *assembler) tellGap(to uint64) {
 	a.told = max(a.told, to)
 }
 
-// end records how many messages were sent in all.
+// end records that the stream has ended. total is the first ordinal that is never sent.
 func (a *assembler) end(total uint64) {
 	a.track.end(total)
 	for n := a.lo; n < a.hi; n++ {
@@ -303,12 +305,12 @@ func (a *assembler) end(total uint64) {
 	a.advance()
 }
 
-// complete reports whether every sent message has arrived.
+// complete reports whether the stream has ended and all sent messages have arrived.
 func (a *assembler) complete() bool {
 	return a.track.total != unknownTotal && a.track.missing() == 0
 }
 
-// finish hands over the remaining regions. All later datagrams are late.
+// finish hands over the remaining regions. Datagrams that arrive later count as late.
 func (a *assembler) finish() {
 	if a.ended {
 		return
@@ -320,9 +322,9 @@ func (a *assembler) finish() {
 	a.tellGap(a.track.edge)
 }
 
-// fill records that the messages below an ordinal are in place, in regions that were granted. It is
-// for the reliable mode, whose messages arrive in order. It returns false if this was already
-// known.
+// fill records that all messages below an ordinal have been put into granted regions. fill is for
+// the reliable mode, in which messages arrive in order. fill returns false if the caller has
+// reported this ordinal before.
 func (a *assembler) fill(to uint64) bool {
 	from := a.track.edge
 	if to = min(to, a.track.total); to <= from || to > a.regionFirst(a.hi) {
@@ -342,13 +344,13 @@ func (a *assembler) fill(to uint64) bool {
 	return true
 }
 
-// full reports whether a region's messages are all below an ordinal.
+// full reports whether all messages of region n are below an ordinal.
 func (a *assembler) full(n, upto uint64) bool {
 	slot := a.slot(n)
 	return upto >= a.ring.get(slot, wordFirst)+a.ring.get(slot, wordMessages)
 }
 
-// skip records that the sender has given up the missing messages below an ordinal.
+// skip records that the sender has dropped the missing messages below an ordinal.
 func (a *assembler) skip(to uint64) {
 	if to = min(to, a.track.total); to <= a.track.edge {
 		return
@@ -364,7 +366,7 @@ func (a *assembler) skip(to uint64) {
 	}
 }
 
-// grant opens all regions that are free, in order, and returns the ordinal behind them.
+// grant opens all free regions in order, and returns the first ordinal after the open regions.
 func (a *assembler) grant() uint64 {
 	for a.hi-a.lo < uint64(a.ring.geo.Regions) && a.regionFirst(a.hi) < a.track.total {
 		slot := a.slot(a.hi)

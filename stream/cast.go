@@ -9,17 +9,17 @@ import (
 	"gobtl/internal/mono"
 )
 
-// caster is the sender of the unreliable mode. It splits messages into datagrams and posts them to
-// every receiver, or to the multicast group, without waiting for receivers.
+// caster is the sender of the unreliable mode. A caster splits messages into datagrams and posts
+// the datagrams to each receiver or to the multicast group. A caster does not wait for receivers.
 type caster struct {
 	s         *Sender
 	port      *dataPort
 	ep        fabric.Endpoint
 	caps      fabric.Caps
 	mtu       int
-	perMsg    int // payload of each datagram of a message except the last; 0: not known yet
+	perMsg    int // payload per datagram except the last; 0: not known yet
 	datagrams uint32
-	regions   []fabric.Region // the blocks of the ring, if the fabric gathers
+	regions   []fabric.Region // registered memory of the ring, if the fabric gathers
 	group     fabric.Addr
 	inGroup   bool
 
@@ -27,15 +27,15 @@ type caster struct {
 	seq      uint64 // number of the region
 	message  uint64
 	datagram uint32
-	sentTo   uint64 // all ordinals below have been sent
+	sentTo   uint64 // all lower ordinals have been sent
 
 	batch   []fabric.Send
-	bytes   int // payload in the batch
+	bytes   int // payload bytes in the batch
 	targets []fabric.Addr
 	at      int    // current target of the batch
-	posted  int    // posted part of the batch
+	posted  int    // number of datagrams of the batch already posted
 	behind  uint64 // value of sentTo after the batch is posted
-	open    []int  // by slot: sends without a completion
+	open    []int  // by slot: sends without a completion yet
 }
 
 const (
@@ -80,9 +80,9 @@ func newCaster(s *Sender) (*caster, error) {
 	return c, nil
 }
 
-// cut chooses the size of datagrams, with an upper bound in bytes (0: no bound). Messages are split
-// into as few datagrams as possible, all of one size except perhaps the last, so that the fabric
-// can pass them to the kernel together.
+// cut chooses the size of datagrams. datagramBytes is an upper limit (0 means no limit). Messages
+// are split into as few datagrams as possible. All datagrams except perhaps the last have the same
+// size, so the kernel can send several in one call.
 func (c *caster) cut(datagramBytes int) error {
 	room := c.mtu - headerBytes
 	if datagramBytes > 0 {
@@ -99,24 +99,26 @@ func (c *caster) cut(datagramBytes int) error {
 	return nil
 }
 
-// floorBytes is the payload that every IPv6 path carries: the minimum MTU less the headers.
+// floorBytes is a payload size that every IPv6 path can carry. IPv6 requires an MTU of 1280 bytes
+// (RFC 8200).
 const floorBytes = 1200
 
-// floor returns the smallest datagram size that a receiver may ask for. A receiver with smaller
-// datagrams would slow down all others. A sender that is configured for smaller datagrams has its
-// own floor.
+// floor returns the smallest datagram size that a receiver may request. A receiver with smaller
+// datagrams would slow down all other receivers. If the sender's own configuration requires smaller
+// datagrams, the limit is lower.
 func (c *caster) floor() int {
 	most := (c.s.ring.geo.MessageBytes + datagramsMax - 1) / datagramsMax
 	return min(c.mtu, max(floorBytes, most+headerBytes))
 }
 
-// datagramsMax bounds the datagrams of a message.
+// datagramsMax is the maximum number of datagrams of a message.
 const datagramsMax = 1 << 16
 
-// idle reports whether all taken messages have been sent.
+// idle reports whether all messages in the sender's regions have been sent.
 func (c *caster) idle() bool { return len(c.batch) == 0 && c.s.seqLo == c.s.seqHi }
 
-// progress sends as much as the pace allows, at most a batch, and returns the number of datagrams.
+// progress sends the datagrams that the pace allows, up to a limit per call. progress returns the
+// number of datagrams in the posted batches.
 func (c *caster) progress(now mono.Time) int {
 	sent := 0
 	for sent < 4*castBatch {
@@ -138,7 +140,7 @@ func (c *caster) progress(now mono.Time) int {
 	return sent
 }
 
-// fill makes a batch of the next datagrams.
+// fill builds a batch of the next datagrams.
 func (c *caster) fill(budget int) {
 	s := c.s
 	g := &s.ring.geo
@@ -196,7 +198,8 @@ func (c *caster) step(slot int, ordinal uint64) {
 	}
 }
 
-// post posts the batch to every target, and reports whether the fabric has accepted all of it.
+// post posts the batch to each target. post returns true when the fabric has accepted the whole
+// batch.
 func (c *caster) post() bool {
 	for ; c.at < len(c.targets); c.at, c.posted = c.at+1, 0 {
 		for i := range c.batch[c.posted:] {
@@ -224,8 +227,8 @@ func (c *caster) post() bool {
 	return true
 }
 
-// refused handles an error of a send. A permanent error ends the stream, and refused then returns
-// true.
+// refused handles an error of a send. refused returns true if the error is permanent, and then ends
+// the stream.
 func (c *caster) refused(err error) bool {
 	switch {
 	case errors.Is(err, fabric.ErrClosed):
@@ -239,7 +242,7 @@ func (c *caster) refused(err error) bool {
 	return true
 }
 
-// await records that a send will have a completion, if it will.
+// await counts a send that will have a completion. Small sends have no completion.
 func (c *caster) await(s *fabric.Send) {
 	if int(s.Len+s.RegionLen) > c.caps.InjectBytes {
 		c.open[c.port.owner[s.Buf].slot]++
@@ -248,7 +251,7 @@ func (c *caster) await(s *fabric.Send) {
 	}
 }
 
-// booked counts a sent batch, and releases its buffers and regions.
+// booked counts a sent batch, and releases the batch's buffers and regions.
 func (c *caster) booked(now mono.Time) {
 	s := c.s
 	c.giveBack()
@@ -278,7 +281,8 @@ func (c *caster) release() {
 	}
 }
 
-// sentFrom is the source of a send's bytes. If the caster is nil they are not in a ring.
+// sentFrom is the source of a send's payload. A nil caster means that the send is a probe without
+// payload.
 type sentFrom struct {
 	caster *caster
 	slot   int
@@ -292,7 +296,7 @@ func (c *caster) giveBack() {
 	c.batch = c.batch[:0]
 }
 
-// drop drops one reference to a buffer, of the batch or of a send without completion.
+// drop drops one reference to a send buffer, and frees the buffer after the last reference.
 func (d *dataPort) drop(b fabric.Buf) {
 	if d.holds[b]--; d.holds[b] == 0 {
 		d.txBuf = append(d.txBuf, b)
@@ -313,7 +317,7 @@ func (d *dataPort) completed(b fabric.Buf) {
 	}
 }
 
-// close releases all resources of the caster.
+// close frees the batch and the multicast address of the caster.
 func (c *caster) close() {
 	c.giveBack()
 	if c.inGroup {
@@ -322,7 +326,7 @@ func (c *caster) close() {
 	}
 }
 
-// letGo is called after the last send that reads the ring.
+// letGo deregisters the ring's memory. letGo must be called after the completion of the last send.
 func (c *caster) letGo() {
 	for _, region := range c.regions {
 		_ = c.port.dom.DeregisterRegion(region)

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Mode defines how a stream handles loss.
+// Mode defines how a stream handles lost messages.
 type Mode uint8
 
 // The modes.
 const (
-	// Reliable: no message is missing. The sender puts messages into those regions of the
-	// receiver's ring that the reader has released, and waits for free regions.
+	// Reliable means that all messages arrive. The sender puts messages only into regions of the
+	// receiver's ring that the reader has released. If no region is free, the sender waits.
 	Reliable Mode = iota
-	// Unreliable: the sender never waits for receivers. Lost messages are counted.
+	// Unreliable means that the sender does not wait for receivers. Lost messages are counted.
 	Unreliable
 )
 
@@ -40,111 +40,115 @@ func (m *Mode) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Overrun defines the handling of a message for which no region is free.
+// Overrun defines how a side handles a message for which no region is free.
 type Overrun uint8
 
 // The policies.
 const (
-	// Block: the message waits. In the unreliable mode it waits in the socket of the receiver,
-	// whose buffer may then overflow. The kernel counts the packets that it drops there, with a run
-	// of datagrams as one packet.
+	// Block means that the message waits. In the unreliable mode the message waits in the
+	// receiver's socket buffer, which may overflow. The kernel counts the dropped packets
+	// (Stats.SocketDrops). A run of datagrams that the kernel has combined counts as one packet.
 	Block Overrun = iota
-	// Drop: the message is dropped, and counted.
+	// Drop means that the message is dropped and counted.
 	Drop
 )
 
-// Config configures a sender or a receiver of a stream. Both sides must agree on MessageBytes (of
-// the rings), Messages, First and Mode. A receiver whose Messages is 0 accepts the sender's value.
+// Config has the settings of a sender or a receiver. MessageBytes of the rings, Messages, First and
+// Mode must be equal on both sides. A receiver with Messages 0 accepts the sender's value.
 type Config struct {
 	Mode Mode
 	// Messages is the total number of messages. 0 means that the stream lasts until Sender.Finish.
 	Messages uint64
-	// First is the ordinal of the first message, the same on both sides. First+Messages must not
-	// exceed 2^63.
+	// First is the ordinal (number) of the first message. First+Messages must not exceed 2^63.
 	First uint64
-	// Overrun is how a receiver of the unreliable mode handles a message for which no region is
-	// free, and how Sender.Next behaves without a free region.
+	// Overrun defines how a receiver of the unreliable mode handles a message for which no region
+	// is free. Overrun also defines whether Sender.Next waits for a free region.
 	Overrun Overrun
-	// Unmonitored turns the states of regions off. A sender sends the regions over and over,
-	// populated or not. A receiver overwrites regions even if they were not read. A sender must not
-	// combine it with Messages 0.
+	// Unmonitored disables the states of regions. An Unmonitored sender sends the regions again and
+	// again, populated or not, and needs Messages above 0. An Unmonitored receiver overwrites
+	// regions even if the reader has not read the regions.
 	Unmonitored bool
-	// Timeout is how long a side continues without a packet of its peer, and how long a reliable
-	// sender waits for a free region at the receiver. 0 means 10 s; 100 ms to 1 h.
+	// Timeout is how long a side continues without a packet from the peer. Timeout is also how long
+	// a reliable sender waits for a free region at the receiver. The range is 100 ms to 1 h, and 0
+	// means 10 s.
 	Timeout time.Duration
-	// Meet bounds the time until the peers are connected, from the call of Send or Receive on. 0
+	// Meet is the maximum time from the call of Send or Receive until the peers are connected. 0
 	// means 1 minute.
 	Meet time.Duration
 
-	// Only restricts the peers: a sender has only the receivers of Connect, and a receiver only the
-	// first sender that says hello. This suits identities that are exchanged by hand. If one of
-	// these peers has incompatible parameters, the stream ends at once, with the reason. Without
-	// Only just that peer is refused, and the side waits for other peers until Meet.
+	// Only restricts the peers. With Only, a sender accepts only the receivers of Connect, and a
+	// receiver accepts only the first sender that connects. Only is for identities that are
+	// exchanged by hand. With Only, a peer with incompatible parameters ends the stream. Without
+	// Only, a peer with incompatible parameters is refused, and the side waits for other peers
+	// until Meet is over.
 	Only bool
-	// Refused is called for each peer that is refused because it does not fit, or that refuses this
-	// side. It is called on the engine's goroutine, as Sample. It may be nil.
+	// Refused is called for each peer that this side refuses, and for each peer that refuses this
+	// side. Refused runs on the engine's goroutine, under the same rules as Sample. Refused may be
+	// nil.
 	Refused func(Refusal)
 
-	// Begin is called when the peers are ready, before the first message can arrive. It is called
-	// on the engine's goroutine, as Sample. It may be nil.
+	// Begin is called when the peers are ready, before the first message can arrive. Begin runs on
+	// the engine's goroutine, under the same rules as Sample. Begin may be nil.
 	Begin func()
-	// Sample is called with the counters after every Every messages that have been sent, as far as
-	// this side knows, but at most once per pass of the engine. It is called on the engine's
-	// goroutine, and must neither block nor call the Port. With Every 0 or a nil Sample there are
-	// no calls.
+	// Sample is called with the counters whenever Every more messages have been sent, as far as
+	// this side knows, but at most once per Progress of the engine. Sample runs on the engine's
+	// goroutine, and must not block or call the Port. There are no calls if Every is 0 or Sample is
+	// nil.
 	Every  uint64
 	Sample func(Stats)
 
-	// Of a sender alone:
+	// The following fields are for senders only.
 
-	// Receivers is the number of receivers for which the sender waits before it starts: the first
-	// ones that are ready, or with Only all receivers of Connect. 0 means 1. A negative value means
-	// that the sender does not wait. In the unreliable mode a receiver that joins later gets the
-	// messages sent after it has joined. A reliable stream that has begun refuses further
+	// Receivers is the number of receivers for which the sender waits before the stream starts.
+	// With Only, the sender waits for all receivers of Connect. 0 means 1. With a negative value
+	// the sender does not wait. In the unreliable mode, a receiver that joins later gets the
+	// messages sent after the receiver has joined. A running reliable stream refuses further
 	// receivers.
 	Receivers int
-	// BitsPerSecond bounds the rate of the messages' bytes; 0: as fast as possible.
+	// BitsPerSecond limits the rate of payload bits. 0 means no limit.
 	BitsPerSecond float64
-	// Delay is the least time between the beginnings of two messages. With a Delay messages are
-	// never sent together, and are not sent faster after a stall. 0 means no delay.
+	// Delay is the minimum time between the beginnings of two messages. With a Delay, messages are
+	// never sent together, and the sender does not catch up after a stall. 0 means no delay.
 	Delay time.Duration
-	// DatagramBytes bounds the datagrams of the unreliable mode, headers of 24 bytes included. 0
-	// means the largest size that all receivers at the start accept. A receiver that accepts less
-	// than 1200 bytes, and less than DatagramBytes, is refused, so that one small path does not
-	// slow down all others.
+	// DatagramBytes is the maximum size of datagrams in the unreliable mode, including 24 bytes of
+	// headers. 0 means the largest size that all receivers at the start accept. A receiver is
+	// refused if its maximum is below both 1200 bytes and DatagramBytes, because one small path
+	// would slow down all receivers.
 	DatagramBytes int
-	// Group is a multicast address with port, "239.1.2.3:5000": all receivers listen there instead of
-	// getting datagrams each. Unreliable mode, where the provider is a fabric.Grouper.
+	// Group is a multicast address with port, for example "239.1.2.3:5000". With a Group the sender
+	// sends each datagram once, and all receivers listen at the Group. Group requires the
+	// unreliable mode and a provider that implements fabric.Grouper.
 	Group string
 
-	// Of a receiver alone:
+	// The following fields are for receivers only, except that a sender also uses Grace.
 
-	// Grace is how long a receiver waits for datagrams on their way, after the sender's end and the
-	// latest datagram with new data. The whole wait is at most Grace plus Timeout, unless the
-	// receiver's own reader delays it. 0 means 200 ms. For a sender it is the longest Grace that a
-	// receiver may have, and 0 means Timeout.
+	// Grace is how long a receiver waits for late datagrams after the sender's end and after the
+	// latest new datagram. The total wait is at most Grace plus Timeout, unless the receiver's
+	// reader delays the datagrams. 0 means 200 ms. For a sender, Grace is the maximum Grace of a
+	// receiver, and 0 means Timeout.
 	Grace time.Duration
-	// Gap is called with each range of missing ordinals, first to last, in rising order. Arrival is
-	// called for each datagram that arrives. Both are called on the engine's goroutine, and must
-	// neither block nor call the Port. Both may be nil.
+	// Gap is called with each range of missing ordinals, from first to last, in ascending order.
+	// Arrival is called for each datagram that arrives. Gap and Arrival run on the engine's
+	// goroutine, and must not block or call the Port. Gap and Arrival may be nil.
 	Gap     func(first, last uint64)
 	Arrival func(Arrival)
 }
 
-// Arrival describes an arriving datagram of the unreliable mode, or run of messages of the reliable
-// mode.
+// Arrival describes a received datagram of the unreliable mode, or a run of received messages of
+// the reliable mode.
 type Arrival struct {
-	Key      uint64 // of the stream
-	Ordinal  uint64 // of the message
-	Messages uint64 // of the run; 1 for a datagram
-	Datagram uint32 // its number within the message
-	Bytes    int    // payload
-	New      bool   // and not a duplicate, say
+	Key      uint64 // key of the stream
+	Ordinal  uint64 // ordinal of the first message
+	Messages uint64 // number of messages; 1 for a datagram
+	Datagram uint32 // number of the datagram within the message
+	Bytes    int    // payload size
+	New      bool   // not a duplicate, stale or foreign datagram
 }
 
 const ordinalsMax = 1 << 63
 
-// withDefaults fills in zero fields, and returns an error for values out of range.
+// withDefaults replaces zero fields by the default values, and returns an error for values out of
+// range.
 func (c Config) withDefaults() (Config, error) {
 	for _, f := range []struct {
 		name     string

@@ -9,8 +9,8 @@ import (
 	"gobtl/fabric"
 )
 
-// dataPort holds the endpoints of the unreliable mode: one for the port itself, and one for each
-// multicast group that a receiver listens to.
+// dataPort holds the endpoints of the unreliable mode. One endpoint belongs to the port itself, and
+// one to each multicast group that a receiver listens to.
 type dataPort struct {
 	dom   fabric.Domain
 	arena fabric.Arena
@@ -18,13 +18,14 @@ type dataPort struct {
 	all   []*dataEndpoint
 	free  []fabric.Buf // receive buffers that are not posted
 	txBuf []fabric.Buf // free send buffers
-	// For each send buffer: the source of its bytes, and its references.
+	// owner and holds are indexed by send buffer, and have the source of the payload and the number
+	// of references.
 	owner []sentFrom
 	holds []uint16
 	drops dropCount
 }
 
-// dataEndpoint is an endpoint with the polled datagrams that were not processed yet.
+// dataEndpoint is an endpoint with the polled datagrams that have not been processed yet.
 type dataEndpoint struct {
 	ep     fabric.Endpoint
 	caps   fabric.Caps
@@ -32,8 +33,8 @@ type dataEndpoint struct {
 	group  string
 	users  int // number of receivers at a group's endpoint
 	out    [pollBatch]fabric.Completion
-	at, n  int    // the next of out, and their number
-	landed []byte // memory in which polled payload may have landed
+	at, n  int    // index of the next completion, and number of completions
+	landed []byte // memory in which the fabric may have stored payload
 	bufs   []fabric.Buf
 	repost []fabric.Buf
 }
@@ -45,7 +46,7 @@ const (
 	groupsMax = 4
 )
 
-// DataConfig sizes the domain of the unreliable mode.
+// DataConfig returns the size of the domain for the unreliable mode.
 func DataConfig(info fabric.Info) fabric.DomainConfig {
 	return fabric.DomainConfig{
 		Buffers: txBuffers + (1+groupsMax)*rxBuffers, BufferBytes: info.MTUBytes,
@@ -76,13 +77,13 @@ func newDataPort(dom fabric.Domain) (*dataPort, error) {
 	return d, err
 }
 
-// endpointConfig asks for the largest possible kernel buffer, because datagrams that it cannot hold
-// are lost.
+// endpointConfig requests a large kernel buffer, because the kernel drops datagrams when the buffer
+// is full.
 var endpointConfig = fabric.EndpointConfig{
 	RxDepth: rxBuffers, RecvBufferBytes: 64 << 20, PathSize: true,
 }
 
-// add posts receives to a new endpoint.
+// add posts receive buffers to a new endpoint.
 func (d *dataPort) add(ep fabric.Endpoint, group string) (*dataEndpoint, error) {
 	de := &dataEndpoint{ep: ep, caps: ep.Caps(), group: group}
 	if l, ok := ep.(fabric.Lander); ok && de.caps.Landing {
@@ -97,7 +98,7 @@ func (d *dataPort) add(ep fabric.Endpoint, group string) (*dataEndpoint, error) 
 	return de, de.refill()
 }
 
-// refill posts the returned buffers.
+// refill posts the returned receive buffers again.
 func (de *dataEndpoint) refill() error {
 	n, err := de.ep.Recv(de.repost)
 	de.repost = append(de.repost[:0], de.repost[n:]...)
@@ -107,8 +108,9 @@ func (de *dataEndpoint) refill() error {
 	return err
 }
 
-// poll processes the arrived datagrams and returns their number. A datagram for which a receiver
-// has no room, and which it may not drop, stays queued. It keeps all later datagrams in the kernel.
+// poll processes the received datagrams and returns their number. If a receiver without a free
+// region must not drop a datagram, the datagram stays queued. All later datagrams then wait in the
+// kernel.
 func (d *dataPort) poll(e *Engine) (int, error) {
 	total := 0
 	for i := 0; i < len(d.all); i++ {
@@ -143,7 +145,7 @@ func (d *dataPort) poll(e *Engine) (int, error) {
 	return total, nil
 }
 
-// waiting reports whether a polled datagram could not be processed yet.
+// waiting reports whether a polled datagram has not been processed yet.
 func (d *dataPort) waiting() bool {
 	for _, de := range d.all {
 		if de.at < de.n {
@@ -153,7 +155,8 @@ func (d *dataPort) waiting() bool {
 	return false
 }
 
-// join listens to a multicast group.
+// join opens an endpoint that listens to a multicast group. Receivers of the same group use the
+// same endpoint.
 func (d *dataPort) join(group string) (*dataEndpoint, error) {
 	for _, de := range d.all {
 		if de.group == group {
@@ -180,7 +183,7 @@ func (d *dataPort) join(group string) (*dataEndpoint, error) {
 	return de, nil
 }
 
-// leave undoes a join.
+// leave ends one receiver's use of a group's endpoint. The last receiver closes the endpoint.
 func (d *dataPort) leave(de *dataEndpoint) {
 	if de == nil {
 		return
@@ -198,11 +201,12 @@ func (d *dataPort) leave(de *dataEndpoint) {
 	}
 }
 
-// dropCount accumulates a wrapping 32-bit counter, such as the kernel's, at each reading.
+// dropCount extends a 32-bit counter that wraps around, such as a counter of the kernel, to 64
+// bits.
 type dropCount struct{ last, total uint64 }
 
-// look records a reading of the counter, or of the sum of several counters of which at most one has
-// wrapped since the last reading.
+// look records a reading of the counter and returns the extended count. The counter may be a sum of
+// several 32-bit counters, if at most one has wrapped around since the previous reading.
 func (c *dropCount) look(value uint64) uint64 {
 	more := value - c.last
 	if value < c.last {
@@ -213,24 +217,24 @@ func (c *dropCount) look(value uint64) uint64 {
 	return c.total
 }
 
-// dropped returns the number of packets that the kernel has dropped at the sockets since the port
-// was opened.
+// dropped returns the number of packets that the kernel has dropped at the port's sockets since the
+// port was opened.
 func (d *dataPort) dropped() uint64 { return d.drops.look(d.socketDrops()) }
 
-// socketDrops returns the kernel's counts of drops at the sockets.
+// socketDrops returns the kernel's present counter of packets dropped at the sockets.
 func (d *dataPort) socketDrops() uint64 {
 	for _, a := range d.dom.Info().Attrs {
 		if a.Name == fabric.OverrunsAttr {
-			n, _ := strconv.ParseUint(a.Value, 10, 64) // ignore a value that is no number
+			n, _ := strconv.ParseUint(a.Value, 10, 64) // 0 if the value is not a number
 			return n
 		}
 	}
 	return 0
 }
 
-// rescue moves payload that has landed in a wrong place back behind the header of its datagram,
-// before the place can be overwritten. It sets Landed to 0, so that later code finds the payload
-// there.
+// rescue copies payload that the fabric has stored in the wrong place to the memory after the
+// datagram's header. rescue must run before the place is overwritten. rescue sets Landed to 0,
+// which tells later code where the payload is.
 func (d *dataPort) rescue(e *Engine, de *dataEndpoint) {
 	for i := de.at; i < de.n; i++ {
 		c := &de.out[i]
@@ -257,7 +261,8 @@ func (e *Engine) inPlace(buf []byte, c *fabric.Completion, landed []byte) bool {
 	return r != nil && r.asm.isPlace(h, landed)
 }
 
-// datagram processes one datagram, and returns false if the datagram has to wait.
+// datagram processes one datagram. datagram returns false if the datagram must wait for a free
+// region.
 func (e *Engine) datagram(_ *dataEndpoint, c *fabric.Completion, buf []byte) bool {
 	h, ok := parseHeader(buf)
 	if h.datagram == probeDatagram && ok && c.Errno == 0 {
@@ -272,8 +277,8 @@ func (e *Engine) datagram(_ *dataEndpoint, c *fabric.Completion, buf []byte) boo
 	return r.datagram(h, buf[headerBytes:c.Len], c.Landed > 0)
 }
 
-// foreign counts a datagram that belongs to no stream. It is counted for the receiver if there is
-// only one.
+// foreign counts a datagram that belongs to no stream. If the engine has only one receiver, the
+// datagram counts for this receiver.
 func (e *Engine) foreign(r *Receiver) {
 	if r == nil && len(e.receiving) == 1 {
 		r = e.receiving[0]
@@ -283,7 +288,8 @@ func (e *Engine) foreign(r *Receiver) {
 	}
 }
 
-// dataInfo returns the network of the data endpoint: the same as the module's, with another port.
+// dataInfo returns the network of the data endpoint. The data endpoint has the same host as the
+// module, but another port.
 func dataInfo(info fabric.Info) fabric.Info {
 	if host, _, err := net.SplitHostPort(info.Node); err == nil {
 		info.Node = host

@@ -1,6 +1,6 @@
 // Package stream transfers the messages of an instrument in one direction, through rings of memory.
-// All messages have one size, and a transfer may last for hours. The receiver knows each missing
-// message.
+// All messages have the same size, and a transfer may last for hours. The receiver knows which
+// messages are missing.
 //
 //	producer                                                             reader
 //	   | Next, Populate                                      Completed, Release |
@@ -16,16 +16,15 @@
 //	             puts each into its place and counts what came, came twice, came late, never came
 //
 // Every message has an ordinal, a 64-bit number that counts up from Config.First. The ordinal
-// determines the place of the message in the receiver's ring. So received messages are always in
-// their places, and a missing message is filled with zeros and marked as missing
-// (Ring.Transferred).
+// determines the place of the message in the receiver's ring. A missing message is filled with
+// zeros and marked as missing (Ring.Transferred).
 //
-// A Ring is memory of the caller and the states of its regions; with CreateRing it is a file that
-// other processes can map, too. A Port is a process's endpoint in the network. Senders and
+// A Ring is memory of the caller with the states of its regions. A ring of CreateRing is a file,
+// which other processes can map. A Port is the endpoint of a process in the network. Senders and
 // receivers find each other by their identities. An identity is a line of text, exchanged by
-// standard input and output, by files, by a callback, or at an address (ExchangeStdIO,
-// ExchangeFiles, Meeting). In both modes control messages (parameters, credit, the end and the
-// reports) use the reliable transport.
+// standard input and output, by files, by a callback, or over TCP (ExchangeStdIO, ExchangeFiles,
+// Meeting). In both modes control messages (parameters, credit, the end and the reports) use the
+// reliable transport.
 //
 //	ring.go        regions and their states      track.go     what became of each message
 //	engine.go      one pass of everything        assemble.go  datagrams into regions, land.go
@@ -33,7 +32,7 @@
 //	link.go        put.go: puts                  pace.go      rate
 //	receiver.go    data.go: endpoints            run.go       Port: the clock and the goroutine
 //
-// The Engine below a Port has no goroutine, no contended lock and no clock, so it runs in the
-// simulator exactly as in production. Methods of Ring, Sender and Receiver may be called from any
-// goroutine. Functions in a Config run on the engine's goroutine, and must not block.
+// The Engine of a Port has no goroutine, no contended lock and no clock, so a simulator can run the
+// same code as production. Any goroutine may call the methods of Ring, Sender and Receiver.
+// Functions in a Config run on the engine's goroutine, and must not block.
 package stream

@@ -12,47 +12,47 @@ import (
 	"gobtl/internal/plain"
 )
 
-// Engine sends and receives streams over a module of the transport and, for the unreliable mode, an
-// endpoint of a fabric. It belongs to one goroutine, has no clock, and does nothing between two
-// calls of Progress. A Port drives an Engine for ordinary programs, and the simulator drives one in
-// virtual time.
+// Engine sends and receives streams over a btl module. For the unreliable mode an Engine also has
+// an endpoint of a fabric. Only one goroutine may use an Engine. An Engine has no clock, and works
+// only during calls of Progress. A Port drives an Engine for ordinary programs, and the simulator
+// drives an Engine in virtual time.
 type Engine struct {
 	m     *btl.Module
-	data  *dataPort // nil: reliable streams alone
+	data  *dataPort // nil: only reliable streams
 	now   mono.Time
-	polls mono.Time // when the module had its latest pass
+	polls mono.Time // time of the module's latest Progress
 
 	senders   map[uint64]*Sender   // by key
-	receivers map[uint64]*Receiver // by their own key: waiting for a sender
+	receivers map[uint64]*Receiver // by the receiver's own key
 	sending   []*Sender
-	receiving []*Receiver               // with a sender; few
-	byKey     map[uint64]*Receiver      // of the unreliable mode, by the stream's key
-	latest    *Receiver                 // of the latest datagram
-	outboxes  map[*btl.Endpoint]*outbox // outboxes of the peers with queued messages
+	receiving []*Receiver               // all receivers of this engine; few
+	byKey     map[uint64]*Receiver      // receivers of the unreliable mode, by the stream's key
+	latest    *Receiver                 // receiver of the latest datagram
+	outboxes  map[*btl.Endpoint]*outbox // peers' outboxes with queued messages
 	suitors   map[uint64]*suitor        // by the key of their probes
 	refused   Refusals                  // refusals of peers that belong to no stream
-	links     []*link                   // by the number that fragments carry
+	links     []*link                   // by link.number, which put fragments carry
 	onDone    func(*btl.Fragment, error)
 	random    func() uint64 // random numbers that must not be guessable
 	closed    bool
-	// lingering are senders that have ended while the fabric still reads their rings.
+	// lingering are ended senders whose rings the fabric still reads.
 	lingering []*Sender
 }
 
 const (
-	// moduleEvery is the interval between passes of the module while datagrams arrive in every
-	// poll.
+	// moduleEvery is the interval between calls of the module's Progress while each poll returns
+	// datagrams.
 	moduleEvery = 100 * time.Microsecond
-	// ringEvery is the interval between checks of a ring whose states another process may set.
+	// ringEvery is the interval between checks of a ring whose states another process may change.
 	ringEvery = time.Millisecond
-	// noticeEvery is the interval between a sender's reports of its progress.
+	// noticeEvery is the interval between a sender's progress reports.
 	noticeEvery = 100 * time.Millisecond
 	streamsMax  = 1024 // senders and receivers of an engine
 )
 
-// NewEngine starts an engine on a module, and on a domain of a fabric for the unreliable mode (nil
-// for none), opened with DataConfig. It owns both from then on, even if it returns an error. The
-// module's tags 1 and 2, its OnEndpoint and its OnRoom are the engine's.
+// NewEngine starts an engine on a module. data is a domain for the unreliable mode, opened with
+// DataConfig, or nil. The engine owns m and data, even if NewEngine returns an error. The engine
+// uses the module's tags 1 and 2, OnEndpoint and OnRoom.
 func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	e := &Engine{
 		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),
@@ -76,11 +76,11 @@ func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	return e, nil
 }
 
-// Module returns the engine's transport module, for its counters and for other tags.
+// Module returns the engine's btl module, for its counters and for the use of other tags.
 func (e *Engine) Module() *btl.Module { return e.m }
 
-// Progress makes one pass and returns the number of received packets. An error means that the
-// fabric has failed.
+// Progress does all due work once, and returns the number of received packets. An error means that
+// the fabric has failed.
 func (e *Engine) Progress(now mono.Time) (int, error) {
 	if e.closed {
 		return 0, ErrClosed
@@ -110,7 +110,7 @@ func (e *Engine) Progress(now mono.Time) (int, error) {
 	return n, nil
 }
 
-// sweep forgets streams that have ended.
+// sweep removes streams that have ended.
 func (e *Engine) sweep() {
 	e.letGo(false)
 	for i := len(e.sending) - 1; i >= 0; i-- {
@@ -133,7 +133,7 @@ func (e *Engine) sweep() {
 	}
 }
 
-// Deadline returns the instant at which Progress must be called again even if nothing arrives.
+// Deadline returns the instant at which Progress must be called next if no packet arrives.
 func (e *Engine) Deadline() mono.Time {
 	d := e.m.Deadline()
 	for _, s := range e.sending {
@@ -148,7 +148,7 @@ func (e *Engine) Deadline() mono.Time {
 	return d
 }
 
-// Close ends everything at once: senders and receivers that are not done end with ErrClosed.
+// Close closes the engine at once. Senders and receivers that have not ended end with ErrClosed.
 func (e *Engine) Close() error {
 	if e.closed {
 		return nil
@@ -168,8 +168,8 @@ func (e *Engine) Close() error {
 	return err
 }
 
-// letGo returns the rings of ended senders to the program after the fabric's last read of them, at
-// the latest when the fabric is closed.
+// letGo returns the rings of ended senders to the program after the fabric's last read of a ring.
+// With all, letGo does not wait, because the fabric is closed.
 func (e *Engine) letGo(all bool) {
 	if len(e.lingering) == 0 {
 		return
@@ -183,7 +183,8 @@ func (e *Engine) letGo(all bool) {
 	})
 }
 
-// drain closes the connections to all peers in order. drained reports when that is done.
+// drain begins to close the connections to all peers in order. drained reports whether all
+// connections are closed.
 func (e *Engine) drain(until mono.Time) { e.m.Drain(e.now, until) }
 
 func (e *Engine) drained() bool { return len(e.outboxes) == 0 && e.m.Drained() }
@@ -202,8 +203,8 @@ func (e *Engine) sendNotice(ep *btl.Endpoint, n notice) {
 	e.send(ep, tagNotice, b[:])
 }
 
-// onLetter handles a control message. Invalid messages are dropped, and the peer's time-out then
-// ends its stream.
+// onLetter handles a control message (letter). Invalid letters are dropped. The stream of a peer
+// that sends invalid letters ends by a time-out.
 func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	l, err := parseLetter(data)
 	if err != nil {
@@ -232,7 +233,8 @@ func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// onAbort handles the message of a peer that it ends, or that it refuses this side.
+// onAbort handles a peer's report that the peer ends with an error, or that the peer refuses this
+// side.
 func (e *Engine) onAbort(ep *btl.Endpoint, l *letter) {
 	err := failedError(l)
 	if r := e.receiverOf(ep, l.Key); r != nil {
@@ -244,7 +246,7 @@ func (e *Engine) onAbort(ep *btl.Endpoint, l *letter) {
 	}
 }
 
-// failedError returns the error for a peer's report of its failure.
+// failedError returns the error for a peer's abort message.
 func failedError(l *letter) error {
 	if l.Code == codeTaken {
 		return fmt.Errorf("%w: %w: %s", ErrPeerFailed, ErrTaken, plain.Line(l.Reason))
@@ -268,7 +270,7 @@ func (e *Engine) onNotice(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// onHello passes a sender's hello to the receiver that it names, or refuses it.
+// onHello passes a sender's hello to the receiver that the hello names, or refuses the sender.
 func (e *Engine) onHello(ep *btl.Endpoint, l *letter) {
 	r := e.receivers[l.Hello.To]
 	switch {
@@ -291,7 +293,7 @@ func (e *Engine) abort(ep *btl.Endpoint, key uint64, code, reason string) {
 	e.sendLetter(ep, &letter{Kind: letterAbort, Key: key, Code: code, Reason: reason})
 }
 
-// receiverOf returns the receiver of a stream, if the stream belongs to the peer.
+// receiverOf returns the receiver of a stream, if the stream belongs to the peer ep.
 func (e *Engine) receiverOf(ep *btl.Endpoint, key uint64) *Receiver {
 	for _, r := range e.receiving {
 		if r.key == key && r.ep == ep && ep != nil {
@@ -301,7 +303,7 @@ func (e *Engine) receiverOf(ep *btl.Endpoint, key uint64) *Receiver {
 	return nil
 }
 
-// linkOf finds the link of a stream to a peer.
+// linkOf returns the link of a sender's stream to the peer ep, or nil.
 func (e *Engine) linkOf(ep *btl.Endpoint, key uint64) *link {
 	s := e.senders[key]
 	if s == nil {
@@ -315,7 +317,7 @@ func (e *Engine) linkOf(ep *btl.Endpoint, key uint64) *link {
 	return nil
 }
 
-// onEndpoint handles new connections and their ends.
+// onEndpoint handles the events of all endpoints, which report new and ended connections.
 func (e *Engine) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	for _, s := range e.sending {
 		for _, k := range s.links {
@@ -338,7 +340,8 @@ func (e *Engine) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	}
 }
 
-// lostError converts the reason of a connection's end to an error of this package.
+// lostError returns the error of this package for the end of a connection. err is the reason, or
+// nil.
 func lostError(err error) error {
 	if err == nil {
 		return ErrPeerLost
@@ -346,7 +349,7 @@ func lostError(err error) error {
 	return fmt.Errorf("%w: %w", ErrPeerLost, err)
 }
 
-// receiverOfKey finds the receiver of a datagram.
+// receiverOfKey returns the receiver of a datagram's stream, or nil.
 func (e *Engine) receiverOfKey(key uint64) *Receiver {
 	if r := e.latest; r != nil && r.key == key {
 		return r

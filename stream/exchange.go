@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// An Exchange sends this side's identity to the peer and returns the peer's identity. It ends with
-// ctx.
+// An Exchange sends this side's identity to the peer and returns the peer's identity. An Exchange
+// ends when ctx ends.
 type Exchange func(ctx context.Context, mine Identity) (Identity, error)
 
-// other returns the role of the peer of a role.
+// other returns the opposite role.
 func (r Role) other() Role {
 	if r == RoleSender {
 		return RoleReceiver
@@ -25,7 +25,7 @@ func (r Role) other() Role {
 	return RoleSender
 }
 
-// expect parses the identity of the peer, which must have the other role.
+// expect parses the identity of the peer. The peer must have the opposite role.
 func expect(text string, mine Identity) (Identity, error) {
 	id, err := ParseIdentity(text)
 	if err == nil && id.Role != mine.Role.other() {
@@ -34,11 +34,12 @@ func expect(text string, mine Identity) (Identity, error) {
 	return id, err
 }
 
-// ExchangeStdIO has a person, or a pipe, carry the identities: it writes this side's to out and
-// reads the peer's from in, one line each. A sender first writes and then reads. A receiver first
-// reads and then writes, so two programs that are joined by two pipes can exchange identities. If a
-// line is not an identity ExchangeStdIO asks again, until in ends. One goroutine reads in, and
-// lives until the next line.
+// ExchangeStdIO exchanges identities by standard input and output, through a person or pipes.
+// ExchangeStdIO writes this side's identity to out and reads the peer's identity from in, one line
+// each. A sender first writes and then reads. A receiver first reads and then writes, so two
+// programs that are joined by two pipes can exchange identities. If a line is not an identity,
+// ExchangeStdIO reads another line. A goroutine reads from in. If ctx ends, the goroutine remains
+// until the next line or the end of in.
 func ExchangeStdIO(in io.Reader, out io.Writer) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		tell := func() error {
@@ -60,7 +61,7 @@ func ExchangeStdIO(in io.Reader, out io.Writer) Exchange {
 				return Identity{}, err
 			}
 			if i := strings.Index(line, identityPrefix); i > 0 {
-				line = line[i:] // the whole line of the peer, with its words before
+				line = line[i:] // the peer's whole line may contain words before the identity
 			}
 			id, err := expect(line, mine)
 			if err == nil && mine.Role == RoleReceiver {
@@ -78,7 +79,7 @@ func ExchangeStdIO(in io.Reader, out io.Writer) Exchange {
 	}
 }
 
-// readLine reads a line, or gives up with ctx.
+// readLine reads a line. readLine returns an error when ctx ends.
 func readLine(ctx context.Context, lines *bufio.Scanner) (string, error) {
 	type result struct {
 		line string
@@ -110,12 +111,12 @@ const (
 	recvSuffix = ".recv"
 )
 
-// ExchangeFiles carries the identities by two files on a file system that both sides share: name
-// with ".send", written by the sender, and with ".recv", written by the receiver. Each file is
-// written completely under another name, and then renamed. A file names its writer and, after the
-// writer has read the peer's file, also the peer. A side accepts a file only if the file names that
-// side, so it never accepts files of an earlier run. The files remain, and the next run replaces
-// them.
+// ExchangeFiles exchanges identities by two files on a file system that both sides can access. The
+// sender writes the file name + ".send", and the receiver writes the file name + ".recv". Each file
+// is written under another name and then renamed. A file contains the identity of its writer. After
+// the writer has read the peer's file, the writer's file also contains the peer's identity. A side
+// accepts a file only if the file contains the side's own identity, so files of earlier runs are
+// not accepted. The files remain, and the next run replaces the files.
 func ExchangeFiles(name string) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		own, other := name+sendSuffix, name+recvSuffix
@@ -138,7 +139,7 @@ func ExchangeFiles(name string) Exchange {
 					if err != nil {
 						return Identity{}, fmt.Errorf("%w: %s: %w", ErrExchange, other, err)
 					}
-					// The peer continues when it has read that its file was seen.
+					// The peer continues when the peer has read its own identity in this file.
 					return id, WriteFileWhole(own, []byte(mine.String()+"\n"+peer+"\n"))
 				}
 				stale = stale || ok
@@ -161,8 +162,9 @@ func ExchangeFiles(name string) Exchange {
 	}
 }
 
-// readExchange reads a file of ExchangeFiles: the identities of its writer and of the peer that the
-// writer has seen. It returns an error if the file exists but is not such a file.
+// readExchange reads a file of ExchangeFiles. The results are the identity of the file's writer and
+// the peer identity that the writer has read. readExchange returns an error if the file has another
+// format.
 func readExchange(name string) (writer, seen string, err error) {
 	b, err := readSmall(name, 4*identityTextMax)
 	if err != nil {
@@ -175,8 +177,8 @@ func readExchange(name string) (writer, seen string, err error) {
 	return lines[0], lines[1], nil
 }
 
-// openRegular opens a file for reading that other users may have made. It never blocks. A pipe, a
-// device or a directory is an error.
+// openRegular opens a regular file for reading. Other users may have created the file. openRegular
+// does not block. The error is ErrFile for a pipe, a device or a directory.
 func openRegular(name string) (*os.File, os.FileInfo, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have no writer
 	if err != nil {
@@ -193,14 +195,14 @@ func openRegular(name string) (*os.File, os.FileInfo, error) {
 	return f, st, nil
 }
 
-// readSmall reads a regular file of at most most bytes.
+// readSmall reads a regular file of up to most bytes. A larger file is an error.
 func readSmall(name string, most int64) ([]byte, error) {
 	f, _, err := openRegular(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, most+1)) // it may grow while it is read
+	b, err := io.ReadAll(io.LimitReader(f, most+1)) // the file may grow during the read
 	if err == nil && int64(len(b)) > most {
 		err = fmt.Errorf("%s has more than %d bytes", name, most)
 	}
@@ -210,8 +212,8 @@ func readSmall(name string, most int64) ([]byte, error) {
 	return b, nil
 }
 
-// WriteFileWhole writes a file under another name and renames it. So no process sees a partial
-// file, and none remains after a crash or on a full disk.
+// WriteFileWhole writes a file under another name and then renames the file. Other processes
+// therefore never see a partial file, and a crash or a full disk leaves no partial file under name.
 func WriteFileWhole(name string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".part-*")
 	if err != nil {
@@ -222,7 +224,7 @@ func WriteFileWhole(name string, data []byte) error {
 		err = f.Chmod(0o644)
 	}
 	if err == nil {
-		err = f.Sync() // else a crash may keep the new name, but lose the data
+		err = f.Sync() // without Sync a crash could keep the name and lose the data
 	}
 	if e := f.Close(); err == nil {
 		err = e

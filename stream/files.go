@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// FileName is the name of the file of region i.
+// FileName returns the name of the file for region i.
 func FileName(name string, i int) string { return fmt.Sprintf("%s.%d", name, i) }
 
-// Load fills the regions from files: name.0, name.1 and so on, each of exactly a region's size.
+// Load reads region i of the ring from the file name.i, for all regions. Each file must have
+// exactly the size of a region.
 func (r *Ring) Load(name string) error {
 	for i := range r.geo.Regions {
 		if err := r.loadRegion(FileName(name, i), i); err != nil {
@@ -37,9 +38,9 @@ func (r *Ring) loadRegion(file string, i int) error {
 	return nil
 }
 
-// Save writes the regions to files, as Load reads them, each whole or not at all. After a file that
-// cannot be written it continues with the others. The error names the first few of the failed
-// files.
+// Save writes the regions to the files that Load reads. Each file is written completely or not at
+// all. If a file cannot be written, Save continues with the other files. The error contains the
+// first three failures.
 func (r *Ring) Save(name string) error {
 	const told = 3
 	var errs []error
@@ -57,8 +58,8 @@ func (r *Ring) Save(name string) error {
 	return errors.Join(errs...)
 }
 
-// Fill sets byte i of region k to (i + k*RegionBytes) modulo 256. It is for programs without data
-// of their own.
+// Fill sets byte i of region k to (i + k*RegionBytes) modulo 256. Fill is for programs without
+// their own data.
 func (r *Ring) Fill() {
 	at := 0
 	for _, block := range r.blocks {
@@ -69,7 +70,7 @@ func (r *Ring) Fill() {
 	}
 }
 
-// Display writes the first and the last bytes of every region in hexadecimal.
+// Display writes the first and the last bytes of each region to w in hexadecimal.
 func (r *Ring) Display(w io.Writer, first, last int) error {
 	const widest, beside, each = 72, len("Memory region 0000:  ..."), len(" 00")
 	frame := strings.Repeat("#", min(widest, beside+each*(first+last)))
@@ -87,7 +88,7 @@ func (r *Ring) Display(w io.Writer, first, last int) error {
 	return errors.Join(err, e)
 }
 
-// spaced writes bytes in hexadecimal with spaces between.
+// spaced returns bytes in hexadecimal, separated by spaces.
 func spaced(b []byte) string {
 	var s strings.Builder
 	for i := range b {

@@ -23,27 +23,30 @@ func (r Role) String() string {
 	return "receiver"
 }
 
-// Identity names one side of a stream to the other. It is new with every start.
+// Identity names one side of a stream to the other side. Each sender and each receiver has a new
+// identity.
 type Identity struct {
 	Role Role
 	Key  uint64 // random
-	Name []byte // of the transport's module
+	Name []byte // name of the btl module
 }
 
-// identityPrefix begins the text of every identity, and tells the version of its form.
+// identityPrefix is the beginning of the text of each identity, and contains the version of the
+// format.
 const identityPrefix = "gobtl-stream/1"
 
-// identityTextMax bounds the text of an identity.
+// identityTextMax is the maximum length of the text of an identity.
 const identityTextMax = 1024
 
-// String is the identity as one line of printable characters, which ParseIdentity reads.
+// String returns the identity as one line of printable characters, for ParseIdentity.
 func (id Identity) String() string {
 	b := binary.BigEndian.AppendUint64(nil, id.Key)
 	b = append(b, id.Name...)
 	return identityPrefix + ":" + id.Role.String() + ":" + base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ParseIdentity reads the text of an identity, with space around it. Errors wrap ErrIdentity.
+// ParseIdentity parses the text of an identity. Surrounding space is ignored. Errors wrap
+// ErrIdentity.
 func ParseIdentity(text string) (Identity, error) {
 	text = strings.TrimSpace(text)
 	if len(text) > identityTextMax {

@@ -2,13 +2,14 @@ package stream
 
 import "unsafe"
 
-// Landing: some fabrics can receive payload directly into its final place (fabric.Lander). Such a
-// fabric is given the memory from the next expected datagram to the end of the region. Datagrams
-// that arrive in order are then copied only once, by the kernel. Payload that has landed in a wrong
-// place is moved back behind its header before any payload is stored (dataPort.rescue).
+// Some fabrics can store received payload directly in its final memory (fabric.Lander). The
+// receiver gives such a fabric the memory from the next expected datagram to the end of the region.
+// Datagrams that arrive in order are then copied only once, by the kernel. Payload that was stored
+// in the wrong place is copied to the memory after its header before any payload is processed
+// (dataPort.rescue).
 
-// landing is the final memory of the next datagrams if they arrive in order, or nil if no
-// particular datagram is expected. It contains no received data.
+// landing returns the final memory of the next datagrams if datagrams arrive in order, or nil if
+// the next datagram cannot be predicted. The memory contains no received data.
 func (a *assembler) landing() []byte {
 	if !a.stored || a.ended || a.lastOrdinal+1 != a.high {
 		return nil
@@ -29,7 +30,7 @@ func (a *assembler) landing() []byte {
 	return a.place(ordinal, datagram)
 }
 
-// isPlace reports whether bytes are in the final place of a datagram's payload, in an open region.
+// isPlace reports whether payload is in the final memory of a datagram, in an open region.
 func (a *assembler) isPlace(h header, payload []byte) bool {
 	if a.ended || h.ordinal < a.track.first || h.ordinal >= a.track.total ||
 		len(payload) == 0 || len(payload) != a.payloadBytes(h.datagram) {
@@ -41,7 +42,7 @@ func (a *assembler) isPlace(h header, payload []byte) bool {
 	return unsafe.SliceData(a.place(h.ordinal, h.datagram)) == unsafe.SliceData(payload)
 }
 
-// land gives the fabric the landing memory of the latest receiver.
+// land gives the fabric the landing memory of the receiver r.
 func (de *dataEndpoint) land(r *Receiver) {
 	if de.lander == nil {
 		return

@@ -8,11 +8,11 @@ import (
 	"gobtl/pml"
 )
 
-// Layout describes non-contiguous values of a slice: blocks of values in an order, like a derived
-// datatype of MPI. Its methods send and receive like the functions of the same names with a slice.
-// A message of a Layout is an ordinary message: it may be received into a slice, or into another
-// Layout. A Layout can be used many times, by any goroutine. It reads and writes the slice that it
-// was made of. In a Layout of a receive the blocks should not overlap.
+// Layout describes non-contiguous values of a slice as a sequence of blocks, like a derived
+// datatype of MPI. The methods of a Layout send and receive like the functions of the same names
+// with a slice. A message of a Layout is an ordinary message, so the receiver may use a slice or
+// another Layout. A Layout can be used many times, by any goroutine. A Layout reads and writes the
+// slice from which it was made. In the Layout of a receive the blocks should not overlap.
 type Layout[T any] struct {
 	shape
 
@@ -20,20 +20,21 @@ type Layout[T any] struct {
 	unit int // bytes of a value
 }
 
-// shape is a Layout in bytes. It is a pml.Layout.
+// shape is a Layout in bytes, and implements pml.Layout.
 type shape struct {
 	mem           []byte
 	bytes         int
-	block, stride int   // number of blocks of one length
-	first         int   // offset of the first of the blocks that are a stride apart
-	starts        []int // offsets of irregular blocks; nil: they are a stride apart
-	ends          []int // blocks of different lengths: bytes of the message up to the end of each
+	block, stride int   // bytes of a block, and between block beginnings
+	first         int   // offset of the first of the regular blocks
+	starts        []int // offsets of irregular blocks; nil: regular
+	ends          []int // end of each block in the message; nil: equal blocks
 }
 
 // Strided returns the layout of count blocks of block values each, whose beginnings are stride
-// values apart (MPI_Type_vector). The first block is at the beginning of data. A column of a matrix
-// with rows of stride values is such a layout. With a negative stride the blocks go down from the
-// end of data. Errors: ErrType, and ErrBounds if data is too short, or count or block is negative.
+// values apart (MPI_Type_vector). The first block is at the beginning of data. For example, a
+// column of a matrix with rows of stride values is a Strided layout. With a negative stride the
+// blocks go down from the end of data. Strided returns ErrType for values that cannot be sent.
+// Strided returns ErrBounds if data is too short, or if count or block is negative.
 func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -57,8 +58,8 @@ func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
 	return nil, fmt.Errorf("%w: %d blocks of %d values, %d apart", ErrBounds, count, block, stride)
 }
 
-// IndexedBlocks returns the layout of blocks of block values each, which begin at starts
-// (MPI_Type_create_indexed_block). Errors as of Strided.
+// IndexedBlocks returns the layout of blocks of block values each, where block i begins at
+// starts[i] (MPI_Type_create_indexed_block). IndexedBlocks returns the errors of Strided.
 func IndexedBlocks[T any](data []T, starts []int, block int) (*Layout[T], error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -75,8 +76,9 @@ func IndexedBlocks[T any](data []T, starts []int, block int) (*Layout[T], error)
 	return l, nil
 }
 
-// Indexed returns the layout of blocks: block i begins at starts[i] and has lengths[i] values
-// (MPI_Type_indexed). Errors as of Strided, and ErrCount if starts and lengths differ in length.
+// Indexed returns the layout of blocks, where block i begins at starts[i] and has lengths[i] values
+// (MPI_Type_indexed). Indexed returns the errors of Strided, and ErrCount if starts and lengths
+// differ in length.
 func Indexed[T any](data []T, starts, lengths []int) (*Layout[T], error) {
 	if len(starts) != len(lengths) {
 		return nil, fmt.Errorf("%w: %d starts, %d lengths", ErrCount, len(starts), len(lengths))
@@ -101,10 +103,11 @@ func Indexed[T any](data []T, starts, lengths []int) (*Layout[T], error) {
 }
 
 // Subarray returns the layout of a part of an array with any number of dimensions, in row-major
-// order (MPI_Type_create_subarray). shape, part and start have an entry for each dimension: the
-// size of the array, the size of the part, and the first index of the part. Errors: ErrType,
-// ErrBounds, and ErrCount if the three slices differ in length, or if data and the array differ in
-// their number of values.
+// order (MPI_Type_create_subarray). The slices shape, part and start have one entry for each
+// dimension. The entries are the size of the array, the size of the part, and the first index of
+// the part. Subarray returns ErrType, or ErrBounds if the part is not within the array. Subarray
+// returns ErrCount if the three slices differ in length, or if data and the array differ in their
+// number of values.
 func Subarray[T any](data []T, shape, part, start []int) (*Layout[T], error) {
 	dims := len(shape)
 	if dims == 0 || len(part) != dims || len(start) != dims {
@@ -128,7 +131,7 @@ func Subarray[T any](data []T, shape, part, start []int) (*Layout[T], error) {
 	if all == 0 {
 		rows = 0 // and no product of other parts
 	}
-	starts, at := make([]int, 0, rows), make([]int, dims) // at: within the part, of a row
+	starts, at := make([]int, 0, rows), make([]int, dims) // at: index of a row within the part
 	for range rows {
 		place := 0
 		for i, n := range shape {
@@ -145,10 +148,10 @@ func Subarray[T any](data []T, shape, part, start []int) (*Layout[T], error) {
 	return IndexedBlocks(data, starts, part[dims-1])
 }
 
-// Len is the number of values.
+// Len returns the number of values of the layout.
 func (l *Layout[T]) Len() int { return l.bytes / l.unit }
 
-// Pack copies the values of the layout into to, as many as fit, and returns their number
+// Pack copies the values of the layout into the slice to, as many as fit, and returns their number
 // (MPI_Pack).
 func (l *Layout[T]) Pack(to []T) int {
 	n := min(len(to), l.Len())
@@ -157,8 +160,8 @@ func (l *Layout[T]) Pack(to []T) int {
 	return n
 }
 
-// Unpack copies values of a slice to the places of the layout, as many as fit, and returns their
-// number (MPI_Unpack).
+// Unpack copies the values of from to the places of the layout, as many as fit, and returns the
+// number of copied values (MPI_Unpack).
 func (l *Layout[T]) Unpack(from []T) int {
 	n := min(len(from), l.Len())
 	b, _ := bytesOf(from[:n])
@@ -166,7 +169,7 @@ func (l *Layout[T]) Unpack(from []T) int {
 	return n
 }
 
-// layout returns the layout for a request, or nil for a Layout without a shape.
+// layout returns the layout of a request, or nil if s is nil.
 func (s *shape) layout() pml.Layout {
 	if s == nil {
 		return nil
@@ -184,7 +187,7 @@ func (s *shape) Run(at int) []byte {
 	return s.mem[from+skip : from+s.length(i)]
 }
 
-// start returns the offset of a block.
+// start returns the offset of block i in the memory of the slice.
 func (s *shape) start(i int) int {
 	if s.starts != nil {
 		return s.starts[i]
@@ -222,11 +225,13 @@ func (s *shape) Scatter(from []byte, at int) {
 	}
 }
 
-// numbers reports whether a part of the message is whole blocks of eight bytes, as of a column of
-// float64. copy is slow for these.
+// numbers reports whether a part of the message consists of whole blocks of eight bytes, like a
+// column of float64. Gather and Scatter copy such blocks as arrays, because copy is slow for
+// short blocks.
 func (s *shape) numbers(bytes, at int) bool { return s.block == 8 && (bytes|at)%8 == 0 }
 
-// find returns the block of byte at of the message, and where in that block the byte is.
+// find returns the block that contains byte at of the message, and the offset of the byte in the
+// block.
 func (s *shape) find(at int) (i, skip int) {
 	switch {
 	case at == 0: // even without blocks
@@ -238,7 +243,7 @@ func (s *shape) find(at int) (i, skip int) {
 	return i, at - (s.ends[i] - s.length(i))
 }
 
-// length returns the bytes of block i.
+// length returns the size of block i in bytes.
 func (s *shape) length(i int) int {
 	switch {
 	case s.ends == nil:

@@ -7,43 +7,43 @@ import (
 	"gobtl/pml"
 )
 
-// Send is Send of the layout's values.
+// Send sends the values of the layout like the function Send.
 func (l *Layout[T]) Send(ctx context.Context, c *Comm, to, tag int) error {
 	return c.send(ctx, nil, &l.shape, to, tag, pml.Standard)
 }
 
-// SendSync is SendSync of the layout's values.
+// SendSync sends the values of the layout like the function SendSync.
 func (l *Layout[T]) SendSync(ctx context.Context, c *Comm, to, tag int) error {
 	return c.send(ctx, nil, &l.shape, to, tag, pml.Synchronous)
 }
 
-// Recv is Recv into the places of the layout.
+// Recv receives a message into the layout like the function Recv.
 func (l *Layout[T]) Recv(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 	return c.recv(ctx, nil, &l.shape, l.unit, from, tag)
 }
 
-// Isend is Isend of the layout's values.
+// Isend begins to send the layout's values like the function Isend.
 func (l *Layout[T]) Isend(r *Request, c *Comm, to, tag int) error {
 	c.e.lock()
 	defer c.e.unlock()
 	return c.beginSend(r, nil, to, tag, pml.Standard, &l.shape)
 }
 
-// Irecv is Irecv into the places of the layout.
+// Irecv begins to receive into the layout like the function Irecv.
 func (l *Layout[T]) Irecv(r *Request, c *Comm, from, tag int) error {
 	c.e.lock()
 	defer c.e.unlock()
 	return c.beginRecv(r, nil, l.unit, from, tag, &l.shape)
 }
 
-// SendInit is SendInit of the layout's values.
+// SendInit prepares sends of the layout like the function SendInit.
 func (l *Layout[T]) SendInit(r *Request, c *Comm, to, tag int) error {
 	c.e.lock()
 	defer c.e.unlock()
 	return c.readySend(r, nil, to, tag, pml.Standard, &l.shape)
 }
 
-// RecvInit is RecvInit into the places of the layout.
+// RecvInit prepares receives into the layout like the function RecvInit.
 func (l *Layout[T]) RecvInit(r *Request, c *Comm, from, tag int) error {
 	c.e.lock()
 	defer c.e.unlock()
@@ -51,10 +51,10 @@ func (l *Layout[T]) RecvInit(r *Request, c *Comm, from, tag int) error {
 }
 
 // Bcast copies the values of the root's layout to the layouts of all ranks, which must have the
-// same number of values. Collective operations of layouts copy the values once more than those of
-// slices.
+// same number of values. Collective operations of layouts copy the values once more than collective
+// operations of slices.
 func (l *Layout[T]) Bcast(ctx context.Context, c *Comm, root int) error {
-	data := l.packed() // also at the receivers: values that do not arrive keep their content
+	data := l.packed() // receivers, too: values that do not arrive stay the same
 	err := Bcast(ctx, c, data, root)
 	if c.rank != root && (err == nil || errors.Is(err, ErrCount)) {
 		l.Unpack(data)
@@ -62,19 +62,20 @@ func (l *Layout[T]) Bcast(ctx context.Context, c *Comm, root int) error {
 	return err
 }
 
-// Gather collects the values of the layouts of all ranks in the root's out, like the function
+// Gather collects the values of the layouts of all ranks in the root's slice out, like the function
 // Gather.
 func (l *Layout[T]) Gather(ctx context.Context, c *Comm, out []T, root int) error {
 	return Gather(ctx, c, l.packed(), out, root)
 }
 
-// Allgather collects the values of the layouts of all ranks in the slice out of all ranks, like the
-// function Allgather.
+// Allgather collects the values of the layouts of all ranks in the slice out of every rank, like
+// the function Allgather.
 func (l *Layout[T]) Allgather(ctx context.Context, c *Comm, out []T) error {
 	return Allgather(ctx, c, l.packed(), out)
 }
 
-// Scatter divides the root's in into parts, one for each rank's layout, like the function Scatter.
+// Scatter divides the root's slice in into parts, one for the layout of each rank, like the
+// function Scatter.
 func (l *Layout[T]) Scatter(ctx context.Context, c *Comm, in []T, root int) error {
 	part := make([]T, l.Len())
 	err := Scatter(ctx, c, in, part, root)
@@ -84,34 +85,36 @@ func (l *Layout[T]) Scatter(ctx context.Context, c *Comm, in []T, root int) erro
 	return err
 }
 
-// packed returns a contiguous copy of the values.
+// packed returns a contiguous copy of the layout's values.
 func (l *Layout[T]) packed() []T {
 	values := make([]T, l.Len())
 	l.Pack(values)
 	return values
 }
 
-// Put begins to write the layout's values into the memory of a rank, in the same arrangement as
-// here: the value at index i of the layout's slice goes to at+i. Each block is a put of its own.
-// Errors as of Window.Put.
+// Put begins to write the layout's values into the memory of a rank, and keeps their arrangement.
+// The value at index i of the layout's slice goes to index at+i of the target. Each block is a put
+// of its own. Put returns the errors of Window.Put.
 func (l *Layout[T]) Put(ctx context.Context, w *Window[T], to, at int) error {
 	return l.eachBlock(func(data []T, offset int) error { return w.Put(ctx, data, to, at+offset) })
 }
 
-// Get begins to read values of a rank's memory into the layout, in the arrangement of Put.
+// Get begins to read values of a rank's memory into the layout. The value at index at+i of the
+// target goes to index i of the layout's slice.
 func (l *Layout[T]) Get(ctx context.Context, w *Window[T], from, at int) error {
 	return l.eachBlock(func(data []T, offset int) error { return w.Get(ctx, data, from, at+offset) })
 }
 
-// Accumulate begins to combine the layout's values with those of a rank, in the arrangement of Put.
-// Errors as of Window.Accumulate.
+// Accumulate begins to combine the layout's values with the values of a rank, in the arrangement of
+// Put. Accumulate returns the errors of Window.Accumulate.
 func (l *Layout[T]) Accumulate(ctx context.Context, w *Window[T], to, at int, op Op[T]) error {
 	return l.eachBlock(func(data []T, offset int) error {
 		return w.Accumulate(ctx, data, to, at+offset, op)
 	})
 }
 
-// eachBlock calls fn for each block, with the index of its beginning, until fn returns an error.
+// eachBlock calls fn for each block of the layout, until fn returns an error. The arguments of fn
+// are the values of the block and the index of its first value.
 func (l *Layout[T]) eachBlock(fn func(data []T, offset int) error) error {
 	for i, at := 0, 0; at < l.bytes; i++ {
 		n := len(l.Run(at))

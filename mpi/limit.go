@@ -10,16 +10,17 @@ import (
 	"gobtl/pml"
 )
 
-// filesForPeer is the number of file descriptors that a rank needs for a connection over shared
-// memory: a socket and a ring for each direction.
+// filesForPeer is the number of file descriptors that a rank needs for a shared-memory connection
+// to another rank. The connection has a socket and a ring for each direction.
 const filesForPeer = 4
 
-// filesAfter is how long a rank without free file descriptors tries to connect to another rank over
-// shared memory.
+// filesAfter is the time for which a rank without free file descriptors tries to connect to another
+// rank over shared memory.
 const filesAfter = time.Second
 
-// limitOfFiles returns a text if this process, or its host, has fewer free file descriptors than
-// the given number. It returns "" if there are enough.
+// limitOfFiles tests whether this process can open the given number of further files. If a limit of
+// the process or the host prevents it, limitOfFiles returns a text that names the limit. If there
+// are enough descriptors, limitOfFiles returns an empty string.
 func limitOfFiles(files int) string {
 	for range files {
 		f, err := os.Open(os.DevNull)
@@ -36,8 +37,8 @@ func limitOfFiles(files int) string {
 	return ""
 }
 
-// watchFiles gives up a rank that does not connect over shared memory soon, if this process has no
-// file descriptor left for the connection. mu is held.
+// watchFiles records a rank as dead if the shared-memory connection to the rank is not established
+// within filesAfter, and this process lacks file descriptors for the connection. mu is held.
 func watchFiles(e *engine, rank int, p *pml.Peer) {
 	if e.m.Info().Provider != memoryProvider || p.Endpoint().Connected() {
 		return

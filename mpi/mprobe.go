@@ -8,16 +8,16 @@ import (
 	"gobtl/pml"
 )
 
-// Message is a message that Mprobe has found, and that only Mrecv and Imrecv can still receive. It
-// belongs to one goroutine at a time. It is for programs in which several goroutines receive, where
-// another goroutine could receive the message that a Probe has found.
+// Message is a message that Mprobe has found. Only Mrecv and Imrecv can receive the message. A
+// Message belongs to one goroutine at a time. Message is for programs in which several goroutines
+// receive, where another goroutine could receive a message that a Probe has found.
 type Message struct {
 	c *Comm
 	m *pml.Message // nil: from NoRank
 }
 
-// Mprobe is Probe that removes the message from the matching. The message must be received with
-// Mrecv or Imrecv (MPI_Mprobe). Errors as of Probe.
+// Mprobe is like Probe, but also removes the message from the matching (MPI_Mprobe). The caller
+// must receive the message with Mrecv or Imrecv. Mprobe returns the errors of Probe.
 func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, error) {
 	if ctx == nil {
 		return nil, Status{}, ErrContext
@@ -53,8 +53,8 @@ func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, erro
 	return nil, Status{}, e.gone(c.ranks[from], who.Err())
 }
 
-// Improbe is Mprobe without waiting. It makes one pass, and returns a nil message if none matches
-// (MPI_Improbe).
+// Improbe is Mprobe without waiting (MPI_Improbe). Improbe polls the transport once, and returns a
+// nil message if no message matches.
 func Improbe(c *Comm, from, tag int) (*Message, Status, error) {
 	e := c.e
 	e.lock()
@@ -75,15 +75,15 @@ func Improbe(c *Comm, from, tag int) (*Message, Status, error) {
 	return nil, Status{}, c.noMessage(who, from)
 }
 
-// probed returns the Message for a message that was removed from the matching.
+// probed returns the Message and the Status of a message that was removed from the matching.
 func (c *Comm) probed(found *pml.Message) (*Message, Status, error) {
 	s, err := c.status(found.Peer(), found.Tag())
 	s.Count = int(min(found.Size(), math.MaxInt))
 	return &Message{c, found}, s, err
 }
 
-// Mrecv receives a message that Mprobe has found into data (MPI_Mrecv). Errors as of Recv, and
-// ErrMessage if it was received before.
+// Mrecv receives a message that Mprobe has found into data (MPI_Mrecv). Mrecv returns the errors of
+// Recv, or ErrMessage if the message was already received.
 func Mrecv[T any](ctx context.Context, m *Message, data []T) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -103,8 +103,9 @@ func Mrecv[T any](ctx context.Context, m *Message, data []T) (Status, error) {
 	return e.complete(ctx, r)
 }
 
-// Imrecv begins to receive a message that Mprobe has found into data, which must not be touched
-// until r has ended (MPI_Imrecv). Errors as of Irecv, and ErrMessage if it was received before.
+// Imrecv begins to receive a message that Mprobe has found into data (MPI_Imrecv). The program must
+// not access data until r has ended. Imrecv returns the errors of Irecv, or ErrMessage if the
+// message was already received.
 func Imrecv[T any](r *Request, m *Message, data []T) error {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -115,7 +116,7 @@ func Imrecv[T any](r *Request, m *Message, data []T) error {
 	return m.begin(r, b, sizeOf[T]())
 }
 
-// begin begins to receive a message. mu is held.
+// begin begins to receive the message with request r. mu is held.
 func (m *Message) begin(r *Request, b []byte, size int) error {
 	c := m.c
 	if err := c.usable(); err != nil {
@@ -140,8 +141,9 @@ func (m *Message) begin(r *Request, b []byte, size int) error {
 	return err
 }
 
-// SendrecvReplace sends the content of data to one rank, and receives a message of another rank
-// into data (MPI_Sendrecv_replace). It copies the content before it sends. Errors as of Sendrecv.
+// SendrecvReplace sends the content of data to one rank, and receives a message from another rank
+// into data (MPI_Sendrecv_replace). SendrecvReplace copies the content before the send.
+// SendrecvReplace returns the errors of Sendrecv.
 func SendrecvReplace[T any](ctx context.Context, c *Comm, data []T, to, tag, from, fromTag int,
 ) (Status, error) {
 	return Sendrecv(ctx, c, append([]T(nil), data...), to, tag, data, from, fromTag)

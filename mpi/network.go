@@ -9,32 +9,33 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// Network is the network that a World uses.
+// Network describes the network that a World uses.
 type Network struct {
-	Provider string // a provider's name in the registry of package fabric, such as "udp"
-	Reason   string // why that provider, as text
+	Provider string // a provider's name in package fabric, such as "udp"
+	Reason   string // why the World uses that provider
 }
 
-// The providers from which a World chooses if the Config names none.
+// The constants are the providers from which a World chooses if the Config names none.
 const (
 	networkProvider = "udp"
 	memoryProvider  = "shm"
 )
 
-// sharingRanksMax is the largest number of ranks of one host that use shared memory by default. A
-// process needs filesForPeer descriptors for each peer, so more ranks would come near the usual
-// limit of 1024.
+// sharingRanksMax is the largest number of ranks on one host that use shared memory by default. A
+// process needs filesForPeer file descriptors for each peer, and the usual limit is 1024
+// descriptors.
 const sharingRanksMax = 128
 
-// wish is a rank's message to the others before they choose a provider.
+// wish is the message that a rank sends to all ranks before the ranks choose a provider.
 type wish struct {
-	Provider string // the provider in its Config, if any
-	Memory   string // identifies the shared memory that it sees, if the program can use it
-	Lack     string // why it cannot use shared memory, unless because of the program
+	Provider string // the provider in the rank's Config, if any
+	Memory   string // identity of the shared memory that the rank can use
+	Lack     string // an obstacle to shared memory outside of the program
 }
 
-// chooseNetwork returns the provider that all ranks of a job use. A provider that some rank names
-// comes first, then shared memory if all ranks see the same, then UDP.
+// chooseNetwork returns the provider that all ranks of a job use. A provider named by the Config of
+// some rank has priority. Otherwise the ranks use shared memory if all ranks see the same shared
+// memory, or else UDP.
 func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, error) {
 	switch {
 	case hints.Provider != "" && (job.Nodes() != 1 || job.Size() == 1):
@@ -65,7 +66,8 @@ func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, e
 	return agreeOnNetwork(wishes)
 }
 
-// agreeOnNetwork returns the same result at all ranks of a host.
+// agreeOnNetwork chooses a provider from the wishes of all ranks. The result is the same at all
+// ranks.
 func agreeOnNetwork(wishes []wish) (Network, error) {
 	named := -1
 	for rank, w := range wishes {
@@ -102,10 +104,12 @@ func agreeOnNetwork(wishes []wish) (Network, error) {
 	return Network{memoryProvider, "all ranks are on this host and see the same memory"}, nil
 }
 
-// sharedMemory identifies the shared memory that this process sees, as distinct from that of other
-// hosts, containers and users. It is empty if the program cannot use any. lack is the obstacle to
-// its use with the given number of ranks. The provider is opened as a test, because another user
-// may have taken the path of its sockets, and the ranks must know before they agree.
+// sharedMemory returns an identity of the shared memory that this process sees. Other hosts,
+// containers and users have other identities. If the program cannot use shared memory, the identity
+// is empty. The result lack is the obstacle to shared memory with the given number of ranks, or an
+// empty string. sharedMemory opens the provider as a test, because another user may have taken the
+// path of the provider's sockets. The ranks must know of such an obstacle before they agree on a
+// network.
 func sharedMemory(ranks int) (memory, lack string) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: memoryProvider})
 	if err != nil {
@@ -124,16 +128,18 @@ func sharedMemory(ranks int) (memory, lack string) {
 	return infos[0].Fabric, lack
 }
 
-// Waits counts how a rank has waited for messages, and says what else wants its CPU.
+// Waits counts how a rank has waited for messages. The State of a Waits says what else wants the
+// rank's processor.
 type Waits = waiting.Counts
 
-// Waits returns how the calls of this rank have waited so far. Any goroutine may call it.
+// Waits returns counts of how the calls of this rank have waited so far. Any goroutine may call
+// Waits.
 func (w *World) Waits() Waits {
 	w.e.lock()
 	defer w.e.unlock()
 	return w.e.policy.Counts()
 }
 
-// Network returns the network that the ranks use, and the reason. The result is the same at all
-// ranks of a host.
+// Network returns the network that the ranks use, and the reason for the choice. The result is the
+// same at all ranks of a host.
 func (w *World) Network() Network { return w.network }

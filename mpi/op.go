@@ -7,12 +7,12 @@ import (
 	"gobtl/mpi/coll"
 )
 
-// Integer is any of Go's integers, Number any of its numbers.
+// Integer is the constraint of all integer types of Go.
 type Integer interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// Number is the constraint of Sum and Prod.
+// Number is the constraint of Sum and Prod, which allows all numeric types of Go.
 type Number interface {
 	Integer | ~float32 | ~float64 | ~complex64 | ~complex128
 }
@@ -26,17 +26,19 @@ type Ordered interface {
 type Op[T any] struct {
 	fold     coll.Fold
 	commutes bool
-	code     opCode // opNone: unknown to other processes
+	code     opCode // opNone: other processes do not know the operation
 }
 
-// NewOp returns an operation that combines the value of lower ranks and the value of higher ranks
-// by f. f must be associative. commutes means that f(a, b) equals f(b, a), so that values may be
-// combined in any order. T may be any struct that can be sent, such as a value with its place for
-// MINLOC. The goroutine that drives the engine calls f, so f must be short, and must not call this
-// package. If f panics the operation ends with an OpError, which has the value and the stack of the
-// panic. Ranks at which f did not panic get no error, and their results are undefined; the rank
-// with the error can tell them by Revoke. If f ends its goroutine (by runtime.Goexit, as FailNow of
-// a test does), the world of this rank ends: all present and later operations fail with ErrOp.
+// NewOp returns an operation that combines a value of lower ranks and a value of higher ranks by
+// the function f. f must be associative. commutes means that f(a, b) equals f(b, a), so that the
+// values may be combined in any order. T may be any struct that can be sent, such as a value with
+// its index for MINLOC. The goroutine that polls the transport calls f, so f must be short, and
+// must not call this package.
+//
+// If f panics, the operation ends with an OpError, which holds the value and the stack of the
+// panic. Ranks at which f did not panic get no error, and their results are undefined. The rank
+// with the error can inform the other ranks by Revoke. If f ends its goroutine by runtime.Goexit,
+// as FailNow of a test does, all present and later operations of this rank's World fail with ErrOp.
 func NewOp[T any](f func(low, high T) T, commutes bool) Op[T] {
 	return Op[T]{commutes: commutes, fold: func(acc, x []byte, xFirst bool) {
 		a, b := valuesOf[T](acc), valuesOf[T](x)
@@ -57,7 +59,7 @@ func known[T any](code opCode, f func(a, b T) T) Op[T] {
 	return op
 }
 
-// Sum adds.
+// Sum returns the operation that adds values.
 func Sum[T Number]() Op[T] {
 	return Op[T]{commutes: true, code: opSum, fold: func(acc, x []byte, _ bool) {
 		a, b := valuesOf[T](acc), valuesOf[T](x)
@@ -74,45 +76,50 @@ func Sum[T Number]() Op[T] {
 	}}
 }
 
-// Prod multiplies.
+// Prod returns the operation that multiplies values.
 func Prod[T Number]() Op[T] {
 	return known(opProd, func(a, b T) T { return a * b })
 }
 
-// Min takes the least value, or a NaN if there is one.
+// Min returns the operation that takes the least value. If one of the values is a NaN, the result
+// is a NaN.
 func Min[T Ordered]() Op[T] {
 	return known(opMin, func(a, b T) T { return min(a, b) })
 }
 
-// Max takes the largest value, or a NaN if there is one.
+// Max returns the operation that takes the largest value. If one of the values is a NaN, the result
+// is a NaN.
 func Max[T Ordered]() Op[T] {
 	return known(opMax, func(a, b T) T { return max(a, b) })
 }
 
-// And combines values by bitwise AND.
+// And returns the operation that combines values by bitwise AND.
 func And[T Integer]() Op[T] {
 	return known(opAnd, func(a, b T) T { return a & b })
 }
 
-// Or combines values by bitwise OR.
+// Or returns the operation that combines values by bitwise OR.
 func Or[T Integer]() Op[T] {
 	return known(opOr, func(a, b T) T { return a | b })
 }
 
-// Xor combines values by bitwise XOR.
+// Xor returns the operation that combines values by bitwise XOR.
 func Xor[T Integer]() Op[T] {
 	return known(opXor, func(a, b T) T { return a ^ b })
 }
 
-// Replace overwrites the old values with the new ones. It is for windows alone.
+// Replace returns the operation that overwrites the old values with the new values. Only windows
+// accept Replace.
 func Replace[T any]() Op[T] { return Op[T]{code: opReplace} }
 
-// Keep does not change the old values. It is for the window operations that return the old values.
+// Keep returns the operation that leaves the old values unchanged. Only the window operations that
+// return old values accept Keep.
 func Keep[T any]() Op[T] { return Op[T]{code: opKeep} }
 
-// Local combines low with high value by value into high, without a message (MPI_Reduce_local).
-// Errors: ErrType, ErrCount, and ErrConfig for an Op that NewOp has not made, or for slices that
-// overlap and are not the same. A panic of the Op's function reaches the caller.
+// Local combines each value of low with the value of high at the same index, and stores the result
+// in high (MPI_Reduce_local). Local sends no message. Local returns ErrType or ErrCount. Local
+// returns ErrConfig if NewOp has not made the Op, or if the slices overlap without being identical.
+// A panic of the Op's function reaches the caller of Local.
 func (op Op[T]) Local(low, high []T) error {
 	a, err := bytesOf(high)
 	if err != nil {
@@ -137,7 +144,7 @@ func (op Op[T]) Local(low, high []T) error {
 // Commutes reports whether the operation is commutative (MPI_Op_commutative).
 func (op Op[T]) Commutes() bool { return op.commutes }
 
-// valuesOf is the inverse of bytesOf, for memory with the alignment of the values.
+// valuesOf is the inverse of bytesOf. The memory must be aligned for values of type T.
 func valuesOf[T any](b []byte) []T {
 	if len(b) == 0 {
 		return nil

@@ -10,25 +10,28 @@ import (
 )
 
 const (
-	// AnySource is the source of a receive from any rank of the communicator.
+	// AnySource is the source of a receive that accepts a message from any rank of the
+	// communicator.
 	AnySource = -1
-	// AnyTag is the tag of a receive of messages with any tag.
+	// AnyTag is the tag of a receive that accepts a message with any tag.
 	AnyTag = -1
 	// TagMax is the largest tag.
 	TagMax = 1<<tagBits - 1
-	// NoRank is a null process: a send to it or a receive from it ends at once, without a message.
+	// NoRank is a null process. A send to NoRank or a receive from NoRank ends at once, without a
+	// message.
 	NoRank = -2
 )
 
-// Send sends data to a rank. It returns when data may be changed again: after a small message was
-// copied, or after the data of a large message was received. If ctx ends first the error includes
-// ErrInUse, and data may still be read. Errors: ErrRank, ErrTag, ErrType, a RankError,
-// ErrFinalized, the failure of the transport, or the cause of ctx.
+// Send sends data to a rank, and returns when the program may change data again. A small message is
+// copied, and Send returns at once. For a large message, Send returns after the receiver has
+// received the data. If ctx ends first, the error includes ErrInUse, and the library may still read
+// data. Send returns ErrRank, ErrTag, ErrType, a RankError, ErrFinalized, the failure of the
+// transport, or the cause of ctx.
 func Send[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
 	return sendMode(ctx, c, data, to, tag, pml.Standard)
 }
 
-// SendSync is Send in MPI's synchronous mode: it returns only after a receive has matched the
+// SendSync is Send in MPI's synchronous mode. SendSync returns only after a receive has matched the
 // message.
 func SendSync[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
 	return sendMode(ctx, c, data, to, tag, pml.Synchronous)
@@ -42,7 +45,7 @@ func sendMode[T any](ctx context.Context, c *Comm, data []T, to, tag int, mode p
 	return c.send(ctx, b, nil, to, tag, mode)
 }
 
-// send is a blocking send of memory, or of a layout.
+// send is a blocking send of the memory b, or of the layout l.
 func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode pml.Mode) error {
 	if ctx == nil {
 		return ErrContext
@@ -67,10 +70,10 @@ func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode p
 }
 
 // Recv receives the earliest message from a rank (or AnySource) with a tag (or AnyTag) into data. A
-// shorter message fills the beginning of data, and Status.Count is the number of its values. If ctx
-// ends first the receive is cancelled. If its message is already on its way, the error includes
-// ErrInUse, and data may still be written. Errors: ErrRank, ErrTag, ErrType, and as for
-// Request.Wait.
+// shorter message fills the beginning of data, and Status.Count is the number of values of the
+// message. If ctx ends first, Recv cancels the receive. If the message has already begun to arrive,
+// the error includes ErrInUse, and the library may still write data. Recv returns ErrRank, ErrTag,
+// ErrType, or the errors of Request.Wait.
 func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status, error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -79,7 +82,7 @@ func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status,
 	return c.recv(ctx, b, nil, sizeOf[T](), from, tag)
 }
 
-// recv is a blocking receive into memory, or a layout.
+// recv is a blocking receive into the memory b, or into the layout l.
 func (c *Comm) recv(ctx context.Context, b []byte, l *shape, size, from, tag int) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -95,13 +98,13 @@ func (c *Comm) recv(ctx context.Context, b []byte, l *shape, size, from, tag int
 	return e.complete(ctx, r)
 }
 
-// Isend begins to send data to a rank. data must not change until r has ended. Errors: ErrBusy,
-// ErrRank, ErrTag, ErrType, a RankError, ErrFinalized.
+// Isend begins to send data to a rank. The program must not change data until r has ended. Isend
+// returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
 func Isend[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return isendMode(r, c, data, to, tag, pml.Standard)
 }
 
-// IsendSync is Isend in synchronous mode: the request ends only after a receive has matched the
+// IsendSync is Isend in synchronous mode. The request ends only after a receive has matched the
 // message.
 func IsendSync[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return isendMode(r, c, data, to, tag, pml.Synchronous)
@@ -117,8 +120,8 @@ func isendMode[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode)
 	return c.beginSend(r, b, to, tag, mode, nil)
 }
 
-// Irecv begins to receive a message into data, as Recv does. data must not be accessed until r has
-// ended. Errors: ErrBusy, ErrRank, ErrTag, ErrType, a RankError, ErrFinalized.
+// Irecv begins to receive a message into data, as Recv does. The program must not access data until
+// r has ended. Irecv returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
 func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -129,10 +132,11 @@ func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	return c.beginRecv(r, b, sizeOf[T](), from, tag, nil)
 }
 
-// Sendrecv sends one message and receives another, in any order. The two slices must not overlap
-// (ErrConfig). If ctx ends first the error includes ErrInUse, and both slices may still be in use.
-// If the send is refused nothing is received. If the send fails later, a message that has already
-// arrived is received, and the Status describes it. Errors as of Send and Recv.
+// Sendrecv sends data to the rank to, and receives a message from the rank from into room. The send
+// and the receive may happen in any order. The slices data and room must not overlap (ErrConfig).
+// If ctx ends first, the error includes ErrInUse, and the library may still use both slices. If the
+// send is refused, nothing is received. If the send fails later, a message that has already arrived
+// is received, and the Status describes the message. Sendrecv returns the errors of Send and Recv.
 func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, room []R,
 	from, fromTag int,
 ) (Status, error) {
@@ -171,8 +175,8 @@ func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, roo
 	return status, errors.Join(err, sent)
 }
 
-// Probe waits for a message that a Recv with these arguments would receive, and returns its Status
-// without receiving it. Errors as for Recv.
+// Probe waits for a message that a Recv with the same arguments would receive. Probe returns the
+// Status of the message, and does not receive it. Probe returns the errors of Recv.
 func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -205,7 +209,8 @@ func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 	return s, err
 }
 
-// Iprobe is Probe without waiting: it makes one pass, and reports whether there is such a message.
+// Iprobe is Probe without waiting. Iprobe polls the transport once, and reports whether a matching
+// message has arrived.
 func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
 	e := c.e
 	e.lock()
@@ -226,7 +231,7 @@ func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
 	return true, s, err
 }
 
-// beginSend begins to send bytes, or a layout. mu is held.
+// beginSend begins to send the memory b, or the layout l. mu is held.
 func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, l *shape) error {
 	e := c.e
 	if err := c.sendable(to, tag); err != nil {
@@ -255,8 +260,8 @@ func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, l *sh
 	return err
 }
 
-// trySend sends a small message if it can leave at once. It reports false if it has sent nothing,
-// for any reason. mu is held.
+// trySend sends a small message if the message can leave at once. trySend reports false if nothing
+// was sent, for any reason. mu is held.
 func (c *Comm) trySend(b []byte, to, tag int) bool {
 	e := c.e
 	if uint(tag) > TagMax || uint(to) >= uint(len(c.ranks)) || c.usable() != nil {
@@ -266,8 +271,8 @@ func (c *Comm) trySend(b []byte, to, tag int) bool {
 	return p != nil && e.l.TrySend(e.lately(), p, c.context|uint64(tag), b)
 }
 
-// sendable returns the reason why a message with the tag cannot be sent to the rank, or nil if it
-// can.
+// sendable returns the reason why no message with the tag can be sent to the rank, or nil if a
+// message can be sent.
 func (c *Comm) sendable(to, tag int) error {
 	unusable := c.usable()
 	switch {
@@ -281,7 +286,7 @@ func (c *Comm) sendable(to, tag int) error {
 	return nil
 }
 
-// reachable is sendable with mu held.
+// reachable is like sendable, but also checks the connection to the rank. mu is held.
 func (c *Comm) reachable(to, tag int) error {
 	if err := c.sendable(to, tag); err != nil || to == NoRank {
 		return err
@@ -293,8 +298,8 @@ func (c *Comm) reachable(to, tag int) error {
 	return err
 }
 
-// noMessage returns the reason why a probe of a rank, or of AnySource, can no longer find a
-// message. It is nil if a message may still come. mu is held.
+// noMessage returns the reason why a probe can no longer find a message from a rank, or from
+// AnySource. noMessage returns nil if a message may still arrive. mu is held.
 func (c *Comm) noMessage(who *pml.Peer, from int) error {
 	err := c.usable()
 	if err == nil && who != nil && who.Err() != nil {
@@ -303,7 +308,7 @@ func (c *Comm) noMessage(who *pml.Peer, from int) error {
 	return err
 }
 
-// beginRecv begins to receive bytes, or into a layout. mu is held.
+// beginRecv begins to receive into the memory b, or into the layout l. mu is held.
 func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, l *shape) error {
 	e := c.e
 	if err := c.usable(); err != nil {
@@ -331,7 +336,7 @@ func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, l *shape) er
 	return err
 }
 
-// criteria returns the source and the tag of a receive, in the form of the layer.
+// criteria converts the source and the tag of a receive to the arguments that package pml expects.
 func (c *Comm) criteria(from, tag int) (who *pml.Peer, want, mask uint64, err error) {
 	switch {
 	case tag != AnyTag && (tag < 0 || tag > TagMax):
@@ -353,7 +358,7 @@ func (c *Comm) criteria(from, tag int) (who *pml.Peer, want, mask uint64, err er
 	return who, want, mask, nil
 }
 
-// status returns the Status of a message of a peer.
+// status returns the Status of a message from a peer. The caller sets the Count.
 func (c *Comm) status(p *pml.Peer, tag uint64) (Status, error) {
 	world, err := c.e.rankOf(p)
 	if err != nil {
@@ -376,14 +381,15 @@ func (e *engine) newRequest() *Request {
 	return r
 }
 
-// freeRequest recycles a request that has ended. It drops all references to the caller's memory.
+// freeRequest recycles a request that has ended. freeRequest drops all references to the caller's
+// memory.
 func (e *engine) freeRequest(r *Request) {
 	*r = Request{next: e.free}
 	e.free = r
 }
 
-// complete waits for the request of a call. The call gives up the request even if it has not ended.
-// mu is held.
+// complete waits for the end of a blocking call's request, and then recycles the request. If ctx
+// ends first, complete abandons the request. mu is held.
 func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
 	if !r.done {
 		w := e.newWaiter(1)
@@ -401,7 +407,7 @@ func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
 }
 
 // leave ends the receive of a call that fails with another error. If the receive already has a
-// message, the caller gets it. mu is held.
+// message, the caller gets the message. mu is held.
 func (e *engine) leave(r *Request, why error) (Status, error) {
 	if !r.done {
 		return Status{}, errors.Join(why, e.abandon(r))
@@ -411,8 +417,8 @@ func (e *engine) leave(r *Request, why error) (Status, error) {
 	return s, errors.Join(why, err)
 }
 
-// abandon gives up the request of a call that no longer waits for it. A request that cannot be
-// cancelled runs to its end, and is then left to the garbage collector.
+// abandon gives up the request of a call that no longer waits. If the request cannot be cancelled,
+// it runs to its end, and abandon returns ErrInUse.
 func (e *engine) abandon(r *Request) error {
 	if r.done || r.receive && e.l.Cancel(&r.p) {
 		r.active = false

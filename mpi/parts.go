@@ -2,27 +2,28 @@ package mpi
 
 import "slices"
 
-// Bounds of notices that are sent in parts.
+// The constants limit the control messages that are sent in several parts.
 const (
-	// noticeBytesMax is the largest message that a notice takes.
+	// noticeBytesMax is the maximum size in bytes of a message with a control message or a part of
+	// one.
 	noticeBytesMax = 16 << 10
-	// assembliesMax bounds the incomplete notices of a rank. A rank sends a vote and a decision of
-	// the two latest rounds of a communicator, and may take part in rounds of a few communicators
-	// at once.
+	// assembliesMax is the maximum number of incomplete control messages of one sender. A rank
+	// sends a vote and a decision in each of the two latest agreement rounds of a communicator. A
+	// rank may take part in rounds of several communicators at once.
 	assembliesMax = 64
 )
 
-// assembly is a notice of which some parts are missing.
+// assembly is a control message of which some parts are missing.
 type assembly struct {
 	kind    noticeKind
 	key     roundKey
-	seen    []bool // by part
-	missing int    // missing parts before the latest one received, or before the end
+	seen    []bool // whether each part has arrived
+	missing int    // parts that are known to be missing
 	ended   bool   // the last part was received
 	dead    []int
 }
 
-// noticeRanksMax is the largest number of dead ranks in one message.
+// noticeRanksMax returns the largest number of dead ranks that fit into one message.
 func (e *engine) noticeRanksMax() int {
 	if n := e.failures.perPart; n > 0 {
 		return n
@@ -30,18 +31,18 @@ func (e *engine) noticeRanksMax() int {
 	return max(1, (min(noticeBytesMax, e.m.Limits().FragmentBytesMax)-noticeHeadBytes)/4)
 }
 
-// whole adds a received part to a notice of a rank. It reports whether the notice is now complete,
-// and then fills it in.
+// whole adds a received part to an incomplete control message of a rank. If the message is now
+// complete, whole copies the dead ranks of all parts to n, and reports true.
 func (e *engine) whole(from int, n *notice) bool {
 	if len(n.dead) > min(len(e.names), (noticeBytesMax-noticeHeadBytes)/4) {
-		return false // More than there are, or than an honest rank puts into a message.
+		return false // Too many ranks for the job, or for one message.
 	}
 	if !n.more && n.part == 0 {
 		return true
 	}
 	f := &e.failures
 	if int(n.part) > len(e.names) {
-		return false // Each but the last has one rank, at least.
+		return false // Each part except the last has at least one rank.
 	}
 	if f.parts == nil {
 		f.parts = make(map[int][]*assembly)
@@ -50,7 +51,7 @@ func (e *engine) whole(from int, n *notice) bool {
 	list := f.parts[from]
 	at := slices.IndexFunc(list, func(a *assembly) bool { return a.kind == n.kind && a.key == key })
 	if at < 0 {
-		if len(list) >= assembliesMax { // The oldest: a notice sent twice may leave a part.
+		if len(list) >= assembliesMax { // A control message that was sent twice may leave a part.
 			list = slices.Delete(list, 0, 1)
 		}
 		at = len(list)
@@ -74,7 +75,7 @@ func (e *engine) whole(from int, n *notice) bool {
 	return true
 }
 
-// add stores a part. It reports false if the part is already there, or lies behind the end.
+// add stores a part. add reports false if the part is already there, or comes after the last part.
 func (a *assembly) add(n *notice) bool {
 	part := int(n.part)
 	if part < len(a.seen) && a.seen[part] || a.ended && (!n.more || part >= len(a.seen)) {

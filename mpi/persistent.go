@@ -10,7 +10,7 @@ import (
 // again holds the arguments of the operation that Start begins.
 type again struct {
 	kind    againKind
-	size    int // of a value
+	size    int // size of a value in bytes
 	receive bool
 	plan    *plan
 }
@@ -24,16 +24,16 @@ const (
 	planAgain
 )
 
-// SendInit prepares r for repeated sends of data to a rank, each begun by Start (MPI_Send_init).
-// The program may change data whenever r is not active. A call of Isend or a similar function with
-// r ends the preparation. r need not be freed. Errors: ErrBusy, ErrRank, ErrTag, ErrType, a
-// RankError, ErrFinalized.
+// SendInit prepares r for repeated sends of data to a rank, each of which begins with a call of
+// Start (MPI_Send_init). The program may change data whenever r is not active. A call of Isend or a
+// similar function with r ends the preparation. The caller need not free r. SendInit returns
+// ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
 func SendInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Standard)
 }
 
-// SendSyncInit is SendInit in synchronous mode: the request ends only after a receive has matched
-// the message (MPI_Ssend_init).
+// SendSyncInit is SendInit in synchronous mode (MPI_Ssend_init). The request ends only after a
+// receive has matched the message.
 func SendSyncInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Synchronous)
 }
@@ -48,8 +48,8 @@ func sendInit[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode) 
 	return c.readySend(r, b, to, tag, mode, nil)
 }
 
-// RecvInit prepares r for repeated receives into data, each begun by Start: see SendInit and Recv
-// (MPI_Recv_init). Errors as of SendInit.
+// RecvInit prepares r for repeated receives into data, each of which begins with a call of Start
+// (MPI_Recv_init). The receives work like Recv. RecvInit returns the errors of SendInit.
 func RecvInit[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -60,9 +60,9 @@ func RecvInit[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	return c.readyRecv(r, b, sizeOf[T](), from, tag, nil)
 }
 
-// Start begins the operation that SendInit, RecvInit, BcastInit or a similar function has set in r
-// (MPI_Start). It allocates nothing. Errors: ErrBusy, ErrNotInit, a RankError, ErrRevoked,
-// ErrFinalized, the failure of the transport.
+// Start begins the operation for which SendInit, RecvInit, BcastInit or a similar function has
+// prepared r (MPI_Start). Start allocates no memory. Start returns ErrBusy, ErrNotInit, a
+// RankError, ErrRevoked, ErrFinalized, or the failure of the transport.
 func (r *Request) Start() error {
 	if r.active {
 		return ErrBusy
@@ -76,9 +76,9 @@ func (r *Request) Start() error {
 	return r.start()
 }
 
-// StartAll starts the requests of a list in order, up to the first one that cannot start
-// (MPI_Startall). The error contains the index of that request; the requests before it are active.
-// Errors as of Start.
+// StartAll starts the given requests in order, up to the first request that cannot start
+// (MPI_Startall). The error contains the index of the request that cannot start. All requests
+// before that index are active. StartAll returns the errors of Start.
 func StartAll(requests ...*Request) error {
 	for i, r := range requests {
 		if err := r.Start(); err != nil {
@@ -88,7 +88,7 @@ func StartAll(requests ...*Request) error {
 	return nil
 }
 
-// start is Start of a prepared request that is not active. mu is held.
+// start is Start for a prepared request that is not active. mu is held.
 func (r *Request) start() error {
 	c, a := r.c, r.again
 	if a.kind == planAgain {

@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	// reachRounds and reachRound bound the attempts to connect: after reachRounds rounds of
-	// reachRound each, a rank that did not connect counts as unreachable. Between two rounds all
-	// ranks meet at a fence of the launcher, so each rank, however slow, has polled its sockets at
-	// least once per round. A handshake takes four polls.
+	// reachRounds and reachRound limit the attempts to connect. A rank that is not connected after
+	// reachRounds rounds of the duration reachRound counts as unreachable. Between two rounds all
+	// ranks meet at a fence of the launcher, so even a slow rank has polled its sockets at least
+	// once per round. A handshake takes four polls.
 	reachRounds = 5
 	reachRound  = 200 * time.Millisecond
-	// reachAllHosts is the largest number of hosts for which every pair of hosts is tested. With
-	// more hosts, each host tests the hosts that are a power of two away.
+	// reachAllHosts is the largest number of hosts for which every pair of hosts is tested. In a
+	// larger job each host tests the hosts that are a power of two away.
 	reachAllHosts = 16
-	// missedMost bounds the size of a rank's list of unreachable ranks.
+	// missedMost is the maximum length of a rank's list of unreachable ranks.
 	missedMost = 4
 )
 
 // missed describes a rank that another rank cannot reach.
 type missed struct {
 	From, To int
-	Ends     string // the addresses between them
+	Ends     string // the local and the remote address
 	Why      string // further information, mostly empty
 }
 
-// reachHosts connects to a rank of each other host, and returns the failures of all ranks of the
-// job. The result is the same at all ranks. try is the number of earlier attempts.
+// reachHosts connects to a rank of each other host, and returns the failed connections of all ranks
+// of the job. The result is the same at all ranks. try is the number of earlier attempts.
 func (w *World) reachHosts(ctx context.Context, try int) ([]missed, error) {
 	if w.job.Nodes() < 2 || w.cfg.SkipReach {
 		return nil, nil
@@ -51,8 +51,8 @@ func (w *World) reachHosts(ctx context.Context, try int) ([]missed, error) {
 	return nil, nil
 }
 
-// reachRound drives the engine until the given ranks are connected, or the round is over. It
-// returns the ranks that are not connected.
+// reachRound polls the transport until the given ranks are connected, or the time of the round is
+// over. reachRound returns the ranks that are not connected.
 func (w *World) reachRound(ctx context.Context, to []int) ([]missed, error) {
 	e := w.e
 	e.lock()
@@ -74,13 +74,14 @@ func (w *World) reachRound(ctx context.Context, to []int) ([]missed, error) {
 	return own, nil
 }
 
-// misses reports whether a rank is not connected. The first call opens the connection. mu is held.
+// misses reports whether a rank is not connected. The first call for a rank opens the connection to
+// it. mu is held.
 func misses(e *engine, rank int) bool {
 	p, err := e.peer(rank)
 	return err != nil || !p.Endpoint().Connected()
 }
 
-// whyMissed returns the known reason why a rank is not connected. mu is held.
+// whyMissed returns the known reason why a rank is not connected, or an empty string. mu is held.
 func whyMissed(e *engine, rank int) string {
 	p, err := e.peer(rank)
 	switch {
@@ -119,8 +120,8 @@ func (w *World) tellMissed(ctx context.Context, key string, own []missed) ([]mis
 	return all, nil
 }
 
-// missedError returns the error of a job whose ranks cannot reach each other. It names one pair of
-// ranks for each tried network.
+// missedError returns the error of a job whose ranks cannot reach each other. The error names one
+// pair of ranks for each tried network.
 func missedError(tried []missed) error {
 	err := fmt.Errorf("mpi: a rank does not reach another one: %w", btl.ErrUnreachable)
 	for _, m := range tried {
@@ -132,8 +133,9 @@ func missedError(tried []missed) error {
 	return err
 }
 
-// partners returns the ranks of other hosts that a rank connects to at the start: from each host,
-// or from each host a power of two away, the rank with the same local number.
+// partners returns the ranks of other hosts to which a rank connects at the start. The partner on a
+// host has the same local number as the rank, modulo the number of ranks of the host. In a job with
+// more than reachAllHosts hosts, only the hosts a power of two away have a partner.
 func partners(nodes []int, rank int) (to []int) {
 	on := make([][]int, slices.Max(nodes)+1) // ranks by host
 	for r, node := range nodes {

@@ -1,17 +1,18 @@
 package mpi
 
-// recent holds the latest revokedMax communicators that were added. The zero value is ready.
+// recent holds the revokedMax latest communicators that were added. The zero value is ready for
+// use.
 type recent struct {
 	known map[uint64]bool
-	order []uint64 // a ring, when it is full: number i is at i modulo its length
-	added uint64   // so far
+	order []uint64 // a ring, once full: number i is at i modulo its length
+	added uint64   // communicators added so far
 }
 
-// has says whether a communicator is one of them.
+// has reports whether the set contains a communicator.
 func (r *recent) has(context uint64) bool { return r.known[context] }
 
-// add adds a communicator, in place of the oldest if the ring is full. It reports false if the
-// communicator is already present.
+// add adds a communicator. If the ring is full, the new communicator replaces the oldest one. add
+// reports false if the communicator is already present.
 func (r *recent) add(context uint64) bool {
 	if r.known[context] {
 		return false
@@ -31,8 +32,9 @@ func (r *recent) add(context uint64) bool {
 	return true
 }
 
-// oldest returns the number of the oldest communicator in the ring, counted from 0.
+// oldest returns the number of the oldest communicator in the ring, where the first added
+// communicator has number 0.
 func (r *recent) oldest() uint64 { return r.added - uint64(len(r.order)) }
 
-// at returns the communicator with a number, from oldest to added-1.
+// at returns the communicator with the given number, which must be from oldest to added-1.
 func (r *recent) at(number uint64) uint64 { return r.order[number%revokedMax] }

@@ -17,13 +17,14 @@ type Status struct {
 }
 
 // Request is a send, a receive or a collective operation that runs while its caller does something
-// else. The caller owns its memory, may reuse it after each end, and must not copy or move it while
-// it is active. The zero value is ready for use. A Request belongs to one goroutine at a time. The
-// caller must Wait for each started Request, or Test it until it has ended.
+// else. The caller owns the memory of the Request. The caller may reuse a Request after each end,
+// and must not copy or move an active Request. The zero value is ready for use. A Request belongs
+// to one goroutine at a time. The caller must Wait for each started Request, or Test the Request
+// until it has ended.
 type Request struct {
 	p       pml.Request
 	c       *Comm
-	size    int // of a value, in bytes
+	size    int // size of a value in bytes
 	active  bool
 	done    bool
 	err     error
@@ -45,7 +46,7 @@ func (r *Request) begin(c *Comm, size int, receive bool) error {
 	return nil
 }
 
-// ended handles the end of a request, and is called by the layer.
+// ended handles the end of a request of package pml.
 func ended(p *pml.Request) {
 	r, _ := p.Context.(*Request)
 	r.finish(p.Err())
@@ -57,7 +58,7 @@ func (r *Request) finish(err error) {
 	r.c.e.end(r)
 }
 
-// result returns the result of an ended request, which can then be used again. The engine's mu is
+// result returns the result of an ended request, and makes the request inactive. The engine's mu is
 // held.
 func (r *Request) result() (Status, error) {
 	r.active, r.waiter = false, nil
@@ -65,7 +66,7 @@ func (r *Request) result() (Status, error) {
 		return Status{Source: NoRank, Tag: AnyTag}, nil
 	}
 	if r.err != nil && errors.Is(r.err, pml.ErrPeer) && !isRankError(r.err) {
-		if p := r.p.Peer(); p != nil { // of a message
+		if p := r.p.Peer(); p != nil { // the request of a message
 			if rank, err := r.c.e.rankOf(p); err == nil {
 				return Status{}, r.c.e.gone(rank, r.err)
 			}
@@ -83,10 +84,11 @@ func (r *Request) result() (Status, error) {
 	return status, errors.Join(r.err, err)
 }
 
-// Wait waits for the end of the request. If ctx ends first Wait returns the cause of ctx, and the
-// request is still active: its memory stays lent, and Wait must be called again. Errors:
-// ErrInactive, ErrTruncated, ErrCancelled, ErrCount if the message is not a whole number of values,
-// a RankError, the failure of the transport, or the cause of ctx.
+// Wait waits for the end of the request. If ctx ends first, Wait returns the cause of ctx, and the
+// request stays active. The library then still uses the memory of the request, and the caller must
+// call Wait again. Wait returns ErrInactive, ErrTruncated, ErrCancelled, a RankError, the failure
+// of the transport, or the cause of ctx. Wait returns ErrCount if the message is not a whole number
+// of values.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -110,8 +112,8 @@ func (r *Request) Wait(ctx context.Context) (Status, error) {
 	return r.result()
 }
 
-// Test reports whether the request has ended, and then returns the same result as Wait. If the
-// request has not ended, Test makes one pass.
+// Test reports whether the request has ended. If the request has ended, Test also returns the
+// result of Wait. If the request has not ended, Test polls the transport once.
 func (r *Request) Test() (ended bool, s Status, err error) {
 	if !r.Active() {
 		return true, Status{}, ErrInactive
@@ -129,8 +131,8 @@ func (r *Request) Test() (ended bool, s Status, err error) {
 	return true, s, err
 }
 
-// Cancel cancels an unmatched receive, whose Wait then returns ErrCancelled. For all other requests
-// it reports false, and they continue.
+// Cancel cancels an unmatched receive, whose Wait then returns ErrCancelled. For any other request
+// Cancel reports false, and the request continues.
 func (r *Request) Cancel() bool {
 	if !r.Active() {
 		return false
@@ -141,13 +143,14 @@ func (r *Request) Cancel() bool {
 }
 
 // Active reports whether the request was started and its end was not yet reported. A nil request is
-// never active. It corresponds to MPI_REQUEST_NULL, also in Wait, Test and the functions of several
-// requests.
+// never active. A nil request corresponds to MPI_REQUEST_NULL, also in Wait, Test and the functions
+// for several requests.
 func (r *Request) Active() bool { return r != nil && r.active }
 
-// WaitAll waits until all requests have ended. Inactive requests count as ended. statuses receives
-// the status of each request, unless it is nil. The errors of all requests are joined, each with
-// the index of its request. If ctx ends first, the requests that have not ended are still active.
+// WaitAll waits until all requests have ended. Inactive requests count as ended. If statuses is not
+// nil, statuses receives the status of each request. WaitAll joins the errors of all requests, each
+// with the index of its request. If ctx ends first, the requests that have not ended are still
+// active.
 func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error {
 	if ctx == nil {
 		return ErrContext
@@ -177,9 +180,9 @@ func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error
 	return err
 }
 
-// WaitAny waits until one of the requests has ended, and returns its index and its result. If
-// several have ended it returns the first in the list. The index -1 means that no request is
-// active.
+// WaitAny waits until one of the requests has ended, and returns the index and the result of the
+// ended request. If several requests have ended, WaitAny returns the first of them in the list. The
+// index -1 means that no request is active.
 func WaitAny(ctx context.Context, requests ...*Request) (int, Status, error) {
 	if ctx == nil {
 		return -1, Status{}, ErrContext
@@ -199,8 +202,8 @@ func WaitAny(ctx context.Context, requests ...*Request) (int, Status, error) {
 }
 
 // WaitSome waits until at least one of the requests has ended, and appends the indices of all ended
-// requests to indices. An ended request stays active until its Wait or Test, which returns its
-// result without waiting.
+// requests to indices. An ended request stays active until the caller calls its Wait or Test, which
+// returns the result at once.
 func WaitSome(ctx context.Context, indices []int, requests ...*Request) ([]int, error) {
 	if ctx == nil {
 		return indices, ErrContext
@@ -224,8 +227,8 @@ func WaitSome(ctx context.Context, indices []int, requests ...*Request) ([]int, 
 	return indices, err
 }
 
-// TestAll reports whether all requests have ended. If so it returns the same as WaitAll. Otherwise
-// it has only made a pass.
+// TestAll polls the transport once, and reports whether all requests have ended. If all requests
+// have ended, TestAll also returns the result of WaitAll.
 func TestAll(statuses []Status, requests ...*Request) (bool, error) {
 	e, err := engineOf(requests)
 	if e == nil {
@@ -244,8 +247,8 @@ func TestAll(statuses []Status, requests ...*Request) (bool, error) {
 	return true, WaitAll(context.Background(), statuses, requests...)
 }
 
-// TestAny makes a pass, and returns the index and the result of the first request that has ended,
-// or -1 if none has.
+// TestAny polls the transport once, and returns the index and the result of the first request that
+// has ended. The index is -1 if no request has ended.
 func TestAny(requests ...*Request) (int, Status, error) {
 	e, err := engineOf(requests)
 	if e == nil {
@@ -263,8 +266,9 @@ func TestAny(requests ...*Request) (int, Status, error) {
 	return -1, Status{}, e.broken
 }
 
-// TestSome makes a pass, and appends the indices of all ended requests to indices. An ended request
-// stays active until its Wait or Test, which returns its result without waiting (MPI_Testsome).
+// TestSome polls the transport once, and appends the indices of all ended requests to indices
+// (MPI_Testsome). An ended request stays active until the caller calls its Wait or Test, which
+// returns the result at once.
 func TestSome(indices []int, requests ...*Request) ([]int, error) {
 	e, err := engineOf(requests)
 	if e == nil {
@@ -289,8 +293,9 @@ func TestSome(indices []int, requests ...*Request) ([]int, error) {
 
 func hasEnded(r *Request) bool { return r.Active() && r.done }
 
-// engineOf returns the engine of the active requests, or nil if none is active. One call can only
-// wait for requests of one World, as in MPI for requests of one session.
+// engineOf returns the engine of the active requests, or nil if no request is active. engineOf
+// returns ErrWorlds if the requests belong to several Worlds, because one call can wait for one
+// World only.
 func engineOf(requests []*Request) (e *engine, err error) {
 	for _, r := range requests {
 		switch {
@@ -304,8 +309,8 @@ func engineOf(requests []*Request) (e *engine, err error) {
 	return e, nil
 }
 
-// waitFor waits until the given number of requests, or all active ones, have ended. A request that
-// is listed twice counts once. mu is held.
+// waitFor waits until at least enough of the requests have ended, or all active requests have
+// ended. A request that is listed twice counts once. mu is held.
 func (e *engine) waitFor(ctx context.Context, requests []*Request, enough int) error {
 	w := e.newWaiter(0)
 	running, done := 0, 0

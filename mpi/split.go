@@ -11,38 +11,39 @@ import (
 // NoColour is the colour of a rank that belongs to none of the communicators that a Split makes.
 const NoColour = -1
 
-// place is a rank's argument of a Split.
+// place is the argument of one rank in a Split.
 type place struct{ Colour, Key int64 }
 
-// Dup returns a new communicator of the same ranks, whose messages are separate from those of the
-// old one. All ranks must call it. Errors as of collective operations, and ErrContexts.
+// Dup returns a new communicator of the same ranks. Messages of the new communicator do not match
+// receives of the old one. All ranks must call Dup. Dup returns the errors of collective
+// operations, and ErrContexts.
 func (c *Comm) Dup(ctx context.Context) (*Comm, error) { return c.Split(ctx, 0, c.rank) }
 
 // SplitByNode returns a communicator of the ranks of this communicator that run on the caller's
-// host, in the same order. All ranks must call it. Errors as of Dup.
+// host, in the same order. All ranks must call SplitByNode. SplitByNode returns the errors of Dup.
 func (c *Comm) SplitByNode(ctx context.Context) (*Comm, error) {
 	return c.Split(ctx, c.nodes[c.rank], c.rank)
 }
 
-// Split returns a communicator of the ranks that have given the same colour, 0 or more. They are in
-// the order of their keys, and for equal keys in the order of their present ranks. A rank that has
-// given NoColour gets nil. All ranks must call it. Errors as of collective operations, and
-// ErrContexts.
+// Split returns a communicator of the ranks that have given the same colour, which must be 0 or
+// more. The new ranks are in the order of their keys. Ranks with equal keys keep their present
+// order. A rank that has given NoColour gets nil. All ranks must call Split. Split returns the
+// errors of collective operations, and ErrContexts.
 func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 	all := make([]place, len(c.ranks))
 	mine := []place{{int64(colour), int64(key)}}
 	if err := Allgather(ctx, c, mine, all); err != nil {
 		return nil, err
 	}
-	var members []int // ranks here
+	var members []int // ranks of this communicator
 	for rank, p := range all {
 		if p.Colour == int64(colour) && colour != NoColour {
 			members = append(members, rank)
 		}
 	}
 	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(all[a].Key, all[b].Key) })
-	// The first rank of each colour makes the context, and all ranks receive all contexts. So each
-	// rank takes part in the same operations, whatever its colour.
+	// The first rank of each colour makes the context of the new communicator, and all ranks
+	// receive all contexts. All ranks thus take part in the same operations, whatever their colour.
 	contexts := make([]uint64, len(c.ranks))
 	own, full := []uint64{0}, false
 	if len(members) > 0 && members[0] == c.rank {
@@ -60,7 +61,8 @@ func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 	return c.with(members, contexts[members[0]])
 }
 
-// with makes a communicator of ranks of this one; the ranks include this process.
+// with makes a communicator of the given ranks of this communicator, which must include this
+// process.
 func (c *Comm) with(members []int, context uint64) (*Comm, error) {
 	if context == 0 {
 		return nil, ErrContexts
@@ -80,18 +82,18 @@ func (c *Comm) with(members []int, context uint64) (*Comm, error) {
 	return made, nil
 }
 
-// Create returns a communicator of the ranks of a group, in the order of the group. A rank that
-// does not belong to the group gets nil (MPI_Comm_create). All ranks of this communicator must call
-// it, and the ranks of a group must all give that group. Several disjoint groups may be given in
-// one call. Errors: ErrGroup, and as of Split.
+// Create returns a communicator of the ranks of a group, in the order of the group
+// (MPI_Comm_create). A rank that does not belong to the group gets nil. All ranks of this
+// communicator must call Create, and all ranks of a group must give the same group. Several
+// disjoint groups may be given in one call. Create returns ErrGroup, and the errors of Split.
 func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 	members, wrong := c.members(g)
 	colour, key := NoColour, g.find(c.ranks[c.rank])
 	if wrong == nil && key >= 0 {
 		colour = members[0]
 	}
-	// A rank that has given a wrong group takes part nevertheless, so that the other ranks do not
-	// wait for it.
+	// A rank that has given a wrong group still takes part in the Split, so that the other ranks do
+	// not wait for it.
 	made, err := c.Split(ctx, colour, key)
 	switch {
 	case err != nil || wrong != nil:
@@ -103,11 +105,12 @@ func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 	return made, nil
 }
 
-// CreateGroup is a Create that only the ranks of the group call (MPI_Comm_create_group). It works
-// even if other ranks of this communicator are dead. It sends messages with the given tag in this
-// communicator, between ranks of the group. During the call no other receive may ask for that tag.
-// If ctx ends first, other ranks may get the communicator or ErrGroup. Errors: ErrGroup, also if
-// the caller does not belong to the group, ErrContexts, and as of Send and Recv.
+// CreateGroup is a Create that only the ranks of the group call (MPI_Comm_create_group).
+// CreateGroup works even if other ranks of this communicator are dead. CreateGroup sends messages
+// with the given tag in this communicator, between ranks of the group. During the call no other
+// receive may ask for the same tag. If ctx ends first, other ranks may get the communicator or
+// ErrGroup. CreateGroup returns ErrGroup, also if the caller does not belong to the group,
+// ErrContexts, or the errors of Send and Recv.
 func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -120,8 +123,8 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 	if own < 0 {
 		return nil, fmt.Errorf("%w: this rank does not belong to it", ErrGroup)
 	}
-	// The context goes from the first rank down a binomial tree. The lowest set bit of a rank's
-	// number determines its parent.
+	// The new context goes from the first rank down a binomial tree. The lowest set bit of a rank's
+	// number determines the rank's parent.
 	context, reach := []uint64{0}, 1
 	for own&reach == 0 && reach < len(members) {
 		reach *= 2
@@ -135,8 +138,8 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 	} else if made, full := c.e.newContext(); !full {
 		context[0] = made
 	}
-	// The ranks below in the tree get a message even if there is no context. Otherwise they would
-	// wait for ever.
+	// The ranks below in the tree get a message even if there is no context. Without a message the
+	// ranks below would wait for ever.
 	for reach /= 2; reach > 0; reach /= 2 {
 		if own+reach < len(members) {
 			err = errors.Join(err, Send(ctx, c, context, members[own+reach], tag))
@@ -149,8 +152,8 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 }
 
 // withoutContext returns the value that goes down the tree of CreateGroup in place of a context.
-// Its bits, which no context has, say that a rank of the world is dead, or that this rank has given
-// up.
+// The two lowest bits, which are 0 in each context, say that a rank of the world is dead, or that
+// this rank has given up.
 func (c *Comm) withoutContext(err error) uint64 {
 	var gone *RankError
 	if errors.As(err, &gone) {
@@ -159,7 +162,7 @@ func (c *Comm) withoutContext(err error) uint64 {
 	return uint64(c.ranks[c.rank])<<2 | 1
 }
 
-// noContext returns the error that a value of withoutContext stands for, or nil if the value is a
+// noContext returns the error for a value that withoutContext has made, or nil if the value is a
 // context.
 func (c *Comm) noContext(context uint64) error {
 	rank := int(context >> 2)
@@ -172,8 +175,8 @@ func (c *Comm) noContext(context uint64) error {
 	return nil
 }
 
-// members converts the ranks of a group to ranks of this communicator. All of them must belong to
-// the communicator.
+// members converts the ranks of a group to ranks of this communicator. members returns ErrGroup if
+// a rank does not belong to the communicator.
 func (c *Comm) members(g Group) ([]int, error) {
 	members := make([]int, 0, len(g.ranks))
 	for _, world := range g.ranks {
@@ -186,8 +189,8 @@ func (c *Comm) members(g Group) ([]int, error) {
 	return members, nil
 }
 
-// newContext makes the context of a communicator, and reports true if there are none left. The
-// world has context 0.
+// newContext makes the context of a new communicator. newContext reports full if no contexts are
+// left. The context of the world is 0.
 func (e *engine) newContext() (context uint64, full bool) {
 	e.lock()
 	defer e.unlock()
@@ -197,7 +200,7 @@ func (e *engine) newContext() (context uint64, full bool) {
 	return e.nextContext(), false
 }
 
-// nextContext makes a context. The caller has checked that some are left. mu is held.
+// nextContext makes a context. The caller has checked that contexts are left. mu is held.
 func (e *engine) nextContext() uint64 {
 	e.contexts++
 	return uint64(e.rank)<<makerShift | e.contexts<<countShift

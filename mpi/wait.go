@@ -8,15 +8,17 @@ import (
 )
 
 const (
-	// sleepMost bounds a sleep of a call whose context is not watched.
+	// sleepMost is the longest sleep of the helper, and of a call that waits for messages.
 	sleepMost = 100 * time.Millisecond
-	// helpEvery is the time without a pass after which the helper makes passes.
+	// helpEvery is the time after which the helper polls the transport if no call has polled the
+	// transport meanwhile.
 	helpEvery = 5 * time.Millisecond
-	// spinFor is the time for which a call polls before it sleeps. On a shared processor it yields
-	// in that time. It is several times the cost of a wake-up, because one sleeping rank makes the
-	// ranks that wait for it sleep, too, and then each operation takes as long as wake-ups.
+	// spinFor is the time for which a call polls before the call sleeps. On a shared processor a
+	// call yields during this time. spinFor is several times the cost of a wake-up, because a
+	// sleeping rank delays the ranks that wait for it, which then sleep, too. Each operation would
+	// then take as long as several wake-ups.
 	spinFor = 300 * time.Microsecond
-	// napMost is the length of a sleep with a fabric that cannot wake a sleeping call.
+	// napMost is the longest sleep with a fabric that cannot wake a sleeping call.
 	napMost = 100 * time.Microsecond
 )
 
@@ -32,11 +34,11 @@ func (e *engine) now() mono.Time {
 	return e.latest
 }
 
-// later calls fn after a time.
+// later calls fn after the given time.
 func later(after time.Duration, fn func()) { time.AfterFunc(after, fn) }
 
-// lately returns an instant at or shortly after the locking of mu. It is for work directly after
-// that lock, before any computation or wait. mu is held.
+// lately returns an instant at or shortly after the latest locking of mu. lately is for work
+// directly after the lock, before any computation or wait. mu is held.
 func (e *engine) lately() mono.Time {
 	if e.latest == 0 {
 		return e.now()
@@ -44,9 +46,9 @@ func (e *engine) lately() mono.Time {
 	return e.latest
 }
 
-// sleep sleeps until data may have arrived or the module has something to do, at most for most. It
-// reports false if it did not sleep, because there was work already or another call sleeps. mu is
-// held, except during the sleep.
+// sleep sleeps until data may have arrived, the module has something to do, or the time most is
+// over. sleep reports false if no sleep took place, because work was waiting, or because the sleep
+// would be too short. mu is held, except during the sleep.
 func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	begin := e.now()
 	d := most
@@ -65,8 +67,8 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 		return true
 	}
 	if e.asleep {
-		// The helper sleeps on the fabric. It makes way, so that arrivals wake the waiting call
-		// first.
+		// The helper sleeps on the fabric. The helper is woken, so that arriving data wakes the
+		// waiting call first.
 		e.m.Wake()
 		e.mu.Unlock()
 		time.Sleep(napMost)
@@ -85,13 +87,13 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	if err != nil && e.broken == nil {
 		e.broken = err
 	}
-	e.policy.Slept(d, e.now().Sub(begin), 0) // a timer of the kernel has none
+	e.policy.Slept(d, e.now().Sub(begin), 0) // a kernel timer adds no slack
 	return true
 }
 
-// watch makes the end of ctx end the present sleep, or else the next one. It keeps watching after
-// the sleep, because successive calls mostly have the same context, and a new watch allocates. mu
-// is held.
+// watch makes the end of ctx end the present sleep, or the next sleep if no call sleeps. The watch
+// continues after the sleep, because successive calls mostly have the same context, and a new watch
+// allocates memory. mu is held.
 func (e *engine) watch(ctx context.Context) {
 	done := ctx.Done()
 	if done == nil || done == e.watched {
@@ -112,7 +114,7 @@ func (e *engine) unwatch() {
 // startHelper starts the helper, which ends after quit is closed.
 func (e *engine) startHelper() { go e.help() }
 
-// help makes passes while no other call does, until quit.
+// help polls the transport while no other call does, until quit is closed.
 func (e *engine) help() {
 	defer close(e.ended)
 	tick := time.NewTicker(helpEvery)
@@ -123,7 +125,7 @@ func (e *engine) help() {
 			return
 		case <-tick.C:
 		}
-		if n := e.passes.Load(); n != seen { // Another call makes passes, so mu is not locked.
+		if n := e.passes.Load(); n != seen { // Another call polls, so mu is not locked.
 			seen = n
 			continue
 		}
@@ -131,7 +133,8 @@ func (e *engine) help() {
 	}
 }
 
-// helpOut makes passes until another call makes them or wants to, and returns their number.
+// helpOut polls the transport until another call polls or wants to poll. helpOut returns the count
+// of passes.
 func (e *engine) helpOut(seen uint64) uint64 {
 	e.lock()
 	defer e.unlock()

@@ -13,36 +13,37 @@ import (
 )
 
 // Window is memory of all ranks of a communicator that each rank can read and change without the
-// help of the target rank: MPI's one-sided communication.
+// help of the target rank. Windows are MPI's one-sided communication.
 //
 //	w, err := mpi.NewWindow(ctx, c, make([]float64, 100))
 //	err = w.Put(ctx, data, to, at)       // begins; data is lent
 //	err = w.Fence(ctx)                   // all puts and gets of all ranks are over
 //
-// Put, Get, Accumulate and GetAccumulate begin an operation. Their slices are lent until a Flush of
-// the rank, an Unlock or a Fence has returned, except those of Accumulate. That call also returns
-// the errors of the operation. FetchAndOp and CompareAndSwap wait for their result.
+// Put, Get, Accumulate and GetAccumulate begin an operation. The operation owns its slices until a
+// Flush of the target rank, an Unlock or a Fence has returned. Accumulate copies its slice, which
+// the caller may change at once. The Flush, Unlock or Fence returns the errors of the operation.
+// FetchAndOp and CompareAndSwap wait for their result.
 //
 // Concurrent operations on the same values of a rank take effect in any order. Accumulate,
-// GetAccumulate, FetchAndOp and CompareAndSwap are atomic for each value, and those of one rank
-// take effect in the order of their calls. A rank may access its own memory as a slice between two
-// Fences, or while it holds its own Lock, provided that other ranks do not access the memory at
-// that time.
+// GetAccumulate, FetchAndOp and CompareAndSwap are atomic for each value. The atomic operations of
+// one rank take effect in the order of their calls. A rank may access its own memory as a slice
+// between two Fences, or while it holds its own Lock. Other ranks must not access the memory at the
+// same time.
 //
-// With NoRank as the target, as at the edge of a grid, these operations do nothing. Returned old
+// With NoRank as the target, as at the edge of a grid, the operations do nothing. Returned old
 // values are then zero values.
 //
-// Any goroutine may use a Window; Fence and Free are collective operations.
+// Any goroutine may use a Window. Fence and Free are collective operations.
 type Window[T any] struct {
 	w   window
 	mem []T
 }
 
-// window is a Window of bytes.
+// window is a Window whose memory is a byte slice.
 type window struct {
-	c       *Comm // communicator of this window alone
+	c       *Comm // a communicator for this window only
 	mem     []byte
-	size    int // of a value
+	size    int // size of a value in bytes
 	folds   [opCodes]coll.Fold
 	region  *btl.Region
 	targets []target
@@ -53,23 +54,23 @@ type window struct {
 	free *windowOp
 }
 
-// target is the state of a window for one rank.
+// target is the state of a window for one target rank.
 type target struct {
 	handle  btl.Handle
-	count   int // values
-	under   int // puts, gets and operations under way
+	count   int // number of values
+	under   int // puts, gets and operations in progress
 	ops     int // operations that have not been freed
 	sending int // operations whose request is not sent yet
-	begun   int // Accumulates begun, and how many of them the rank has certainly carried out
+	begun   int // Accumulates begun, and number of them known to be carried out
 	flushed int
 	locked  lockKind
-	err     error   // error of the first operation that failed since the latest report
-	put     bool    // there were puts since the latest get, so no answer is expected
-	echo    [1]byte // buffer of a get that is made only for its answer
+	err     error   // error of the first failed operation since the latest report
+	put     bool    // there were puts since the latest get: no reply is expected
+	echo    [1]byte // buffer of a get that is made only for its reply
 	done    func(*btl.Fragment, error)
 }
 
-// windowPart is a rank's message to the others about its memory in a window.
+// windowPart is the message in which a rank describes its memory in a window to the other ranks.
 type windowPart struct {
 	Handle uint64
 	Count  int64
@@ -77,10 +78,11 @@ type windowPart struct {
 }
 
 // NewWindow makes a window of the memory of all ranks of a communicator. Each rank gives its own
-// memory, of any length, and all ranks must call it. The memory belongs to the window until Free.
-// Errors: as of Dup; ErrType; ErrCount if the ranks differ in the size of a value; btl.ErrAgain if
-// this rank already has memory in as many windows as seven eighths of Transport.RegionsMax; any
-// other reason why the memory cannot be exposed.
+// memory, of any length, and all ranks must call NewWindow. The memory belongs to the window until
+// Free. NewWindow returns the errors of Dup, ErrType, or ErrCount if the ranks differ in the size
+// of a value. NewWindow returns btl.ErrAgain if this rank already has memory in seven eighths of
+// Transport.RegionsMax windows. NewWindow also returns any other reason why the memory cannot be
+// exposed.
 func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error) {
 	b, err := bytesOf(mem)
 	if err != nil {
@@ -98,7 +100,7 @@ func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error)
 	return w, nil
 }
 
-// open exposes the memory and tells the other ranks its handle.
+// open exposes the memory, and tells the other ranks the handle of the memory region.
 func (w *window) open(ctx context.Context) error {
 	e := w.c.e
 	part := windowPart{Count: int64(len(w.mem) / w.size), Size: int64(w.size)}
@@ -114,7 +116,7 @@ func (w *window) open(ctx context.Context) error {
 	}
 	e.unlock()
 	if err != nil {
-		part.Size = 0 // The other ranks must not wait for this rank, so they fail, too.
+		part.Size = 0 // The other ranks fail, too, and do not wait for this rank.
 	}
 	parts := make([]windowPart, w.c.Size())
 	if e := Allgather(ctx, w.c, []windowPart{part}, parts); err == nil {
@@ -138,9 +140,9 @@ func (w *window) open(ctx context.Context) error {
 	return nil
 }
 
-// expose exposes the memory. Windows leave an eighth of the module's regions to announced messages,
-// each of which needs a region until it has arrived. Without a free region such messages would wait
-// for ever.
+// expose registers the memory as a memory region for remote access. Windows leave an eighth of the
+// module's regions to announced messages, each of which needs a region until the message has
+// arrived. Without a free region an announced message would wait for ever.
 func (w *window) expose() (err error) {
 	e := w.c.e
 	most := e.m.Config().RegionsMax
@@ -153,7 +155,7 @@ func (w *window) expose() (err error) {
 	return err
 }
 
-// ended records the end of an operation.
+// ended records the end of an operation with the target.
 func (t *target) ended(err error) {
 	t.under--
 	if err != nil && t.err == nil {
@@ -161,9 +163,9 @@ func (t *target) ended(err error) {
 	}
 }
 
-// Free ends the window when all ranks have called it and all their operations are over. Errors as
-// of Fence. The window ends even after an error, unless ctx ended before all ranks have called
-// Free.
+// Free ends the window when all ranks have called Free and all their operations are complete. Free
+// returns the errors of Fence. The window ends even after an error, unless ctx ended before all
+// ranks had called Free.
 func (w *Window[T]) Free(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -181,7 +183,7 @@ func (w *Window[T]) Free(ctx context.Context) error {
 	return err
 }
 
-// close withdraws the memory. mu is held.
+// close withdraws the memory from remote access. mu is held.
 func (w *window) close() {
 	if w.freed {
 		return
@@ -198,7 +200,7 @@ func (w *window) close() {
 // Mem returns this rank's memory in the window.
 func (w *Window[T]) Mem() []T { return w.mem }
 
-// Len returns the number of values of a rank.
+// Len returns the number of values in the memory of a rank.
 func (w *Window[T]) Len(rank int) int {
 	if rank < 0 || rank >= len(w.w.targets) {
 		return 0
@@ -206,40 +208,40 @@ func (w *Window[T]) Len(rank int) int {
 	return w.w.targets[rank].count
 }
 
-// Put begins to write data into the memory of a rank, from index at on. It waits only for room in
-// the transport. Errors: ErrRank, ErrBounds, a RankError, ErrFinalized, or the cause of ctx. After
-// the last, a part of data may be under way.
+// Put begins to write data into the memory of a rank, from index at on. Put waits only until the
+// transport can take the data. Put returns ErrRank, ErrBounds, a RankError, ErrFinalized, or the
+// cause of ctx. If Put returns the cause of ctx, a part of data may still be written.
 func (w *Window[T]) Put(ctx context.Context, data []T, to, at int) error {
 	b, _ := bytesOf(data) // the window's type was already checked
 	return w.w.move(ctx, b, to, at, false)
 }
 
-// Get begins to read values of a rank's memory, from index at on, into data. It waits and fails as
-// Put does.
+// Get begins to read values of a rank's memory, from index at on, into data. Get waits and fails
+// like Put.
 func (w *Window[T]) Get(ctx context.Context, data []T, from, at int) error {
 	b, _ := bytesOf(data)
 	return w.w.move(ctx, b, from, at, true)
 }
 
-// Flush waits until all operations of this process with a rank are complete, at that rank too. It
-// returns the error of the first operation that has failed since the last Flush. Other errors are
-// as of Put.
+// Flush waits until all operations of this process with a rank are complete, also at the rank.
+// Flush returns the error of the first operation that has failed since the last Flush. Other errors
+// of Flush are the errors of Put.
 func (w *Window[T]) Flush(ctx context.Context, rank int) error { return w.w.flush(ctx, rank) }
 
 // FlushAll calls Flush for all ranks.
 func (w *Window[T]) FlushAll(ctx context.Context) error { return w.w.flushAll(ctx) }
 
-// Fence waits until the operations of all ranks are complete. All must call it. Errors as of Flush
-// and of collective operations.
+// Fence waits until the operations of all ranks are complete. All ranks must call Fence. Fence
+// returns the errors of Flush and of collective operations.
 func (w *Window[T]) Fence(ctx context.Context) error {
 	err := w.w.flushAll(ctx)
 	return errors.Join(err, Barrier(ctx, w.w.c))
 }
 
-// Lock waits until this rank has the lock of a rank's memory, either exclusive or shared with other
-// ranks. Requests are served in the order of their arrival. A process can hold only one lock of a
-// rank at a time, else ErrBusy. Locks are advisory. The locks of dead ranks are released. Errors as
-// of Put.
+// Lock waits until this rank has the lock of a rank's memory. The argument alone selects an
+// exclusive lock, and otherwise the lock is shared. Requests are served in the order of their
+// arrival. A process can hold only one lock of a rank at a time, and a second Lock returns ErrBusy.
+// Locks are advisory. The locks of dead ranks are released. Lock returns the errors of Put.
 func (w *Window[T]) Lock(ctx context.Context, rank int, alone bool) error {
 	kind := lockShared
 	if alone {
@@ -248,11 +250,12 @@ func (w *Window[T]) Lock(ctx context.Context, rank int, alone bool) error {
 	return w.w.lock(ctx, rank, kind)
 }
 
-// Unlock calls Flush for the rank, and then releases the lock. Errors: ErrInactive without a lock,
-// else as of Flush. The lock is released even after an error, unless ctx has ended.
+// Unlock calls Flush for the rank, and then releases the lock. Unlock returns ErrInactive if this
+// process does not hold the lock, or the errors of Flush. The lock is released even after an error,
+// unless ctx has ended.
 func (w *Window[T]) Unlock(ctx context.Context, rank int) error { return w.w.unlock(ctx, rank) }
 
-// LockAll takes a shared Lock of each rank, one after the other.
+// LockAll takes a shared Lock of each rank, one rank after the other.
 func (w *Window[T]) LockAll(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -279,7 +282,8 @@ func (w *Window[T]) UnlockAll(ctx context.Context) (err error) {
 	return err
 }
 
-// usable returns the reason why no operation can begin in a window, or nil if one can. mu is held.
+// usable returns the reason why no operation can begin in a window, or nil if an operation can
+// begin. mu is held.
 func (w *window) usable() error {
 	switch {
 	case w.c.e.broken != nil:
@@ -290,8 +294,8 @@ func (w *window) usable() error {
 	return nil
 }
 
-// check returns an error if the given number of bytes at an index of a rank's memory are not all in
-// the window. mu is held.
+// check returns an error if the window cannot be used, or if a range of bytes from index at on is
+// not within a rank's memory. mu is held.
 func (w *window) check(rank, at, bytes int) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -372,7 +376,7 @@ func (w *window) movePart(ctx context.Context, p *pml.Peer, rank int, mem []byte
 			t.put = !get
 			return nil
 		}
-		_ = p.Endpoint().Free(f) // It is the caller's still.
+		_ = p.Endpoint().Free(f) // The caller still owns f.
 	}
 	return w.failure(rank, p, err)
 }
@@ -385,7 +389,8 @@ func prepare(ep *btl.Endpoint, mem []byte, h btl.Handle, offset uint64, get bool
 	return ep.PreparePut(mem, h, offset)
 }
 
-// failure returns the error of an operation with a rank.
+// failure returns the error of an operation with a rank. If the rank is dead, the error is a
+// RankError.
 func (w *window) failure(rank int, p *pml.Peer, err error) error {
 	if p.Err() != nil {
 		return w.c.e.gone(w.c.ranks[rank], p.Err())
@@ -414,7 +419,7 @@ func (w *window) flushLocked(ctx context.Context, rank int) error {
 		if err := w.ask(ctx, rank, windowHead{kind: windowFlush}, nil, nil); err != nil {
 			return err
 		}
-		t.flushed = max(t.flushed, n) // a concurrent Flush may have advanced it
+		t.flushed = max(t.flushed, n) // a concurrent Flush may have raised flushed
 		t.put = false
 	}
 	w.hasten(rank)
@@ -431,9 +436,9 @@ func (w *window) flushLocked(ctx context.Context, rank int) error {
 	return err
 }
 
-// hasten makes a rank acknowledge puts at once, instead of after its acknowledgement delay. It gets
-// one byte, and the packet with the answer carries the acknowledgement. If there is no room for the
-// get, the rank acknowledges when it is due. mu is held.
+// hasten makes a rank acknowledge puts at once, instead of after its acknowledgement delay. hasten
+// reads one byte of the rank's memory, and the packet with the reply carries the acknowledgement.
+// If the transport cannot take the read, the rank acknowledges after its usual delay. mu is held.
 func (w *window) hasten(rank int) {
 	e, t := w.c.e, &w.targets[rank]
 	if !t.put || t.under == 0 {
@@ -449,15 +454,15 @@ func (w *window) hasten(rank int) {
 	}
 	f.Signal, f.OnDone = true, t.done
 	if _, err := p.Endpoint().Send(e.now(), f); err != nil {
-		_ = p.Endpoint().Free(f) // It is the caller's still.
+		_ = p.Endpoint().Free(f) // The caller still owns f.
 		return
 	}
 	t.under++
 	t.put = false
 }
 
-// flushAll flushes all ranks. After an error it continues with the other ranks, unless ctx has
-// ended.
+// flushAll flushes the operations with all ranks. After an error flushAll continues with the other
+// ranks, unless ctx has ended.
 func (w *window) flushAll(ctx context.Context) (err error) {
 	if ctx == nil {
 		return ErrContext
@@ -471,7 +476,8 @@ func (w *window) flushAll(ctx context.Context) (err error) {
 	return err
 }
 
-// until drives the engine until ready reports true. Once true, ready must stay true. mu is held.
+// until polls the transport until ready reports true. After the first true result, ready must keep
+// reporting true. mu is held.
 func (e *engine) until(ctx context.Context, ready func() bool) error {
 	if ready() {
 		return nil

@@ -10,23 +10,24 @@ import (
 	"gobtl/pml"
 )
 
-// Atomic operations (Accumulate and so on) and locks are messages in the window's communicator.
-// Requests have tag 0, and the answer to each request has a tag of its own.
+// Locks and atomic operations such as Accumulate are messages in the window's communicator.
+// Requests have tag 0, and the reply to a request has the tag that the request names. The columns
+// are offset, size in bytes, and meaning:
 //
 //	0   1   kind
 //	1   1   operation, of Accumulate's kind
 //	2   2   0
-//	4   4   the tag of the answer, 0: none
-//	8   8   where in the memory, in bytes
+//	4   4   the tag of the reply, 0: none
+//	8   8   offset in the memory of the target, in bytes
 //	16  .   values; of a compare-and-swap the expected one, then the new one
 //
-// The answer has the old values, or is empty.
+// The reply contains the old values, or is empty.
 const (
 	windowHeadBytes  = 16
 	windowPieceBytes = 4096 // largest size of the values in a request
 	windowAnswerTag  = 1 << 20
-	windowOpsMax     = 256     // most operations of a process under way with a rank, in a window
-	windowOpsAll     = 1 << 19 // the same for all ranks together
+	windowOpsMax     = 256     // operations of a process in progress with one rank
+	windowOpsAll     = 1 << 19 // operations in progress with all ranks together
 	windowSendsMax   = 4       // most unsent requests to a rank
 )
 
@@ -63,7 +64,7 @@ func parseWindowHead(b []byte) windowHead {
 	}
 }
 
-// windowOp is a request to a rank, or a free place for one.
+// windowOp is an operation in progress with a rank, or a free operation for reuse.
 type windowOp struct {
 	w          *window
 	rank       int
@@ -76,20 +77,21 @@ type windowOp struct {
 	next       *windowOp
 }
 
-// Accumulate begins to combine data with the values of a rank from index at on. The rank's values
-// are the low operands of op. op must be Sum, Prod, Min, Max, And, Or, Xor or Replace. data may be
-// changed after Accumulate has returned. Errors as of Put, and ErrConfig for another op.
+// Accumulate begins to combine data with the values of a rank, from index at on. The rank's values
+// are the low operands of op. op must be Sum, Prod, Min, Max, And, Or, Xor or Replace. The caller
+// may change data after Accumulate has returned. Accumulate returns the errors of Put, and
+// ErrConfig for another op.
 func (w *Window[T]) Accumulate(ctx context.Context, data []T, to, at int, op Op[T]) error {
 	b, _ := bytesOf(data)
 	return w.w.accumulate(ctx, b, nil, to, at, op.code)
 }
 
-// GetAccumulate is Accumulate that also returns the previous values in old. old must be as long as
-// data. It may be the same slice as data, but must not overlap it in any other way (ErrConfig). op
-// may also be Keep, which makes it an atomic Get. data may then be nil.
+// GetAccumulate is Accumulate that also stores the previous values of the rank in old. old must be
+// as long as data. old and data may be the same slice, but must not overlap in any other way
+// (ErrConfig). With Keep as op, GetAccumulate is an atomic Get, and data may be nil.
 func (w *Window[T]) GetAccumulate(ctx context.Context, data, old []T, to, at int, op Op[T]) error {
 	if op.code == opKeep && data == nil {
-		data = old // right length, content unused
+		data = old // old has the right length, and its content is unused
 	}
 	if len(data) != len(old) {
 		return fmt.Errorf("%w: %d values, %d old ones", ErrCount, len(data), len(old))
@@ -103,7 +105,7 @@ func (w *Window[T]) GetAccumulate(ctx context.Context, data, old []T, to, at int
 }
 
 // FetchAndOp combines value with the value of a rank at index at, and returns the previous value.
-// Errors as of Accumulate.
+// FetchAndOp returns the errors of Accumulate.
 func (w *Window[T]) FetchAndOp(ctx context.Context, value T, to, at int, op Op[T],
 ) (old T, err error) {
 	h := windowHead{kind: windowFetch, op: op.code}
@@ -111,9 +113,9 @@ func (w *Window[T]) FetchAndOp(ctx context.Context, value T, to, at int, op Op[T
 	return old, err
 }
 
-// CompareAndSwap writes value to index at of a rank's memory if the bits there equal those of
-// expected. It returns the previous value. Errors as of Put, and ErrType for structs with padding,
-// whose bytes are undefined.
+// CompareAndSwap writes value to index at of a rank's memory if the bits at the index equal the
+// bits of expected. CompareAndSwap returns the previous value. CompareAndSwap returns the errors of
+// Put, and ErrType for structs with padding, because the bytes of padding are undefined.
 func (w *Window[T]) CompareAndSwap(ctx context.Context, expected, value T, to, at int,
 ) (old T, err error) {
 	if t := reflect.TypeFor[T](); fieldBytes(t) != t.Size() {
@@ -131,7 +133,8 @@ func (w *window) has(op opCode) bool {
 	return op < opCodes && (w.folds[op] != nil || op == opReplace || op == opKeep)
 }
 
-// accumulate begins an accumulate. If into is not nil it receives the old values.
+// accumulate begins to combine data with the values of a rank. If into is not nil, into receives
+// the old values.
 func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int, op opCode) error {
 	if ctx == nil {
 		return ErrContext
@@ -153,7 +156,7 @@ func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int
 		h.kind = windowFetch
 	}
 	if into == nil {
-		w.targets[rank].begun++ // Before it is sent: some of it may be when there is an error.
+		w.targets[rank].begun++ // Counted before the send: an error may follow a partial send.
 	}
 	most := max(windowPieceBytes/w.size, 1) * w.size
 	for len(data) > 0 {
@@ -171,7 +174,7 @@ func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int
 	return nil
 }
 
-// fetch carries out an operation on one value, and waits for the old value.
+// fetch carries out an operation on one value of a rank, and waits for the old value.
 func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank, at int) error {
 	if ctx == nil {
 		return ErrContext
@@ -192,10 +195,10 @@ func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank
 	return w.ask(ctx, rank, h, data, old)
 }
 
-// ask sends a request and waits for its answer, which it copies to old. mu is held.
+// ask sends a request to a rank, waits for the reply, and copies the reply to old. mu is held.
 func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []byte) error {
-	// A request that is still under way when ctx ends must not write to the caller's memory, so the
-	// answer goes to a buffer and is copied.
+	// A request that is still in progress when ctx ends must not write to the caller's memory. The
+	// reply therefore goes to a buffer, and is copied.
 	var into []byte
 	if len(old) > 0 {
 		into = make([]byte, len(old))
@@ -205,7 +208,7 @@ func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []by
 		return err
 	}
 	if err := w.c.e.until(ctx, func() bool { return op.pending == 0 }); err != nil {
-		op.waited = false // The operation frees itself at its end.
+		op.waited = false // op frees itself at its end.
 		return err
 	}
 	err = op.err
@@ -214,8 +217,8 @@ func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []by
 	return err
 }
 
-// begin begins a request. The request has an answer if old is not nil, or if a call waits for it;
-// that call releases it.
+// begin begins a request to a rank. The target sends a reply if old is not nil, or if waited is
+// set. If waited is set, the caller waits for the reply, and must release the operation.
 func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []byte, waited bool,
 ) (*windowOp, error) {
 	e := w.c.e
@@ -246,7 +249,7 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 	copy(op.buf[windowHeadBytes:], data)
 	w.targets[rank].under++
 	if err := e.l.Send(e.now(), &op.send, p, w.c.context, op.buf, pml.Standard); err != nil {
-		op.waited = true // so that the rank's next Flush does not report it again
+		op.waited = true // the rank's next Flush must not report the error again
 		if op.pending == 2 {
 			e.l.Cancel(&op.recv)
 		}
@@ -258,12 +261,12 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 	return op, nil
 }
 
-// takeOp returns a free operation. It waits if too many operations with the rank are under way, so
-// a slow rank does not delay operations with other ranks.
+// takeOp returns a free operation. If too many operations with the rank are in progress, takeOp
+// waits. A slow rank therefore does not delay operations with other ranks.
 func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*windowOp, error) {
 	t := &w.targets[rank]
-	// An Unlock does not wait for room, because its Lock already found room. If it waited, it could
-	// wait for a rank that makes no progress.
+	// An Unlock uses the capacity that its Lock has found, and does not wait for a rank that makes
+	// no progress.
 	if kind != windowUnlock || w.free == nil && len(w.ops) >= windowOpsAll {
 		if err := w.awaitRoom(ctx, t); err != nil {
 			return nil, err
@@ -286,7 +289,7 @@ func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*window
 	return op, nil
 }
 
-// awaitRoom waits until another operation with a rank may begin.
+// awaitRoom waits until the limits allow another operation with a target.
 func (w *window) awaitRoom(ctx context.Context, t *target) error {
 	if w.roomFor(t) {
 		return nil
@@ -294,7 +297,7 @@ func (w *window) awaitRoom(ctx context.Context, t *target) error {
 	return w.c.e.until(ctx, func() bool { return w.roomFor(t) })
 }
 
-// roomFor reports whether another operation with a rank may begin.
+// roomFor reports whether the limits allow another operation with a target.
 func (w *window) roomFor(t *target) bool {
 	return t.ops < windowOpsMax && t.sending < windowSendsMax &&
 		(w.free != nil || len(w.ops) < windowOpsAll)
@@ -305,11 +308,11 @@ func (w *window) release(op *windowOp) {
 	op.next, w.free = w.free, op
 }
 
-// ended records that the request was sent, or that the answer was received.
+// ended records that the request was sent, or that the reply was received.
 func (op *windowOp) ended(err error) {
 	if err != nil && op.err == nil {
 		op.err = err
-		// If the request failed there will be no answer.
+		// A failed request gets no reply.
 		if !op.recv.Done() {
 			op.w.c.e.l.Cancel(&op.recv)
 		}
@@ -330,7 +333,7 @@ func (op *windowOp) ended(err error) {
 	w.release(op)
 }
 
-// lockKind is the kind of lock that a process or a rank holds of a window's memory.
+// lockKind is the kind of lock on a window's memory that a process or a rank holds.
 type lockKind uint8
 
 const (
@@ -366,7 +369,7 @@ func (w *window) lock(ctx context.Context, rank int, kind lockKind) error {
 		return nil
 	}
 	t.locked = lockNone
-	if ctx.Err() != nil { // The lock may still be granted later. It is released at once.
+	if ctx.Err() != nil { // A lock granted later is released at once.
 		h.kind = windowUnlock
 		if _, e := w.begin(context.Background(), rank, h, nil, nil, false); e == nil {
 			t.begun++

@@ -9,31 +9,32 @@ import (
 	"gobtl/pml"
 )
 
-// windowServer carries out the requests of other ranks, in passes. It follows the order in which
-// the requests were matched. For each rank that is the order of sending.
+// windowServer carries out the requests of other ranks while this rank polls the transport. The
+// requests are carried out in the order in which they were matched. For each rank the order of
+// matching is the order of sending.
 type windowServer struct {
-	places  int              // number of places for requests
+	places  int              // number of receive buffers for requests
 	posted  []*servedRequest // posted receives, the oldest first
 	holders []lockKind       // by rank
-	alone   int              // holders of an exclusive lock
+	alone   int              // number of holders of an exclusive lock
 	shared  int
 	waiting []lockWaiting
 	replies *reply // free replies
-	replied []int  // replies under way, by rank
+	replied []int  // unfinished replies, by rank
 }
 
-// waits reports whether a rank waits for the lock. A second request of a waiting rank is ignored.
-// Otherwise the lock would be granted twice and released once.
+// waits reports whether a rank waits for the lock. A second lock request of a waiting rank is
+// ignored, because the lock would be granted twice and released once.
 func (s *windowServer) waits(rank int) bool {
 	return slices.ContainsFunc(s.waiting, func(l lockWaiting) bool { return l.rank == rank })
 }
 
-// At first a window can receive windowPlaces requests at once. It adds places when fewer than
-// windowReserve are free, because the other places hold announced requests of ranks that are slow
-// to put them. Each rank announces at most windowSendsMax requests, apart from a few Unlocks. A
-// rank that occupies more than windowHeldMax places blocks other ranks and does not run this
-// library, so it is given up. The same holds for a rank with more than windowRepliesMax answers
-// under way.
+// A window starts with windowPlaces receive buffers for requests. When fewer than windowReserve
+// buffers are free, the window adds buffers. Buffers are occupied by announced requests whose
+// senders are slow to deliver the data. An honest rank announces at most windowSendsMax requests at
+// once, apart from a few Unlocks. A rank that occupies more than windowHeldMax buffers blocks other
+// ranks, so the window ends its connection. A rank with more than windowRepliesMax unfinished
+// replies also loses its connection.
 const (
 	windowPlaces     = 16
 	windowReserve    = 4
@@ -41,7 +42,7 @@ const (
 	windowRepliesMax = 2 * windowOpsMax
 )
 
-// servedRequest is room for a request.
+// servedRequest is a receive buffer for one request.
 type servedRequest struct {
 	w      *window
 	recv   pml.Request
@@ -49,8 +50,8 @@ type servedRequest struct {
 	answer []byte
 }
 
-// reply is an answer under way. A rank that does not receive its answers does not delay the
-// requests of other ranks.
+// reply is a reply to a request that is being sent. A rank that does not receive its replies does
+// not delay the requests of other ranks.
 type reply struct {
 	send pml.Request
 	data []byte
@@ -65,7 +66,7 @@ type lockWaiting struct {
 	tag  uint32
 }
 
-// serve begins to serve. mu is held.
+// serve begins to receive requests. mu is held.
 func (w *window) serve() error {
 	s := &w.server
 	s.holders, s.replied = make([]lockKind, w.c.Size()), make([]int, w.c.Size())
@@ -76,7 +77,7 @@ func (w *window) serve() error {
 	return w.c.e.broken
 }
 
-// addPlace adds a place, so that one more request can be received at the same time.
+// addPlace adds a receive buffer, so that one more request can be received at the same time.
 func (w *window) addPlace() {
 	w.server.places++
 	q := &servedRequest{w: w}
@@ -85,7 +86,7 @@ func (w *window) addPlace() {
 	w.post(q)
 }
 
-// addPlaces adds places if too few are left.
+// addPlaces adds receive buffers if too few buffers are free.
 func (w *window) addPlaces() {
 	s := &w.server
 	if w.freed || s.free() >= windowReserve {
@@ -110,7 +111,7 @@ func (w *window) addPlaces() {
 	}
 }
 
-// free returns the number of places that wait for a request.
+// free returns the number of receive buffers that wait for a request.
 func (s *windowServer) free() (count int) {
 	for _, q := range s.posted {
 		if q.recv.Peer() == nil {
@@ -120,7 +121,7 @@ func (s *windowServer) free() (count int) {
 	return count
 }
 
-// stopServing ends the serving of requests. mu is held.
+// stopServing stops receiving requests. mu is held.
 func (w *window) stopServing() {
 	e := w.c.e
 	for _, q := range slices.Clone(w.server.posted) {
@@ -131,7 +132,7 @@ func (w *window) stopServing() {
 	}
 }
 
-// post posts the receive of the next request.
+// post posts the receive of the next request into the buffer q.
 func (w *window) post(q *servedRequest) {
 	if w.freed || !q.recv.Done() {
 		return
@@ -143,8 +144,8 @@ func (w *window) post(q *servedRequest) {
 	}
 }
 
-// arrived carries out the received requests, in order for each rank. A request whose data is still
-// arriving delays the later requests of the same rank.
+// arrived carries out the received requests, in the order of sending for each rank. A request whose
+// data is still arriving delays the later requests of the same rank.
 func (w *window) arrived() {
 	s := &w.server
 	for i := 0; i < len(s.posted); {
@@ -171,7 +172,7 @@ func (s *windowServer) heldUp(at int) bool {
 	return false
 }
 
-// carryOut carries out a request. Requests that this library never sends are ignored.
+// carryOut carries out a received request. Requests that this library never sends are ignored.
 func (w *window) carryOut(q *servedRequest) {
 	h, data := parseWindowHead(q.buf), q.buf[windowHeadBytes:q.recv.Len()]
 	q.answer = q.answer[:0]
@@ -200,7 +201,7 @@ func (w *window) carryOut(q *servedRequest) {
 			s.waiting = append(s.waiting, lockWaiting{rank, kind, h.answer})
 			w.grant()
 		}
-		return // with the lock
+		return // grant sends the reply with the lock
 	case windowUnlock:
 		w.dropLock(rank, q.recv.Peer())
 	case windowFlush, windowKinds:
@@ -229,13 +230,13 @@ func (w *window) combine(q *servedRequest, h windowHead, there, data []byte) {
 	case h.op == opReplace:
 		copy(there, data)
 	case w.folds[h.op] != nil:
-		// The received values lie behind a header of 16 bytes, in memory that is aligned for any
+		// The received values come after a header of 16 bytes, in memory that is aligned for any
 		// value.
 		w.folds[h.op](there, data, false)
 	}
 }
 
-// reply sends an answer to a rank, and returns memory for the next answer.
+// reply sends a reply to a rank, and returns memory for the next reply.
 func (w *window) reply(rank int, to *pml.Peer, tag uint32, data []byte) []byte {
 	s := &w.server
 	if s.replied[rank] >= windowRepliesMax {
@@ -262,8 +263,8 @@ func (w *window) reply(rank int, to *pml.Peer, tag uint32, data []byte) []byte {
 	return data[:0]
 }
 
-// grant gives the lock to the rank that has waited longest. If that rank asked for a shared lock,
-// the next ranks that also ask for a shared one get it, too.
+// grant gives the lock to the rank that has waited longest. If the rank has asked for a shared
+// lock, the next waiting ranks that also ask for a shared lock get the lock, too.
 func (w *window) grant() {
 	s := &w.server
 	for len(s.waiting) > 0 {
@@ -285,8 +286,8 @@ func (w *window) grant() {
 	}
 }
 
-// dropLock releases the lock that a rank holds. If the rank waits for a lock, it gets an answer if
-// its peer is still connected.
+// dropLock releases the lock that a rank holds. If the rank waits for a lock, its request is
+// dropped. If answer is not nil, dropLock sends the reply of the dropped request to answer.
 func (w *window) dropLock(rank int, answer *pml.Peer) {
 	s := &w.server
 	switch s.holders[rank] {
@@ -306,7 +307,7 @@ func (w *window) dropLock(rank int, answer *pml.Peer) {
 	w.grant()
 }
 
-// peerGone handles the end of a peer, and releases its locks.
+// peerGone handles the end of a peer, and releases the locks that the peer's rank holds.
 func (e *engine) peerGone(p *pml.Peer, err error) {
 	if err == nil || len(e.windows) == 0 {
 		return
@@ -339,7 +340,7 @@ const (
 	opCodes
 )
 
-// foldsOf returns the operations for values of a kind.
+// foldsOf returns the window operations for values of a kind, by opCode.
 func foldsOf(kind reflect.Kind) (folds [opCodes]coll.Fold) {
 	of := map[reflect.Kind]func(opCode) coll.Fold{
 		reflect.Int: integerFold[int], reflect.Int8: integerFold[int8],

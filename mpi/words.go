@@ -9,7 +9,7 @@ var comparisonWords = [...]string{
 	Unequal:   "unequal",
 }
 
-// String returns the name of the result.
+// String returns the name of the comparison's result.
 func (c Comparison) String() string {
 	if c >= 0 && int(c) < len(comparisonWords) {
 		return comparisonWords[c]

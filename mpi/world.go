@@ -16,12 +16,12 @@ import (
 	"gobtl/pml"
 )
 
-// Job is the interface through which a World uses its job. launch.Job implements it.
+// Job is the interface through which a World uses its job. launch.Job implements Job.
 type Job interface {
-	// Rank returns this process's number, and Size the number of processes.
+	// Rank returns this process's number, and Size returns the number of processes of the job.
 	Rank() int
 	Size() int
-	// NodeOf returns the number of the host of a rank, and Nodes the number of hosts.
+	// NodeOf returns the number of the host of a rank, and Nodes returns the number of hosts.
 	NodeOf(rank int) int
 	Nodes() int
 	// Exchange waits until all ranks have given a value under the key, and returns the values by
@@ -29,7 +29,7 @@ type Job interface {
 	Exchange(ctx context.Context, key string, value []byte) ([][]byte, error)
 	// Fence returns when all ranks have called it.
 	Fence(ctx context.Context) error
-	// Finalize leaves the job. It is the last call.
+	// Finalize leaves the job, and is the last call.
 	Finalize(ctx context.Context) error
 }
 
@@ -41,10 +41,11 @@ type World struct {
 	network Network
 }
 
-// Init joins the job for which a launcher has started this process, and returns its World. Without
-// a launcher the World has one rank. A process must call Init once, and Finalize at its end.
-// Errors: ErrConfig, ErrAddress, btl.ErrUnreachable if hosts of the job cannot reach each other,
-// the errors of launch.Join, and any error that prevents the opening of the transport.
+// Init joins the job for which a launcher has started this process, and returns the World of the
+// job. Without a launcher the World has one rank. A process must call Init once, and Finalize at
+// its end. Init returns ErrConfig, ErrAddress, the errors of launch.Join, or any error that
+// prevents the opening of the transport. Init returns btl.ErrUnreachable if hosts of the job cannot
+// reach each other.
 func Init(ctx context.Context, cfg Config) (*World, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -56,7 +57,7 @@ func Init(ctx context.Context, cfg Config) (*World, error) {
 	return Open(ctx, job, cfg)
 }
 
-// Open is Init for a job that the program has joined already.
+// Open is Init for a job that the program has already joined.
 func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -99,7 +100,7 @@ func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	var tried []missed // the first pair of each try
+	var tried []missed // the first unreachable pair of each attempt
 	for try := 0; ; try++ {
 		info, err := places.pick(job.Rank())
 		if err != nil {
@@ -129,8 +130,8 @@ func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
 	}
 }
 
-// join makes the world of a job with an engine, and closes the engine if that fails. try is the
-// number of earlier engines.
+// join makes the world of a job with an engine, and closes the engine after an error. try is the
+// number of earlier attempts with other engines.
 func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World, error) {
 	names, err := job.Exchange(ctx, "mpi-"+strconv.Itoa(try), bytes.Clone(e.m.Name()))
 	if err == nil {
@@ -151,9 +152,9 @@ func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World,
 	return w, nil
 }
 
-// makeRoom sets the limits of the transport so that all ranks of a job can connect. They must
-// suffice even if all ranks are on one host, and if ranks that ended silently still occupy places.
-// Only ranks of the job are admitted.
+// makeRoom raises the limits of the transport so that all ranks of a job can connect. The limits
+// suffice even if all ranks are on one host, and if connections of dead ranks still count. Only
+// ranks of the job are admitted.
 func makeRoom(cfg *btl.Config, ranks int) {
 	cfg.PeersMax = max(cfg.PeersMax, min(4096+ranks, 1<<20))
 	if cfg.PeersPerHost == 0 {
@@ -161,7 +162,7 @@ func makeRoom(cfg *btl.Config, ranks int) {
 	}
 }
 
-// openEngine opens the transport by a fabric.
+// openEngine opens the transport on a fabric.
 func openEngine(info fabric.Info, job Job, cfg Config) (*engine, error) {
 	sizes, err := cfg.Transport.DomainConfig(info)
 	if err != nil {
@@ -185,9 +186,9 @@ func openEngine(info fabric.Info, job Job, cfg Config) (*engine, error) {
 	return e, nil
 }
 
-// crowded reports whether this host has more ranks than this process may use processors. It is also
-// true for a rank that is pinned to a processor of its own. Such a rank is not preempted, so it
-// never yields.
+// crowded reports whether this host has more ranks than this process may use processors. crowded is
+// also true for a rank that is pinned to a processor of its own. A pinned rank is not preempted,
+// and so never yields.
 func crowded(job Job) bool {
 	here := 0
 	for rank := range job.Size() {
@@ -201,13 +202,13 @@ func crowded(job Job) bool {
 // Job returns the job of the world.
 func (w *World) Job() Job { return w.job }
 
-// leaveTimeout bounds the wait for the launcher of a job that has lost a rank.
+// leaveTimeout is the longest wait for the launcher of a job that has lost a rank.
 const leaveTimeout = time.Second
 
-// Finalize waits until all ranks have called it and all sent messages have arrived. It then leaves
-// the job. It does not wait for dead ranks. After it all uses of the world return ErrFinalized.
-// Errors: the reason why the ranks did not all call it, or why a sent message did not arrive.
-// Finalize leaves the job even after an error.
+// Finalize waits until all ranks have called Finalize and all sent messages have arrived. Finalize
+// then leaves the job, even after an error. Finalize does not wait for dead ranks. After Finalize
+// all uses of the world return ErrFinalized. Finalize returns the reason why some ranks did not
+// call it, or why a sent message did not arrive.
 func (w *World) Finalize(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -221,8 +222,8 @@ func (w *World) Finalize(ctx context.Context) error {
 		return ErrFinalized
 	}
 	err := w.flush(ctx)
-	// A launcher does not know that a rank has died while the others continue, so its barrier would
-	// wait for that rank.
+	// A launcher does not know that a rank has died while the other ranks continue, so the
+	// launcher's barrier would wait for the dead rank.
 	whole, met := w.meetAll(ctx)
 	e.lock()
 	e.failures.leaving = true
@@ -236,8 +237,8 @@ func (w *World) Finalize(ctx context.Context) error {
 	}
 	err = errors.Join(err, e.close(w.cfg))
 	if !whole && (met == nil || isRankError(met)) {
-		// A launcher that has seen a rank die may no longer answer. Its answer would change
-		// nothing.
+		// A launcher that has seen a rank die may no longer answer. The launcher's answer would
+		// change nothing.
 		brief, cancel := context.WithTimeout(ctx, leaveTimeout)
 		defer cancel()
 		_ = w.job.Finalize(brief)
@@ -246,9 +247,8 @@ func (w *World) Finalize(ctx context.Context) error {
 	return errors.Join(err, w.job.Finalize(ctx))
 }
 
-// fence is the launcher's barrier. The launcher would wait for a rank that dies before it calls
-// fence, perhaps before it learns that all ranks have met. After some time of such a wait fence
-// returns a RankError.
+// fence is the launcher's barrier, which would wait for a rank that dies before it calls fence. If
+// a rank has died, fence waits for leaveTimeout, and then returns a RankError.
 func (w *World) fence(ctx context.Context) error {
 	e := w.e
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -274,7 +274,7 @@ func (w *World) fence(ctx context.Context) error {
 	return err
 }
 
-// flush waits until all sent messages have arrived.
+// flush waits until all messages of this rank have arrived.
 func (w *World) flush(ctx context.Context) error {
 	e := w.e
 	e.lock()
@@ -286,8 +286,8 @@ func (w *World) flush(ctx context.Context) error {
 	return lost
 }
 
-// flushTo waits until all messages to the given world ranks have arrived, or are known to be lost.
-// lost is the reason for the first lost message. mu is held.
+// flushTo waits until all messages to the given world ranks have arrived or are known to be lost.
+// The result lost is the reason for the first lost message. mu is held.
 func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 	w := e.newWaiter(0)
 	for _, rank := range ranks {
@@ -309,7 +309,7 @@ func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 	return lost, err
 }
 
-// discard ends the helper and the transport of an unused engine.
+// discard ends the helper and closes the transport of an unused engine.
 func discard(e *engine) error {
 	endHelper(e)
 	e.lock()
@@ -319,14 +319,14 @@ func discard(e *engine) error {
 	return e.m.Close()
 }
 
-// endHelper ends the helper.
+// endHelper stops the helper, and waits for its end.
 func endHelper(e *engine) {
 	close(e.quit)
 	e.m.Wake()
 	<-e.ended
 }
 
-// close ends the helper and the transport.
+// close ends the helper, and drains and closes the transport.
 func (e *engine) close(cfg Config) error {
 	endHelper(e)
 	e.lock()

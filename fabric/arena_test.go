@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The memory is given back once, when the Domain has retired it and the last Hold is dropped.
+// TestArenaHold checks that the memory is released once, after the Domain has retired the memory
+// and the last Hold is dropped.
 func TestArenaHold(t *testing.T) {
 	errFree := errors.New("not mine")
 	for _, holds := range []int{0, 1, 50} {

@@ -8,7 +8,7 @@ import (
 
 func TestChoose(t *testing.T) {
 	for _, c := range []struct {
-		name, infos string // provider@domain ..., reliable with a "!" after it
+		name, infos string // provider@domain, with "!" for a reliable one
 		want        int
 		reason      string
 	}{
@@ -44,7 +44,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// namedProvider notes the hints that reach it.
+// namedProvider records the hints of GetInfo.
 type namedProvider struct {
 	Provider
 	family string
@@ -58,7 +58,7 @@ func (p *namedProvider) GetInfo(h Hints) ([]Info, error) {
 	return []Info{{Provider: p.family}}, nil
 }
 
-// TestFamilies holds which names reach which provider.
+// TestFamilies checks which names reach which provider.
 func TestFamilies(t *testing.T) {
 	p := &namedProvider{family: "testfam"}
 	Register(p)
@@ -85,7 +85,8 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// What nothing matches says what is missing: an import, or an address of this host.
+// TestNothingMatches checks that the error for hints without a match says what is missing. Either
+// an import is missing, or an address of this host.
 func TestNothingMatches(t *testing.T) {
 	before := registered()
 	registry.providers = nil

@@ -72,9 +72,9 @@ type Caps struct {
 	// together.
 	RecvCapacity int
 	// RecvFixedBytes is the largest cost of a waiting datagram in the receive buffer beyond twice
-	// the datagram's length. RecvFullBytes is the cost of a full-size datagram. The two numbers
-	// tell how many small datagrams fit in place of a full one. Zero means that the cost is not
-	// known, or that the receive buffer is not the only limit.
+	// the datagram's length. RecvFullBytes is the cost of a full-size datagram. RecvFixedBytes and
+	// RecvFullBytes tell how many small datagrams fit in place of a full-size datagram. Zero means
+	// that the cost is not known, or that the receive buffer is not the only limit.
 	RecvFixedBytes, RecvFullBytes int
 	// RecvBufferBytes is the size of the kernel's receive buffer as granted, or 0 if there is none.
 	RecvBufferBytes int
@@ -149,14 +149,15 @@ type Lander interface {
 	// Land sets the landing, which is memory for the bytes after the first headBytes of each
 	// datagram that Poll receives from now on. The payloads land one after the other in the order
 	// of arrival. A datagram of at most headBytes goes to its buffer as a whole, and so does a
-	// datagram for which the rest of the landing is too small. The provider may write any other
-	// datagram to its buffer, too, as the Completion shows. A nil mem ends the landing.
+	// datagram for which the rest of the landing is too small. The provider may also write a
+	// datagram that would fit in the landing to its buffer, and the Completion shows where the
+	// datagram is. A nil mem ends the landing.
 	//
 	// mem is written only during calls of Poll, and at most as many bytes as have arrived since
-	// Land. Written bytes that no completion has named are undefined. Land returns false, without
-	// effect, while datagrams of an earlier landing wait to be polled, as after a Poll that has
-	// filled out. A Poll that reports datagrams of an earlier landing receives no new datagrams.
-	// Without Caps.Landing, Land does nothing and returns false.
+	// Land. Bytes of the landing that Poll wrote but no Completion has named are undefined. Land
+	// returns false, without effect, while datagrams of an earlier landing wait to be polled, as
+	// after a Poll that has filled out. A Poll that reports datagrams of an earlier landing
+	// receives no new datagrams. Without Caps.Landing, Land does nothing and returns false.
 	Land(mem []byte, headBytes int) bool
 }
 
@@ -194,7 +195,7 @@ type Addresser interface {
 	// is returned in hexadecimal.
 	FormatName(name []byte) string
 	// Host returns the part of an endpoint's name that identifies its host. All endpoints of a host
-	// share that part. The result of Host aliases name.
+	// have the same result of Host. The result of Host aliases name.
 	Host(name []byte) []byte
 }
 
@@ -257,7 +258,7 @@ type Readier interface {
 	// same until the Domain is closed.
 	ReadyFd() (fd int, err error)
 	// ArmReady prepares the descriptor, and returns the longest time that the caller may sleep. A
-	// negative time means no limit, and 0 means that the caller must poll first.
+	// negative result of ArmReady means no limit, and 0 means that the caller must poll first.
 	ArmReady() (most time.Duration)
 	// DisarmReady ends an ArmReady. DisarmReady must be called after each ArmReady, and does
 	// nothing without an ArmReady.
@@ -275,9 +276,9 @@ type DomainConfig struct {
 	// BufferBytes is the size of each buffer, for a datagram without provider prefix. 0 means the
 	// Info's MTUBytes.
 	BufferBytes int
-	// RingBytes is the size of the ring to each peer, for providers with rings. The size is a power
-	// of two in the provider's range, which an error states. 0 means the provider's choice. Other
-	// providers ignore RingBytes.
+	// RingBytes is the size of the ring to each peer, for providers with rings. RingBytes is a
+	// power of two in the provider's range, and the error for another value states the range. 0
+	// means the provider's choice. Other providers ignore RingBytes.
 	RingBytes int
 }
 

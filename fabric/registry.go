@@ -14,9 +14,9 @@ type Provider interface {
 	// "ofi" in "ofi/udp", and "udp" in "udp" and in its variant "udp;nogso".
 	Family() string
 	// GetInfo lists the Infos that the hints select, best first. An empty Hints.Provider selects
-	// the whole family. Without a match the list is empty and the error is nil. If the provider
-	// cannot work here, the error wraps ErrUnavailable and gives the reason. If the provider cannot
-	// read the Node, the error wraps ErrNoProvider.
+	// the whole family. If the hints select no Info, GetInfo returns an empty list and a nil error.
+	// If the provider cannot work here, the error wraps ErrUnavailable and gives the reason. If the
+	// provider cannot read the Node, the error wraps ErrNoProvider.
 	GetInfo(h Hints) ([]Info, error)
 	// Open opens the Domain that an Info of this provider describes.
 	Open(info Info, cfg DomainConfig) (Domain, error)
@@ -65,9 +65,9 @@ func FamilyOf(name string) string {
 	return name
 }
 
-// GetInfo asks every registered provider that the hints allow, as fi_getinfo does. If nothing
-// matches, the error wraps ErrNoProvider, or ErrUnavailable if a provider reported why it cannot
-// run here.
+// GetInfo asks every registered provider that the hints allow, as fi_getinfo does. If the hints
+// select no Info, the error of GetInfo wraps ErrNoProvider, or ErrUnavailable if a provider
+// reported why it cannot run here.
 func GetInfo(h Hints) ([]Info, error) {
 	var infos []Info
 	var reasons []error

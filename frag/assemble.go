@@ -75,9 +75,9 @@ func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
 // In each of the budgets BytesMax and PeerBytesMax, the last FragBytesMax bytes are a reserve. Only
 // a fragment whose first packet arrives in order may use the reserve. Without the reserve,
 // fragments that were started beyond a gap could take all the memory, and the packet in the gap
-// would be refused. The sender's window cannot move past that packet, and no fragment would ever be
-// finished. With the reserve, the packet in the gap gets memory in the end, if the sender ends each
-// fragment before the next one starts.
+// would be refused. The sender's window cannot move past the packet in the gap, and no fragment
+// would ever be finished. With the reserve, the packet in the gap gets memory in the end, if the
+// sender ends each fragment before the next one starts.
 func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
 	m, chunk, _, err := a.place(h, len(payload), inOrder, nil)
 	if err != nil {
@@ -185,10 +185,10 @@ func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder boo
 	return m, nil
 }
 
-// Anticipate is Landing for a fragment that has not begun. The result of Anticipate is memory of
-// the idle buffer that the next fragment with the given size and grid will get, or nil if there is
-// no such buffer. The caller of Anticipate may write the memory until a fragment of any peer
-// begins, or until a message is released.
+// Anticipate does for a fragment that has not begun what Landing does for a begun fragment. The
+// result of Anticipate is memory of the idle buffer that the next fragment with the given size and
+// grid will get, or nil if there is no such buffer. The caller of Anticipate may write the memory
+// until a fragment of any peer begins, or until a message is released.
 func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	maxBytes int,
 ) []byte {
@@ -203,8 +203,9 @@ func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	return m.mem[:n:n]
 }
 
-// whole returns how many bytes of whole chunks fit maxBytes, from the chunk at offset on. If the
-// rest of the fragment fits, the result is the rest.
+// whole returns how many bytes of whole chunks fit in maxBytes, from the chunk at offset on. If the
+// rest of the fragment after offset fits in maxBytes, the result of whole is the length of the
+// rest.
 func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 	rest, limit := uint64(sizeBytes-offset), uint64(max(maxBytes, 0))
 	if rest <= limit {

@@ -36,8 +36,8 @@ func randomBytes(r *rand.Rand, n int) []byte {
 	return b
 }
 
-// TestSplitEncodeDecodeAdd sends fragments the whole way, their packets shuffled, through a wrap of
-// the ids.
+// TestSplitEncodeDecodeAdd sends fragments from cutting to reassembly, with shuffled packets,
+// through a wrap of the ids.
 func TestSplitEncodeDecodeAdd(t *testing.T) {
 	const room = 130
 	r := rand.New(rand.NewPCG(1, 2))
@@ -83,7 +83,7 @@ func TestSplitEncodeDecodeAdd(t *testing.T) {
 	}
 }
 
-// TestBudgetEdges: the limits hold to the byte, and the reserve is for packets in order.
+// TestBudgetEdges checks the limits to the byte, and that only packets in order use the reserve.
 func TestBudgetEdges(t *testing.T) {
 	const room, size = 512, 1024 // a fragment takes a buffer of 1024 bytes
 	tests := []struct {
@@ -135,9 +135,9 @@ func TestBudgetEdges(t *testing.T) {
 	}
 }
 
-// TestBudgetNeverDeadlocks: a sender with a small window sends one fragment after the other to
-// a receiver whose memory holds little more than one. Packets are lost and shuffled, so that later
-// fragments arrive before earlier ones. All must get through.
+// TestBudgetNeverDeadlocks checks a sender with a small window and a receiver whose memory holds
+// little more than one fragment. Packets are lost and shuffled, and later fragments arrive before
+// earlier ones. All fragments must get through.
 func TestBudgetNeverDeadlocks(t *testing.T) {
 	const (
 		room, window, fragments, peers = 100, 40, 60, 3
@@ -152,7 +152,7 @@ func TestBudgetNeverDeadlocks(t *testing.T) {
 		})
 		type peer struct {
 			a    Assembler
-			wait []int // packets of the window that are not yet received, ascending
+			wait []int // packets of the window without an arrival so far, ascending
 			next int
 		}
 		all := make([]peer, peers)
@@ -316,14 +316,15 @@ func TestPoolConfig(t *testing.T) {
 	if got := mustPool(t, PoolConfig{}).FragBytesMax(); got != DefaultFragBytesMax {
 		t.Errorf("default fragment %d", got)
 	}
-	// By default there is always something beside the reserve, if the pool has it.
+	// By default there is memory in addition to the reserve, if the pool has enough memory.
 	cfg := PoolConfig{FragBytesMax: 1 << 30, BytesMax: 2 << 30}.withDefaults()
 	if cfg.PeerBytesMax != 3<<29 {
 		t.Errorf("default of a peer %d", cfg.PeerBytesMax)
 	}
 }
 
-// TestLargestFragmentFits: what the configuration allows can be received, at any size.
+// TestLargestFragmentFits checks that the largest permitted fragment can be received, for any
+// limit.
 func TestLargestFragmentFits(t *testing.T) {
 	for _, size := range []int{1, 999, 1024, 1025, 5001} {
 		var a Assembler
@@ -335,8 +336,8 @@ func TestLargestFragmentFits(t *testing.T) {
 	}
 }
 
-// TestAddAllocatesNothing: in steady state, with fragments that overlap in time and tables that
-// grow and go.
+// TestAddAllocatesNothing checks the steady state, with fragments that overlap in time and tables
+// that grow and disappear.
 func TestAddAllocatesNothing(t *testing.T) {
 	const room, together = 1432, 20
 	var a Assembler

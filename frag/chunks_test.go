@@ -25,8 +25,8 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// TestGrid: the chunks of a grid follow each other without gap or overlap, and index finds each of
-// their bytes.
+// TestGrid checks that the chunks of a grid follow each other without gap or overlap, and that
+// index finds each byte.
 func TestGrid(t *testing.T) {
 	for _, g := range []grid{{1, 1}, {1, 7}, {7, 1}, {5, 5}, {65535, 65535}} {
 		for _, size := range []uint32{g.first, g.first + 1, g.first + g.chunk, 3*g.first + 2*g.chunk} {

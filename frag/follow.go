@@ -1,8 +1,8 @@
 package frag
 
 // Followers are the headers of the chunks that follow one chunk of a fragment and have the same
-// size. The packets must have consecutive numbers and no ACK. Each such header differs from the
-// previous header only in its two numbers and its offset. Most headers of a large fragment are
+// size. The packets must have consecutive numbers and no ACK. Each header of Followers differs from
+// the previous header only in its two numbers and its offset. Most headers of a large fragment are
 // therefore written and recognized as a few words, instead of being encoded and decoded.
 type Followers struct {
 	words [HeaderBytesMax / 8]uint64 // the next header, as encoded by Encode

@@ -10,7 +10,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// follower is the header of the i-th chunk behind that of h, said in the plainest way.
+// follower is the header of the i-th chunk after the chunk of h, computed in the simplest way.
 func follower(h Header, i int) Header {
 	h.Flags &^= FlagAck | FlagDup
 	h.Ack, h.Credit, h.CreditBytes = 0, 0, 0
@@ -23,7 +23,7 @@ func follower(h Header, i int) Header {
 	return h
 }
 
-// drawFollowed draws the header of a chunk, and how many chunks of its size are behind it.
+// drawFollowed draws the header of a chunk, and the number of chunks of equal size that follow.
 func drawFollowed(t *rapid.T, put bool) (h Header, behind int) {
 	h = Header{
 		Kind: KindChunk, Conn: rapid.Uint64Min(1).Draw(t, "conn"),
@@ -39,7 +39,8 @@ func drawFollowed(t *rapid.T, put bool) (h Header, behind int) {
 	if rapid.Bool().Draw(t, "wraps?") {
 		h.Seq = -seq.Num(rapid.IntRange(0, behind+1).Draw(t, "before the wrap"))
 	}
-	// The fragment may end with the last of them, or with a shorter chunk, up to the largest size.
+	// The fragment may end with the last of these chunks, or with a shorter chunk, up to the
+	// largest size.
 	rest := uint64(rapid.Uint16Max(h.PayloadLen-1).Draw(t, "rest"))
 	total := uint64(behind+1)*uint64(h.PayloadLen) + rest
 	room := math.MaxUint32 - total
@@ -75,7 +76,8 @@ func drawFollowed(t *rapid.T, put bool) (h Header, behind int) {
 	return h, behind
 }
 
-// TestFollowersWrite: what is written is byte for byte what Encode writes, and nothing behind it.
+// TestFollowersWrite checks that Write writes the same bytes as Encode, and nothing beyond these
+// bytes.
 func TestFollowersWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, behind := drawFollowed(t, rapid.Bool().Draw(t, "put?"))
@@ -103,7 +105,7 @@ func TestFollowersWrite(t *testing.T) {
 	})
 }
 
-// TestFollowersLeft: only whole chunks of the same size count.
+// TestFollowersLeft checks that only whole chunks of the same size count.
 func TestFollowersLeft(t *testing.T) {
 	for _, c := range []struct {
 		size, offset uint32
@@ -135,8 +137,9 @@ func TestFollowersLeft(t *testing.T) {
 	}
 }
 
-// TestFollowersMatch: each follower is accepted once, in its turn, and nothing but it. What is
-// refused changes nothing. What is accepted is a packet, with the header that was expected.
+// TestFollowersMatch checks that each header matches once, in its turn, and that no other header
+// matches. A refused header changes nothing. An accepted header is a packet with the expected
+// fields.
 func TestFollowersMatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, behind := drawFollowed(t, rapid.Bool().Draw(t, "put?"))
@@ -179,7 +182,8 @@ func TestFollowersMatch(t *testing.T) {
 	})
 }
 
-// TestFollowersMatchKind: no put follows a chunk that is none, nor the other way round.
+// TestFollowersMatchKind checks that the header of a put never matches after a chunk without put,
+// and vice versa.
 func TestFollowersMatchKind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, behind := drawFollowed(t, true)
@@ -205,7 +209,7 @@ func TestFollowersMatchKind(t *testing.T) {
 	})
 }
 
-// followed is the first header of a run of 44, and those behind it as they are on the wire.
+// followed is the first header of a run of 44, and the encoded headers after the first.
 func followed(flags Flags) (h Header, heads [][]byte) {
 	const count, payload = 44, 1432
 	h = Header{
@@ -241,7 +245,7 @@ func TestFollowersAllocateNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkFollowers is the cost of a header of a run of 44 packets, with its share of After.
+// BenchmarkFollowers measures a header of a run of 44 packets, with its share of After.
 func BenchmarkFollowers(b *testing.B) {
 	h, heads := followed(0)
 	pkt := make([]byte, ChunkHeaderBytes)

@@ -11,7 +11,7 @@ import (
 
 const growRoom = 1400
 
-// growHeader is the header of a chunk of a fragment in chunks of growRoom bytes, and its length.
+// growHeader is the header and the length of a chunk of a fragment with chunks of growRoom bytes.
 func growHeader(id, sizeBytes, chunk uint32) (Header, int) {
 	h := Header{
 		Kind: KindChunk, Tag: 1, FragID: id, SizeBytes: sizeBytes, OffsetBytes: chunk * growRoom,
@@ -35,8 +35,8 @@ func newGrowing(t *testing.T, cfg PoolConfig, peers int) (*Pool, []*Assembler) {
 	return p, all
 }
 
-// TestGrowAnnounced: what is announced costs next to nothing, wherever the packet's chunk lies in
-// it.
+// TestGrowAnnounced checks that a large announced fragment costs next to no memory, wherever the
+// packet's chunk is in the fragment.
 func TestGrowAnnounced(t *testing.T) {
 	p, peers := newGrowing(t, PoolConfig{FragBytesMax: 1 << 30, BytesMax: 2 << 30}, 1)
 	for id, chunk := range []uint32{0, 700, 100_000, 1<<30/growRoom - 1} {
@@ -58,7 +58,8 @@ func TestGrowAnnounced(t *testing.T) {
 	}
 }
 
-// TestGrowWhole: a fragment that grows, with its chunks somewhat out of order, is what was sent.
+// TestGrowWhole checks that a growing fragment, with its chunks slightly out of order, is complete
+// and unaltered.
 func TestGrowWhole(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testenv.Seed(t, 71), 1))
 	const size = 5<<20 + 3
@@ -103,8 +104,8 @@ func TestGrowWhole(t *testing.T) {
 	}
 }
 
-// TestGrowToTheEnd: whatever many peers have begun, one message after the other grows to its end,
-// and the memory has its bound.
+// TestGrowToTheEnd checks that fragments of many peers are completed, one after the other, and that
+// the memory stays bounded.
 func TestGrowToTheEnd(t *testing.T) {
 	const count, size = 7, 1 << 20
 	p, peers := newGrowing(t, PoolConfig{
@@ -140,9 +141,9 @@ func TestGrowToTheEnd(t *testing.T) {
 	}
 }
 
-// TestGrowBits: the bits that are kept of a fragment's chunks grow with its memory, and not as
-// announced, however many fragments a peer begins and however small their chunks are. (Of as many
-// as there can be none is refused: beyond its share, a peer gets little for each.)
+// TestGrowBits checks that the bitmap of a fragment grows with its memory instead of the announced
+// size. The number of the peer's fragments and the size of their chunks do not matter. No fragment
+// is refused, because a peer beyond its share gets little memory for each fragment.
 func TestGrowBits(t *testing.T) {
 	const peersCount = 8
 	cfg := PoolConfig{FragBytesMax: 1 << 30, BytesMax: 2 << 30, KeepBytes: -1}
@@ -174,8 +175,8 @@ func TestGrowBits(t *testing.T) {
 	}
 }
 
-// TestGrowBitsToTheEnd: a fragment of the smallest chunks is refused none of them, and no chunk
-// twice, wherever its memory and its bits end meanwhile.
+// TestGrowBitsToTheEnd checks a fragment of the smallest chunks. No chunk is refused, and no chunk
+// is accepted twice, wherever its memory and its bitmap end in the meantime.
 func TestGrowBitsToTheEnd(t *testing.T) {
 	const sizeBytes = 40*64*ChunkBytesMin + 77
 	p, peers := newGrowing(t, PoolConfig{
@@ -223,8 +224,9 @@ func TestGrowBitsToTheEnd(t *testing.T) {
 	msg.Release()
 }
 
-// TestHoarder: a peer of whose many fragments one packet each has come has no more memory than its
-// share and what it has filled, also if it says that the first packets are missing; others go on.
+// TestHoarder checks a peer that sends one packet of each of many fragments. The peer gets no more
+// memory than its share and the filled memory, even if the peer claims that the first packets are
+// missing. Other peers make progress.
 func TestHoarder(t *testing.T) {
 	cfg := PoolConfig{FragBytesMax: 1 << 30, BytesMax: 2 << 30}
 	share := int64(1<<30) / emptyPart
@@ -255,7 +257,7 @@ func TestHoarder(t *testing.T) {
 	}
 }
 
-// TestHoarderOfManyEnds: who has a connection sixteen times leaves memory to others, too.
+// TestHoarderOfManyEnds checks that a peer with sixteen connections leaves memory to other peers.
 func TestHoarderOfManyEnds(t *testing.T) {
 	p, peers := newGrowing(t, PoolConfig{FragBytesMax: 1 << 30, BytesMax: 2 << 30}, 17)
 	for _, a := range peers[:16] {
@@ -279,7 +281,8 @@ func TestHoarderOfManyEnds(t *testing.T) {
 	}
 }
 
-// TestHoarderOfManyHosts: so does who has a hundred connections, from several addresses.
+// TestHoarderOfManyHosts checks that a peer with a hundred connections from several addresses
+// leaves memory to other peers.
 func TestHoarderOfManyHosts(t *testing.T) {
 	for _, ends := range []int{16, 48, 64, 100} {
 		p, peers := newGrowing(t, PoolConfig{}, ends+1)
@@ -302,7 +305,7 @@ func TestHoarderOfManyHosts(t *testing.T) {
 	}
 }
 
-// TestHoarderGoesOn: what such a peer sends in order is put together all the same.
+// TestHoarderGoesOn checks that fragments that a hoarding peer sends in order are reassembled.
 func TestHoarderGoesOn(t *testing.T) {
 	p, peers := newGrowing(t, PoolConfig{FragBytesMax: 64 << 20, BytesMax: 256 << 20}, 1)
 	for id := range uint32(40) {

@@ -32,7 +32,7 @@ const (
 	KindReject   Kind = 7  // a Hello was refused; Tag has the reason
 	KindPack     Kind = 8  // several fragments or pieces of fragments (PutRecord)
 	KindPart     Kind = 9  // a slice of a packet that is too large for the path (PutPart)
-	KindPing     Kind = 10 // asks whether a packet of that size gets through
+	KindPing     Kind = 10 // asks whether a packet of the Ping's size reaches the peer
 	KindPong     Kind = 11 // answers a Ping
 	KindRetry    Kind = 12 // a cookie, in answer to a Hello from an unproven address
 )
@@ -56,7 +56,7 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// HasSeq reports whether packets of this kind occupy a sequence number.
+// HasSeq reports whether packets of kind k occupy a sequence number.
 func (k Kind) HasSeq() bool { return k == KindFrag || k == KindChunk || k == KindPack }
 
 // Flags is the third byte of a packet. Undefined bits are reserved and must be zero.
@@ -80,8 +80,8 @@ const (
 	// Only a Frag and a Chunk may carry FlagOp, and only if both ends have announced FeatureOps.
 	FlagOp Flags = 1 << 4
 	// FlagAsk says that the sender waits for the acknowledgement of all its packets up to Seq. The
-	// receiver should not delay that acknowledgement. Only an Ack may carry FlagAsk, and only if
-	// both ends have announced FeatureAsk.
+	// receiver should send the requested acknowledgement without delay. Only an Ack may carry
+	// FlagAsk, and only if both ends have announced FeatureAsk.
 	FlagAsk Flags = 1 << 5
 	// FlagLater says that the acknowledgement of this packet may come later than usual, because the
 	// sender of the packet waits longer. Only a Frag with FlagAck that is neither TagBye nor
@@ -219,8 +219,8 @@ func (h *Header) Encode(b []byte) int {
 	return n
 }
 
-// extrasOf is the upper quarter of the last word of a common header. The lower byte is the length
-// of the extras in words of four bytes, and the upper byte is zero.
+// extrasOf is the upper quarter of the last word of a common header. The lower byte of extrasOf is
+// the length of the extras in words of four bytes, and the upper byte is zero.
 func extrasOf(headerBytes int) uint64 { return uint64(headerBytes-FragHeaderBytes) / 4 }
 
 // Decode reads the whole datagram pkt into *h and returns its payload, which aliases pkt. Decode

@@ -31,7 +31,7 @@ func put(at int, values ...byte) func([]byte) []byte {
 	}
 }
 
-// resize returns a change of the payload's length that fits the packet to it.
+// resize returns a change of the payload's length that also changes the packet.
 func resize(n int) func([]byte) []byte {
 	return func(b []byte) []byte {
 		header := HeaderBytes(Kind(b[1]&0x0F), Flags(b[2]))
@@ -42,7 +42,7 @@ func resize(n int) func([]byte) []byte {
 
 var ones = bytes.Repeat([]byte{0xFF}, 8)
 
-// refusals are golden packets with a change that makes them no packets any more.
+// refusals are golden packets with a change that makes them invalid.
 var refusals = []struct {
 	about, base string
 	change      func([]byte) []byte
@@ -190,7 +190,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// TestTruncation: no part of a packet and no packet with something behind it is a packet.
+// TestTruncation checks that a truncated packet and a packet with trailing bytes are invalid.
 func TestTruncation(t *testing.T) {
 	for _, v := range packets() {
 		b := v.encode(t)
@@ -207,7 +207,8 @@ func TestTruncation(t *testing.T) {
 	}
 }
 
-// TestBitFlips: whatever one bit does, the result is refused or is the one encoding of a packet.
+// TestBitFlips checks that a packet with one inverted bit is refused, or is the only encoding of
+// another packet.
 func TestBitFlips(t *testing.T) {
 	for _, v := range packets() {
 		b := v.encode(t)
@@ -219,8 +220,8 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
-// checkSplit checks that DecodeSplit says of each part of b that has the header what Decode says of
-// all, h and err, or that it has to be put together.
+// checkSplit checks DecodeSplit for each beginning of b that has the header. The result must be the
+// result of Decode for the whole packet, which is h and err, or ErrKind.
 func checkSplit(tb testing.TB, b []byte, h *Header, err error) {
 	tb.Helper()
 	if len(b) < FragHeaderBytes {
@@ -240,7 +241,7 @@ func checkSplit(tb testing.TB, b []byte, h *Header, err error) {
 		case splitErr != nil && got != 0:
 			tb.Fatalf("%x: a header of %d bytes beside %v", b, got, splitErr)
 		case errors.Is(splitErr, err) && (err != nil || plain && part == *h && got == header):
-		case !plain && errors.Is(splitErr, ErrKind): // the whole packet will tell
+		case !plain && errors.Is(splitErr, ErrKind): // Decode of the whole packet decides
 		default:
 			tb.Fatalf("%d bytes of %x: %d, %v, %+v\nall of it: %v, %+v", n, b, got, splitErr, part, err, h)
 		}
@@ -286,7 +287,7 @@ func checkCanonical(tb testing.TB, b []byte) {
 
 var drawnKinds = []Kind{KindFrag, KindChunk, KindAck, KindNack, KindPack}
 
-// A header that PutFrag writes is that of Encode.
+// TestPutFrag checks that PutFrag writes the same header as Encode.
 func TestPutFrag(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := Header{
@@ -364,7 +365,7 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 	return h, payload
 }
 
-// drawOp makes h, a Frag's, the header of an operation.
+// drawOp changes h, the header of a Frag, to the header of an operation.
 func drawOp(t *rapid.T, h Header) (Header, []byte) {
 	h.OpCode = OpCode(rapid.Uint8Range(uint8(OpPart), uint8(OpFailed)).Draw(t, "code"))
 	rule := opPayload[h.OpCode]
@@ -387,8 +388,8 @@ func drawOp(t *rapid.T, h Header) (Header, []byte) {
 	return h, payload
 }
 
-// drawChunk draws the place of a payload on a grid of some fragment: the first chunk, one in the
-// middle, or the last one. It returns the payload, which may have to be longer.
+// drawChunk draws the place of a payload on the grid of a fragment, as the first chunk, a middle
+// chunk, or the last chunk. The returned payload may be longer than the argument.
 func drawChunk(t *rapid.T, h *Header, payload []byte) []byte {
 	h.FragID = rapid.Uint32().Draw(t, "id")
 	n := uint32(len(payload))
@@ -443,7 +444,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 	})
 }
 
-// TestSetAckClearAck: refreshing and removing an ACK in place gives what encoding gives.
+// TestSetAckClearAck checks that changing an ACK in place gives the same bytes as encoding.
 func TestSetAckClearAck(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, payload := drawHeader(t)

@@ -129,10 +129,9 @@ func (m *Hello) extensions() [5]extension {
 	}
 }
 
-// Pad sets Padding to make the Hello at least as long as its HelloAck, if the addresses of the
-// answering end have the same lengths. A HelloAck has no cookies, but may have a label and a time
-// of absence. An end therefore never sends more bytes to an unproven address than it has received
-// from there.
+// Pad sets Padding to make the Hello at least as long as its HelloAck, if the names of both ends
+// have the same lengths. A HelloAck has no cookies, but may have a label and a time of absence. An
+// end therefore never sends more bytes to an unproven address than it has received from there.
 func (m *Hello) Pad() {
 	const answerBytes = HelloBytesMin + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes
 	m.Padding = 0

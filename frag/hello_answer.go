@@ -68,8 +68,9 @@ func RetryBytes(addrBytes, cookieBytes int) int {
 	return FragHeaderBytes + retryHeadBytes + addrBytes + cookieBytes
 }
 
-// A refusal of a Hello needs these fields. The constants whose names begin with v1 are those of
-// version 1, and the others apply to every later version.
+// The constants are the length of a Hello of version 1, and the positions of the fields that a
+// refusal of a Hello needs. A constant whose name begins with v1 applies to version 1, and any
+// other constant applies to every later version.
 const (
 	v1HelloBytes  = 208
 	v1TagAt       = 32

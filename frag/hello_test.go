@@ -85,7 +85,8 @@ func TestDecodeHelloRefuses(t *testing.T) {
 	}
 	for n, want := range map[int]error{0: ErrHello, 3: ErrHello, 4: ErrHello, 5: ErrHello} {
 		var m Hello
-		if err := DecodeHello(long(extAway, n), &m); !errors.Is(err, want) { // 4: for it is 0
+		// 4, because the time is 0
+		if err := DecodeHello(long(extAway, n), &m); !errors.Is(err, want) {
 			t.Errorf("%d bytes of away: %v", n, err)
 		}
 	}
@@ -112,7 +113,8 @@ func TestDecodeHelloRefuses(t *testing.T) {
 	}
 }
 
-// An extension of a later peer is passed over; one that must be known is told.
+// TestHelloUnknownExtensions checks that unknown extensions are skipped, and that an unknown
+// critical extension is reported.
 func TestHelloUnknownExtensions(t *testing.T) {
 	p := append(helloPayload(t, testHello()), 8, 1, 0xAA, 17, 0, 0x80|18, 2, 1, 2, 0x80|127, 0)
 	var m Hello
@@ -234,7 +236,7 @@ func TestDecodeRetryRefuses(t *testing.T) {
 	}
 }
 
-// helloV1 is a Hello of version 1 as that has it, with 0xFF where nothing counts.
+// helloV1 is a Hello in the format of version 1, with 0xFF in all fields that do not count.
 func helloV1(name []byte) []byte {
 	b := bytes.Repeat([]byte{0xFF}, 208)
 	b[0], b[1] = Magic, 1<<4|byte(KindHello)
@@ -246,7 +248,7 @@ func helloV1(name []byte) []byte {
 
 func TestForeignHello(t *testing.T) {
 	name := testHello().CommandName
-	later := func(version byte) []byte { // nothing but what stays the same
+	later := func(version byte) []byte { // only the fields that never change
 		b := goldenPacket(t, "hello")
 		for i := range FragHeaderBytes + helloFixedBytes {
 			if i != 0 && (i < laterTagAt || i >= laterTagAt+8) && (i < laterNonceAt || i >= laterNonceAt+8) {
@@ -302,9 +304,9 @@ func TestForeignHello(t *testing.T) {
 	}
 }
 
-// TestEncodeReject: the peer of the other version sees a packet of its own version, otherwise the
-// same, and shorter than the shortest packet that can cause it. One of version 1 sees what that
-// had.
+// TestEncodeReject checks the answer to a Hello of another version. The peer sees a packet of the
+// peer's own version, which is shorter than the shortest Hello. A peer of version 1 sees the format
+// of version 1.
 func TestEncodeReject(t *testing.T) {
 	r := Reject{Reason: RejectVersion, VersionMin: 1, VersionMax: 3, Nonce: testHello().Nonce}
 	for version := range uint8(VersionLimit + 1) {
@@ -335,7 +337,7 @@ func FuzzHello(f *testing.F) {
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var m Hello
 		if err := DecodeHello(payload, &m); err != nil || m.Others > 0 {
-			return // what is not known cannot be written again
+			return // unknown extensions cannot be encoded again
 		}
 		if got := helloPayload(t, &m); !bytes.Equal(got, payload) {
 			t.Fatalf("decoded %x\nencoded %x", payload, got)
@@ -353,8 +355,9 @@ func BenchmarkDecodeHello(b *testing.B) {
 	}
 }
 
-// TestUnknownReject: a reason that has no name yet refuses a Hello like the others, with or without
-// a code; none at all is no packet. So later reasons need no feature that a Hello announces.
+// TestUnknownReject checks that an unknown reason refuses a Hello like the known reasons, with or
+// without a code. A Reject without a reason is invalid. Later reasons therefore need no feature
+// bit.
 func TestUnknownReject(t *testing.T) {
 	for reason := range 256 {
 		b := make([]byte, RejectBytes)

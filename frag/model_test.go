@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is what a Pool with some Assemblers must do, said in the plainest way: maps, and the bytes
-// of every chunk by its offset.
+// model is the expected behaviour of a Pool with some Assemblers, in the simplest form. The model
+// uses maps, and the bytes of every chunk by its offset.
 type model struct {
 	cfg   PoolConfig
 	pool  *Pool
@@ -51,8 +51,8 @@ func newModel(tb testing.TB, cfg PoolConfig, rooms ...int) *model {
 	return m
 }
 
-// capacity is the smallest of 1024, 1280, 1536, 1792, 2048, 2560, ... that holds size, at most the
-// largest fragment.
+// capacity is the smallest of 1024, 1280, 1536, 1792, 2048, 2560, and so on that holds size. The
+// capacity is at most the largest fragment.
 func (m *model) capacity(size uint32) int64 {
 	for double := int64(1024); ; double *= 2 {
 		for quarter := int64(4); quarter < 8; quarter++ {
@@ -80,7 +80,7 @@ func (m *model) activeBytes() (n int64) {
 	return n
 }
 
-// judge returns the error that the chunk deserves.
+// judge returns the error that a chunk must get.
 func (m *model) judge(p *modelPeer, h *Header, payload []byte, inOrder bool) error {
 	size, offset, n := uint64(h.SizeBytes), uint64(h.OffsetBytes), uint64(len(payload))
 	if h.Kind != KindChunk || h.Flags&FlagPut != 0 {
@@ -134,9 +134,9 @@ func (m *model) add(tb rapid.TB, peer int, h Header, payload []byte, inOrder boo
 	return m.added(tb, p, h, payload, inOrder, got, err, want)
 }
 
-// land is add for a chunk that is written to its landing first, if there is one, and for so many
-// that follow it, of other bytes; wrong: what lands is something else, and the chunk is added in
-// the ordinary way, or not at all.
+// land is add for a chunk that is first written to its landing, if there is one, together with the
+// number follow of chunks with other bytes. If wrong is set, other bytes land, and the chunk is
+// added in the ordinary way, or not at all.
 func (m *model) land(tb rapid.TB, peer int, h Header, payload []byte, follow int,
 	wrong bool,
 ) error {
@@ -148,7 +148,7 @@ func (m *model) land(tb rapid.TB, peer int, h Header, payload []byte, follow int
 	if h.OffsetBytes == 0 && h.FirstBytes != h.ChunkBytes {
 		follow = 0
 	}
-	// The grid may have larger chunks than the peer would send.
+	// The grid may have larger chunks than the peer usually sends.
 	room := max((follow+2)*int(p.roomBytes), (follow+1)*len(payload))
 	mem := m.landing(tb, p, h.FragID, h.OffsetBytes, room)
 	if wrong {
@@ -176,7 +176,7 @@ func (m *model) land(tb rapid.TB, peer int, h Header, payload []byte, follow int
 		_ = m.added(tb, p, h, payloads[0], true, nil, nil, nil)
 		h.OffsetBytes += uint32(len(payload))
 	}
-	if err != nil { // each of them is as it was
+	if err != nil { // each chunk is unchanged
 		for i := range payloads {
 			m.landing(tb, p, h.FragID, h.OffsetBytes+uint32(i)*p.roomBytes, 5*int(p.roomBytes))
 		}
@@ -184,8 +184,8 @@ func (m *model) land(tb rapid.TB, peer int, h Header, payload []byte, follow int
 	return m.added(tb, p, h, payloads[0], true, got, err, want)
 }
 
-// judgeRun returns the error that landed chunks deserve which follow each other: they have to lie
-// in the fragment, all of them, and each has to be one that land alone would take.
+// judgeRun returns the error that consecutive landed chunks must get. All chunks must be in the
+// fragment, and each chunk must be one that land alone would accept.
 func (m *model) judgeRun(p *modelPeer, h Header, payloads [][]byte) error {
 	for i, first := 0, h; i < len(payloads); i++ {
 		err := m.judge(p, &first, payloads[i], true)
@@ -233,7 +233,7 @@ func (m *model) landing(tb rapid.TB, p *modelPeer, id, offset uint32, maxBytes i
 	return mem
 }
 
-// added compares what came of a chunk with the model, and books it there.
+// added compares the result of adding a chunk with the model, and updates the model.
 func (m *model) added(tb rapid.TB, p *modelPeer, h Header, payload []byte, inOrder bool,
 	got *Message, err, want error,
 ) error {
@@ -278,7 +278,8 @@ func (m *model) added(tb rapid.TB, p *modelPeer, h Header, payload []byte, inOrd
 	return nil
 }
 
-// release gives the i-th message back, after a look whether it is still unaltered, and poisons it.
+// release checks that the i-th message is unaltered, releases the message, and overwrites its
+// memory.
 func (m *model) release(tb rapid.TB, i int) {
 	tb.Helper()
 	if len(m.out) == 0 {
@@ -308,7 +309,7 @@ func (m *model) forget(peer int, fragID uint32) {
 	delete(p.undone, fragID)
 }
 
-// check compares the accounts and the bounds.
+// check compares the counters and the bounds.
 func (m *model) check(tb rapid.TB) {
 	tb.Helper()
 	p := m.pool
@@ -355,8 +356,8 @@ func (m *model) check(tb rapid.TB) {
 	}
 }
 
-// modelConfig is so tight that every limit is reached with a few fragments; BytesMax is one byte
-// short of nine small buffers.
+// modelConfig is tight enough to reach every limit with a few fragments. BytesMax is one byte short
+// of nine small buffers.
 var modelConfig = PoolConfig{
 	FragBytesMax: 3000, BytesMax: 9<<10 - 1, PeerBytesMax: 7 << 10, KeepBytes: 4 << 10,
 }
@@ -364,7 +365,7 @@ var modelConfig = PoolConfig{
 func TestAssemblerModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(&testing.T{}, modelConfig, 100, 333)
-		// Few ids, some of which want the same slot in tables of any size.
+		// There are few ids, some of which need the same slot in tables of any size.
 		ids := []uint32{0, 1, 2, 8, 16, 1024, ActiveMax, ActiveMax + 1, 1<<32 - 1, 1 << 31}
 		chunk := func(t *rapid.T) {
 			peer := rapid.IntRange(0, 1).Draw(t, "peer")
@@ -427,7 +428,7 @@ func TestAssemblerModel(t *testing.T) {
 	})
 }
 
-// A chunk lands that is larger than two of those which the peer sends otherwise.
+// TestModelLandsLargeChunks lands a chunk that is larger than two of the peer's usual chunks.
 func TestModelLandsLargeChunks(t *testing.T) {
 	m := newModel(t, modelConfig, 100, 333)
 	h := Header{Kind: KindChunk, FragID: 1, SizeBytes: 801, FirstBytes: 1, ChunkBytes: 400}
@@ -442,7 +443,8 @@ func TestModelLandsLargeChunks(t *testing.T) {
 	m.check(t)
 }
 
-// FuzzAssembler reads its input as a program: an operation byte, then the chunk's fields.
+// FuzzAssembler reads its input as a program. Each step is an operation byte followed by the fields
+// of a chunk.
 func FuzzAssembler(f *testing.F) {
 	chunk := func(peer, id, size, index byte) []byte {
 		return []byte{0x10 | peer, id, size, index, 0x5A}
@@ -496,7 +498,7 @@ func FuzzAssembler(f *testing.F) {
 				} else if h.OffsetBytes < h.SizeBytes {
 					n = min(room, h.SizeBytes-h.OffsetBytes)
 				}
-				if op&0x20 != 0 { // a chunk with whatever offset and length
+				if op&0x20 != 0 { // a chunk with any offset and length
 					h.OffsetBytes = uint32(next())<<24 | uint32(next())
 					n = uint32(next()) * 2
 				}

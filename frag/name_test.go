@@ -78,7 +78,7 @@ func TestNameRoundTrip(t *testing.T) {
 		}
 		b = b[len("before"):]
 		got, err := ParseName(b)
-		clear(b) // the result must share nothing with it
+		clear(b) // the result must not share memory with b
 		if err != nil || !sameName(&got, &n) {
 			t.Fatalf("%v\ngot  %+v\nwant %+v", err, got, n)
 		}

@@ -19,11 +19,13 @@ func atomicBytes(a Atomic) []byte {
 	return b
 }
 
-// What is decoded of any bytes is encoded as just these bytes.
+// TestOpBodiesCanonical checks that decoding any valid bytes and encoding the result gives the same
+// bytes.
 func TestOpBodiesCanonical(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := rapid.SliceOfN(rapid.Byte(), AtomicBytes, AtomicBytes).Draw(t, "body")
-		for i := range rapid.IntRange(0, 8).Draw(t, "zero") { // or hardly any would be right
+		// otherwise hardly any bytes would be valid
+		for i := range rapid.IntRange(0, 8).Draw(t, "zero") {
 			b[len(b)-1-i] = 0
 		}
 		var a Atomic
@@ -37,7 +39,7 @@ func TestOpBodiesCanonical(t *testing.T) {
 	})
 }
 
-// An atomic operation that there is not is refused.
+// TestAtomicValid checks that an undefined atomic operation is refused.
 func TestAtomicValid(t *testing.T) {
 	good := Atomic{Action: ActionAdd, WidthBytes: 4, Operand: math.MaxUint32}
 	for name, change := range map[string]func(*Atomic){
@@ -64,7 +66,7 @@ func TestAtomicValid(t *testing.T) {
 	}
 }
 
-// What each action makes of a number.
+// TestAtomicApply checks the result of each action.
 func TestAtomicApply(t *testing.T) {
 	for _, tc := range []struct {
 		a         Atomic

@@ -14,7 +14,7 @@ package frag
 //	| end of A | B whole | C whole | beginning of D |
 const RecordHeaderBytes = 4
 
-// PieceExtraBytes is what a piece takes in addition to RecordHeaderBytes.
+// PieceExtraBytes is the number of header bytes of a piece in addition to RecordHeaderBytes.
 const PieceExtraBytes = chunkExtraBytes
 
 // recordTags, recordPiece and recordReserved are masks for the first two bytes of a record, read as

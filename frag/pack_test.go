@@ -10,14 +10,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// packOf is a pack with this payload.
+// packOf is a pack with the given payload.
 func packOf(payload []byte) []byte {
 	return encodePacket(&Header{Kind: KindPack, Conn: testConn, PayloadLen: uint16(len(payload))},
 		payload)
 }
 
-// plainRecords reads the payload of a pack in the plainest way; the error is that of the first
-// record that is none.
+// plainRecords reads the payload of a pack in the simplest way. The error is that of the first
+// invalid record.
 func plainRecords(p []byte) (list []record, err error) {
 	var end []byte // the first record's data, if it is a piece
 	for first := true; first || len(p) > 0; first = false {
@@ -48,7 +48,7 @@ func plainRecords(p []byte) (list []record, err error) {
 	return list, nil
 }
 
-// plainPiece checks a piece; end is the one before it in the pack, if there is one.
+// plainPiece checks a piece. The argument end is the earlier piece in the pack, or nil.
 func plainPiece(data []byte, first, last bool, end []byte) error {
 	number := func(b []byte, at int) int64 { return int64(le.Uint32(b[at:])) }
 	half := func(at int) int64 { return int64(le.Uint16(data[at:])) }
@@ -82,8 +82,8 @@ func unpack(payload []byte) (list []record) {
 	return list
 }
 
-// checkPacked checks that NextRecord takes the payload of a pack, which Decode has accepted, apart
-// into records that PutRecord makes it of again.
+// checkPacked checks that NextRecord splits the payload of a pack, which Decode has accepted, into
+// records from which PutRecord makes the same payload.
 func checkPacked(tb rapid.TB, payload []byte) {
 	tb.Helper()
 	got := unpack(payload)
@@ -101,7 +101,7 @@ func checkPacked(tb rapid.TB, payload []byte) {
 	}
 }
 
-// rewritten is the payload of a pack, read and written again.
+// rewritten is the payload of a pack after reading and writing.
 func rewritten(payload []byte) (again []byte) {
 	for rest := payload; len(rest) > 0; {
 		isPiece := IsPiece(rest)
@@ -118,7 +118,7 @@ func rewritten(payload []byte) (again []byte) {
 	return again
 }
 
-// drawPiece is a piece that the model's changes make wrong, or leave.
+// drawPiece is a piece, which the changes of the test make invalid or leave valid.
 func drawPiece(t *rapid.T, id uint32) []byte {
 	first := rapid.IntRange(1, 3).Draw(t, "first")
 	h := Header{
@@ -194,8 +194,8 @@ func refuses(t *testing.T, b []byte, want error) {
 	}
 }
 
-// TestPieceRefuses: the vector has the end of a fragment at 32, a whole one at 55, the beginning of
-// another one at 64.
+// TestPieceRefuses changes a golden vector. The vector has the end of a fragment at 32, a whole
+// fragment at 55, and the beginning of another fragment at 64.
 func TestPieceRefuses(t *testing.T) {
 	for _, test := range []struct {
 		about  string
@@ -241,8 +241,8 @@ func TestPieceRefuses(t *testing.T) {
 	}
 }
 
-// TestPackModel: Decode takes what the plain reader takes, names the rule that it names, and the
-// records are the same.
+// TestPackModel checks that Decode accepts the same packs as plainRecords, with the same errors and
+// the same records.
 func TestPackModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := drawPack(t)
@@ -263,7 +263,8 @@ func TestPackModel(t *testing.T) {
 	})
 }
 
-// TestRecordLimits: the largest record, the most of them, and what does not fit.
+// TestRecordLimits checks the largest record, the largest number of records, and a record that does
+// not fit.
 func TestRecordLimits(t *testing.T) {
 	large := make([]byte, PayloadBytesMax-RecordHeaderBytes)
 	empty := make([]record, PayloadBytesMax/RecordHeaderBytes)
@@ -287,7 +288,7 @@ func TestRecordLimits(t *testing.T) {
 	PutRecord(b[:6], 3, []byte("abc"))
 }
 
-// BenchmarkDecodePack: a full packet of 62 small messages, checked and taken apart.
+// BenchmarkDecodePack measures checking and splitting a full packet of 62 small messages.
 func BenchmarkDecodePack(b *testing.B) {
 	const count = 62
 	list := make([]record, count)

@@ -175,14 +175,15 @@ func (a *Parts) find(n seq.Num) *partial {
 	return nil
 }
 
-// place makes room for another datagram. If there is none, place discards the datagram with the
-// highest sequence number, because all other packets wait for the packets with the lowest numbers.
+// place makes room for another datagram. If there is no room for another datagram, place discards
+// the datagram with the highest sequence number, because all other packets wait for the packets
+// with the lowest numbers.
 func (a *Parts) place(n seq.Num) bool {
 	return len(a.list) < partsMax || a.evict(n)
 }
 
-// room makes room for sizeBytes of the datagram n. If there is none, room discards datagrams with
-// higher sequence numbers.
+// room makes room for sizeBytes of the datagram n. If there is too little memory, room discards
+// datagrams with higher sequence numbers.
 func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	for a.pool.bytes+sizeBytes > a.pool.bytesMax {
 		if !a.evict(n) {

@@ -10,7 +10,7 @@ import (
 	"gobtl/internal/testenv"
 )
 
-// partOf returns the payload of a Part, as Decode of what PutPart has written gives it.
+// partOf returns the payload of a Part that PutPart has written and Decode has read.
 func partOf(t testing.TB, h *Header, datagram []byte, offset, sliceBytes int) []byte {
 	t.Helper()
 	b := make([]byte, PartHeaderBytes+sliceBytes)
@@ -25,8 +25,8 @@ func partOf(t testing.TB, h *Header, datagram []byte, offset, sliceBytes int) []
 	return payload
 }
 
-// TestPartsModel has datagrams sent in Parts of changing sizes, out of order, with copies and
-// losses: each becomes whole once all its bytes have come, as it was.
+// TestPartsModel sends datagrams in Parts of changing sizes, out of order, with duplicates and
+// losses. Each datagram must be complete and unaltered after all its bytes have arrived.
 func TestPartsModel(t *testing.T) {
 	seed := testenv.Seed(t, rand.Uint64())
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -83,8 +83,8 @@ func TestPartsModel(t *testing.T) {
 	}
 }
 
-// TestPartsBounds fills the table and the pool: what comes first in the sequence gets its place,
-// the last ones lose theirs, and the next one in order is taken however full the pool is.
+// TestPartsBounds fills the table and the pool. Datagrams with lower sequence numbers replace those
+// with higher numbers, and the next datagram in order is accepted however full the pool is.
 func TestPartsBounds(t *testing.T) {
 	pool := NewPartPool(100_000)
 	var a, other Parts
@@ -138,7 +138,8 @@ func TestPartsBounds(t *testing.T) {
 	}
 }
 
-// TestPartsReplaced sends a number again as another datagram: nothing of the first one stays.
+// TestPartsReplaced sends another datagram under the same sequence number. Nothing of the first
+// datagram may remain.
 func TestPartsReplaced(t *testing.T) {
 	var a Parts
 	a.Init(NewPartPool(1 << 20))
@@ -155,8 +156,8 @@ func TestPartsReplaced(t *testing.T) {
 	}
 }
 
-// TestPartRoom cuts datagrams by what fits a size: no slice is larger, and all but the last are of
-// whole blocks.
+// TestPartRoom cuts datagrams into slices of PartRoom. No slice may be larger, and all slices
+// except the last must have whole blocks.
 func TestPartRoom(t *testing.T) {
 	for size := range 3000 {
 		room := PartRoom(size)

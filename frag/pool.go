@@ -97,8 +97,8 @@ func classOf(sizeBytes uint32) int {
 	if sizeBytes <= 1<<classBytesMinBits {
 		return 0
 	}
-	// The value last = size-1 is in [2^k, 2^(k+1)). The two bits after its leading bit choose the
-	// quarter.
+	// The value last = size-1 is in [2^k, 2^(k+1)). The two bits of last after its leading bit
+	// choose the quarter.
 	last := sizeBytes - 1
 	k := bits.Len32(last) - 1
 	quarter := int(last>>(k-2)) - classesPerDouble

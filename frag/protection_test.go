@@ -17,15 +17,15 @@ import (
 	"testing"
 )
 
-// A trial of docs/protection.md: two sides that exchange keys by extensions of the Hellos that this
-// package reads and writes, and seal and open its packets through DecodeOver. Nothing of it is used
-// by the transport yet. Its vectors are in
+// This file is a trial implementation of docs/protection.md. Two sides exchange keys in extensions
+// of the Hellos of this package, and encrypt and decrypt packets with DecodeOver. The transport
+// does not use the trial. The vectors of the trial are in
 // testdata/protection.md.
 
 const (
 	sealBytes     = 16 // overhead of a protected connection
 	sealKeyPhase  = 0x40
-	sealMemory    = 4096 // numbers below the highest one of which it is known whether they came
+	sealMemory    = 4096 // numbers below the highest one whose arrival is remembered
 	extKey        = 16
 	extShare      = 17
 	extProof      = 18
@@ -38,7 +38,7 @@ var (
 	errReplay = errors.New("the number was here before, or is too old")
 )
 
-// jobKeys are what everybody of a job has.
+// jobKeys are the keys that all members of a job have.
 type jobKeys struct{ id, proof, mix []byte }
 
 func expand(tb testing.TB, secret []byte, info string, n int) []byte {
@@ -58,7 +58,7 @@ func newJobKeys(tb testing.TB, job []byte) jobKeys {
 	}
 }
 
-// side is one of the two of a connection.
+// side is one end of a connection.
 type side struct {
 	job     jobKeys
 	hello   Hello
@@ -95,7 +95,7 @@ func (s *side) proof(b []byte) []byte {
 	return mac.Sum(nil)[:sealBytes]
 }
 
-// said is what a side says of itself that goes into the transcript, and its share.
+// said returns the part of a side's packet that goes into the transcript, and the side's key share.
 func (s *side) said(pkt []byte) (announced, share []byte, err error) {
 	var h Header
 	var m Hello
@@ -118,10 +118,11 @@ func (s *side) said(pkt []byte) (announced, share []byte, err error) {
 	return announced, ext[13:45], nil
 }
 
-// secrets are those of a connection.
+// secrets are the secrets of a connection.
 type secrets struct{ shared, transcript, master []byte }
 
-// meet has a side learn the other one from its packet; ours is what it has sent itself.
+// meet computes the secrets of a connection from the packets of both sides. The argument ours is
+// the packet that the side itself has sent.
 func (s *side) meet(tb testing.TB, ours, theirs []byte) (secrets, error) {
 	tb.Helper()
 	mine, _, err := s.said(ours)
@@ -148,7 +149,7 @@ func (s *side) meet(tb testing.TB, ours, theirs []byte) (secrets, error) {
 	return secrets{shared, sum[:], master}, err
 }
 
-// lower says whether the first of two sides is the lower one: by incarnation, then by tag.
+// lower reports whether the first of two sides is the lower one, by incarnation and then by tag.
 func lower(a, b []byte) bool {
 	if x, y := le.Uint64(a), le.Uint64(b); x != y {
 		return x < y
@@ -156,7 +157,7 @@ func lower(a, b []byte) bool {
 	return le.Uint64(a[8:]) < le.Uint64(b[8:])
 }
 
-// way is one direction of a channel, in one phase.
+// way is one direction of a channel in one phase.
 type way struct {
 	key, salt []byte
 	aead      cipher.AEAD
@@ -187,22 +188,22 @@ func (w *way) nonce(number uint64) []byte {
 	return binary.BigEndian.AppendUint64(bytes.Clone(w.salt), number)
 }
 
-// seal makes a datagram of a packet: what follows the common header is encrypted, all is
-// authenticated.
+// seal makes an encrypted datagram of a packet. The bytes after the common header are encrypted,
+// and the whole packet is authenticated.
 func (w *way) seal(pkt []byte, number uint64, phase byte) []byte {
 	out := bytes.Clone(pkt[:FragHeaderBytes])
 	out[2] |= phase
 	return w.aead.Seal(out, w.nonce(number), pkt[FragHeaderBytes:], out)
 }
 
-// receiver is what one side keeps of a channel of the other.
+// receiver is the state of one side for a channel of the other side.
 type receiver struct {
 	ways [2]*way // by the bit of the phase
 	high uint64
 	came map[uint64]bool
 }
 
-// open is the reverse of seal, and DecodeOver on what it gives.
+// open reverses seal, and calls DecodeOver for the result.
 func (r *receiver) open(datagram []byte, h *Header) ([]byte, error) {
 	if len(datagram) < FragHeaderBytes+sealBytes {
 		return nil, ErrShort
@@ -223,7 +224,7 @@ func (r *receiver) open(datagram []byte, h *Header) ([]byte, error) {
 	return DecodeOver(append(pkt, make([]byte, sealBytes)...), sealBytes, h)
 }
 
-// nearest is the number with that lower half which is nearest to one that is expected.
+// nearest is the number with the given lower half that is nearest to the expected number.
 func nearest(low uint32, expected uint64) uint64 {
 	d := int64(int32(low - uint32(expected)))
 	if d < 0 && uint64(-d) > expected {
@@ -232,7 +233,7 @@ func nearest(low uint32, expected uint64) uint64 {
 	return expected + uint64(d)
 }
 
-// protected is two sides that have met.
+// protected returns two sides that have exchanged keys.
 func protected(t *testing.T) (a, b *side, hello, ack []byte, sec secrets) {
 	t.Helper()
 	job := bytes.Repeat([]byte{0x4A}, 32)
@@ -255,7 +256,7 @@ func protected(t *testing.T) (a, b *side, hello, ack []byte, sec secrets) {
 	return a, b, hello, ack, sec
 }
 
-// The page tells what the trial does.
+// TestProtectionVectors compares the trial with the document.
 func TestProtectionVectors(t *testing.T) {
 	a, b, hello, ack, sec := protected(t)
 	var text strings.Builder
@@ -324,8 +325,8 @@ func comparePage(t *testing.T, want string) {
 	}
 }
 
-// Each golden packet opens as it was sealed; whatever is changed, said again, or of another key,
-// does not open.
+// TestProtectionOpens checks that each encrypted golden packet can be decrypted. A packet that was
+// altered, repeated or encrypted with another key must be refused.
 func TestProtectionOpens(t *testing.T) {
 	_, _, _, _, sec := protected(t)
 	w := sec.way(t, false, 0, 0)
@@ -336,7 +337,7 @@ func TestProtectionOpens(t *testing.T) {
 	}
 	for _, v := range packets() {
 		if !v.header.Kind.HasSeq() && v.header.Kind != KindAck && v.header.Kind != KindNack {
-			continue // no Hello, and no answer to one, is sealed
+			continue // Hellos and their answers are not encrypted
 		}
 		pkt := goldenPacket(t, v.name)
 		number := 5<<32 | uint64(NumberOf(pkt))
@@ -390,8 +391,8 @@ func TestProtectionOpens(t *testing.T) {
 	}
 }
 
-// A Hello that was changed, or is of somebody without the job key, gives no keys; a transcript that
-// is another one gives others.
+// TestProtectionHello checks that an altered Hello, or a Hello from a side without the job key,
+// gives no keys. Another transcript gives other keys.
 func TestProtectionHello(t *testing.T) {
 	a, b, hello, ack, sec := protected(t)
 	for i := range ack {

@@ -14,10 +14,10 @@ type Reservation struct {
 // must be accepted together or not at all. The argument first of Reserve is the reservation of the
 // first piece, or nil when the first piece is reserved.
 //
-// If the first piece will complete its fragment, that message must be released before the second
-// piece is added. Until the release, the memory of both fragments is in use and may exceed the
-// budgets. If Reserve kept to the budgets, a sender whose next fragment begins in the packet that
-// ends the previous fragment could never make progress.
+// If the first piece will complete its fragment, the caller must release the completed Message
+// before adding the second piece. Until the release, the memory of both fragments is in use and may
+// exceed the budgets. If Reserve kept to the budgets, a sender whose next fragment begins in the
+// packet that ends the previous fragment could never make progress.
 //
 // The errors are those of Add. If a fragment was begun and the packet is not accepted, the caller
 // must call Forget.

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestReserve: what is reserved is added; what is refused has changed nothing.
+// TestReserve checks that a reserved chunk can be added, and that a refused reservation changes
+// nothing.
 func TestReserve(t *testing.T) {
 	p, peers := newGrowing(t, PoolConfig{FragBytesMax: 4 << 20, BytesMax: 16 << 20}, 1)
 	a := peers[0]
@@ -16,7 +17,7 @@ func TestReserve(t *testing.T) {
 	if err != nil || !r.Begun || r.whole != nil {
 		t.Fatalf("the first chunk: %+v, %v", r, err)
 	}
-	for range 2 { // a reservation is no chunk
+	for range 2 { // a reservation adds no chunk
 		if msg, err := a.Add(&h0, make([]byte, n), true); msg != nil || err != nil && !errors.Is(err,
 			ErrOverlap) {
 			t.Fatal(msg, err)
@@ -43,8 +44,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestReserveLeaving: a fragment begins where another one ends that has all the memory; not
-// otherwise, and not for who has not got everything before.
+// TestReserveLeaving checks a fragment that begins in the packet that ends another fragment which
+// has all the memory. In other cases, or out of order, the fragment is refused.
 func TestReserveLeaving(t *testing.T) {
 	const sizeBytes = 2 * growRoom
 	p, peers := newGrowing(t, PoolConfig{FragBytesMax: sizeBytes, BytesMax: sizeBytes}, 1)
@@ -89,9 +90,9 @@ func TestReserveLeaving(t *testing.T) {
 	}
 }
 
-// TestReserveStarter: each of two peers has a fragment that ends in a packet in which a larger one
-// begins, for which there is no memory. Neither waits for the other: what begins has the memory of
-// its packet alone, until the pool has some.
+// TestReserveStarter checks two peers. Each peer has a fragment that ends in a packet in which a
+// larger fragment begins, and there is no memory for the larger fragment. The peers must not wait
+// for each other. The larger fragment gets memory for its first packet, until the pool has memory.
 func TestReserveStarter(t *testing.T) {
 	const small, large = 2 * growRoom, 3 * growRoom
 	p, peers := newGrowing(t, PoolConfig{
@@ -120,7 +121,7 @@ func TestReserveStarter(t *testing.T) {
 			t.Errorf("peer %d has two packets beside the budget: %v", i, err)
 		}
 	}
-	for _, a := range peers { // as if both packs were here before either fragment was released
+	for _, a := range peers { // as if both packs arrived before either fragment was released
 		if _, err := a.Add(&next, []byte(letters(n)), true); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +165,8 @@ func TestReserveStarter(t *testing.T) {
 
 func letters(n int) string { return strings.Repeat("x", n) }
 
-// A fragment that has one packet's memory leaves like another one.
+// TestReserveStarterLeaves checks that a fragment with the memory of one packet is removed like any
+// other fragment.
 func TestReserveStarterLeaves(t *testing.T) {
 	const size = 2 * growRoom
 	for name, leave := range map[string]func(a *Assembler){

@@ -91,7 +91,8 @@ func (a *Assembler) reserveBytes(
 	if inOrder {
 		reserveBytes = 0
 	}
-	// Other growing fragments would keep this one from growing.
+	// A new fragment that must grow may not use the reserve while another fragment is the
+	// favourite, because the favourite could keep the new fragment from growing.
 	if class < classOf(sizeBytes) && p.favourite != nil && p.favourite != leaving {
 		reserveBytes = int64(p.cfg.FragBytesMax)
 	}
@@ -139,7 +140,8 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 // fragment. A fragment that beginStarter begins gets room for only its first packet's bytes,
 // outside of all budgets. If the packet were refused, the ending fragment would hold its memory
 // while the sender waits for the memory of the new fragment. Two senders with refused packets of
-// this kind would wait for each other. Each peer can have only one such packet.
+// this kind would wait for each other. Each peer can have only one fragment that beginStarter
+// began.
 func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 	if a.starter != nil || h.OffsetBytes != 0 {
 		return nil, ErrBudget

@@ -9,11 +9,12 @@ import (
 	"testing"
 )
 
-// landed is an assembler that has received the last chunk, a shorter one, of a fragment.
+// landed is an assembler that has received the last chunk of a fragment, which is shorter than the
+// others.
 type landed struct {
 	Assembler
 	whole []byte
-	count int // chunks, with the last one
+	count int // chunks, including the last one
 }
 
 const landedRoom = 4
@@ -31,7 +32,8 @@ func newLanded(tb testing.TB) *landed {
 
 func (l *landed) chunk(i int) (Header, []byte) { return chunkOf(9, l.whole, landedRoom, i) }
 
-// land adds a run of chunks which have been written to the place that Landing tells, or is to fail.
+// land adds a run of chunks that were written to the memory of Landing. The argument want is the
+// expected error.
 func (l *landed) land(tb testing.TB, from, count int, want error) {
 	tb.Helper()
 	m := l.find(9)
@@ -51,7 +53,7 @@ func (l *landed) land(tb testing.TB, from, count int, want error) {
 	}
 }
 
-// finish adds what is missing, and checks the message that comes of it.
+// finish adds the missing chunks, and checks the complete message.
 func (l *landed) finish(tb testing.TB) {
 	tb.Helper()
 	m := l.find(9)
@@ -73,8 +75,8 @@ func (l *landed) finish(tb testing.TB) {
 	}
 }
 
-// eachRun runs a test for runs that lie in one word of the chunks received, end with one, begin
-// with one, and cross one or two.
+// eachRun calls a test for runs that are inside a word of the bitmap, end with a word, begin with a
+// word, or cross one or two words.
 func eachRun(t *testing.T, f func(t *testing.T, from, count int)) {
 	t.Helper()
 	for _, from := range []int{0, 1, 63, 64} {
@@ -84,7 +86,7 @@ func eachRun(t *testing.T, f func(t *testing.T, from, count int)) {
 	}
 }
 
-// TestAddLandedRun: a run leaves behind what its chunks would have left one by one.
+// TestAddLandedRun checks that a run has the same effects as its chunks one by one.
 func TestAddLandedRun(t *testing.T) {
 	eachRun(t, func(t *testing.T, from, count int) {
 		run, single := newLanded(t), newLanded(t)
@@ -106,7 +108,8 @@ func TestAddLandedRun(t *testing.T) {
 	})
 }
 
-// TestAddLandedRunRefused: a run that has one chunk too many, wherever it is, changes nothing.
+// TestAddLandedRunRefused checks that a run with one chunk that was received before changes
+// nothing.
 func TestAddLandedRunRefused(t *testing.T) {
 	eachRun(t, func(t *testing.T, from, count int) {
 		for at := from; at < from+count; at++ {
@@ -146,7 +149,7 @@ func TestAddLandedRunRefused(t *testing.T) {
 	})
 }
 
-// TestAddLandedRunEnds: the run that makes a message whole returns it.
+// TestAddLandedRunEnds checks that the run that completes a message returns the message.
 func TestAddLandedRunEnds(t *testing.T) {
 	for _, first := range []int{1, 63, 64, 65, 128, 259} {
 		l := newLanded(t)
@@ -164,8 +167,8 @@ func TestAddLandedRunEnds(t *testing.T) {
 	}
 }
 
-// TestAddLandedRunLies: a header that lies about the size promises followers that the fragment has
-// no place for.
+// TestAddLandedRunLies checks a header with a wrong size, which promises more followers than the
+// fragment has.
 func TestAddLandedRunLies(t *testing.T) {
 	for _, size := range []uint32{260*landedRoom + 2, 261 * landedRoom, 1 << 20, 1<<32 - 1} {
 		l := newLanded(t)
@@ -181,8 +184,8 @@ func TestAddLandedRunLies(t *testing.T) {
 	}
 }
 
-// TestAddLandedRunPastEnd: a run has only chunks of the first one's size, and ends with the
-// fragment.
+// TestAddLandedRunPastEnd checks that a run has only chunks of the first chunk's size, and ends
+// with the fragment.
 func TestAddLandedRunPastEnd(t *testing.T) {
 	for _, c := range []struct{ from, count int }{
 		{0, 261},
@@ -213,8 +216,8 @@ func TestAddLandedRunPastEnd(t *testing.T) {
 	}
 }
 
-// TestBeginLanded: chunks that begin a fragment are taken only if they stand in the buffer that it
-// gets, and else nothing has changed.
+// TestBeginLanded checks that chunks that begin a fragment are accepted only if they are in the
+// fragment's buffer. A refusal changes nothing.
 func TestBeginLanded(t *testing.T) {
 	const room = 100
 	for _, c := range []struct {
@@ -222,7 +225,7 @@ func TestBeginLanded(t *testing.T) {
 		alter  func(h *Header)
 		follow int
 		early  bool // not in order
-		other  bool // what has landed stands in other memory
+		other  bool // the chunks are in other memory
 		none   bool // of no bytes
 		want   error
 	}{
@@ -240,14 +243,14 @@ func TestBeginLanded(t *testing.T) {
 		{name: "early, without the reserve", early: true, want: ErrBudget},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			// Two fragments, and one that is in order.
+			// The pool holds two fragments, and one that is in order.
 			pool, err := NewPool(PoolConfig{FragBytesMax: 2048, PeerBytesMax: 4096, BytesMax: 4096})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var a Assembler
 			a.Init(pool)
-			// One of the class has come and gone, another one is under way.
+			// One fragment of the class has come and gone, and another fragment is in progress.
 			h := Header{Kind: KindChunk, FragID: 1, SizeBytes: room, PayloadLen: room}
 			h.FirstBytes, h.ChunkBytes = room, room
 			whole, err := a.Add(&h, make([]byte, room), true)
@@ -306,7 +309,7 @@ func TestBeginLanded(t *testing.T) {
 	}
 }
 
-// TestAnticipate: only whole chunks, only of idle memory.
+// TestAnticipate checks that Anticipate returns only whole chunks of idle memory.
 func TestAnticipate(t *testing.T) {
 	pool, err := NewPool(PoolConfig{})
 	if err != nil {

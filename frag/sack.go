@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Optional abilities are bits of Hello.Features. An ability is in use if both ends announce the
-// ability.
+// Optional abilities are bits of Hello.Features. Two ends use an optional ability if both ends
+// announce the ability.
 const (
 	// FeatureSack says that an Ack packet carries a Sack.
 	FeatureSack = 1 << 0
@@ -53,8 +53,8 @@ type Sack struct {
 	// Copies counts, modulo 2^32, the received packets that had been accepted before.
 	Copies uint32
 	// LastNumber is the packet number (Header.Number) of the accepted copy of packet Last. LastData
-	// says that the accepted copy of packet Last came on the data channel. The two fields are zero
-	// before the first packet.
+	// says that the accepted copy of packet Last came on the data channel. LastNumber and LastData
+	// are zero before the first packet.
 	LastNumber uint32
 	LastData   bool
 	// Marks counts, modulo 2^32, the packets that the network has marked with Congestion

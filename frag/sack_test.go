@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawSack draws any Sack.
+// drawSack draws a random Sack.
 func drawSack(t *rapid.T) Sack {
 	s := Sack{
 		Last: drawSeq(t, "last"), DelayUs: rapid.Uint16().Draw(t, "delay"),
@@ -40,7 +40,7 @@ func TestSackRoundTrip(t *testing.T) {
 		if DecodeSack(b[:n], &got); got != want {
 			t.Fatalf("got %+v, want %+v", got, want)
 		}
-		// As bits, and back.
+		// The ranges are converted to bits and back.
 		words := make([]uint64, WindowMax/64)
 		count := want.Words(words)
 		for i := range uint32(64 * count) {
@@ -64,7 +64,7 @@ func TestSackRoundTrip(t *testing.T) {
 	})
 }
 
-// TestSackRefused: what Decode does not take for an Ack with a Sack.
+// TestSackRefused checks Acks with invalid Sacks.
 func TestSackRefused(t *testing.T) {
 	whole := func(kind Kind, flags Flags, payload []byte) []byte {
 		h := Header{Kind: kind, Flags: flags, Conn: testConn, PayloadLen: uint16(len(payload))}

@@ -22,7 +22,7 @@ func (a *Assembler) Stalled(now, since int64) (bytes int64) {
 }
 
 // HasReserve reports whether the peer has the only fragment that may grow into the reserve. Only
-// the peer itself can delay that fragment.
+// the peer itself can delay the fragment that may grow into the reserve.
 func (a *Assembler) HasReserve() bool {
 	f := a.pool.favourite
 	return f != nil && a.find(f.fragID) == f

@@ -14,7 +14,7 @@ import (
 )
 
 // rewrite makes the golden test write the vectors to testdata and to the protocol's documentation
-// instead of comparing them. A change in them is a change of the protocol.
+// instead of comparing them. A change of a vector is a change of the protocol.
 var rewrite = flag.Bool("rewrite", false, "write the golden vectors instead of checking them")
 
 const (
@@ -22,7 +22,7 @@ const (
 	protocolDoc = "../docs/protocol.md"
 )
 
-// vector is one packet, or one Name, with what it decodes to.
+// vector is one packet or one Name, with the decoded values.
 type vector struct {
 	name    string
 	about   string
@@ -51,12 +51,12 @@ func testHello() *Hello {
 	}
 }
 
-// goldenVectors are the packets of the documentation, in its order.
+// goldenVectors are the packets of the documentation, in the order of the documentation.
 func goldenVectors() []vector {
 	return append(append(dataVectors(), pathVectors()...), handshakeVectors()...)
 }
 
-// pathVectors are the packets that have to do with the size of others.
+// pathVectors are the packets for path MTU discovery.
 func pathVectors() []vector {
 	head := func(offset, total byte) []byte { return []byte{offset, 0, 0, 0, total, 0, 0, 0} }
 	return []vector{
@@ -373,7 +373,7 @@ func pieceOf(h Header, payload string) []byte {
 	}, []byte(payload))]
 }
 
-// handshakeVectors are the rest of them, the module name last.
+// handshakeVectors are the other golden vectors, with the module name last.
 func handshakeVectors() []vector {
 	first := testHello()
 	first.Expected, first.Probe, first.Proven, first.Credit = 0, ProbeCommand, 0, 0
@@ -475,7 +475,7 @@ func packets() []vector {
 
 func encodePacket(h *Header, payload []byte) []byte {
 	b := make([]byte, HeaderBytesMax+len(payload))
-	// What Encode leaves alone must show.
+	// Bytes that Encode does not write must be visible.
 	for i := range b {
 		b[i] = 0xCC
 	}
@@ -483,7 +483,7 @@ func encodePacket(h *Header, payload []byte) []byte {
 	return append(b[:n], payload...)
 }
 
-// reencode decodes pkt and encodes the result; what the peer's canonical encoding must be.
+// reencode decodes pkt and encodes the result. The encoding of a valid packet must be unchanged.
 func reencode(pkt []byte) ([]byte, error) {
 	var h Header
 	payload, err := Decode(pkt, &h)
@@ -502,8 +502,8 @@ func readGolden(t *testing.T) map[string][]byte {
 	return parseVectors(t, string(text))
 }
 
-// parseVectors reads lines "name hex", where hex goes on in lines that start with a blank, and
-// comments that start with '#'.
+// parseVectors reads lines of the form "name hex". The hexadecimal digits continue on lines that
+// start with a blank, and comments start with '#'.
 func parseVectors(t *testing.T, text string) map[string][]byte {
 	t.Helper()
 	digits := map[string]string{}
@@ -532,7 +532,7 @@ func parseVectors(t *testing.T, text string) map[string][]byte {
 	return out
 }
 
-// formatVectors is the inverse of parseVectors, 32 bytes a line.
+// formatVectors is the inverse of parseVectors, with 32 bytes per line.
 func formatVectors(tb testing.TB) string {
 	var s strings.Builder
 	for _, v := range goldenVectors() {
@@ -606,8 +606,8 @@ func TestDocumentedVectors(t *testing.T) {
 	}
 }
 
-// TestDocumentedLayouts: in each layout table the fields follow each other without gap or overlap,
-// and the tables end where the code's headers do.
+// TestDocumentedLayouts checks that the fields in each layout table of the document follow each
+// other without gap or overlap. The tables must end where the code's headers end.
 func TestDocumentedLayouts(t *testing.T) {
 	doc, err := os.ReadFile(protocolDoc)
 	if err != nil {
@@ -651,7 +651,7 @@ func checkDecoded(t *testing.T, v *vector, b []byte) {
 		}
 		return
 	}
-	// Stale content of the header must not survive.
+	// Old content of the header must be overwritten.
 	h := Header{
 		Handle: 1, PutOffset: 2, FragID: 3, SizeBytes: 4, OffsetBytes: 5, Tag: 6, Seq: 7, Op: 8,
 		OpCode: 13, OpBytes: 14, FirstBytes: 9, ChunkBytes: 10, Number: 11, CreditBytes: 12,
@@ -704,5 +704,5 @@ func sameName(a, b *Name) bool {
 		bytes.Equal(a.Data, b.Data)
 }
 
-// wrapPoints are the sequence numbers around which arithmetic goes wrong.
+// wrapPoints are the sequence numbers near which arithmetic may overflow.
 var wrapPoints = []seq.Num{0, 1, 1<<31 - 1, 1 << 31, 1<<31 + 1, 1<<32 - 2, 1<<32 - 1}

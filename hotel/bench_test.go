@@ -9,7 +9,7 @@ import (
 
 const benchStay = 100 * time.Millisecond
 
-// BenchmarkCheckinCheckout is the life of a segment that is acknowledged at once.
+// BenchmarkCheckinCheckout measures a segment that is acknowledged at once.
 func BenchmarkCheckinCheckout(b *testing.B) {
 	h := mustNew(b, Config{Rooms: 4096})
 	now := mono.Time(0)
@@ -21,8 +21,8 @@ func BenchmarkCheckinCheckout(b *testing.B) {
 	}
 }
 
-// BenchmarkWindow is the same with a full window in flight: each round posts one segment and
-// acknowledges the oldest.
+// BenchmarkWindow measures the same with a full window in flight. Each round posts one segment and
+// acknowledges the oldest segment.
 func BenchmarkWindow(b *testing.B) {
 	const inFlight = 4095
 	h := mustNew(b, Config{Rooms: 4096})
@@ -42,7 +42,7 @@ func BenchmarkWindow(b *testing.B) {
 	}
 }
 
-// BenchmarkEvictNothing is what every pass of the progress loop pays.
+// BenchmarkEvictNothing measures the cost in every call of the progress loop.
 func BenchmarkEvictNothing(b *testing.B) {
 	h := mustNew(b, Config{Rooms: 4096})
 	mustCheckin(b, h, 0, time.Hour, 1)
@@ -56,7 +56,7 @@ func BenchmarkEvictNothing(b *testing.B) {
 	}
 }
 
-// BenchmarkEvict is a segment that times out.
+// BenchmarkEvict measures a segment that times out.
 func BenchmarkEvict(b *testing.B) {
 	h := mustNew(b, Config{Rooms: 4096})
 	now := mono.Time(0)
@@ -70,8 +70,8 @@ func BenchmarkEvict(b *testing.B) {
 	}
 }
 
-// BenchmarkDeadline is the question before the loop sleeps, after the earliest guest has left, so
-// the bitmap must be searched.
+// BenchmarkDeadline measures the call before the loop sleeps. The earliest guest has left, and
+// therefore the bitmap must be searched.
 func BenchmarkDeadline(b *testing.B) {
 	h := mustNew(b, Config{Rooms: 4096})
 	now := mono.Time(0)

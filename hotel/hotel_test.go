@@ -65,7 +65,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("Validate(%+v) = %v, want good: %v", c.cfg, err, c.good)
 		}
 		if c.good {
-			continue // a hotel of the largest size is not worth its memory here
+			continue // a hotel of the largest size would need too much memory here
 		}
 		if h, err := New[int](c.cfg); h != nil || !errors.Is(err, ErrConfig) {
 			t.Errorf("New(%+v) = %v, %v", c.cfg, h, err)
@@ -73,7 +73,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestDue states for one guest when it is evicted, and what Deadline says right after its check-in.
+// TestDue lists when a guest is evicted, and the result of Deadline directly after the guest's
+// check-in.
 func TestDue(t *testing.T) {
 	t.Parallel()
 	const tick, turn = testTick, testTurn
@@ -128,8 +129,8 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestOrder checks in guests whose order of eviction is by tick, then by check-in, although they
-// come through both wheels.
+// TestOrder checks that guests are evicted by tick and then by check-in, although the guests pass
+// through both wheels.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	stays := []struct {
@@ -139,7 +140,7 @@ func TestOrder(t *testing.T) {
 		0: {0, 3 * testTurn},                             // far
 		1: {0, 3*testTurn + 1},                           // far, one tick later
 		2: {0, 3*testTurn - 5},                           // far, the tick of 0
-		3: {0, 200 * testTurn},                           // far, more than one turn of it
+		3: {0, 200 * testTurn},                           // far, more than one turn of far
 		4: {0, 2 * testTick},                             // near
 		5: {0, testTick},                                 // near, earlier
 		6: {2*testTurn + 1, testTurn - 1},                // the tick of 0, now near
@@ -192,7 +193,7 @@ func TestFull(t *testing.T) {
 	mustCheckin(t, h, 0, 0, 5)
 }
 
-// TestStaleRoom tries every call with numbers that are not of a stay in progress.
+// TestStaleRoom makes every call with numbers that belong to no stay in progress.
 func TestStaleRoom(t *testing.T) {
 	t.Parallel()
 	h := mustNew(t, small(3))
@@ -205,7 +206,7 @@ func TestStaleRoom(t *testing.T) {
 	}
 	bad := []Room{
 		0, 1, 2, math.MaxUint64, out, evicted,
-		out + 1<<32,     // the generation that its next guest will get
+		out + 1<<32,     // the generation of the room's next guest
 		evicted + 1<<32, // the same after an eviction
 		staying + 1<<32, staying - 1<<32,
 		makeRoom(1, 3), makeRoom(1, math.MaxUint32),
@@ -241,7 +242,7 @@ func TestGenerationWraps(t *testing.T) {
 	}
 }
 
-// TestClockGoesBack shows that an instant before the latest seen counts as the latest.
+// TestClockGoesBack checks that an instant before the latest seen instant counts as the latest.
 func TestClockGoesBack(t *testing.T) {
 	t.Parallel()
 	h := mustNew(t, small(2))
@@ -257,7 +258,7 @@ func TestClockGoesBack(t *testing.T) {
 	}
 }
 
-// TestReleasesGuest makes sure that an empty room holds no pointer to the guest that left.
+// TestReleasesGuest checks that an empty room holds no pointer to its last guest.
 func TestReleasesGuest(t *testing.T) {
 	t.Parallel()
 	h, err := New[*int](small(2))
@@ -275,8 +276,8 @@ func TestReleasesGuest(t *testing.T) {
 	}
 }
 
-// TestFarJumpIsBounded lets the clock jump by centuries over guests who stay for years: the work
-// must be that of some looks at the guests, not one of a step per tick or revolution.
+// TestFarJumpIsBounded lets the clock jump by centuries past guests that stay for years. The work
+// must be that of a few looks at the guests instead of a step per tick or revolution.
 func TestFarJumpIsBounded(t *testing.T) {
 	t.Parallel()
 	const year = 365 * 24 * time.Hour
@@ -290,12 +291,12 @@ func TestFarJumpIsBounded(t *testing.T) {
 			t.Fatalf("evicted %d %v, want %d", guest, ok, i)
 		}
 	}
-	// 64 revolutions a turn and a tick of 1 us: a step per turn would be 10^11 of them, and the
-	// test would not come to this line.
+	// With 64 revolutions a turn and a tick of 1 us, one step per turn would mean 10^11 steps, and
+	// the test would not reach this line.
 }
 
-// TestTurnsBeforeFar shows that a check-in after a long rest finds its tick near: the usual guest
-// is never moved, even if nobody was evicted for hours.
+// TestTurnsBeforeFar checks that a check-in after a long pause finds its tick in near. The usual
+// guest is then never moved, even if no guest was evicted for hours.
 func TestTurnsBeforeFar(t *testing.T) {
 	t.Parallel()
 	h := mustNew(t, small(2))

@@ -13,7 +13,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// model is the hotel as one would write it without care for speed: a slice in order of check-in.
+// model is a simple hotel without regard to speed. The guests are a slice in the order of check-in.
 type model struct {
 	capacity int
 	tickNs   int64
@@ -37,7 +37,7 @@ func (m *model) checkin(now mono.Time, stay time.Duration, guest int) bool {
 	if due < exact {
 		due += mono.Time(m.tickNs)
 	}
-	if due < exact { // it wrapped: the next tick begins after the last instant
+	if due < exact { // overflow: the next tick begins after the last instant
 		due = mono.Never
 	}
 	m.guests = append(m.guests, modelGuest{guest: guest, due: due})
@@ -69,15 +69,15 @@ func (m *model) evict(now mono.Time) (modelGuest, bool) {
 	return g, true
 }
 
-// pair drives a hotel and the model with the same calls and compares every answer.
+// pair applies the same calls to a hotel and to the model, and compares every result.
 type pair struct {
 	hotel *Hotel[int]
 	model model
-	rooms []Room // every number ever given, for calls with stale ones
+	rooms []Room // all numbers ever returned, for calls with stale numbers
 	count int
 }
 
-// failer is what *testing.T and *rapid.T share.
+// failer is the common part of *testing.T and *rapid.T.
 type failer interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -134,7 +134,7 @@ func (p *pair) checkout(t failer, room Room) {
 	p.model.guests = slices.Delete(p.model.guests, i, i+1)
 }
 
-// evict pulls at most limit guests.
+// evict evicts at most limit guests.
 func (p *pair) evict(t failer, now mono.Time, limit int) {
 	t.Helper()
 	for range limit {
@@ -150,7 +150,7 @@ func (p *pair) evict(t failer, now mono.Time, limit int) {
 	}
 }
 
-// check compares what can be read without changing anything, and walks the links.
+// check compares all readable state, and walks the links.
 func (p *pair) check(t failer) {
 	t.Helper()
 	h := p.hotel
@@ -191,7 +191,7 @@ func TestModel(t *testing.T) {
 		tick := cfg.TickNs
 		turn := tick * int64(cfg.Slots)
 		now := mono.Time(rapid.Int64Range(-turn*3, turn*3).Draw(t, "start"))
-		// Spans that land on, before and after every edge: tick, revolution, turn of far.
+		// The spans end at, before and after every boundary of ticks, revolutions and turns of far.
 		span := rapid.Custom(func(t *rapid.T) int64 {
 			units := []int64{1, tick, turn / 2, turn, turn * int64(cfg.Slots)}
 			unit := rapid.SampledFrom(units).Draw(t, "unit")
@@ -232,7 +232,7 @@ func TestModel(t *testing.T) {
 			},
 			"": func(t *rapid.T) { p.check(t) },
 		})
-		// In the end everybody whose stay has an end leaves, and only they.
+		// At the end, exactly the guests whose stay has an end must leave.
 		p.evict(t, mono.Never, math.MaxInt)
 		for _, g := range p.model.guests {
 			if g.due != mono.Never {
@@ -242,8 +242,8 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// FuzzHotel lets the fuzzer choose the calls: an opcode byte and a signed exponent byte each, so
-// that spans from a nanosecond to centuries are equally near.
+// FuzzHotel lets the fuzzer choose the calls. Each call is an opcode byte and a signed exponent
+// byte. Spans from a nanosecond to centuries are equally likely.
 func FuzzHotel(f *testing.F) {
 	f.Add([]byte{0, 20, 0, 40, 3, 30, 4, 0})
 	f.Add([]byte{0, 63, 0, 10, 1, 0, 3, 50, 4, 0, 0, 20})

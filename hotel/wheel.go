@@ -136,8 +136,8 @@ func (w *wheel) deadline() mono.Time {
 	if w.length() == 0 {
 		return mono.Never
 	}
-	// The field next is not before cur, and is beyond near only when near is empty. The list at
-	// next therefore tells whether next is exact.
+	// The field next of the wheel is not before the field cur. If next is beyond the near slots,
+	// all near slots are empty. The list at next therefore tells whether next is exact.
 	if w.empty(w.nearSlot(int64(w.next) >> w.tickShift)) {
 		w.turn()
 	}

@@ -90,8 +90,9 @@ const (
 
 	// The retransmission budget is an eighth of the delivered packets, plus an allowance for each
 	// round trip. The allowance is a few packets and a quarter of the packets in flight, because
-	// all packets in flight may be lost at once. The unused budget is bounded by the allowance of
-	// one round trip. On a path with heavier loss, more retransmissions do not help.
+	// all packets in flight may be lost at once. The unused part of the retransmission budget is at
+	// most the allowance of one round trip. On a path with heavier loss, more retransmissions do
+	// not help.
 	budgetUnits     = 8
 	budgetRound     = 8 * budgetUnits
 	budgetFirst     = 64 * budgetUnits

@@ -97,10 +97,10 @@ func (c *congestion) dip(p *path, took time.Duration) bool {
 }
 
 // drains reports whether a round trip shows that the queue empties, because another sender dips or
-// has stopped. The network's part of the round trip is at most most. The round trip must be clearly
-// below the round trips of the latest rounds, and all latest rounds must have had a queue. If this
-// sender now dips too, the queue empties completely and the path's own delay shows. A dip by only
-// one of many senders achieves little.
+// has stopped. The argument most bounds the part of the round trip that was spent in the network.
+// The round trip must be clearly below the round trips of the latest rounds, and all latest rounds
+// must have had a queue. If this sender now dips too, the queue empties completely and the path's
+// own delay shows. A dip by only one of many senders achieves little.
 func (c *congestion) drains(most time.Duration, p *path) bool {
 	low := c.low[1]
 	if c.low[0] == 0 {

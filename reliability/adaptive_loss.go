@@ -103,10 +103,10 @@ func (a *adaptive) findLost(s *Sender, now mono.Time) {
 
 // markLost marks the packets that are now lost, and sets the time of the next check. Packets sent
 // before a restart of the congestion window are declared lost some time after the first ACK that
-// follows the restart. A peer that was stopped has reported the received packets by that time. If
-// the window has more gaps than a selective ACK can hold, the report covers only the beginning of
-// the window. Packets without a report would hold the window for ever unless markLost declared the
-// packets lost.
+// follows the restart. A peer process that was stopped has reported the received packets before
+// markLost declares the old packets lost. If the window has more gaps than a selective ACK can
+// hold, the report covers only the beginning of the window. Packets without a report would hold the
+// window for ever unless markLost declared the packets lost.
 func (a *adaptive) markLost(s *Sender, now mono.Time) {
 	a.arrivedOutOfTurn, a.lossAt = false, mono.Never
 	grace := [channels]time.Duration{a.reorderWindow(Command), a.reorderWindow(Data)}

@@ -21,8 +21,8 @@ type path struct {
 	sampledAt    mono.Time // when a round trip was measured last
 }
 
-// baseSpan is the least time for which the minimal round trip is remembered. The memory of baseSpan
-// is limited because routes change.
+// baseSpan is the least time for which the minimal round trip is remembered. The minimum expires
+// because routes change.
 const baseSpan = 10 * time.Second
 
 // sample takes a measured round trip.
@@ -59,9 +59,9 @@ func (p *path) wait() time.Duration { return p.srtt + max(4*p.rttvar, p.srtt/2) 
 func (p *path) probe() time.Duration { return p.srtt + min(max(4*p.rttvar, p.srtt/2), p.srtt) }
 
 // vary takes the round trip of packet n, sent at sentAt. If later packets have overtaken packet n,
-// its extra delay does not come from a queue that all packets share. The path's delay then varies
-// from packet to packet. A packet that was not overtaken is evidence only if other packets were
-// sent shortly before.
+// the extra delay of packet n does not come from a queue that all packets share. If packets
+// overtake each other, the path's delay varies from packet to packet. A packet that was not
+// overtaken is evidence only if other packets were sent shortly before.
 func (p *path) vary(n seq.Num, sentAt mono.Time, rtt time.Duration) {
 	if p.latestRTT != 0 && n.Before(p.latest) {
 		p.jitter += (max(rtt-p.latestRTT, 0) - p.jitter) / 16

@@ -10,9 +10,9 @@ import (
 // early enough, because a further packet only makes the time-out later.
 //
 // After a pause, a peer may sleep until a packet arrives, and sleep again before the peer
-// acknowledges the packet. The two wake-ups take longer than any network. The first probe after a
-// pause therefore waits as long as the later time-outs, because an earlier probe would nearly
-// always be spurious.
+// acknowledges the packet. Two wake-ups of the peer's process take longer than the round trip of
+// any network. The first probe after a pause therefore waits as long as the later time-outs,
+// because an earlier probe would nearly always be spurious.
 func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	a.sentAt[c] = now
 	if a.timer != 0 && a.progressAt != longAgo && !a.refused.some() && limit == a.waitMax &&
@@ -127,7 +127,7 @@ func (a *adaptive) setWait() {
 		default:
 			wait = max(times*p.wait()+a.peerDelay, rules.ResendTimeoutMin)
 		}
-		// The maximum is shifted for the comparison, because the longer time might overflow.
+		// The comparison shifts ResendTimeoutMax right, because wait shifted left might overflow.
 		if wait > rules.ResendTimeoutMax>>a.backoff {
 			wait = rules.ResendTimeoutMax
 		} else {

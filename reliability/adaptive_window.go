@@ -43,8 +43,8 @@ type congestion struct {
 	testing  bool          // the losses counted now will be the usual loss
 	spread   uint8         // rounds for which packets are still paced
 	above    int32         // consecutive round trips above the target
-	aboveMin time.Duration // the least of these round trips, above base
-	aboveAt  mono.Time     // when the first of these round trips was measured
+	aboveMin time.Duration // the least of the round trips that above counts, minus base
+	aboveAt  mono.Time     // when the first round trip that above counts was measured
 	calm     seq.Num       // earlier packets are no evidence about the present window
 	peak     int32         // the latest window that was too large
 	rounds   uint8         // rounds since the latest dip, or since base fell
@@ -54,7 +54,8 @@ type congestion struct {
 	vain     uint8         // latest consecutive dips without a new minimum
 	met      bool          // the window has met a limit since the latest dip
 	dipBase  time.Duration // base before the latest dip
-	// least round trip of the present lowRounds, or 0, and of the previous
+	// low[0] is the least round trip of the present lowRounds rounds, or 0. low[1] is the least
+	// round trip of the previous lowRounds rounds.
 	low    [2]time.Duration
 	lowFor uint8 // elapsed rounds of the present lowRounds
 	skip   uint8 // rounds with losses caused by the previous window
@@ -282,7 +283,7 @@ func (c *congestion) shrink(window int32) {
 
 // judge shrinks a window whose loss is above the usual, and checks whether the loss falls. If the
 // loss falls in a smaller window, the window was too large, and judge shrinks the window further
-// while that helps. If the loss does not fall in a smaller window, the path itself loses the
+// while the loss falls. If the loss does not fall in a smaller window, the path itself loses the
 // packets, and judge restores the window.
 func (c *congestion) judge() bool {
 	total := c.counted[0] + c.counted[1]
@@ -351,8 +352,8 @@ func (c *congestion) held() int32 {
 }
 
 // restart resets the window after several time-outs without an ACK, because the knowledge of the
-// path is outdated. Losses found directly after a restart are of packets sent before the restart,
-// most of which are no longer in flight.
+// path is outdated. Packets that are declared lost directly after a restart were sent before the
+// restart, and most packets sent before the restart are no longer in flight.
 func (c *congestion) restart(rules *Rules) {
 	c.window, c.unhalved, c.slow = min(c.window, int32(rules.InitialWindow)), 0, true
 	c.skip, c.flight, c.above, c.counted, c.testing = skipRounds, 0, 0, [2]int32{}, false

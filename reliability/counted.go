@@ -52,8 +52,8 @@ func (s *Sender) Forget() { s.oldest, s.limit, s.sendLimit = s.next, s.next, s.n
 // Expected is the number of the packet that comes next.
 func (r *Receiver) Expected() seq.Num { return skipZero(r.next) }
 
-// Credited reports whether the peer has a credit for the next packet. Where numbers wrap, a sender
-// has one more credit than there are numbers, because the count skips zero.
+// Credited reports whether the peer has a credit for the next packet. When the sequence numbers
+// wrap, the sender has one credit more than numbers up to the limit, because the count skips zero.
 func (r *Receiver) Credited() bool {
 	limit := r.told
 	if limit < creditMax {

@@ -22,9 +22,9 @@ import (
 // that finds the pool empty is granted single packets, and therefore never waits for ever.
 //
 // Credits lapse some time after the latest increase of the limit. From then on the pool counts only
-// a few credits for the peer. A peer that is alive gives up the other credits before the credits
-// lapse here (Sender.Rest). Idle, slow and dead peers thereby return their credits without any
-// message. A peer that becomes active again keeps its earned share.
+// a few credits for the peer. A peer that is alive gives up the other credits before the pool stops
+// counting the other credits (Sender.Rest). Idle, slow and dead peers thereby return their credits
+// without any message. A peer that becomes active again keeps its earned share.
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
 //
@@ -47,8 +47,8 @@ type Credits struct {
 
 const (
 	// creditLease bounds how long a sender with nothing in flight may use more than its resting
-	// credits. The lease starts when the limit was last raised. The lease covers the pauses of an
-	// active sender, and is as long as other peers can wait.
+	// credits. creditLease starts when the sender's limit was last raised. creditLease covers the
+	// pauses of an active sender, and is as long as other peers can wait for credits.
 	creditLease = 10 * time.Millisecond
 	// creditLapse is the time after which credits lapse at the receiver. When credits lapse, the
 	// ACK that granted the credits and the packets sent with the credits have arrived. On a long
@@ -81,8 +81,8 @@ func (c *Credits) Leave() { c.peers-- }
 // Peers is the number of peers that share the pool.
 func (c *Credits) Peers() int { return c.peers }
 
-// Check reports the first broken invariant of the pool. The invariants are the bound on the granted
-// credits, and the order of the list.
+// Check reports the first broken invariant of the pool. The invariants of Credits are the bound on
+// the granted credits, and the order of the list of peers.
 func (c *Credits) Check() error {
 	if c.peers < 0 || c.granted < 0 || c.granted > c.capacity+c.peers {
 		return fmt.Errorf("reliability: %d credits of %d granted to %d peers", c.granted, c.capacity,

@@ -25,9 +25,9 @@
 // # Profiles
 //
 // A policy (policy.go) decides which packets are retransmitted, and when. There are two policies.
-// Window, credits and the retransmission list are the same for both policies. A Sender gets its
-// policy from Recovery.Join. A Sender without a policy only counts its packets (counted.go), for a
-// fabric that loses nothing.
+// The window, the credits and the retransmission list work in the same way in both policies. A
+// Sender gets its policy from Recovery.Join. A Sender without a policy only counts its packets
+// (counted.go), for a fabric that loses nothing.
 //
 //	               usnic, lossless (usnic.go)          adaptive (adaptive*.go)
 //	hotel          a room for each posted segment      a room for each Sender

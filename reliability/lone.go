@@ -65,10 +65,11 @@ func (s *Sender) PostLone(now mono.Time, t Token, n seq.Num, c Channel, limit ti
 	s.policy.posted(s, now, n, 1, c, limit)
 }
 
-// Missed is called when the peer has retransmitted a packet that arrived before. A lone answer that
-// is in flight for longer than a round trip is then lost. Missed queues the lost answer for
-// retransmission, and returns true. A copy that comes earlier proves nothing, because the copy left
-// the peer before the answer could arrive. Missed then ends the longer wait for the ACK.
+// Missed is called when the peer has retransmitted a packet that arrived before. If a lone answer
+// is in flight for longer than a round trip when Missed is called, the lone answer is lost. Missed
+// queues the lost answer for retransmission, and returns true. A copy that comes earlier proves
+// nothing, because the copy left the peer before the answer could arrive. After an early copy,
+// Missed only ends the longer wait for the ACK of the lone answer.
 func (s *Sender) Missed(now mono.Time) (lost bool) {
 	if !s.patient {
 		return false

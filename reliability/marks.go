@@ -110,7 +110,7 @@ func (s *Sender) from(n seq.Num) (word, shift, left uint32) {
 }
 
 // earlyFrom returns the early marks of the 64 numbers from n on as a word. An early mark means that
-// the packet arrived before an older one. For a ring of fewer than 64 entries the word is 0,
+// the packet arrived before an older packet. For a ring of fewer than 64 entries the word is 0,
 // because a small ring is fast to search bit by bit.
 func (s *Sender) earlyFrom(n seq.Num) uint64 {
 	if len(s.ring) < 64 || len(s.marks.early) == 0 {

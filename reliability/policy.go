@@ -11,8 +11,9 @@ import (
 // packet in flight is retransmitted, and how many packets may be in flight beyond the limits of
 // window and credits. One of the two pointers is set, or none if the Sender only counts. The type
 // policy is a struct instead of an interface, which avoids indirect calls for each packet and keeps
-// the arguments of an ACK on the stack. The methods are all events that a profile handles, for each
-// ACK, batch of packets, or timer. A Sender distinguishes profiles nowhere else.
+// the arguments of an ACK on the stack. The methods of policy are all events that a profile
+// handles, for each ACK, each batch of packets, or each timer. A Sender distinguishes profiles
+// nowhere else.
 type policy struct {
 	usnic    *usnic // one for all Senders of a module
 	adaptive *adaptive

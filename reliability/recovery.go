@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Recovery is the state shared by the Senders of a module. The state consists of the module's
-// segments, and of the timers of its profile.
+// Recovery is the state shared by the Senders of a module. Recovery consists of the module's
+// segments, and of the timers of the module's profile.
 type Recovery struct {
 	Segments
 	rules   Rules

@@ -57,8 +57,8 @@ type Rules struct {
 	// once, as a probe. ResendTimeoutMin is the least time before further retransmissions, and
 	// before the probe for the first packets after a pause.
 	ProbeTimeoutMin, ResendTimeoutMin time.Duration
-	// Congestion selects the congestion control. CongestionFixed means that there is none, for
-	// networks that need none.
+	// Congestion selects the congestion control. CongestionFixed means no congestion window, for
+	// networks that need no congestion window.
 	Congestion string
 	// InitialWindow is the initial congestion window in packets, at least 2.
 	InitialWindow int

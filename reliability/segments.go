@@ -42,8 +42,8 @@ const (
 	CauseMemory
 )
 
-// SegmentsMax is the largest number of send segments of a module. SegmentsMax is the limit of the
-// hotel, because each segment may need a room.
+// SegmentsMax is the largest number of send segments of a module. SegmentsMax equals
+// hotel.MaxRooms, because each segment may need a room, which is a timer in the hotel.
 const SegmentsMax = hotel.MaxRooms
 
 const none = ^uint32(0)
@@ -90,7 +90,7 @@ type Segments struct {
 // Counts are the counters of the profile adaptive. Retransmissions are counted elsewhere.
 type Counts struct {
 	// Spurious is the number of spurious retransmissions, as reported by peers with selective ACKs.
-	// Duplicates that the network makes during retransmissions are also counted.
+	// Spurious also counts duplicates that the network makes during retransmissions.
 	Spurious uint64
 	// Throttled is the number of packets found lost that had to wait for the retransmission budget.
 	Throttled uint64

@@ -58,8 +58,8 @@ const unlimited = math.MaxInt32
 type Sack struct {
 	Words  []uint64      // bit i of word w: packet ack+2+64w+i has arrived
 	Last   seq.Num       // the packet that arrived last
-	Delay  time.Duration // how long ago that packet arrived
-	Unread time.Duration // how long that packet and the ACK may have waited for processes
+	Delay  time.Duration // how long ago packet Last arrived
+	Unread time.Duration // how long packet Last and the ACK may have waited for processes
 	Copies uint32        // duplicates that the peer has received, modulo 2^32
 }
 
@@ -75,8 +75,8 @@ type PathState struct {
 	// measured last, and exclude the peer's ACK delay. Zero means that there is no sample yet.
 	RoundTrip, Deviation, Least time.Duration
 	// WindowPackets is the congestion window in packets. Without a congestion window, WindowPackets
-	// is the peer's send window, or the credits if there is no send window. InFlightPackets is the
-	// number of packets in transit, without packets known to have arrived and packets declared
+	// is the send window to the peer, or the credits if there is no send window. InFlightPackets is
+	// the number of packets in transit, without packets known to have arrived and packets declared
 	// lost.
 	WindowPackets, InFlightPackets int
 	// SlowStart says that the congestion window still doubles in each round trip.
@@ -190,8 +190,8 @@ func (s *Sender) at(n seq.Num) Token { return s.ring[uint32(n)&uint32(len(s.ring
 // Size is the window in packets.
 func (s *Sender) Size() int { return int(s.window) }
 
-// Window returns the oldest unacknowledged number and the next number to send. The two numbers are
-// equal if nothing is in flight.
+// Window returns the oldest unacknowledged number and the next number to send. The results of
+// Window are equal if nothing is in flight.
 func (s *Sender) Window() (oldest, next seq.Num) { return s.oldest, s.next }
 
 // Admit gives a segment the next sequence number. The window must be Open. The caller reports with
@@ -246,10 +246,11 @@ func (s *Sender) grow() {
 // Number returns the sender's number, which Init was given.
 func (s *Sender) Number() uint32 { return s.number }
 
-// Hasten ends the longer wait for the ACK of a lone answer. From now on the timer of the lone
-// answer is that of a packet sent now. Hasten is called when another packet is sent, because the
-// peer's ACK of that packet covers the lone answer, too. A packet sent after a lone answer may
-// satisfy the peer's request, and then no retransmitted request would reveal a lost answer.
+// Hasten ends the longer wait for the ACK of a lone answer. After Hasten, the timer of the lone
+// answer runs as if the lone answer was an ordinary packet sent at the time now. Hasten is called
+// when another packet is sent, because the peer's ACK of that packet covers the lone answer, too. A
+// packet sent after a lone answer may satisfy the peer's request, and then no retransmitted request
+// would reveal a lost answer.
 func (s *Sender) Hasten(now mono.Time) {
 	if s.patient {
 		s.patient = false

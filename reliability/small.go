@@ -13,7 +13,8 @@ package reliability
 //
 // The buffer thus holds all granted packets, whatever their sizes. A peer with large packets is
 // granted one packet per place, without a byte limit, which is safe as well. The mean size of the
-// peer's recent packets decides between the two kinds of grant.
+// peer's recent packets decides whether the peer is granted packets with a byte limit or packets
+// without a byte limit.
 type small struct {
 	perPlace      int // packets; 0: the fabric does not report the cost of datagrams
 	bytesPerPlace int

@@ -17,8 +17,8 @@ import (
 //	places = packets x drain / round trip
 //
 // In other words, all peers together are granted no more packets than the buffer holds in each time
-// drain, whatever their round trips are. The buffer may still overrun, because a sender may use
-// saved credits at once, and the reader may not be scheduled for a while. The fabric counts
+// drain, whatever their round trips are. The buffer may still overrun, because a sender may use all
+// granted credits at once, and the reader may not be scheduled for a while. The fabric counts
 // datagrams that find the buffer full. Each overrun doubles drain, and the credits of peers with
 // longer round trips shrink as the credits are used. After a while without overruns drain is
 // halved. Dropped packets are retransmitted like other lost packets. With a fabric that does not
@@ -69,8 +69,8 @@ func (c *Credits) Overrun(now mono.Time, lost bool) {
 	}
 }
 
-// Drain is the interval in which the buffer is assumed to be read at least once. If Drain is 0, no
-// credits beyond the buffer are granted.
+// Drain is the interval in which the buffer is assumed to be read at least once. If Drain is 0, the
+// peers are granted no more packets than the receive buffer holds.
 func (c *Credits) Drain() time.Duration { return c.drain }
 
 // RoundTrip sets the least round trip of the path to the peer, or 0 if the round trip is unknown.

@@ -45,8 +45,8 @@ func (u *usnic) checkin(now mono.Time, t Token, limit time.Duration) {
 }
 
 // stay is the time-out of a segment. The time-out doubles with every retransmission of the segment,
-// up to the maximum. The maximum is shifted for the comparison, because the doubled time-out might
-// overflow.
+// up to the maximum. The comparison shifts ResendTimeoutMax right, because a time-out shifted left
+// might overflow.
 func (u *usnic) stay(p *segment) time.Duration {
 	if u.rules.ResendTimeout > u.rules.ResendTimeoutMax>>p.resends {
 		return u.rules.ResendTimeoutMax

@@ -15,7 +15,8 @@ import "gobtl/internal/seq"
 // Tests reports whether a packet may be withheld now. A packet is withheld only with a congestion
 // window, because without such a window ACKs do not raise the rate. At most one packet is withheld
 // at a time, and untestedRounds round trips lie between two, because a sender with a full window
-// stalls until the withheld packet arrives. Optimistic ACKs shorten these round trips.
+// stalls until the withheld packet arrives. A receiver that sends optimistic ACKs makes
+// untestedRounds round trips shorter.
 func (s *Sender) Tests() bool {
 	a := s.policy.adaptive
 	return a != nil && !a.fixed && !s.withholds && a.untested >= untestedRounds

@@ -16,12 +16,12 @@ import (
 	"gobtl/fabric/mem"
 )
 
-// faultVariable tells the process that TestSuiteFindsFaults starts which fault to build in.
+// faultVariable names the fault that a child process of TestSuiteFindsFaults builds in.
 const faultVariable = "FABRICTEST_FAULT"
 
-// faults are providers that break one rule each, and the subtest that has to notice.
+// faults are providers that each break one rule, and the subtest that must detect the fault.
 var faults = []struct{ name, subtest string }{
-	{"", ""}, // none: the wrapper itself passes everything
+	{"", ""}, // no fault: the wrapper itself passes all subtests
 	{"one name for all endpoints", "Attributes"},
 	{"capacity and MTU of zero", "Attributes"},
 	{"last byte altered", "Sizes"},
@@ -87,8 +87,8 @@ var faults = []struct{ name, subtest string }{
 	{"every fiftieth lost", "ConcurrentDomains"},
 }
 
-// TestSuiteFindsFaults runs the suite, in a process of its own, against each broken provider: a
-// suite that passes one of them has lost a check.
+// TestSuiteFindsFaults runs the suite against each broken provider, in separate processes. A suite
+// that passes a broken provider has lost a check.
 func TestSuiteFindsFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a process for each fault")
@@ -122,7 +122,7 @@ func TestSuiteFindsFaults(t *testing.T) {
 	}
 }
 
-// firstLine returns the line that says what went wrong.
+// firstLine returns the line that describes the failure.
 func firstLine(out string) string {
 	for line := range strings.Lines(out) {
 		if strings.Contains(line, ".go:") && !strings.Contains(line, ": seed ") {
@@ -132,7 +132,7 @@ func firstLine(out string) string {
 	return out
 }
 
-// TestBrokenProvider is what TestSuiteFindsFaults runs.
+// TestBrokenProvider is the child process of TestSuiteFindsFaults.
 func TestBrokenProvider(t *testing.T) {
 	if os.Getenv("FABRICTEST_CHILD") == "" {
 		t.Skip("run by TestSuiteFindsFaults")
@@ -257,8 +257,8 @@ type brokenEndpoint struct {
 	recvs   int
 	waiting int
 	posted  int         // receive buffers
-	inPost  int         // the place of a send in its batch
-	before  fabric.Send // the send before it there
+	inPost  int         // index of a send in its batch
+	before  fabric.Send // the previous send in the batch
 	longest uint32      // datagram received
 	lost    [1]fabric.Completion
 	landing []byte
@@ -323,7 +323,7 @@ func (e *brokenEndpoint) Post(sends []fabric.Send) (int, error) {
 	return len(sends), nil
 }
 
-// bend applies faults of sending. The send goes on only with ok.
+// bend applies faults of sending. If ok is false, the send is not made.
 func (e *brokenEndpoint) bend(s *fabric.Send) (ok bool, err error) {
 	e.posts++
 	injected := int(s.Len+s.RegionLen) <= e.Endpoint.Caps().InjectBytes
@@ -383,7 +383,7 @@ func (e *brokenEndpoint) bend(s *fabric.Send) (ok bool, err error) {
 	return true, nil
 }
 
-// repeat sends a datagram that the caller will send once more, unnoticed on this side.
+// repeat sends a datagram that the caller will send again, without a completion for the caller.
 func (e *brokenEndpoint) repeat(s fabric.Send, injected bool) {
 	n, _ := e.Endpoint.Post([]fabric.Send{s})
 	if n == 1 && !injected {

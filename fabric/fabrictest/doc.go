@@ -16,10 +16,10 @@
 //	}
 //
 // The suite assumes a network on which each datagram arrives once and in its sender's order.
-// Datagrams beyond Caps.RecvCapacity at one receiver may be lost. The loopback interface fulfils
-// the assumption, and so does a fault injector without faults. The suite sleeps only in tests of
-// sleeping. A missing arrival fails a test after a deadline (Fixture.Patience), with a sentence
-// that describes the failure.
+// Datagrams beyond Caps.RecvCapacity at one receiver may be lost. The loopback interface is a
+// network of this kind, and a fault injector without faults preserves these properties. The suite
+// sleeps only in tests of sleeping. A missing arrival fails a test after a deadline
+// (Fixture.Patience), with a sentence that describes the failure.
 //
 // Every subtest follows the owner of each buffer. A completion for a buffer that was not posted, or
 // a second completion for a posted buffer, fails the current test.

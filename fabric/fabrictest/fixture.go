@@ -19,7 +19,7 @@ type Fixture struct {
 	// that it tests.
 	Endpoint fabric.EndpointConfig
 	// Patience is how long the suite waits for an event that must happen. 0 means 30 s. Only an
-	// overloaded machine comes near this time.
+	// overloaded machine comes near the default of 30 s.
 	Patience time.Duration
 	// Seed repeats the random traffic of a failure that printed the seed. 0 takes a new seed for
 	// each run.

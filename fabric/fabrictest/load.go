@@ -219,7 +219,8 @@ func (s *stream) burst(count int) int {
 	return count
 }
 
-// check compares the arrived datagrams with the streams, and returns the number of these datagrams.
+// check compares the arrived datagrams with the streams, and returns the number of the arrived
+// datagrams.
 func (q *port) check(streams []*stream) int {
 	q.tb.Helper()
 	for _, d := range q.arrived {

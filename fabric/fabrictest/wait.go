@@ -170,8 +170,8 @@ func testWakeBeforeWait(t *testing.T, f *Fixture) {
 	w.Wake()
 }
 
-// testWaitAndSignals sends signals to the sleeping thread. Wait must continue or return without an
-// error, and a later datagram must be seen.
+// testWaitAndSignals sends signals to the sleeping thread. After a signal, Wait must continue or
+// return without an error, and the port must receive the next datagram.
 func testWaitAndSignals(t *testing.T, f *Fixture) {
 	rx, tx := newPort(t, f), newPort(t, f)
 	w := rx.waiter()

@@ -15,7 +15,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// endpointOf opens an endpoint that knows itself.
+// endpointOf opens an endpoint that has inserted its own name.
 func endpointOf(t *testing.T, d *impair.Domain) (fabric.Endpoint, fabric.Addr) {
 	t.Helper()
 	e, err := d.OpenEndpoint(fabric.EndpointConfig{})
@@ -29,8 +29,9 @@ func endpointOf(t *testing.T, d *impair.Domain) (fabric.Endpoint, fabric.Addr) {
 	return e, self
 }
 
-// A caller that posts no buffers for a while loses nothing that its RecvCapacity promises, and gets
-// its datagrams when it does. With all of them doubled and delayed, every queue is full.
+// TestNothingPosted checks a caller that posts no buffers for a while. The caller loses no datagram
+// within its RecvCapacity, and gets the datagrams after posting buffers. All datagrams are
+// duplicated and delayed, and every queue is therefore full.
 func TestNothingPosted(t *testing.T) {
 	for _, delay := range []time.Duration{0, time.Millisecond} {
 		now := mono.Time(0)
@@ -66,7 +67,7 @@ func TestNothingPosted(t *testing.T) {
 	}
 }
 
-// A Poll that finds only what is to be lost looks further.
+// TestPollLooksFurther checks that a Poll that has lost all datagrams of a batch polls again.
 func TestPollLooksFurther(t *testing.T) {
 	b := newBench(t, impair.Faults{Loss: 0.9, Seed: 5})
 	for i := range 10 * 8 {
@@ -89,8 +90,8 @@ func TestPollLooksFurther(t *testing.T) {
 	}
 }
 
-// A Poll that loses some reports less than it has room for and leaves others, so PollsAll of the
-// inner endpoint is not handed on.
+// TestPollLeavesSome checks that Caps.PollsAll is false. A Poll that loses datagrams may return
+// fewer completions than it has room for, and leave others.
 func TestPollLeavesSome(t *testing.T) {
 	d := open(t, mem.New(mem.Config{QueueDatagrams: 1000}), fabric.DomainConfig{Buffers: 64},
 		impair.Faults{Loss: 0.95, Seed: 5})
@@ -117,7 +118,8 @@ func TestPollLeavesSome(t *testing.T) {
 	}
 }
 
-// Hidden buffers are no buffers to the caller, and a bad one stops a batch where it stands.
+// TestHiddenBuffersAreRefused checks that the caller cannot use hidden buffers, and that a bad
+// buffer stops a batch.
 func TestHiddenBuffersAreRefused(t *testing.T) {
 	cfg := fabric.DomainConfig{Buffers: 8}
 	d := open(t, mem.New(mem.Config{}), cfg, impair.Faults{})
@@ -134,7 +136,8 @@ func TestHiddenBuffersAreRefused(t *testing.T) {
 	}
 }
 
-// With one copy polled and the other ready, there is nothing to wait for.
+// TestWaitSeesSecondCopy checks that Wait returns at once if one copy was polled and the other copy
+// is ready.
 func TestWaitSeesSecondCopy(t *testing.T) {
 	d := open(t, mem.New(mem.Config{}), fabric.DomainConfig{Buffers: 8}, impair.Faults{Dup: 1})
 	e, self := endpointOf(t, d)
@@ -162,7 +165,8 @@ func TestWaitSeesSecondCopy(t *testing.T) {
 	}
 }
 
-// What cannot be delivered, because nothing is posted, is no reason to keep awake.
+// TestWaitWithNothingPosted checks that datagrams that cannot be delivered without a posted buffer
+// do not keep Wait awake.
 func TestWaitWithNothingPosted(t *testing.T) {
 	d := open(t, mem.New(mem.Config{}), fabric.DomainConfig{Buffers: 8}, impair.Faults{Delay: 1})
 	e, self := endpointOf(t, d)
@@ -185,7 +189,8 @@ func TestWaitWithNothingPosted(t *testing.T) {
 	}
 }
 
-// Wait sleeps until what is held back is due, on the real clock, although nothing else happens.
+// TestWaitForDelayed checks that Wait sleeps until a delayed datagram is due, on the real clock,
+// without any other event.
 func TestWaitForDelayed(t *testing.T) {
 	nw := mem.New(mem.Config{})
 	d := open(t, nw, fabric.DomainConfig{Buffers: 16}, impair.Faults{Delay: 5 * time.Millisecond})
@@ -269,7 +274,8 @@ func TestWrapErrors(t *testing.T) {
 	}
 }
 
-// The hidden buffers of closed endpoints serve others, and running out of them is an error.
+// TestHiddenBuffersComeBack checks that the hidden buffers of closed endpoints are reused, and that
+// a lack of hidden buffers is an error.
 func TestHiddenBuffersComeBack(t *testing.T) {
 	inner, err := mem.New(mem.Config{}).Open(fabric.DomainConfig{Buffers: 8 + 16})
 	if err != nil {
@@ -290,7 +296,7 @@ func TestHiddenBuffersComeBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// All that it holds while nobody polls may be the buffers posted for it.
+			// The capacity is at most the number of hidden buffers.
 			if got, most := e.Caps().RecvCapacity, 8>>len(open); got > most {
 				t.Errorf("RecvCapacity %d with %d hidden buffers", got, most)
 			}
@@ -335,7 +341,7 @@ func TestOpenByInfo(t *testing.T) {
 	}
 }
 
-// Counts may be read while the domain works.
+// TestCountsFromAnotherGoroutine checks that Counts may be read while the domain works.
 func TestCountsFromAnotherGoroutine(t *testing.T) {
 	b := newBench(t, all)
 	stop := make(chan struct{})
@@ -401,8 +407,9 @@ func BenchmarkFabric(b *testing.B) {
 	})
 }
 
-// A thread may stand still between the reading of the clock and the poll: what is sent meanwhile is
-// not to come before its time, or round trips would be measured that no packet can make.
+// TestDelayIsTheLeast checks a thread that stops between reading the clock and polling. A datagram
+// that is sent in the meantime must not arrive before its delay is over. Impossibly short round
+// trips would otherwise be measured.
 func TestDelayIsTheLeast(t *testing.T) {
 	const stood, delay = time.Millisecond, 2 * time.Millisecond
 	b := newBench(t, impair.Faults{Delay: delay})

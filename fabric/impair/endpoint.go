@@ -38,9 +38,9 @@ type hold struct {
 	overtaken bool
 }
 
-// endpoint implements fabric.Endpoint. Each of its hidden buffers (quota) is in exactly one state.
-// The buffer is posted to the inner endpoint, or idle, or referenced by one or two arrivals in
-// holds, line and ready.
+// endpoint implements fabric.Endpoint. Each of an endpoint's hidden buffers (quota) is in exactly
+// one state. A hidden buffer is posted to the inner endpoint, or idle, or referenced by one or two
+// arrivals in holds, line and ready.
 type endpoint struct {
 	domain *Domain
 	inner  fabric.Endpoint

@@ -104,7 +104,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Every valid Faults comes back from its own text.
+// TestStringRoundTrip checks that Parse reads the text of every valid Faults.
 func TestStringRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := rapid.Float64Range(0, 1)
@@ -125,7 +125,7 @@ func TestStringRoundTrip(t *testing.T) {
 	})
 }
 
-// Whatever Parse takes is valid and has a text that means the same.
+// FuzzParse checks that the result of Parse is valid and has a text with the same meaning.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"", "none", "loss=1%,dup=1%,reorder=5%,delay=200us,corrupt=0.1%,truncate=0.1%,seed=7",

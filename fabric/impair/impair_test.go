@@ -50,7 +50,7 @@ func TestConformance(t *testing.T) {
 		{"none, no inject", mem.Config{InjectBytes: -1, NoGather: true}, impair.Faults{}, nil},
 		{"delay", mem.Config{}, impair.Faults{Delay: 50 * time.Microsecond}, map[string]string{
 			"Overflow": "an empty Poll does not mean that all have arrived: some are delayed",
-			// It would take the time of the delay for each run of what it measures.
+			// The test would need the time of the delay for each measured run.
 			"NoAllocations": "TestNoAllocations does it with a clock that need not be waited for",
 		}},
 	} {
@@ -67,7 +67,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// bench is one impaired receiver and one sender that is not impaired, on a clock of the test's own.
+// bench is an impaired receiver and an unimpaired sender, with a clock that the test sets.
 type bench struct {
 	tb     testing.TB
 	dom    *impair.Domain
@@ -122,7 +122,7 @@ func (b *bench) recv(buf fabric.Buf) {
 	}
 }
 
-// contents is what datagram number i says.
+// contents is the content of datagram number i.
 func contents(i int) []byte {
 	p := make([]byte, packetBytes)
 	binary.LittleEndian.PutUint32(p, uint32(i))
@@ -140,7 +140,7 @@ func (b *bench) send(i int) {
 	}
 }
 
-// poll collects what has arrived.
+// poll collects the datagrams that have arrived.
 func (b *bench) poll() int {
 	n, err := b.rx.Poll(b.done[:])
 	if err != nil {
@@ -158,14 +158,14 @@ func (b *bench) poll() int {
 	return n
 }
 
-// run sends count datagrams and collects all that becomes of them.
+// run sends count datagrams, and collects all arrivals.
 func (b *bench) run(count int) {
 	for i := range count {
 		b.send(i)
 		b.now = b.now.Add(time.Microsecond)
 		b.poll()
 	}
-	for idle := 0; idle < 3; idle++ { // what was held for reordering may be delayed after that
+	for idle := 0; idle < 3; idle++ { // a held datagram may be delayed after its hold
 		b.now = b.now.Add(impair.DelayMax)
 		if b.poll() > 0 {
 			idle = 0
@@ -173,8 +173,8 @@ func (b *bench) run(count int) {
 	}
 }
 
-// within says whether a count of events of probability p in n trials is less than five standard
-// deviations off.
+// within reports whether the count of events of probability p in n trials is less than five
+// standard deviations from its expected value.
 func within(count, n int, p float64) bool {
 	return math.Abs(float64(count)-float64(n)*p) <= 5*math.Sqrt(float64(n)*p*(1-p))+1
 }
@@ -242,7 +242,7 @@ func TestReorder(t *testing.T) {
 			t.Fatalf("datagram %d was altered or came twice", pkt.number)
 		}
 		seen[pkt.number] = true
-		// 16 have to pass a datagram at most, and of those that are sent meanwhile 5 % are held, too.
+		// At most 16 datagrams must overtake a held datagram, and 5 % of these are also held.
 		if off := place - pkt.number; off > 40 || off < -40 {
 			t.Fatalf("datagram %d came in place %d", pkt.number, place)
 		}
@@ -257,7 +257,8 @@ func TestReorder(t *testing.T) {
 	}
 }
 
-// A datagram that no later one follows is held for a millisecond, no longer.
+// TestReorderTimeout checks that a datagram without a later datagram is held for only a
+// millisecond.
 func TestReorderTimeout(t *testing.T) {
 	b := newBench(t, impair.Faults{Reorder: 1})
 	b.send(0)
@@ -280,7 +281,8 @@ func TestReorderTimeout(t *testing.T) {
 	}
 }
 
-// With everything held, only as many are as the bound says.
+// TestReorderEverything checks that no more datagrams than holdMax are held, even if all should be
+// held.
 func TestReorderEverything(t *testing.T) {
 	b := newBench(t, impair.Faults{Reorder: 1})
 	for i := range 500 {
@@ -389,7 +391,7 @@ func TestTruncation(t *testing.T) {
 	}
 }
 
-// all is every fault at once.
+// all has every fault at the same time.
 var all = impair.Faults{
 	Loss: 0.05, Dup: 0.05, Reorder: 0.1, Delay: 30 * time.Microsecond, DelayP: 0.5, Corrupt: 0.05,
 	Truncate: 0.05, Seed: 42,
@@ -418,7 +420,7 @@ func TestSameSeedSameFaults(t *testing.T) {
 	}
 }
 
-// The endpoints of a domain have sequences of their own.
+// TestEndpointsDiffer checks that each endpoint of a domain has its own random sequence.
 func TestEndpointsDiffer(t *testing.T) {
 	nw := mem.New(mem.Config{})
 	d := open(t, nw, fabric.DomainConfig{Buffers: 256}, impair.Faults{Loss: 0.5, Seed: 1})
@@ -453,8 +455,8 @@ func TestEndpointsDiffer(t *testing.T) {
 	}
 }
 
-// TestConservation: for any faults, every datagram that arrives is accounted for, and none is held
-// for ever.
+// TestConservation checks for any faults that every arriving datagram is accounted for, and that
+// none is held for ever.
 func TestConservation(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := rapid.SampledFrom([]float64{0, 0.01, 0.3, 1})

@@ -63,8 +63,8 @@ func (nw *Network) Release() int {
 	held := nw.held
 	nw.held = nil
 	nw.mu.Unlock()
-	// The lock is released here, because delivering wakes waiters, and a filter may be calling
-	// Release.
+	// The network is not locked during the deliveries, because a delivery wakes waiters, and a
+	// filter may be calling Release.
 	for _, h := range held {
 		nw.deliver(h.from, h.to, h.bytes, nil)
 	}

@@ -9,7 +9,7 @@ import (
 	"gobtl/fabric/mem"
 )
 
-// rig is one domain with two endpoints that know each other.
+// rig is a domain with two endpoints that have inserted each other's names.
 type rig struct {
 	t      *testing.T
 	nw     *mem.Network
@@ -201,7 +201,8 @@ func TestNamesAreTheSameInEveryRun(t *testing.T) {
 	}
 }
 
-// A name that was never given out is malformed; one of a closed endpoint is a dead peer.
+// TestInsertUnknownNumbers checks that a name that was never given out is malformed, and that the
+// name of a closed endpoint is accepted.
 func TestInsertUnknownNumbers(t *testing.T) {
 	r := newRig(t, mem.Config{})
 	for _, number := range []string{"\x00\x00\x00\x00", "\x00\x00\x00\x03", "\xff\xff\xff\xff"} {
@@ -261,7 +262,8 @@ func TestFilterVerdicts(t *testing.T) {
 	}
 }
 
-// The filter's copy is what arrives: the sender's buffer stays as it was.
+// TestFilterCorrupts checks that the receiver gets the filter's changed copy, and that the sender's
+// buffer is unchanged.
 func TestFilterCorrupts(t *testing.T) {
 	r := newRig(t, mem.Config{})
 	r.recv(r.b, 10)
@@ -296,7 +298,7 @@ func TestQueueOverflowDropsTheNewest(t *testing.T) {
 	}
 }
 
-// Misuse that hardware would answer with silent corruption is an error here.
+// TestStrictness checks that misuse that would corrupt data on hardware is an error.
 func TestStrictness(t *testing.T) {
 	r := newRig(t, mem.Config{InjectBytes: -1})
 	other, err := r.nw.Open(fabric.DomainConfig{Buffers: 1})
@@ -342,7 +344,8 @@ func TestStrictness(t *testing.T) {
 	}
 }
 
-// Closing an endpoint gives its buffers back, although they do not complete.
+// TestCloseReturnsBuffers checks that closing an endpoint returns its buffers, although the buffers
+// do not complete.
 func TestCloseReturnsBuffers(t *testing.T) {
 	r := newRig(t, mem.Config{InjectBytes: -1})
 	r.recv(r.a, 30)

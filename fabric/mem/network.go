@@ -37,8 +37,8 @@ type Config struct {
 	// datagram on Ethernet.
 	MTUBytes int
 	// InjectBytes is the largest send that is complete when Post returns, at most MTUBytes. The
-	// default of InjectBytes is 1024, or MTUBytes if MTUBytes is less. A negative value means 0,
-	// and then every send with data yields a Completion.
+	// default of InjectBytes is 1024, or MTUBytes if MTUBytes is less. With a negative InjectBytes
+	// every send with data yields a Completion.
 	InjectBytes int
 	// TxDepth and RxDepth are the depths of an endpoint whose EndpointConfig has none, 1 to 2^20.
 	// The default is 1024.

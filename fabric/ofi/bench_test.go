@@ -15,7 +15,8 @@ func benchPair(b *testing.B, source bool) (e fabric.Endpoint, self fabric.Addr) 
 	return e, insert(b, d, e.Name())
 }
 
-// BenchmarkPollEmpty polls with receives posted: the cost of one recvmsg that finds nothing.
+// BenchmarkPollEmpty polls with posted receives, and measures the cost of one recvmsg that finds
+// nothing.
 func BenchmarkPollEmpty(b *testing.B) {
 	e, _ := benchPair(b, false)
 	mustRecv(b, e, seqBufs(0, 512)...)
@@ -27,7 +28,8 @@ func BenchmarkPollEmpty(b *testing.B) {
 	}
 }
 
-// BenchmarkPollIdle polls without receives posted: the crossing into C and the queues' own cost.
+// BenchmarkPollIdle polls without posted receives, and measures the cost of the call into C and of
+// the queues.
 func BenchmarkPollIdle(b *testing.B) {
 	e, _ := benchPair(b, false)
 	out := make([]fabric.Completion, 1)
@@ -38,8 +40,8 @@ func BenchmarkPollIdle(b *testing.B) {
 	}
 }
 
-// BenchmarkPost injects into a socket that nobody reads: once its buffer is full, the kernel drops
-// what was sent, so this is the sender's cost alone.
+// BenchmarkPost injects into a socket that is never read. After the socket's buffer is full, the
+// kernel drops the datagrams. The benchmark therefore measures only the sender.
 func BenchmarkPost(b *testing.B) {
 	for _, bb := range []struct {
 		name  string
@@ -59,8 +61,8 @@ func BenchmarkPost(b *testing.B) {
 	}
 }
 
-// BenchmarkSelf sends a datagram to its own endpoint, polls it and posts the buffer again: all that
-// one packet costs a sender and a receiver together.
+// BenchmarkSelf sends a datagram to its own endpoint, polls the datagram and posts the buffer
+// again. The result is the total cost of one packet for sender and receiver.
 func BenchmarkSelf(b *testing.B) {
 	for _, bb := range []struct {
 		name   string
@@ -90,8 +92,8 @@ func BenchmarkSelf(b *testing.B) {
 	}
 }
 
-// BenchmarkBurst sends a burst of full datagrams to its own endpoint, polls it and posts the
-// buffers again: what a stream costs its sender and its receiver together.
+// BenchmarkBurst sends a burst of full datagrams to its own endpoint, polls the burst and posts the
+// buffers again. The result is the total cost of a stream for sender and receiver.
 func BenchmarkBurst(b *testing.B) {
 	const count = 44
 	for _, name := range []string{udpName, offloadName} {

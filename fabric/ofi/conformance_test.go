@@ -24,7 +24,7 @@ func TestConformanceUDP(t *testing.T) {
 	fabrictest.Run(t, fabrictest.Fixture{Name: "ofi/udp", Open: loopback("ofi/udp")})
 }
 
-// notRaced leaves out a provider with the race detector.
+// notRaced skips a test of a provider if the race detector is on.
 func notRaced(t *testing.T) {
 	t.Helper()
 	if testenv.Race {

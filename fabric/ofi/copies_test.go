@@ -14,14 +14,14 @@ import (
 // peerCopies is PEER_COPIES of copies.c.
 const peerCopies = 256
 
-// copying opens a domain of a provider that is given copies, and an endpoint in it.
+// copying opens a domain of a provider that gets copies of sends, and an endpoint of the domain.
 func copying(t *testing.T, name string, group *crowd) (*domain, fabric.Endpoint) {
 	t.Helper()
 	d := group.open(name)(t, fabric.DomainConfig{Buffers: 8})
 	return d.(*crowdDomain).domain, openEndpoint(t, d, fabric.EndpointConfig{})
 }
 
-// flood sends a peer as much as is taken for it, while nobody reads.
+// flood sends as much as possible to a peer, while the peer receives nothing.
 func flood(t *testing.T, from fabric.Endpoint, to fabric.Addr, bytes int) {
 	t.Helper()
 	for range 2 * peerCopies {
@@ -36,7 +36,7 @@ func flood(t *testing.T, from fabric.Endpoint, to fabric.Addr, bytes int) {
 	}
 }
 
-// meet inserts a peer and has it take a message, so that there is a connection.
+// meet inserts a peer, and makes the peer receive a message to set up a connection.
 func meet(t *testing.T, d *domain, from, to fabric.Endpoint) fabric.Addr {
 	t.Helper()
 	addr := insert(t, d, to.Name())
@@ -70,8 +70,8 @@ func pollOnce(t *testing.T, ep fabric.Endpoint) []fabric.Completion {
 	return out[:n]
 }
 
-// A peer that stands still has one share of copies at the provider, also if it is removed and comes
-// again and again.
+// TestCopiesOfPeerThatComesAgain checks a stalled peer. The provider has no more copies for the
+// peer than the peer's share, even if the peer is removed and inserted repeatedly.
 func TestCopiesOfPeerThatComesAgain(t *testing.T) {
 	for _, name := range []string{"ofi/tcp", "ofi/udp;ofi_rxd"} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,8 @@ func TestCopiesOfPeerThatComesAgain(t *testing.T) {
 	}
 }
 
-// Peers that were removed before they had taken what they were sent are forgotten when they have.
+// TestPeersAreForgotten checks that peers that were removed with outstanding sends are forgotten
+// after the sends have completed.
 func TestPeersAreForgotten(t *testing.T) {
 	mine, from := copying(t, "ofi/tcp", new(crowd))
 	const lives = 4 * forgetsLeast
@@ -127,7 +128,8 @@ func TestPeersAreForgotten(t *testing.T) {
 	}
 }
 
-// Where as many are kept as may be, a newcomer finds no room, and one of those comes again.
+// TestKeptMost checks that with the largest number of kept peers no new peer can be inserted, but a
+// kept peer can.
 func TestKeptMost(t *testing.T) {
 	mine, from := copying(t, "ofi/tcp", new(crowd))
 	_, still := copying(t, "ofi/tcp", new(crowd))
@@ -141,7 +143,7 @@ func TestKeptMost(t *testing.T) {
 		t.Fatalf("%d peers are kept", len(mine.peers.kept))
 	}
 	for _, i := range mine.peers.kept {
-		for n := range keptMost - 1 { // as if so many were as the one is
+		for n := range keptMost - 1 { // simulates many such peers
 			mine.peers.kept[fmt.Sprint(n)] = i
 		}
 	}

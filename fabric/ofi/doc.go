@@ -84,13 +84,13 @@
 //
 // The udp provider reads its socket only when its receive queue is read, one datagram per call, and
 // leaves the socket's receive buffer unchanged. The package finds the socket and enlarges the
-// receive buffer. Caps.RecvCapacity is computed from the size of that buffer. The package sleeps on
-// the socket itself, and removes the socket from the epoll instance of libfabric's wait descriptor.
-// An epoll instance that watches the socket would cost time for every arrival.
+// receive buffer. Caps.RecvCapacity is computed from the size of the receive buffer. The package
+// sleeps on the socket itself, and removes the socket from the epoll instance of libfabric's wait
+// descriptor. An epoll instance that watches the socket would cost time for every arrival.
 //
 // The sockets provider hangs for good if the receive window of its TCP connection closes at an
-// unfortunate byte. An endpoint of this provider therefore has at most 31 KiB in flight, which is
-// 31 datagrams of up to 1 KiB. None of these datagrams is injected.
+// unfortunate byte. An endpoint of the sockets provider therefore has at most 31 KiB in flight,
+// which is 31 datagrams of up to 1 KiB, and injects no datagram.
 //
 // Receives are posted with a byte of slack after the buffer. The slack reveals a datagram that is
 // too large on providers that truncate without an error.

@@ -20,9 +20,10 @@ import (
 	"gobtl/fabric"
 )
 
-// TestMain builds the provider of testdata/fakeprov and shows it to libfabric, which looks for
-// providers once in a process. It stands for hardware: prefixes, memory registration, contexts,
-// pointers as addresses, late completions, queues without descriptor.
+// TestMain builds the provider of testdata/fakeprov and makes libfabric load the provider, because
+// libfabric searches for providers only once in a process. The fake provider behaves like hardware.
+// It has prefixes, memory registration, contexts, pointers as addresses, late completions, and
+// queues without a descriptor.
 func TestMain(m *testing.M) {
 	if prov, ok := os.LookupEnv(childVariable); ok {
 		child(prov)
@@ -37,7 +38,8 @@ func TestMain(m *testing.M) {
 	if cc == "" {
 		cc = "cc"
 	}
-	// What this package itself was built with, if that is not the system's library.
+	// The flags are those with which this package was built, in case libfabric is not the system's
+	// library.
 	args := append([]string{"-std=gnu11"}, strings.Fields(os.Getenv("CGO_CFLAGS"))...)
 	args = append(args, "-O1", "-shared", "-fPIC", "-o", filepath.Join(dir, "libgofake-fi.so"),
 		"testdata/fakeprov/fake.c")
@@ -68,7 +70,7 @@ func openFake(tb testing.TB, device string, cfg fabric.DomainConfig) fabric.Doma
 	return d
 }
 
-// fakeName is the name of the fake's endpoint with that number.
+// fakeName is the name of the fake provider's endpoint with the given number.
 func fakeName(device string, id uint16) []byte {
 	if device == "nic" {
 		return sockIn("127.0.0.1", id)
@@ -81,12 +83,12 @@ func fakeName(device string, id uint16) []byte {
 	return b
 }
 
-// Peers at which the fake fails on purpose.
+// The fake provider fails on purpose for these peers.
 const (
-	nobodyID  = 60001 + iota // fi_av_insert takes no such address
+	nobodyID  = 60001 + iota // fi_av_insert refuses this address
 	cqErrorID                // sends to it end in an error completion
-	deviceID                 // a send to it breaks the receive queue
-	foreignID                // a send to it completes with a context that nobody gave
+	deviceID                 // a send to this peer breaks the receive queue
+	foreignID                // a send to this peer completes with an invalid context
 )
 
 func fill(b []byte, v byte) {
@@ -122,8 +124,8 @@ func TestFakeInfo(t *testing.T) {
 	}
 }
 
-// TestFakeTransfer sends every kind of datagram through prefixes, registered memory and contexts:
-// the fake refuses what breaks the rules, and scribbles over the prefixes.
+// TestFakeTransfer sends every kind of datagram with prefixes, registered memory and contexts. The
+// fake provider refuses sends that break the rules, and overwrites the prefixes.
 func TestFakeTransfer(t *testing.T) {
 	for _, dev := range devices {
 		t.Run(dev, func(t *testing.T) {
@@ -193,8 +195,8 @@ func TestFakeTransfer(t *testing.T) {
 	}
 }
 
-// TestFakeSources inserts and removes peers at random and asks each time who sent. The fake's
-// addresses all collide in the table from libfabric's addresses to ours.
+// TestFakeSources inserts and removes peers at random, and checks the sender of each datagram. All
+// addresses of the fake provider collide in the table from libfabric's addresses to Addrs.
 func TestFakeSources(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d, err := fabric.Open(fabric.Info{Provider: "ofi/gofake", Domain: "nic"},
@@ -232,7 +234,8 @@ func TestFakeSources(t *testing.T) {
 	})
 }
 
-// TestFakeSourceFallback: where FI_SOURCE cannot be had, the endpoint opens without.
+// TestFakeSourceFallback checks that an endpoint opens without FI_SOURCE if FI_SOURCE is not
+// available.
 func TestFakeSourceFallback(t *testing.T) {
 	for _, tt := range []struct {
 		dev    string
@@ -253,8 +256,8 @@ func TestFakeSourceFallback(t *testing.T) {
 	}
 }
 
-// TestFakeContext: a buffer whose send has not completed serves no second one on a provider that
-// keeps state in its context; after the completion it does.
+// TestFakeContext checks a provider that keeps state in its context. A buffer with an incomplete
+// send cannot be used for a second send. After the completion the buffer can be used.
 func TestFakeContext(t *testing.T) {
 	for _, dev := range devices {
 		d := openFake(t, dev, fabric.DomainConfig{Buffers: 8})
@@ -272,7 +275,7 @@ func TestFakeContext(t *testing.T) {
 		}
 		poll(t, e)
 		mustPost(t, f, s)
-		// Closed before its completion: the buffer is the caller's again.
+		// An endpoint is closed before its completion. The buffer then belongs to the caller again.
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +283,8 @@ func TestFakeContext(t *testing.T) {
 	}
 }
 
-// TestFakeDepth: no more sends are outstanding than the provider has room for, and none is lost.
+// TestFakeDepth checks that no more sends are outstanding than the provider has room for, and that
+// no send is lost.
 func TestFakeDepth(t *testing.T) {
 	for _, dev := range devices {
 		for _, asked := range []int{0, 1, 5, 8, 100} {
@@ -296,7 +300,8 @@ func TestFakeDepth(t *testing.T) {
 			if n != depth || !errors.Is(err, fabric.ErrAgain) {
 				t.Errorf("%s: depth %d took %d, %v", dev, depth, n, err)
 			}
-			// Completions that a sleep found still count: the depth bounds what was not polled.
+			// Completions that a sleep has found still count, because the depth bounds the unpolled
+			// completions.
 			if err := d.(fabric.Waiter).Wait(time.Millisecond); err != nil {
 				t.Fatal(err)
 			}
@@ -329,7 +334,8 @@ func TestFakeErrors(t *testing.T) {
 				c.Errno != int32(syscall.EHOSTUNREACH) {
 				t.Errorf("failed send completed as %+v", c)
 			}
-			// A provider that tells truncation: an error completion, and a length beyond the buffer.
+			// The provider reports truncation by an error completion, and by a length beyond the
+			// buffer.
 			region, err := d.RegisterRegion(make([]byte, 1000))
 			if err != nil {
 				t.Fatal(err)
@@ -345,7 +351,7 @@ func TestFakeErrors(t *testing.T) {
 			}
 			mustPost(t, e, fabric.Send{To: insert(t, d, fakeName(dev, deviceID)), Buf: 5, Len: 1})
 			var out [4]fabric.Completion
-			for range 2 { // final: it stays
+			for range 2 { // the error is final
 				if n, err := e.Poll(out[:]); n != 0 || !errors.Is(err, syscall.ENODEV) {
 					t.Errorf("Poll of a broken device = %d, %v; want ENODEV", n, err)
 				}
@@ -364,8 +370,8 @@ func TestFakeErrors(t *testing.T) {
 	}
 }
 
-// TestFakeWait: sends that complete later do not sleep away, and a queue without descriptor is
-// looked at often enough.
+// TestFakeWait checks that a Wait does not miss late completions, and that a queue without a
+// descriptor is polled often enough.
 func TestFakeWait(t *testing.T) {
 	for _, dev := range devices {
 		d := openFake(t, dev, fabric.DomainConfig{Buffers: 8})
@@ -374,14 +380,15 @@ func TestFakeWait(t *testing.T) {
 		mustPost(t, e, fabric.Send{To: insert(t, d, e.Name()), Buf: 5, Len: 500})
 		var out [1]fabric.Completion
 		for {
-			if err := w.Wait(-1); err != nil { // for ever, were it not for the send
+			if err := w.Wait(-1); err != nil { // would last for ever without the send
 				t.Fatal(err)
 			}
 			if n, _ := e.Poll(out[:]); n == 1 {
 				break
 			}
 		}
-		// What Wait finds is not lost: the fake completes at the second look at the queue.
+		// A completion that Wait finds is not lost. The fake provider completes the send at the
+		// second look at the queue.
 		mustPost(t, e, fabric.Send{To: insert(t, d, e.Name()), Buf: 5, Len: 500})
 		if err := w.Wait(0); err != nil {
 			t.Fatal(err)
@@ -390,7 +397,7 @@ func TestFakeWait(t *testing.T) {
 			t.Errorf("%s: Poll after Wait = %d, %v; want 1", dev, n, err)
 		}
 		if dev == "ud" {
-			if err := w.Wait(-1); err != nil { // blind: returns at once
+			if err := w.Wait(-1); err != nil { // without a descriptor: returns at once
 				t.Fatal(err)
 			}
 		}
@@ -398,7 +405,7 @@ func TestFakeWait(t *testing.T) {
 		if err := w.Wait(-1); err != nil {
 			t.Fatal(err)
 		}
-		// Nor is a failure.
+		// A failure that Wait finds is not lost either.
 		mustPost(t, e, fabric.Send{To: insert(t, d, fakeName(dev, foreignID)), Buf: 5, Len: 500})
 		for range 3 {
 			if err := w.Wait(0); err != nil {
@@ -411,7 +418,8 @@ func TestFakeWait(t *testing.T) {
 	}
 }
 
-// TestFakeRelease opens and closes with everything in use: the fake refuses a wrong order (EBUSY).
+// TestFakeRelease opens and closes with all objects in use. The fake provider refuses a wrong order
+// of closing (EBUSY).
 func TestFakeRelease(t *testing.T) {
 	for _, dev := range devices {
 		files, mem := openFiles(t), mapped(t)

@@ -8,14 +8,15 @@ import (
 	"testing"
 )
 
-// floors are the shim's files from the ground up: each calls those before it only.
+// floors are the shim's files from the lowest layer up. Each file calls only files before it.
 var floors = []string{
 	"signals.c", "load.c", "info.c", "copies.c", "peers.c", "data.c", "offload_recv.c", "offload.c",
 	"batch.c", "endpoint.c", "domain.c",
 }
 
 var (
-	// A definition begins a line with its type and goes on in a block; a call is anywhere else.
+	// A definition begins a line with its type and continues with a block. Any other occurrence is
+	// a call.
 	cDefinition = regexp.MustCompile(`(?m)^[a-z][^;{}()]*\b(gofi_\w+)\([^;{}]*\)\n\{`)
 	cCall       = regexp.MustCompile(`\b(gofi_\w+)\(`)
 )
@@ -28,7 +29,7 @@ func TestFloors(t *testing.T) {
 	if want := slices.Sorted(slices.Values(floors)); !slices.Equal(files, want) {
 		t.Fatalf("the C files are %v, the floors %v", files, want)
 	}
-	home := make(map[string]int) // of a function: its file's floor
+	home := make(map[string]int) // by function: the layer of its file
 	text := make([]string, len(floors))
 	for i, name := range floors {
 		b, err := os.ReadFile(name)

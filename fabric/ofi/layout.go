@@ -14,7 +14,8 @@ const (
 	// a stream advertise nearly 2^64, but a receive buffer must have a limit.
 	maxDatagramBytes = 65507
 	// maxSegmentBytes is the largest datagram on reliable providers, whose messages have no
-	// relevant limit. The layer rxm sends messages of this size without asking the receiver first.
+	// relevant limit. The layer rxm of libfabric sends messages of maxSegmentBytes without asking
+	// the receiver first.
 	maxSegmentBytes = 16 << 10
 
 	cacheLineBytes  = 64
@@ -123,8 +124,8 @@ func depth(what string, asked int, provider uint64) (int, error) {
 }
 
 // layout is the geometry of an arena. Each slot of strideBytes has headroomBytes, sizeBytes for the
-// caller, and at least slackBytes. The caller's bytes begin on a cache line. The provider's prefix
-// is at the end of the headroom.
+// caller, and at least slackBytes. The caller's bytes begin on a cache line. The prefix that the
+// provider puts before a message is at the end of the headroom.
 type layout struct {
 	count, strideBytes, headroomBytes, sizeBytes int
 	txPrefixBytes, rxPrefixBytes                 int

@@ -20,7 +20,7 @@ var providerLimits = map[string]limits{
 	"usnic":   {maxMsgBytes: 1536, prefixBytes: 64, txPrefix: true, rxPrefix: true, injectBytes: 950},
 	"sockets": {maxMsgBytes: math.MaxUint64 - 4096, injectBytes: 255, txDepth: 256, rxDepth: 256},
 	"psm3":    {maxMsgBytes: math.MaxUint32, injectBytes: 64, txDepth: math.MaxUint64},
-	// A prefix that no mode asks for is not there.
+	// A prefix that no mode requests does not exist.
 	"unused": {maxMsgBytes: 9000, prefixBytes: 64, injectBytes: 100},
 }
 
@@ -57,7 +57,7 @@ func TestPrefixArithmetic(t *testing.T) {
 	}
 }
 
-// TestQuirks: what is asked of a provider follows its version.
+// TestQuirks checks that the workarounds for a provider follow the provider's version.
 func TestQuirks(t *testing.T) {
 	wide := limits{maxMsgBytes: 1 << 30, injectBytes: 4096, reliable: true}
 	for _, tt := range []struct {
@@ -85,8 +85,8 @@ func TestQuirks(t *testing.T) {
 	}
 }
 
-// TestSocketsUnderWay: what an endpoint of the sockets provider can have under way stays below what
-// closes a receive window.
+// TestSocketsUnderWay checks that the bytes in flight of an endpoint of the sockets provider stay
+// below a receive window.
 func TestSocketsUnderWay(t *testing.T) {
 	for _, prov := range []string{"ofi/sockets", "ofi/sockets+rdm"} {
 		d := open(t, prov, fabric.DomainConfig{Buffers: 1})
@@ -103,7 +103,8 @@ func TestSocketsUnderWay(t *testing.T) {
 	}
 }
 
-// TestLayoutModel draws what a provider and a caller may say, and checks that the slots hold it.
+// TestLayoutModel draws the values of a provider and a caller, and checks that the slots have room
+// for these values.
 func TestLayoutModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := limits{

@@ -14,8 +14,8 @@ import (
 	"gobtl/fabric"
 )
 
-// TestLibrary tells which libfabric the tests run with. GOBTL_LIBFABRIC names the folder that it
-// must come from ("make test-ofi").
+// TestLibrary logs the version of libfabric with which the tests run. GOBTL_LIBFABRIC names the
+// folder from which the library must come ("make test-ofi").
 func TestLibrary(t *testing.T) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: "ofi/udp"})
 	if err != nil {
@@ -49,7 +49,7 @@ func TestLibrary(t *testing.T) {
 	}
 }
 
-// TestNeedsLibcAlone: a program with this package starts where libfabric is not, and as fast.
+// TestNeedsLibcAlone checks that a program with this package starts without an installed libfabric.
 func TestNeedsLibcAlone(t *testing.T) {
 	file, err := elf.Open("/proc/self/exe")
 	if err != nil {
@@ -62,7 +62,7 @@ func TestNeedsLibcAlone(t *testing.T) {
 	}
 	for _, lib := range libs {
 		name, _, _ := strings.Cut(lib, ".so")
-		// All of them are parts of the C library.
+		// All these libraries are parts of the C library.
 		if !slices.Contains([]string{"libc", "libm", "libpthread", "libresolv", "libdl"}, name) &&
 			!strings.HasPrefix(name, "ld-") {
 			t.Errorf("this program needs %s", lib)
@@ -70,7 +70,7 @@ func TestNeedsLibcAlone(t *testing.T) {
 	}
 }
 
-// TestMissing: where libfabric is not installed the error says so, in one line.
+// TestMissing checks that without libfabric the error says so, in one line.
 func TestMissing(t *testing.T) {
 	err := loadFrom("libfabric-of-nobody.so.1")
 	if !errors.Is(err, fabric.ErrUnavailable) {
@@ -81,7 +81,7 @@ func TestMissing(t *testing.T) {
 		!strings.Contains(text, "install") {
 		t.Errorf("unhelpful: %q", text)
 	}
-	// A library that is another one than its name says.
+	// This library is not the library that its name claims.
 	if err = loadFrom("libc.so.6"); err == nil || !strings.Contains(err.Error(), "fi_getinfo") {
 		t.Errorf("libc taken for libfabric: %v", err)
 	}

@@ -80,7 +80,8 @@ func TestNameRules(t *testing.T) {
 	}
 }
 
-// FuzzName: any bytes are refused as ErrBadName, or have one canonical form of the right length.
+// FuzzName checks that any bytes are refused as ErrBadName, or have one canonical form of the right
+// length.
 func FuzzName(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add(sockIn("127.0.0.1", 1))

@@ -12,8 +12,9 @@ import (
 	"gobtl/fabric"
 )
 
-// TestOffloadModel receives random runs and single datagrams in random portions, with landings that
-// come and go: every datagram comes in its order, whole, and in one piece or as head and landing.
+// TestOffloadModel receives random runs and single datagrams in random portions, with changing
+// landings. Every datagram must arrive in order and complete, either in one piece or as head and
+// landing.
 func TestOffloadModel(t *testing.T) {
 	landed, whole := 0, 0
 	for seed := range uint64(40) {
@@ -39,14 +40,14 @@ type offloadModel struct {
 	e     *endpoint
 	conn  *net.UDPConn
 	to    *net.UDPAddr
-	piece int          // as the peer's socket cuts now
-	next  int          // the text of the next datagram sent
-	want  [][]byte     // sent and not polled
+	piece int          // present segment size of the peer's socket
+	next  int          // text number of the next sent datagram
+	want  [][]byte     // sent but not polled
 	free  []fabric.Buf // not posted
 	land  []byte
 	head  int
-	off   int // of the landing, used
-	// How many datagrams have landed, and how many have not.
+	off   int // used bytes of the landing
+	// The counters are the datagrams that have landed, and those that have not.
 	landed, whole int
 }
 
@@ -75,7 +76,7 @@ func (m *offloadModel) step() {
 	}
 }
 
-// send sends a run, or a datagram alone, of a size that is most often the one before.
+// send sends a run or a single datagram, mostly of the same size as before.
 func (m *offloadModel) send() {
 	if m.rnd.IntN(4) == 0 || m.piece == 0 {
 		m.piece = []int{1472, 1472, 1472, 1000, 100, 1 + m.rnd.IntN(1472)}[m.rnd.IntN(6)]
@@ -147,7 +148,7 @@ func (m *offloadModel) check(c *fabric.Completion) {
 	m.free = append(m.free, c.Buf)
 }
 
-// finish receives what is left.
+// finish receives the remaining datagrams.
 func (m *offloadModel) finish() {
 	for len(m.want) > 0 {
 		if n := min(len(m.free), 64); n > 0 {

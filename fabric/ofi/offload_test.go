@@ -23,7 +23,7 @@ func TestConformanceOffload(t *testing.T) {
 	fabrictest.Run(t, fabrictest.Fixture{Name: offloadName, Open: loopback(offloadName)})
 }
 
-// offloaded opens an endpoint with offload and n receives, 0 to n-1, posted.
+// offloaded opens an endpoint with offload, and posts the receives 0 to n-1.
 func offloaded(t *testing.T, n int) (fabric.Domain, *endpoint) {
 	t.Helper()
 	d := open(t, offloadName, fabric.DomainConfig{Buffers: 512})
@@ -42,7 +42,7 @@ func wantState(t *testing.T, e *endpoint, want string) {
 	}
 }
 
-// stranger is a UDP socket that is none of libfabric's.
+// stranger is a UDP socket that does not belong to libfabric.
 func stranger(t *testing.T) (conn *net.UDPConn, name []byte) {
 	t.Helper()
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -73,7 +73,7 @@ func setSegment(t *testing.T, conn *net.UDPConn, sizeBytes int) {
 	}
 }
 
-// text is a datagram that tells itself from others.
+// text is the content of a datagram, which differs for each key.
 func text(key, sizeBytes int) []byte {
 	b := make([]byte, sizeBytes)
 	for i := range b {
@@ -82,7 +82,8 @@ func text(key, sizeBytes int) []byte {
 	return b
 }
 
-// TestOffloadOnTheWire: whatever is posted in one call, peers without offload get those datagrams.
+// TestOffloadOnTheWire checks that peers without offload get the single datagrams, whatever is
+// posted in one call.
 func TestOffloadOnTheWire(t *testing.T) {
 	d, e := offloaded(t, 0)
 	conn, name := stranger(t)
@@ -109,7 +110,7 @@ func TestOffloadOnTheWire(t *testing.T) {
 		for i, size := range sizes {
 			s := fabric.Send{To: to, Buf: fabric.Buf(i), Len: uint32(size)}
 			msg := text(i, size)
-			if i%3 == 1 { // the second half from elsewhere
+			if i%3 == 1 { // the second half comes from a region
 				s.Len = uint32(size / 2)
 				s.Region, s.RegionOff, s.RegionLen = id, uint64(i), uint32(size-size/2)
 				copy(msg[s.Len:], region[i:])
@@ -129,7 +130,7 @@ func TestOffloadOnTheWire(t *testing.T) {
 	wantState(t, e, "gso, gro")
 }
 
-// TestOffloadCutsRight: the size of the pieces is the sender's choice, and never the MTU by chance.
+// TestOffloadCutsRight checks that the sender's segment size is used, and not the MTU.
 func TestOffloadCutsRight(t *testing.T) {
 	d, e := offloaded(t, 256)
 	arena := d.Arena()
@@ -179,7 +180,8 @@ func portOf(t *testing.T, e *endpoint) int {
 	return int(addrOf(t, e).Port())
 }
 
-// TestOffloadKeepsSurplus: what no buffer was posted for waits until one is.
+// TestOffloadKeepsSurplus checks that datagrams without a posted buffer wait until a buffer is
+// posted.
 func TestOffloadKeepsSurplus(t *testing.T) {
 	d, e := offloaded(t, 3)
 	arena := d.Arena()
@@ -196,7 +198,7 @@ func TestOffloadKeepsSurplus(t *testing.T) {
 				t.Fatalf("%d completions without a posted buffer", len(got))
 			}
 			mustRecv(t, e, fabric.Buf(i))
-			if err := d.(fabric.Waiter).Wait(-1); err != nil { // must see what is staged
+			if err := d.(fabric.Waiter).Wait(-1); err != nil { // must see the waiting datagrams
 				t.Fatal(err)
 			}
 		}
@@ -207,7 +209,7 @@ func TestOffloadKeepsSurplus(t *testing.T) {
 	}
 }
 
-// TestOffloadLands: with a landing the bytes behind the head of each datagram go there.
+// TestOffloadLands checks that the bytes after the head of each datagram go to the landing.
 func TestOffloadLands(t *testing.T) {
 	d, e := offloaded(t, 64)
 	arena := d.Arena()
@@ -256,9 +258,9 @@ func TestOffloadLands(t *testing.T) {
 	}
 }
 
-// TestOffloadLandsRunsAlone: with a landing, in the middle of runs, a datagram of another length
-// that comes alone stays whole in its buffer, and does not move what lands behind it; one that is
-// too long for the buffer shows it.
+// TestOffloadLandsRunsAlone checks a landing with a single datagram of another length between runs.
+// The single datagram stays complete in its buffer, and does not move later landings. A datagram
+// that is too long for its buffer is reported.
 func TestOffloadLandsRunsAlone(t *testing.T) {
 	d, e := offloaded(t, 128)
 	arena := d.Arena()
@@ -281,7 +283,7 @@ func TestOffloadLandsRunsAlone(t *testing.T) {
 		}
 		return out[:n]
 	}
-	send(run * piece) // after this one runs are expected
+	send(run * piece) // after this datagram runs are expected
 	recv(run)
 	mem := make([]byte, 30*piece)
 	if !e.Land(mem, head) {
@@ -304,12 +306,13 @@ func TestOffloadLandsRunsAlone(t *testing.T) {
 	}
 }
 
-// TestOffloadEndsByError: a kernel that refuses to cut ends it, and every datagram is sent alone.
+// TestOffloadEndsByError checks that offload ends if the kernel refuses a run, and that each
+// datagram is then sent alone.
 func TestOffloadEndsByError(t *testing.T) {
 	d, e := offloaded(t, 0)
 	arena := d.Arena()
 	conn, name := stranger(t)
-	// Without checksums there is no offload (udp_send_skb).
+	// The kernel refuses offload without checksums (udp_send_skb).
 	if err := unix.SetsockoptInt(e.waitFd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -328,10 +331,10 @@ func TestOffloadEndsByError(t *testing.T) {
 	wantState(t, e, "gso ended by: ")
 }
 
-// TestOffloadAndUnreachable: a peer that cannot be sent to says nothing against offload.
+// TestOffloadAndUnreachable checks that an unreachable peer does not end offload.
 func TestOffloadAndUnreachable(t *testing.T) {
 	d, e := offloaded(t, 0)
-	away := insert(t, d, sockIn("192.0.2.77", 9)) // the loopback address is bound
+	away := insert(t, d, sockIn("192.0.2.77", 9)) // the socket is bound to a loopback address
 	s := fabric.Send{To: away, Len: 1000}
 	if n, err := e.Post([]fabric.Send{s, s, s}); n != 0 || !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("Post took %d, %v; want EINVAL of the first", n, err)
@@ -339,9 +342,8 @@ func TestOffloadAndUnreachable(t *testing.T) {
 	wantState(t, e, "gso, gro")
 }
 
-// TestOffloadEndsByDoubt: the kernel has more to say of a datagram than there is room for, so that
-// the size of the pieces is not told. Nothing of what waits is believed, and nothing is coalesced
-// from then on.
+// TestOffloadEndsByDoubt checks a truncated control message, which hides the segment size. The
+// waiting data is dropped, and the kernel no longer coalesces.
 func TestOffloadEndsByDoubt(t *testing.T) {
 	d, e := offloaded(t, 8)
 	arena := d.Arena()
@@ -377,7 +379,8 @@ func TestOffloadEndsByDoubt(t *testing.T) {
 	}
 }
 
-// TestOffloadDoesNotStart: on what is no UDP socket the self-test fails, and the endpoint works.
+// TestOffloadDoesNotStart checks that the self-test fails on a descriptor that is not a UDP socket,
+// and that the endpoint works.
 func TestOffloadDoesNotStart(t *testing.T) {
 	d := open(t, udpName, fabric.DomainConfig{Buffers: 64})
 	var pipe [2]int
@@ -404,8 +407,8 @@ func TestOffloadDoesNotStart(t *testing.T) {
 	unix.Close(pipe[1])
 }
 
-// TestOffloadStartsAmongStrangers: what others have sent to the address before, even of no bytes,
-// is no reason to go without offload.
+// TestOffloadStartsAmongStrangers checks that earlier datagrams from other senders, even empty
+// ones, do not prevent offload.
 func TestOffloadStartsAmongStrangers(t *testing.T) {
 	d := open(t, udpName, fabric.DomainConfig{Buffers: 64})
 	e := openEndpoint(t, d, fabric.EndpointConfig{}).(*endpoint)
@@ -433,7 +436,8 @@ func TestOffloadStartsAmongStrangers(t *testing.T) {
 	}
 }
 
-// TestOffloadRegionsAreFree: FreeRegions is true, so each send may register its memory.
+// TestOffloadRegionsAreFree checks that FreeRegions is true, which means that each send may
+// register its memory.
 func TestOffloadRegionsAreFree(t *testing.T) {
 	d, e := offloaded(t, 0)
 	if !e.Caps().FreeRegions {

@@ -23,8 +23,8 @@ import (
 	"gobtl/fabric"
 )
 
-// errNoData is the result of fi_getinfo if nothing matches. errNoSys means that the requested
-// version is newer than the library.
+// errNoData is the result of fi_getinfo if no entry matches the hints. errNoSys means that the
+// requested version is newer than the library.
 const (
 	errNoData = int(syscall.ENODATA)
 	errNoSys  = int(syscall.ENOSYS)
@@ -56,7 +56,7 @@ type request struct {
 	rdm     bool   // reliable endpoints, else datagram endpoints
 }
 
-// query calls fi_getinfo. If nothing matches, the list is empty and the error is nil.
+// query calls fi_getinfo. If no entry matches, query returns an empty list and a nil error.
 func query(r request) (*list, error) {
 	node := r.hints.Node
 	if r.rdm && strings.EqualFold(r.variant.prov, shmProvider) {

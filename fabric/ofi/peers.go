@@ -25,15 +25,15 @@ type peers struct {
 	byName map[string]uint32 // canonical name to index, which makes Insert idempotent
 	// kept are the indices of removed peers, by canonical name. A removed peer is kept if the
 	// provider must not be told of the removal (quirks.keptPeers), or if the provider still has
-	// sends to the peer. A peer that is inserted again gets its old index, and the provider's sends
-	// belong to that peer.
+	// sends to the peer. A peer that is inserted again gets its old index, and the sends that the
+	// provider still has belong to the peer again.
 	kept    map[string]uint32
 	forgets int // number of kept peers at which forget is called
 }
 
 const (
-	// keptMost bounds the removed peers to which the provider still has sends. Each such peer is
-	// stalled, or has ended without closing its connection.
+	// keptMost bounds the removed peers to which the provider still has sends. A removed peer to
+	// which the provider still has sends is stalled, or has ended without closing its connection.
 	keptMost = 1 << 14
 	// forgetsLeast is the least number of kept peers at which forget is called.
 	forgetsLeast = 16

@@ -21,11 +21,11 @@ import (
 	"gobtl/fabric"
 )
 
-// childVariable makes a process of the test binary a child: a program that has opened an endpoint
-// of the provider named in it ("none": of no one), and does what it is told by standard input.
+// childVariable makes a process of the test binary a child. The child opens an endpoint of the
+// named provider ("none" for no endpoint), and obeys commands on its standard input.
 const childVariable = "GOBTL_OFI_CHILD"
 
-// leaveVariable has a child close what it has opened, and end, once it is ready.
+// leaveVariable makes a child close all objects and end when the child is ready.
 const leaveVariable = "GOBTL_OFI_LEAVE"
 
 var nobody *int
@@ -36,7 +36,7 @@ func recovered() (ok bool) {
 	return *nobody == 1
 }
 
-// child answers each line with one. It closes nothing unless leaveVariable is set.
+// child answers each line with one line, and closes nothing unless leaveVariable is set.
 func child(prov string) {
 	var stop atomic.Bool
 	ended := make(chan int)
@@ -55,7 +55,7 @@ func child(prov string) {
 			return
 		}
 		if prov == "ofi/shm" {
-			stop.Store(true) // a nil dereference within sigaction itself finds no handler to go back to
+			stop.Store(true) // a nil dereference inside sigaction would find no handler
 			n := <-ended
 			go func() { ended <- n }()
 		}
@@ -105,7 +105,8 @@ type process struct {
 	stderr bytes.Buffer
 }
 
-// spawn starts a child, by a command line in front of it, and waits until it is ready.
+// spawn starts a child, possibly with a command line before the child's, and waits until the child
+// is ready.
 func spawn(t *testing.T, prov string, by ...string) *process {
 	t.Helper()
 	self, err := os.Executable()
@@ -167,7 +168,8 @@ func (p *process) want(line, want string) {
 	}
 }
 
-// ends sends a signal, and returns how the process ends by it and what it leaves in its folder.
+// ends sends a signal. The result describes how the process ends, and which files the process
+// leaves in its folder.
 func (p *process) ends(by syscall.Signal) string {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(by); err != nil {
@@ -181,7 +183,8 @@ func (p *process) ends(by syscall.Signal) string {
 	return fmt.Sprint(p.cmd.ProcessState, files)
 }
 
-// TestProcessIsItsOwn: with libfabric in it a program ends, goes on and recovers as one without.
+// TestProcessIsItsOwn checks that a program with libfabric ends, continues and recovers like a
+// program without libfabric.
 func TestProcessIsItsOwn(t *testing.T) {
 	notRaced(t)
 	without := make(map[syscall.Signal]string)
@@ -216,7 +219,7 @@ func TestProcessIsItsOwn(t *testing.T) {
 	}
 }
 
-// removeShm removes what a provider with shared memory leaves when its process is killed.
+// removeShm removes the files that a provider with shared memory leaves when its process is killed.
 func removeShm(t *testing.T, p *process) {
 	t.Helper()
 	if file, ok := shmFile(p.ask("name")); ok {
@@ -224,14 +227,14 @@ func removeShm(t *testing.T, p *process) {
 	}
 }
 
-// shmFile returns the file of the endpoint of a quoted name, if it is shm's.
+// shmFile returns the file of the endpoint with a quoted name, if the endpoint belongs to shm.
 func shmFile(quoted string) (string, bool) {
 	name, ok := strings.CutPrefix(strings.Trim(quoted, `"`), shmMark)
 	return shmFolder + "/" + strings.TrimSuffix(name, `\x00`), ok
 }
 
-// TestShmStaysReachable: the shm provider's own signal handlers would remove the names of its
-// endpoints, also where the program goes on.
+// TestShmStaysReachable checks the signal handlers. The shm provider's own handlers would remove
+// the names of its endpoints, even if the program continues.
 func TestShmStaysReachable(t *testing.T) {
 	p := spawn(t, "ofi/shm")
 	file, ok := shmFile(p.ask("name"))
@@ -250,8 +253,8 @@ func TestShmStaysReachable(t *testing.T) {
 	}
 }
 
-// TestNotInherited: a program that this one starts has none of libfabric's descriptors. A socket
-// there would keep its port after this process has ended.
+// TestNotInherited checks that a program started by this process has none of libfabric's
+// descriptors. An inherited socket would keep its port after this process has ended.
 func TestNotInherited(t *testing.T) {
 	notRaced(t)
 	want := ""
@@ -272,8 +275,8 @@ func TestNotInherited(t *testing.T) {
 	}
 }
 
-// TestOpensWithoutInput: standard input need not be anything that can be waited for, as in services
-// and batch jobs.
+// TestOpensWithoutInput checks that standard input may be a file that cannot be waited for, as in
+// services and batch jobs.
 func TestOpensWithoutInput(t *testing.T) {
 	notRaced(t)
 	for _, prov := range []string{

@@ -19,9 +19,9 @@ const (
 
 	// The sockets provider leaves a message in its TCP connection until the whole header has
 	// arrived. If the receive window closes within a header, the window never opens again, and the
-	// connection hangs for good. An endpoint therefore has at most half of the smallest initial
-	// window of any system in flight. Sends complete when the peer has received them, and no send
-	// is injected.
+	// connection hangs for good. The bytes in flight of an endpoint are therefore at most half of
+	// the smallest initial TCP window of any system. Sends complete when the peer has received
+	// them, and no send is injected.
 	socketsHeaderBytes   = 24
 	socketsMTUBytes      = 1 << 10
 	socketsTxDepth       = 31
@@ -86,10 +86,11 @@ func (l limits) tamed(prov string, major uint32) limits {
 		if major >= shmNoRemove {
 			l.quirks.keptPeers = shmPeers
 		}
-		// A larger message stays in the sender's memory until its peer has accepted it, even for
-		// ever if the peer has ended. From libfabric 2.0 on the same holds within one process, and
-		// from 2.5 on the receiver of such a message follows an uninitialised pointer. Injected
-		// messages are copied.
+		// With the shm provider a message above injectBytes stays in the sender's memory until the
+		// peer has accepted the message. If the peer has ended, the message stays for ever. From
+		// libfabric 2.0 on, a message above injectBytes stays in the sender's memory within one
+		// process too. From libfabric 2.5 on, the receiver of such a message follows an
+		// uninitialised pointer. Injected messages are copied.
 		l.maxMsgBytes = min(l.maxMsgBytes, l.injectBytes)
 	default:
 		l.quirks.copies = l.reliable && keepsUntaken(prov)

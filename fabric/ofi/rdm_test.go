@@ -14,8 +14,8 @@ import (
 	"gobtl/fabric/fabrictest"
 )
 
-// crowd stands for the processes that the domains of a test would belong to: while one endpoint
-// cannot send, the others work on their connections, as they do when their owners poll.
+// crowd simulates the processes of the domains of a test. While one endpoint cannot send, the other
+// endpoints poll for their connections.
 type crowd struct {
 	mu  sync.Mutex // the suite uses domains from several goroutines
 	all []*endpoint
@@ -76,7 +76,8 @@ func (e *crowdEndpoint) Post(sends []fabric.Send) (int, error) {
 	return n, err
 }
 
-// connectTime is how long a Post waits for others: after it, its own queue is full.
+// connectTime is how long a Post waits for the other endpoints. After that time the endpoint's own
+// queue is full.
 const connectTime = 100 * time.Millisecond
 
 func (c *crowd) work() {
@@ -111,8 +112,8 @@ func (e *crowdEndpoint) Close() error {
 
 const unread = "sends complete when their receiver has taken them: none can be left unread"
 
-// netIsTCP says whether the library is 1.18 or later, where the provider net of 1.16 and 1.17 is
-// what tcp is for reliable endpoints, without the layer rxm.
+// netIsTCP reports whether the library is 1.18 or later. In 1.16 and 1.17 the provider net has the
+// role that tcp has later for reliable endpoints, without the layer rxm.
 func netIsTCP(tb testing.TB) bool {
 	tb.Helper()
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: "ofi/tcp", Node: "127.0.0.1"})
@@ -137,7 +138,7 @@ func TestConformanceRDM(t *testing.T) {
 	}
 }
 
-// TestReliableByName: the name alone decides whether an endpoint is reliable.
+// TestReliableByName checks that the name alone decides whether an endpoint is reliable.
 func TestReliableByName(t *testing.T) {
 	type named struct {
 		name, opened string
@@ -166,8 +167,8 @@ func TestReliableByName(t *testing.T) {
 	}
 }
 
-// TestPeerAgainAndAgain inserts a peer, talks first, and removes it, more often than shm's table
-// has places: the shm provider of libfabric 2 dies of that when it is told of the removals.
+// TestPeerAgainAndAgain inserts a peer, sends first, and removes the peer, more often than shm's
+// table has places. The shm provider of libfabric 2 crashes if it is told of the removals.
 func TestPeerAgainAndAgain(t *testing.T) {
 	group := new(crowd)
 	opened := group.open("ofi/shm")
@@ -188,8 +189,8 @@ func TestPeerAgainAndAgain(t *testing.T) {
 	}
 }
 
-// TestKeptPeers: where no peer can be removed, their number is bound, and those that were removed
-// can come again.
+// TestKeptPeers checks a provider whose peers cannot be removed. The number of peers is bounded,
+// and removed peers can be inserted again.
 func TestKeptPeers(t *testing.T) {
 	d := open(t, "ofi/shm", fabric.DomainConfig{Buffers: 1}).(*domain)
 	name := func(i int) []byte { return fmt.Appendf(nil, "fi_shm://nobody:%d\x00", i) }

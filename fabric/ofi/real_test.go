@@ -15,7 +15,8 @@ import (
 	"gobtl/fabric"
 )
 
-// TestOnDevice: the payload follows from the device and the family, not from the provider.
+// TestOnDevice checks that the payload depends on the device and the address family, and not on the
+// provider.
 func TestOnDevice(t *testing.T) {
 	l := limits{maxMsgBytes: 1472, injectBytes: 1472}
 	for _, tt := range []struct {
@@ -40,11 +41,11 @@ func TestOnDevice(t *testing.T) {
 	}
 }
 
-// wireVariable has a process of the test binary send a datagram as large as it may be.
+// wireVariable makes a process of the test binary send the largest possible datagram.
 const wireVariable = "GOBTL_OFI_WIRE"
 
-// TestNoFragments sends as large a datagram as each device takes, from a namespace of its own, and
-// counts the fragments that the kernel makes.
+// TestNoFragments sends the largest datagram of each device, in a separate namespace, and counts
+// the fragments that the kernel makes.
 func TestNoFragments(t *testing.T) {
 	if os.Getenv(wireVariable) != "" {
 		sendWhole(t)
@@ -111,7 +112,7 @@ ip neigh add fd00:9::2 lladdr 02:00:00:00:00:02 dev v0 nud permanent`
 	}
 }
 
-// fragments is what the kernel counts of those that it made.
+// fragments is the kernel's count of fragments.
 func fragments(t *testing.T) string {
 	t.Helper()
 	all, err := exec.Command("sh", "-c",
@@ -122,7 +123,7 @@ func fragments(t *testing.T) string {
 	return strings.Join(strings.Fields(string(all)), " ")
 }
 
-// TestNode: a name stands for all of its addresses, and one that is not known is told.
+// TestNode checks that a name stands for all its addresses, and that an unknown name is an error.
 func TestNode(t *testing.T) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: "ofi/udp", Node: "localhost"})
 	if err != nil {
@@ -148,7 +149,7 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// TestFit: what has not passed the suites is not offered.
+// TestFit checks that providers that fail the suites are not offered.
 func TestFit(t *testing.T) {
 	for prov, want := range map[string]bool{
 		"sm2": false, "lnx": false, "shm+tcp;ofi_rxm:lnx": false, "sm2;ofi_rxm": false,
@@ -160,7 +161,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestShmFileGoes: the file of an endpoint that was closed is gone, though its memory lives on
+// TestShmFileGoes checks that the file of a closed endpoint is removed, though its memory stays
 // while other domains of this process are open.
 func TestShmFileGoes(t *testing.T) {
 	other := open(t, "ofi/shm", fabric.DomainConfig{Buffers: 1})
@@ -182,8 +183,8 @@ func TestShmFileGoes(t *testing.T) {
 	}
 }
 
-// TestLongMessage sends a message that is longer than the receiver's buffers: the length or an
-// error tells, on each provider that survives it.
+// TestLongMessage sends a message that is longer than the receiver's buffers. The length or an
+// error must show the truncation, on each provider that works after that.
 func TestLongMessage(t *testing.T) {
 	for _, name := range []string{"ofi/udp", "ofi/udp;ofi_rxd", "ofi/sockets"} {
 		t.Run(name, func(t *testing.T) {
@@ -225,7 +226,7 @@ func TestLongMessage(t *testing.T) {
 
 const shortBytes = 100
 
-// openShort opens a domain as a provider of small messages would be.
+// openShort opens a domain in the form of a provider with short messages.
 func openShort(t *testing.T, name string) fabric.Domain {
 	t.Helper()
 	v, _ := variantOf(name)

@@ -16,8 +16,8 @@ import (
 )
 
 // The constants give the cost of a datagram in a socket's receive buffer (skb->truesize). The cost
-// is the sk_buff itself, and a block whose size is a power of two. The block has the headers, the
-// bytes and the skb_shared_info. A datagram of 1472 bytes costs 2304 bytes.
+// is the sk_buff itself, and a block whose size is a power of two. The block holds the headers and
+// the payload of the datagram, and the skb_shared_info. A datagram of 1472 bytes costs 2304 bytes.
 const (
 	skbSharedBytes = 320
 	skbHeadBytes   = 28 + 64 // UDP and IP headers, and room for the link's

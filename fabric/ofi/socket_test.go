@@ -15,7 +15,7 @@ import (
 	"gobtl/fabric"
 )
 
-// TestTruesize compares the model with what loopback sockets were measured to hold.
+// TestTruesize compares the computed capacity with the measured capacity of loopback sockets.
 func TestTruesize(t *testing.T) {
 	for _, tt := range []struct{ payload, want int }{
 		{0, 1280}, {512, 1280}, {1024, 2304}, {1472, 2304}, {8900, 16640}, {65507, 131328},
@@ -43,8 +43,8 @@ func TestParseFdinfo(t *testing.T) {
 	}
 }
 
-// TestFindSocket looks for a socket that no epoll instance watches, as with a provider without wait
-// descriptor.
+// TestFindSocket searches for a socket that no epoll instance watches, as for a provider without a
+// wait descriptor.
 func TestFindSocket(t *testing.T) {
 	conn, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
@@ -80,7 +80,8 @@ func TestAtMost(t *testing.T) {
 	}
 }
 
-// TestSocketIsWatchedByNobody: what watches the socket all the time takes part in every arrival.
+// TestSocketIsWatchedByNobody checks that no epoll instance watches the socket, because a watching
+// instance costs time for every arrival.
 func TestSocketIsWatchedByNobody(t *testing.T) {
 	for _, prov := range []string{udpName, offloadName} {
 		d := open(t, prov, fabric.DomainConfig{Buffers: 8})

@@ -10,7 +10,7 @@ import (
 	"gobtl/fabric"
 )
 
-// TestLeftOut: a build without libfabric says so, in one line that tells what to do.
+// TestLeftOut checks the error of a build without libfabric, which tells in one line what to do.
 func TestLeftOut(t *testing.T) {
 	_, infoErr := fabric.GetInfo(fabric.Hints{Provider: "ofi/udp"})
 	_, openErr := fabric.Open(fabric.Info{Provider: "ofi/udp"}, fabric.DomainConfig{})

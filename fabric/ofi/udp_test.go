@@ -18,10 +18,10 @@ import (
 	"gobtl/fabric"
 )
 
-const patience = 5 * time.Second // after which a datagram on the loopback device is lost
+const patience = 5 * time.Second // after this time a datagram on the loopback device is lost
 
-// open opens a domain on the loopback device. Without the provider a test fails where nobody reads
-// the reasons of skipped tests.
+// open opens a domain on the loopback device. If the provider is missing, the test fails in CI and
+// is skipped elsewhere.
 func open(tb testing.TB, name string, cfg fabric.DomainConfig) fabric.Domain {
 	tb.Helper()
 	d, err := fabric.Open(fabric.Info{Provider: name, Node: "127.0.0.1"}, cfg)
@@ -96,7 +96,7 @@ func seqBufs(first fabric.Buf, n int) []fabric.Buf {
 	return bufs
 }
 
-// drain polls until nothing comes any more.
+// drain polls until no more completions come.
 func drain(tb testing.TB, e fabric.Endpoint, most int) []fabric.Completion {
 	tb.Helper()
 	var all []fabric.Completion
@@ -114,9 +114,10 @@ func drain(tb testing.TB, e fabric.Endpoint, most int) []fabric.Completion {
 	return all
 }
 
-// TestRecvCapacity sends what the endpoint promises to hold, unread, with buffers of several sizes;
-// then reads a part, lets as many follow, and reads all: nothing is lost at any part. Linux keeps
-// account of datagrams that were read already, so a capacity of the whole buffer would lose some.
+// TestRecvCapacity leaves as many datagrams unread as the endpoint promises, with buffers of
+// several sizes. The test then reads a part, lets as many datagrams follow, and reads all
+// datagrams. No datagram may be lost. Linux counts datagrams for some time after they were read,
+// and therefore a capacity of the whole buffer would lose some.
 func TestRecvCapacity(t *testing.T) {
 	for _, ask := range []int{-1, 106496, 1 << 19} {
 		d := open(t, "ofi/udp", fabric.DomainConfig{Buffers: 1100})
@@ -155,7 +156,7 @@ func TestRecvCapacity(t *testing.T) {
 	}
 }
 
-// TestTruncation: the provider says nothing about a datagram that it cut, but Len does.
+// TestTruncation checks that Len shows a truncated datagram, though the provider reports no error.
 func TestTruncation(t *testing.T) {
 	d := open(t, "ofi/udp", fabric.DomainConfig{Buffers: 4, BufferBytes: 100})
 	e := openEndpoint(t, d, fabric.EndpointConfig{})
@@ -184,7 +185,7 @@ func TestTruncation(t *testing.T) {
 func TestErrorText(t *testing.T) {
 	d := open(t, "ofi/udp", fabric.DomainConfig{Buffers: 4})
 	e := openEndpoint(t, d, fabric.EndpointConfig{})
-	// The loopback address is bound, so the kernel refuses other destinations.
+	// The socket is bound to the loopback address, and the kernel refuses other destinations.
 	away := insert(t, d, sockIn("192.0.2.77", 9))
 	_, err := e.Post([]fabric.Send{{To: away, Len: 8}})
 	var fe *fabric.Error
@@ -206,7 +207,8 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// TestForeignNode binds an address that this host does not have: a typed error, nothing left open.
+// TestForeignNode binds an address that this host does not have. The error must have a type, and
+// nothing may stay open.
 func TestForeignNode(t *testing.T) {
 	info := fabric.Info{Provider: "ofi/udp", Node: "198.51.100.7"}
 	d, err := fabric.Open(info, fabric.DomainConfig{})
@@ -247,8 +249,8 @@ func mapped(tb testing.TB) int {
 	return pages * os.Getpagesize()
 }
 
-// leakBytes is half of what 20 arenas of 64 MiB are, and more than the Go runtime and malloc map
-// for reasons of their own in a small test.
+// leakBytes is half of the size of 20 arenas of 64 MiB. The Go runtime and malloc map less memory
+// in a small test.
 const leakBytes = 10 * 64 << 20
 
 func TestNoLeaks(t *testing.T) {
@@ -264,7 +266,7 @@ func TestNoLeaks(t *testing.T) {
 			mustRecv(t, e, 0, 1)
 			send := []fabric.Send{{To: insert(t, d, e.Name()), Buf: 3, Len: 9}}
 			if _, err := e.Post(send); err != nil && !errors.Is(err, fabric.ErrAgain) {
-				t.Fatal(err) // shm has yet to say hello to itself
+				t.Fatal(err) // shm has not connected to itself yet
 			}
 			if _, err := d.RegisterRegion(make([]byte, 1<<16)); err != nil {
 				t.Fatal(err)
@@ -276,7 +278,7 @@ func TestNoLeaks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		cycle() // what libfabric keeps for its life
+		cycle() // memory that libfabric keeps for ever
 		files, mem := openFiles(t), mapped(t)
 		for range 20 {
 			cycle()
@@ -290,7 +292,7 @@ func TestNoLeaks(t *testing.T) {
 	}
 }
 
-// TestStaleHandles: what was removed stays invalid when its place is taken by another.
+// TestStaleHandles checks that a removed handle stays invalid after its place was reused.
 func TestStaleHandles(t *testing.T) {
 	d := open(t, "ofi/udp", fabric.DomainConfig{Buffers: 4})
 	e := openEndpoint(t, d, fabric.EndpointConfig{Source: true})
@@ -374,7 +376,7 @@ func TestStaleHandles(t *testing.T) {
 	}
 }
 
-// TestManyPeers exercises the table from libfabric's addresses to ours, with removals.
+// TestManyPeers uses the table from libfabric's addresses to Addrs with many peers and removals.
 func TestManyPeers(t *testing.T) {
 	d := open(t, "ofi/udp", fabric.DomainConfig{Buffers: 64})
 	const others = 3000
@@ -414,8 +416,8 @@ func TestManyPeers(t *testing.T) {
 	}
 }
 
-// TestWakeAfterClose calls Wake while the domain closes and while its descriptors' numbers are used
-// again: a pipe that took such a number must stay empty.
+// TestWakeAfterClose calls Wake while the domain closes and while the numbers of its descriptors
+// are reused. A pipe with a reused number must stay empty.
 func TestWakeAfterClose(t *testing.T) {
 	for range 20 {
 		d := open(t, "ofi/udp", fabric.DomainConfig{Buffers: 2})

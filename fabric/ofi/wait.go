@@ -107,8 +107,8 @@ func (b *bell) unwatch(fd int) {
 	b.ready.remove(fd)
 }
 
-// wait sleeps until a descriptor is readable, a signal, or the timeout (a negative timeout means no
-// limit).
+// wait sleeps until a descriptor is readable, a signal comes, or the timeout is over (a negative
+// timeout means no limit).
 func (b *bell) wait(timeout time.Duration) error {
 	var ts *unix.Timespec
 	if timeout >= 0 {

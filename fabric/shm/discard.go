@@ -11,8 +11,8 @@ import (
 // A peer can send descriptors with every packet. The last close of a file may block the process
 // that closes the file. A socket lingers for as long as its owner has set, and a FUSE file waits
 // for its file system. Dropping an unread packet also closes the descriptors in the packet. The
-// loop therefore peeks at a packet before receiving it. The loop closes only ring memory of a peer,
-// and leaves a socket with any other descriptor to another goroutine.
+// domain's loop therefore peeks at a packet before receiving the packet. The domain's loop closes
+// only ring memory of a peer, and leaves a socket with any other descriptor to another goroutine.
 
 // closers close descriptors whose close may block. A domain has one closers. Each descriptor counts
 // against the process that sent the descriptor, until the descriptor is closed.

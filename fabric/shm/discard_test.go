@@ -14,12 +14,12 @@ import (
 	"gobtl/fabric"
 )
 
-// lingerTime is for how long the last close of a socket of lingering stands: a test that waited for
-// it takes that long, one that does not takes next to nothing.
+// lingerTime is how long the last close of a socket of lingering blocks. A test that waits for the
+// close takes that long.
 const lingerTime = 8 * time.Second
 
-// lingering returns a socket whose last close stands: its peer reads nothing, and it has more to
-// say than fits.
+// lingering returns a socket whose last close blocks, because the peer reads nothing and unsent
+// data remains.
 func lingering(t *testing.T) (fd int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -36,7 +36,7 @@ func lingering(t *testing.T) (fd int) {
 		t.Fatal(err)
 	}
 	chunk := make([]byte, 1<<20)
-	for err == nil { // more than this side and the other one have room for
+	for err == nil { // more than the buffers of both sides hold
 		err = unix.Sendto(fd, chunk, unix.MSG_DONTWAIT, nil)
 	}
 	linger := unix.Linger{Onoff: 1, Linger: int32(lingerTime / time.Second)}
@@ -46,7 +46,8 @@ func lingering(t *testing.T) (fd int) {
 	return fd
 }
 
-// say sends a packet with descriptors, which are the receiver's alone from then on.
+// say sends a packet with descriptors. The receiver then has the only references to the
+// descriptors.
 func say(t *testing.T, fd int, text []byte, fds ...int) {
 	t.Helper()
 	err := unix.Sendmsg(fd, text, unix.UnixRights(fds...), nil, unix.MSG_DONTWAIT)
@@ -71,8 +72,8 @@ func ringMemory(t *testing.T) (memfd int) {
 	return memfd
 }
 
-// A descriptor that a peer sends, wherever it sends it, is not closed by the loop if its close may
-// stand.
+// TestForeignDescriptors checks that the loop does not close a descriptor from a peer if the close
+// may block, wherever the peer sends the descriptor.
 func TestForeignDescriptors(t *testing.T) {
 	greet := func(e *endpoint) []byte {
 		b := make([]byte, helloBytes)
@@ -130,7 +131,8 @@ func TestForeignDescriptors(t *testing.T) {
 	}
 }
 
-// What a peer has sent to be closed counts as its links do, until it is closed.
+// TestForeignDescriptorsCount checks that sockets that wait to be closed count as links of the peer
+// until they are closed.
 func TestForeignDescriptorsCount(t *testing.T) {
 	d, _ := openOne(t, fabric.EndpointConfig{})
 	pid := int32(os.Getpid())

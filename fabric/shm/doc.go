@@ -30,16 +30,16 @@
 //	        | size+1, or skip  |                     | multiple    |
 //	        +------------------+---------------------+-------------+
 //
-// A record is one datagram with its size. After the last record comes a word of zero, the end. A
+// A record is one datagram with its size. A word of zero after the last record marks the end. A
 // sender writes the records of a batch and the new end, and last the first record's word over the
 // old end. The store of the first word makes the batch visible, and a single small datagram costs
 // the receiver one cache line. A record does not wrap. Where a record does not fit before the end
 // of the memory, a word says skip. Payloads are copied twice, both times with package bulk. One
 // copy by the kernel (process_vm_readv) was measured to take longer, see docs/performance.md.
 //
-// The receiver and the sender sleep on the sleep words as futexes, for a fifth of a millisecond at
-// most, and only while wake-ups usually come that soon. Longer sleeps are on the sockets
-// (wait_nap.go).
+// The receiver and the sender sleep on the sleep words as futexes for at most a fifth of a
+// millisecond. The receiver and the sender sleep in this way only while wake-ups usually come
+// within the same time. Longer sleeps are on the sockets (wait_nap.go).
 //
 // # What is believed
 //
@@ -61,10 +61,10 @@
 //
 // A domain accepts a bounded number of rings, and fewer from one process (see linksMax). If the
 // rings of all peers have 1 GiB together, or the rings of one process half of that, the domain
-// accepts only rings of the smallest size. A refused peer tries the smallest size next. The end of
-// the socket tells a sender that its ring was refused. Datagrams that are already in the refused
-// ring are lost, although their sends completed, and the next sends to that peer end with
-// ECONNREFUSED.
+// accepts only rings of the smallest size. A refused peer tries the smallest size next. If the peer
+// refuses a ring, the peer closes the socket, which tells the sender of the refusal. Datagrams that
+// are already in the refused ring are lost, although their sends completed, and the next sends to
+// the peer that refused the ring end with ECONNREFUSED.
 //
 // A datagram of at most injectBytes is complete with Post. Without room in the ring, a datagram of
 // at most injectBytes is kept in the queue. If the datagram is lost with its peer, the next Post to

@@ -29,7 +29,8 @@ const (
 	// its ring a datagram of at most injectBytes is copied into the queue.
 	injectBytes = 256
 	// readersShare is the divisor for the part of the queue that is reserved for peers that do
-	// read. Each peer that does not read may have one place in that part.
+	// read. Each peer that does not read its ring may have one place in the reserved part of the
+	// queue.
 	readersShare = 8
 )
 
@@ -45,8 +46,8 @@ type endpoint struct {
 	unsent  int              // sends that wait for room
 	stalled []*outLink       // the links of the sends that wait for room
 
-	// posted are the receive buffers. The latest buffer is filled first, because its memory is
-	// still in the cache.
+	// posted are the receive buffers. The receive buffer posted last is filled first, because its
+	// memory is still in the cache.
 	posted  []fabric.Buf
 	landing fabric.Landing
 	rings   []*inLink
@@ -202,9 +203,9 @@ func (e *endpoint) hold(l *outLink, s *fabric.Send, inject bool) error {
 	return nil
 }
 
-// ended records the result of a send that had to wait. A send that was complete with Post gets no
-// completion. If a send that was complete with Post fails later, the next Post to its peer returns
-// the error.
+// ended records the result of a send that had to wait. A send that was complete when Post returned
+// gets no completion. If a send that was complete when Post returned fails later, the next Post to
+// its peer returns the error.
 func (e *endpoint) ended(l *outLink, h *held, errno syscall.Errno) {
 	switch {
 	case !h.injected:
@@ -269,7 +270,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// receive scans the ring that had a datagram last, and some of the others in turn.
+// receive scans the ring that had a datagram last, and some of the other rings in turn.
 func (e *endpoint) receive(out []fabric.Completion) (n int) {
 	if len(e.rings) == 1 {
 		q := e.rings[0]

@@ -41,8 +41,8 @@ func recv(t *testing.T, e *endpoint, bufs ...fabric.Buf) {
 	}
 }
 
-// connectRaw connects to a domain and says nothing. The test does not close the descriptor: it is
-// closed once, at the test's end. A second close would hit whatever has the same number by then.
+// connectRaw connects to a domain and sends nothing. The test must not close the descriptor,
+// because connectRaw closes it at the end of the test. A second close would hit a reused number.
 func connectRaw(t *testing.T, d *domain) (fd int) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -60,7 +60,7 @@ func connectRaw(t *testing.T, d *domain) (fd int) {
 	return fd
 }
 
-// dial calls a domain and hands over a ring.
+// dial calls a domain and passes a ring to the domain.
 func dial(to *name, memfd int) (fd int, err error) {
 	if fd, err = call(to); err != nil {
 		return -1, err
@@ -72,7 +72,7 @@ func dial(to *name, memfd int) (fd int, err error) {
 	return fd, nil
 }
 
-// waits counts the Waits of a domain in a while, with a poll of e before each.
+// waits counts the Waits of a domain within a time, with a poll of e before each Wait.
 func waits(t *testing.T, d *domain, e *endpoint, while time.Duration) (n int) {
 	t.Helper()
 	var out [4]fabric.Completion
@@ -87,7 +87,8 @@ func waits(t *testing.T, d *domain, e *endpoint, while time.Duration) (n int) {
 	return n
 }
 
-// A receiver that asks for one completion at a time hears those who say little, too.
+// TestOneAtATime checks that a receiver that polls for one completion at a time also receives from
+// peers that send little.
 func TestOneAtATime(t *testing.T) {
 	rd, re := openOne(t, fabric.EndpointConfig{})
 	recv(t, re, 0, 1, 2, 3)
@@ -128,8 +129,8 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// Sends that wait for a peer that does not read take no more of the queue than they leave, and are
-// canceled with its address.
+// TestRemoveCancels checks that sends that wait for a peer that does not read take at most as many
+// places as remain free. Removing the peer's address cancels these sends.
 func TestRemoveCancels(t *testing.T) {
 	_, dead := openOne(t, fabric.EndpointConfig{})
 	rd, live := openOne(t, fabric.EndpointConfig{})
@@ -187,7 +188,8 @@ func TestRemoveCancels(t *testing.T) {
 	}
 }
 
-// Sockets on which nothing is said do not take the place of others, nor of what the domain sends.
+// TestSilentSockets checks that silent connections take no places from other peers or from the
+// domain's own sends.
 func TestSilentSockets(t *testing.T) {
 	rd, re := openOne(t, fabric.EndpointConfig{})
 	recv(t, re, 0)
@@ -207,7 +209,7 @@ func TestSilentSockets(t *testing.T) {
 	if n, _ := re.Poll(out[:]); n != 1 || out[0].Errno != 0 {
 		t.Errorf("%d datagrams of an honest peer came, want 1", n)
 	}
-	rd.loop.inLinks += linksMax // as many have come in
+	rd.loop.inLinks += linksMax // simulates many incoming links
 	defer func() { rd.loop.inLinks -= linksMax }()
 	if n, err := re.Post([]fabric.Send{{To: insert(t, rd, se), Buf: 1, Len: 1000}}); n != 1 {
 		t.Fatal(err)
@@ -217,8 +219,9 @@ func TestSilentSockets(t *testing.T) {
 	}
 }
 
-// When the rings of peers have all the memory that they may have, another peer is refused its large
-// one, and heard with a small one; what a link gives back others may have.
+// TestMemoryFromPeers checks peers whose rings have used up the permitted memory. A further peer's
+// large ring is refused, and its small ring is accepted. A closed link makes its memory available
+// again.
 func TestMemoryFromPeers(t *testing.T) {
 	rd, re := openOne(t, fabric.EndpointConfig{})
 	recv(t, re, 0)
@@ -271,7 +274,8 @@ func TestMemoryFromPeers(t *testing.T) {
 	}
 }
 
-// A peer whose door is blocked is tried again, at pauses, and costs no memory before.
+// TestBusyPeer checks that a peer with a full connection queue is tried again after pauses, and
+// costs no memory until then.
 func TestBusyPeer(t *testing.T) {
 	rd, re := openOne(t, fabric.EndpointConfig{})
 	recv(t, re, 0)
@@ -309,7 +313,8 @@ func TestBusyPeer(t *testing.T) {
 	}
 }
 
-// A process without descriptors sleeps although somebody is at the door, and opens it later.
+// TestNoDescriptors checks a process without descriptors. The process sleeps although a peer waits
+// to connect, and accepts the peer later.
 func TestNoDescriptors(t *testing.T) {
 	rd, re := openOne(t, fabric.EndpointConfig{})
 	connectRaw(t, rd)
@@ -330,8 +335,8 @@ func TestNoDescriptors(t *testing.T) {
 	}
 }
 
-// Who opens a domain removes what others have left long ago, and does not knock at the doors of
-// those that were seen a moment ago.
+// TestSweep checks that opening a domain removes sockets of owners that are gone for a long time.
+// Sockets that were seen alive a moment ago are not checked.
 func TestSweep(t *testing.T) {
 	rd, _ := openOne(t, fabric.EndpointConfig{})
 	dead := func() string {
@@ -367,7 +372,7 @@ func TestSweep(t *testing.T) {
 		unix.Close(dir)
 	}
 	old, young := dead(), dead()
-	first := filepath.Join(filepath.Dir(old), ".first") // of who has died before it listened
+	first := filepath.Join(filepath.Dir(old), ".first") // of an owner that died before listening
 	if err := os.Rename(dead(), first); err != nil {
 		t.Fatal(err)
 	}
@@ -403,8 +408,9 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A fabric that is reliable does not go on completing sends to an endpoint that takes none, and
-// does not make a ring for each; it tries again now and then.
+// TestRefusedPeer checks an endpoint that refuses rings. A reliable provider must not go on
+// completing sends to the endpoint, and must not make a ring for each send. The provider tries
+// again now and then.
 func TestRefusedPeer(t *testing.T) {
 	rd, re := openOne(t, fabric.EndpointConfig{})
 	if err := re.Close(); err != nil {
@@ -423,7 +429,7 @@ func TestRefusedPeer(t *testing.T) {
 		if n, err := se.Post([]fabric.Send{{To: to, Buf: 0, Len: 1000}}); n != 1 {
 			t.Fatal(err)
 		}
-		for range 4 { // looks: the hello, the end, who looks whether its owner is dead
+		for range 4 { // looks at the hello, the end, and the check whether the owner is dead
 			rd.loop.tend()
 			sd.loop.tend()
 		}
@@ -448,7 +454,8 @@ func TestRefusedPeer(t *testing.T) {
 	}
 }
 
-// A peer that took the ring in, and then ends, is not one that refuses.
+// TestTakenPeer checks that a peer that accepted the ring and then ended does not count as a
+// refusing peer.
 func TestTakenPeer(t *testing.T) {
 	rd, re := openOne(t, fabric.EndpointConfig{})
 	sd, se := openOne(t, fabric.EndpointConfig{})
@@ -465,8 +472,8 @@ func TestTakenPeer(t *testing.T) {
 	}
 }
 
-// TestInjectedWaits: what is complete with Post though there was no room for it arrives all the
-// same, whole and in order, and whoever has sent it may change its buffer.
+// TestInjectedWaits checks sends that are complete with Post although the ring had no room. The
+// datagrams arrive complete and in order, and the sender may reuse its buffer.
 func TestInjectedWaits(t *testing.T) {
 	rd, re := openOne(t, fabric.EndpointConfig{})
 	sd, se := openOne(t, fabric.EndpointConfig{TxDepth: 64})
@@ -528,7 +535,8 @@ func TestInjectedWaits(t *testing.T) {
 	}
 }
 
-// TestInjectedIsLost: the next Post tells of what was complete and did not arrive.
+// TestInjectedIsLost checks that the next Post reports the loss of a send that was complete with
+// Post.
 func TestInjectedIsLost(t *testing.T) {
 	rd, re := openOne(t, fabric.EndpointConfig{})
 	sd, se := openOne(t, fabric.EndpointConfig{TxDepth: 64})

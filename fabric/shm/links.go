@@ -21,7 +21,7 @@ const (
 	ringMiddle = 1 << 20
 	ringBudget = 256 << 20
 	// takenBudget is the total size of rings accepted from peers above which a domain accepts only
-	// the smallest rings. The budget suffices for 256 peers with a single destination each.
+	// the smallest rings. takenBudget suffices for 256 peers with a single destination each.
 	takenBudget = 256 * ringBytesMax
 	// linksMax bounds the rings that a domain makes, and separately the rings that a domain accepts
 	// from peers.
@@ -236,9 +236,9 @@ func (l *outLink) flush() {
 	}
 }
 
-// send puts a datagram into the ring, and opens the ring if necessary. The result again of send
-// means that the ring has no room, or that the peer is too busy. An errno other than 0 means that
-// the peer does not exist.
+// send puts a datagram into the ring, and opens the ring if necessary. If the result again of send
+// is true, the ring has no room, or the peer is too busy to open the ring. An errno other than 0
+// means that the peer does not exist.
 func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	if again, errno = l.reach(); again || errno != 0 {
 		return again, errno

@@ -14,8 +14,8 @@ import (
 	"gobtl/fabric"
 )
 
-// ringsResident is how many bytes of mappings of rings this process has in memory, and how many
-// such mappings.
+// ringsResident is the number of resident bytes in this process's mappings of rings, and the number
+// of these mappings.
 func ringsResident(t *testing.T) (bytes, mappings int) {
 	t.Helper()
 	f, err := os.Open("/proc/self/smaps")
@@ -40,8 +40,8 @@ func ringsResident(t *testing.T) (bytes, mappings int) {
 	return bytes, mappings
 }
 
-// TestMemoryOfManyPeers: the rings to 256 peers have what Info says, and take memory as far as
-// datagrams have filled them.
+// TestMemoryOfManyPeers checks that the rings to 256 peers have the size that Info states, and take
+// memory only as far as datagrams have filled them.
 func TestMemoryOfManyPeers(t *testing.T) {
 	open := func() *domain {
 		d := openAny(t, fabric.DomainConfig{Buffers: 64, BufferBytes: 4096})
@@ -90,7 +90,7 @@ func TestMemoryOfManyPeers(t *testing.T) {
 		t.Errorf("Info does not say %q: %v", told, from.Info().Attrs)
 	}
 	bytes, after := ringsResident(t)
-	const each = 64 << 10 // the header and the first datagrams, with some room for a system's pages
+	const each = 64 << 10 // the header and the first datagrams, with room for large pages
 	if got := after - before; got != 2*manyPeers {
 		t.Errorf("%d mappings of rings, want %d", got, 2*manyPeers)
 	}
@@ -99,8 +99,8 @@ func TestMemoryOfManyPeers(t *testing.T) {
 	}
 }
 
-// TestRingSizes: many who came first leave rings for a stream to those who come later, and all of
-// them together have no more than is told.
+// TestRingSizes checks that many early peers leave large enough rings for later peers, and that all
+// rings together stay within the stated size.
 func TestRingSizes(t *testing.T) {
 	sizes := map[int]int{}
 	sum, last := 0, ringBytesMax
@@ -124,8 +124,8 @@ func TestRingSizes(t *testing.T) {
 	}
 }
 
-// TestRingBytes: rings are as large as the configuration says, carry the largest datagrams, and
-// Info tells it; what is no size of a ring is refused.
+// TestRingBytes checks that rings have the configured size, carry the largest datagrams, and are
+// shown in Info. Invalid sizes are refused.
 func TestRingBytes(t *testing.T) {
 	open := func(ringBytes int) (*domain, *endpoint) {
 		d := openAny(t, fabric.DomainConfig{

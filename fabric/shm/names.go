@@ -134,8 +134,8 @@ func openDir(uid uint32) (fd int, err error) {
 	return fd, nil
 }
 
-// notOurs is the error for a directory of another user. The directory blocks this user, and only
-// its owner or root can remove the directory.
+// notOurs is the error for a directory of another user. While the directory exists, this user
+// cannot use the provider, and only the owner or root can remove the directory.
 func notOurs(dir string, st *unix.Stat_t) error {
 	return fmt.Errorf("%w: %s belongs to user %d, mode %#o; it must be a directory of this user alone",
 		fabric.ErrUnavailable, dir, st.Uid, st.Mode)

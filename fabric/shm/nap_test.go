@@ -11,7 +11,8 @@ import (
 	"gobtl/fabric"
 )
 
-// nappers are two players that know each other, have met, and nap for so long.
+// nappers are two players that have inserted each other and have connected. Each player naps for at
+// most most.
 func nappers(t *testing.T, most time.Duration) (a, b *player, toA, toB fabric.Addr) {
 	t.Helper()
 	a, b, toB = sleepers(t)
@@ -23,7 +24,7 @@ func nappers(t *testing.T, most time.Duration) (a, b *player, toA, toB fabric.Ad
 	firstDatagram(t, a, b, toB)
 	firstDatagram(t, b, a, toA)
 	for _, p := range []*player{a, b} {
-		p.dom.loop.tend() // the other's knock
+		p.dom.loop.tend() // the other player's wake-up packet
 		p.dom.napper.pays = true
 		ends(t, waiting(p, time.Microsecond), "its time is over")
 		if p.dom.napper.off {
@@ -34,14 +35,14 @@ func nappers(t *testing.T, most time.Duration) (a, b *player, toA, toB fabric.Ad
 	return a, b, toA, toB
 }
 
-// waiting starts a Wait and returns where it tells of its end.
+// waiting starts a Wait, and returns a channel for its result.
 func waiting(p *player, timeout time.Duration) chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- p.dom.Wait(timeout) }()
 	return ended
 }
 
-// napping waits until a Wait has said in its rings that it naps.
+// napping waits until a Wait has set the sleep flags of a nap.
 func napping(t *testing.T, p *player) {
 	t.Helper()
 	await(t, "somebody naps", func() bool { return p.dom.napper.bell.Load() == bellListens })
@@ -49,7 +50,7 @@ func napping(t *testing.T, p *player) {
 
 var errLate = errors.New("a datagram has not come")
 
-// play is one side of a ping-pong in which each Wait is a nap that nothing but its end ends.
+// play is one side of a ping-pong in which each Wait is a nap that only a wake-up ends.
 func play(p *player, from uint64, addr fabric.Addr, first bool, rounds uint64, over *atomic.Bool,
 ) error {
 	for n := uint64(1); n <= rounds; n++ {
@@ -79,7 +80,7 @@ func play(p *player, from uint64, addr fabric.Addr, first bool, rounds uint64, o
 	return nil
 }
 
-// TestNap: in a ping-pong whose sides nap for as long as it takes, no wake-up is lost.
+// TestNap checks that no wake-up is lost in a ping-pong with unlimited naps.
 func TestNap(t *testing.T) {
 	a, b, toA, toB := nappers(t, time.Hour)
 	const rounds = 3000
@@ -106,8 +107,8 @@ func TestNap(t *testing.T) {
 	}
 }
 
-// TestNapEnds: by what waits already, by Wake, by one before it too, by its time, and by room for
-// what waits.
+// TestNapEnds checks all events that end a nap. These are a waiting datagram, Wake, an earlier
+// Wake, the timeout, and room for a waiting send.
 func TestNapEnds(t *testing.T) {
 	a, b, toA, to := nappers(t, time.Hour)
 	if err := b.send(toA, 1, 64); err != nil {
@@ -154,8 +155,8 @@ func TestNapEnds(t *testing.T) {
 	ends(t, ended, "there is room again")
 }
 
-// TestNapOfMore: a nap ends soon, and the Wait goes on by what the descriptors tell: here of a peer
-// that comes, and of one that has gone.
+// TestNapOfMore checks that a nap ends soon, and that the Wait then handles events of the
+// descriptors, which are a new peer and a vanished peer.
 func TestNapOfMore(t *testing.T) {
 	a, b, _, _ := nappers(t, napMost)
 	c := open(t)
@@ -185,7 +186,8 @@ func TestNapOfMore(t *testing.T) {
 	ends(t, ended, "a peer has gone")
 }
 
-// TestNapPays: who is not woken soon naps no more, until it is.
+// TestNapPays checks that a domain that is not woken soon stops napping, until a wake-up comes soon
+// again.
 func TestNapPays(t *testing.T) {
 	a, b, toA, _ := nappers(t, napMost)
 	ends(t, waiting(a, 4*napMost), "its time is over")
@@ -202,7 +204,8 @@ func TestNapPays(t *testing.T) {
 	}
 }
 
-// TestNapManyRings: with more rings than a nap is on, and with none, a Wait is on the descriptors.
+// TestNapManyRings checks that with too many rings, and with none, a Wait sleeps on the
+// descriptors.
 func TestNapManyRings(t *testing.T) {
 	a := open(t)
 	if n := a.dom.napOn(); n >= 0 {
@@ -226,19 +229,20 @@ func TestNapManyRings(t *testing.T) {
 	}
 }
 
-// TestNapWords: whatever a peer writes where it says that it sleeps, it is woken, and no other.
+// TestNapWords checks that a domain is woken whatever value a peer writes to the sleep flag, and
+// that no other domain is woken.
 func TestNapWords(t *testing.T) {
 	a, b, _, to := nappers(t, time.Hour)
 	const tries = 5
 	sent := uint64(0)
-	// say has b sleep and its word changed, sends it a datagram, and says whether it sleeps on all the
-	// same; with a knock or without, it has got the datagram then.
+	// say makes b sleep, changes the sleep flag, sends a datagram to b, and reports whether b still
+	// sleeps. In all cases b has received the datagram afterwards.
 	say := func(word uint32) (sleepsOn bool) {
 		b.dom.napper.pays = false
 		ended := waiting(b, -1)
 		says := b.ep.rings[0].ring.sleeps()
 		await(t, "b sleeps", func() bool {
-			if len(ended) > 0 { // by a Wake that was not needed any more
+			if len(ended) > 0 { // ended by a Wake that was no longer necessary
 				<-ended
 				b.dom.napper.pays = false
 				ended = waiting(b, -1)
@@ -246,7 +250,8 @@ func TestNapWords(t *testing.T) {
 			return atomic.LoadUint32(says) != awake
 		})
 		atomic.StoreUint32(says, word)
-		if word == onFutex { // It lies, and has looked for the last time before it sleeps, mostly.
+		// The flag is wrong, and b has mostly checked its rings for the last time before sleeping.
+		if word == onFutex {
 			time.Sleep(100 * time.Millisecond)
 		}
 		sent++
@@ -272,7 +277,7 @@ func TestNapWords(t *testing.T) {
 	for _, word := range []uint32{onSocket, onFutex, 3, 1 << 31, 1<<32 - 1} {
 		try := 1
 		for !say(word) && word == onFutex {
-			// On a machine that is busy the datagram may be there before it looks.
+			// On a busy machine the datagram may arrive before b checks its rings.
 			if try++; try > tries {
 				t.Fatal("Wait has ended each time, although nobody has knocked")
 			}
@@ -280,7 +285,7 @@ func TestNapWords(t *testing.T) {
 	}
 }
 
-// TestNapAllocs: a nap allocates nothing.
+// TestNapAllocs checks that a nap allocates no memory.
 func TestNapAllocs(t *testing.T) {
 	a, _, _, _ := nappers(t, napMost)
 	if n := testing.AllocsPerRun(100, func() {
@@ -293,7 +298,8 @@ func TestNapAllocs(t *testing.T) {
 	}
 }
 
-// A Wake that comes while others sleep for the domain is heard by Disarm: naps are possible again.
+// TestDisarmHearsWake checks a Wake while another thread sleeps for the domain. DisarmReady handles
+// the Wake, and naps are possible again.
 func TestDisarmHearsWake(t *testing.T) {
 	a, _, _, _ := nappers(t, time.Second)
 	if a.dom.ArmReady() == 0 {

@@ -29,7 +29,7 @@ var (
 	vandals = flag.Duration("shm.vandals", 0, "for how long TestVandal sends one vandal after another")
 )
 
-// childRole tells a process of the test binary what it is.
+// childRole is the variable with the role of a child process of the test binary.
 const childRole = "GOBTL_SHM_ROLE"
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child is a peer of its own process: it sends until it is killed.
+// child is a peer in a process of its own, which sends until it is killed.
 func child(role, to string) error {
 	name, err := hex.DecodeString(to)
 	if err != nil {
@@ -101,14 +101,14 @@ func newPlayer() (*player, error) {
 	return p, nil
 }
 
-// send sends a datagram, and waits for room as long as that takes.
+// send sends a datagram, and waits for room as long as necessary.
 func (p *player) send(to fabric.Addr, number uint64, size int) error {
 	for len(p.free) == 0 {
 		if err := p.pause(); err != nil {
 			return err
 		}
 	}
-	// Taken out at once: while there is no room, poll puts others behind it.
+	// The buffer is taken at once, because poll adds other buffers while there is no room.
 	b := p.free[len(p.free)-1]
 	p.free = p.free[:len(p.free)-1]
 	mem := p.dom.arena.Bytes(b)[:size]
@@ -131,7 +131,7 @@ func (p *player) send(to fabric.Addr, number uint64, size int) error {
 	}
 }
 
-// pause takes what is there while there is no room.
+// pause polls while there is no room.
 func (p *player) pause() error {
 	if p.idle != nil {
 		if err := p.idle(); err != nil {
@@ -142,10 +142,10 @@ func (p *player) pause() error {
 	return err
 }
 
-// errAltered: a datagram is not what was sent.
+// errAltered means that a datagram differs from the sent datagram.
 var errAltered = errors.New("a datagram was altered, lost or doubled")
 
-// poll takes what is there, and returns how many datagrams came.
+// poll polls, and returns how many datagrams came.
 func (p *player) poll() (came int, err error) {
 	n, err := p.ep.Poll(p.out[:])
 	for _, c := range p.out[:n] {
@@ -181,7 +181,7 @@ func (p *player) look(mem []byte) error {
 	return nil
 }
 
-// vandalize writes junk over all rings that the process has, until it has none any more.
+// vandalize writes junk over all rings of the process, until the process has no rings.
 func (p *player) vandalize(rng *rand.Rand) error {
 	for rings := 1; rings > 0; {
 		rings = 0
@@ -200,12 +200,12 @@ func (p *player) vandalize(rng *rand.Rand) error {
 			}
 			knock(l.fd)
 		}
-		p.dom.loop.tend() // tells that the peer has closed a ring
+		p.dom.loop.tend() // notices that the peer has closed a ring
 	}
 	return nil
 }
 
-// start starts a child that sends to p, and returns its name.
+// start starts a child that sends to p, and returns the child and its name.
 func (p *player) start(t *testing.T, role string) (*exec.Cmd, []byte) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], hex.EncodeToString(p.ep.Name()))
@@ -251,8 +251,8 @@ func await(t *testing.T, what string, step func() bool) {
 	}
 }
 
-// TestNoRoom: what finds no room, of sizes that are complete with Post and of others, arrives whole
-// and in order, with a receiver that takes things out only when the sender can go no further.
+// TestNoRoom checks sends without room in the ring, both injected and larger ones. All datagrams
+// arrive complete and in order, with a receiver that polls only when the sender can send no more.
 func TestNoRoom(t *testing.T) {
 	to, from := open(t), open(t)
 	addr, err := from.dom.Insert(to.ep.Name())
@@ -287,7 +287,7 @@ func TestNoRoom(t *testing.T) {
 		}
 		return to.next[from.id] == count
 	})
-	// Each buffer is free once, and none is missing.
+	// Each buffer must be free exactly once.
 	slices.Sort(from.free)
 	free := len(from.free)
 	if each := slices.Compact(from.free); free != 64 || len(each) != 64 {
@@ -295,9 +295,9 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// TestKilledPeer kills a process that sends and receives, at any moment, over and over: what
-// arrives is whole and in order, sends to it end with an error, its rings are unmapped, and
-// nothing of it stays in /dev/shm.
+// TestKilledPeer repeatedly kills a process that sends and receives, at any moment. Arriving
+// datagrams are complete and in order, sends to the process end with an error, its rings are
+// unmapped, and no file stays in /dev/shm.
 func TestKilledPeer(t *testing.T) {
 	p := open(t)
 	rng := rand.New(rand.NewPCG(testenv.Seed(t, 0), 0))
@@ -353,8 +353,8 @@ func TestKilledPeer(t *testing.T) {
 	}
 }
 
-// TestVandal: a process that writes junk over its rings ends its own connection, and no other
-// one's, however many come.
+// TestVandal checks that a process that writes junk over its rings ends only its own connections,
+// however many such processes come.
 func TestVandal(t *testing.T) {
 	p := open(t)
 	p.start(t, "sender")
@@ -370,7 +370,7 @@ func TestVandal(t *testing.T) {
 	t.Logf("%d vandals in %v", count, time.Since(begin))
 }
 
-// sendAway polls until a vandal has seen that it was refused, and honest peers were heard.
+// sendAway polls until a vandal has noticed its refusal, and honest peers were received.
 func sendAway(t *testing.T, p *player, vandal *exec.Cmd) {
 	t.Helper()
 	left := make(chan error, 1)
@@ -404,9 +404,9 @@ func sendAway(t *testing.T, p *player, vandal *exec.Cmd) {
 	}
 }
 
-// TestStrangersAtTheDoor: whoever connects and does not hand over a sealed ring is sent away.
+// TestStrangersAtTheDoor checks that a connection that passes no sealed ring is closed.
 func TestStrangersAtTheDoor(t *testing.T) {
-	for range 5 { // files of earlier tests that nobody refers to are closed behind a collection
+	for range 5 { // unreferenced files of earlier tests are closed by the garbage collector
 		runtime.GC()
 		time.Sleep(time.Millisecond)
 	}
@@ -471,7 +471,7 @@ func TestStrangersAtTheDoor(t *testing.T) {
 			t.Errorf("%s: %d links", tc.what, o.inLinks)
 		}
 		for _, held := o.closers.held(nobody); held > 0; _, held = o.closers.held(nobody) {
-			time.Sleep(time.Millisecond) // a goroutine closes them
+			time.Sleep(time.Millisecond) // a goroutine closes the descriptors
 		}
 		if after := openDescriptors(t); after != before {
 			t.Errorf("%s: %d descriptors, %d before", tc.what, after, before)
@@ -494,7 +494,7 @@ func openDescriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// TestTooManyFromOneProcess: one process cannot take the place of all others.
+// TestTooManyFromOneProcess checks that one process cannot take the places of all other processes.
 func TestTooManyFromOneProcess(t *testing.T) {
 	p := open(t)
 	for range 2 * linksPerProcess {
@@ -504,7 +504,7 @@ func TestTooManyFromOneProcess(t *testing.T) {
 		}
 		r := sendRing{ring: newRing(mem)}
 		r.format()
-		to := p.dom.name // with number 0, of the endpoint
+		to := p.dom.name // with the endpoint number 0
 		fd, err := dial(&to, memfd)
 		if err != nil {
 			t.Fatal(err)
@@ -528,7 +528,8 @@ func TestTooManyFromOneProcess(t *testing.T) {
 	})
 }
 
-// TestNamesOfOthers: names of other hosts, containers and users are refused, with the reason.
+// TestNamesOfOthers checks that names of other hosts, containers and users are refused, with the
+// reason.
 func TestNamesOfOthers(t *testing.T) {
 	p := open(t)
 	for _, tc := range []struct {
@@ -544,7 +545,8 @@ func TestNamesOfOthers(t *testing.T) {
 	}
 }
 
-// TestLockedDirectory: a process that keeps the directory locked is nothing to the others.
+// TestLockedDirectory checks that a process that keeps the directory locked does not delay other
+// processes.
 func TestLockedDirectory(t *testing.T) {
 	p := open(t)
 	fd, err := openDir(p.dom.name.uid)

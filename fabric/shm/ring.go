@@ -175,9 +175,9 @@ func (s *sendRing) begin(word uint64) {
 	*s.word(s.tail) = word
 }
 
-// publish makes the records of the batch visible. First the new end is written, and then the first
-// word over the old end. The store of the first word is a full barrier, and therefore the sleep
-// flag is read after the store.
+// publish makes the records of the batch visible. publish first writes the new end of the ring's
+// records, and then the batch's first word over the old end. The store of the first word is a full
+// barrier, and therefore the sleep flag is read after the store.
 func (s *sendRing) publish() {
 	if !s.open {
 		return

@@ -14,7 +14,7 @@ import (
 	"gobtl/internal/testenv"
 )
 
-// newPair makes both sides of a ring over one piece of ordinary memory.
+// newPair makes the sender's and the receiver's view of a ring in ordinary memory.
 func newPair(sizeBytes int) (*sendRing, *recvRing) {
 	words := make([]uint64, (headerBytes+sizeBytes)/8)
 	mem := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), headerBytes+sizeBytes)
@@ -23,7 +23,7 @@ func newPair(sizeBytes int) (*sendRing, *recvRing) {
 	return s, &recvRing{ring: newRing(mem)}
 }
 
-// payload is a datagram that cannot be taken for another one, and looks like words of records.
+// payload is a datagram that differs from all other datagrams, and has words like those of records.
 func payload(rng *rand.Rand, i uint64) []byte {
 	size := rng.IntN(200)
 	if rng.IntN(10) == 0 {
@@ -36,14 +36,15 @@ func payload(rng *rand.Rand, i uint64) []byte {
 	return b
 }
 
-// TestRing plays random puts, publishes and takes, and wants everything once, whole and in order.
+// TestRing makes random puts, publishes and reads, and checks that every datagram arrives once,
+// complete and in order.
 func TestRing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testenv.Seed(t, 0), 0))
 	s, q := newPair(ringBytesMin)
 	var unread [][]byte
 	visible, full := 0, 0
 	for i := range uint64(200_000) {
-		eager := i/1000%2 == 0 // now the sender, now the receiver is the faster one
+		eager := i/1000%2 == 0 // sender and receiver alternate in being faster
 		switch rng.IntN(5) {
 		case 0, 1:
 			b := payload(rng, i)
@@ -75,7 +76,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// take takes out at most n datagrams. Those that were published must be there.
+// take reads at most n datagrams. Published datagrams must be visible.
 func take(t *testing.T, q *recvRing, unread *[][]byte, visible *int, n int) {
 	t.Helper()
 	for range n {
@@ -99,8 +100,9 @@ func take(t *testing.T, q *recvRing, unread *[][]byte, visible *int, n int) {
 	}
 }
 
-// TestRingAlwaysRoom: a receiver that has taken out everything has told enough of it for any
-// datagram to fit, wherever in the memory the ring stands. Else both would wait for each other.
+// TestRingAlwaysRoom checks that a receiver that has read all datagrams has published enough room
+// for any datagram, at any position of the ring. Sender and receiver would otherwise wait for each
+// other.
 func TestRingAlwaysRoom(t *testing.T) {
 	s, q := newPair(ringBytesMin)
 	small := make([]byte, 1)
@@ -120,7 +122,8 @@ func TestRingAlwaysRoom(t *testing.T) {
 	}
 }
 
-// TestRingHostile writes junk over a ring while it is read: whatever comes out lies inside of it.
+// TestRingHostile writes junk over a ring while the ring is read. Every result must lie inside the
+// ring.
 func TestRingHostile(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testenv.Seed(t, 0), 0))
 	refused, taken := 0, 0
@@ -159,7 +162,7 @@ func TestRingHostile(t *testing.T) {
 	if refused == 0 || taken == 0 {
 		t.Errorf("%d refused, %d taken: not both were tried", refused, taken)
 	}
-	// A receiver that lies about what it has taken harms nobody but itself.
+	// A receiver that publishes a wrong head harms only itself.
 	s, q := newPair(ringBytesMin)
 	for range 10_000 {
 		binary.NativeEndian.PutUint64(s.mem[offHead:], rng.Uint64())
@@ -172,7 +175,8 @@ func TestRingHostile(t *testing.T) {
 	_ = q
 }
 
-// TestRingTouched: the pages of a ring are not made one by one, while a message waits.
+// TestRingTouched checks that the pages of a ring are not populated one by one while a message
+// waits.
 func TestRingTouched(t *testing.T) {
 	mem, memfd, err := makeRing(ringBytesMax)
 	if err != nil {

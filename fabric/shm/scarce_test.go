@@ -15,7 +15,8 @@ import (
 	"gobtl/internal/testenv"
 )
 
-// limitDescriptors lets the process open none whose number is most or above, until undo is called.
+// limitDescriptors prevents the process from opening descriptors with numbers from most on, until
+// undo is called.
 func limitDescriptors(t *testing.T, most uint64) (undo func()) {
 	t.Helper()
 	var limit unix.Rlimit
@@ -34,7 +35,8 @@ func limitDescriptors(t *testing.T, most uint64) (undo func()) {
 	}
 }
 
-// scarce has the process run out of descriptors: leave leaves it so many, restore all of them.
+// scarce makes the process run out of descriptors. The function leave leaves n descriptors, and
+// restore restores all of them.
 func scarce(t *testing.T, d *domain) (leave func(n int), restore func()) {
 	t.Helper()
 	unlimit := limitDescriptors(t, 256)
@@ -62,7 +64,8 @@ func scarce(t *testing.T, d *domain) (leave func(n int), restore func()) {
 	return leave, restore
 }
 
-// Who has no descriptor left when a peer is to be reached reaches it when there is one again.
+// TestDescriptorsComeBack checks a process without a descriptor for reaching a peer. The process
+// reaches the peer when a descriptor is free again.
 func TestDescriptorsComeBack(t *testing.T) {
 	rd, re := openOne(t, fabric.EndpointConfig{})
 	sd, se := openOne(t, fabric.EndpointConfig{TxDepth: 64})
@@ -70,7 +73,7 @@ func TestDescriptorsComeBack(t *testing.T) {
 	to := insert(t, sd, re)
 	leave, restore := scarce(t, sd)
 	defer restore()
-	for n := 1; n >= 0; n-- { // for the ring's memory alone, then for nothing
+	for n := 1; n >= 0; n-- { // first enough for the ring's memory only, then for nothing
 		leave(n)
 		if _, err := se.Post([]fabric.Send{{To: to, Buf: 1, Len: 1000}}); err != nil {
 			t.Fatalf("%d descriptors left: %v", n, err)
@@ -103,8 +106,8 @@ func TestDescriptorsComeBack(t *testing.T) {
 	t.Errorf("%d of 2 sent, %d received", sent, got)
 }
 
-// Who has a descriptor for a peer's socket, but none for the ring that comes with it, lets it wait
-// at the door instead of refusing it.
+// TestNoDescriptorForRing checks a process with a descriptor for a peer's socket but none for the
+// peer's ring. The process lets the peer wait instead of refusing it.
 func TestNoDescriptorForRing(t *testing.T) {
 	rd, re := openOne(t, fabric.EndpointConfig{})
 	sd, se := openOne(t, fabric.EndpointConfig{})
@@ -136,8 +139,8 @@ func TestNoDescriptorForRing(t *testing.T) {
 	}
 }
 
-// Peers leave half of the process's descriptors to what else it does, and one of them half of those
-// to the others.
+// TestLinksLeaveDescriptors checks that peers leave half of the process's descriptors free, and
+// that one process leaves half of the links to others.
 func TestLinksLeaveDescriptors(t *testing.T) {
 	undo := limitDescriptors(t, 256)
 	most := mostIn()
@@ -155,8 +158,9 @@ func TestLinksLeaveDescriptors(t *testing.T) {
 	}
 }
 
-// Processes of other PID namespaces, which the kernel does not tell apart, have more links together
-// than one that it knows, and leave some to it.
+// TestLinksOfStrangers checks processes of other PID namespaces, which the kernel does not
+// distinguish. Together they may have more links than one known process, but leave some links to a
+// known process.
 func TestLinksOfStrangers(t *testing.T) {
 	o := loop{perPID: map[int32]int{}, inMax: linksMax}
 	count := func(pid int32) (n int) {
@@ -173,7 +177,8 @@ func TestLinksOfStrangers(t *testing.T) {
 	}
 }
 
-// Who may have small files alone makes small rings; and where not even those fit, that is told.
+// TestSmallFiles checks a process with a small file size limit, which makes small rings. If even
+// the smallest ring exceeds the limit, the error says so.
 func TestSmallFiles(t *testing.T) {
 	var before unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
@@ -205,7 +210,7 @@ func TestSmallFiles(t *testing.T) {
 	}
 }
 
-// A peer that knocks without end does not keep the others waiting.
+// TestKnocks checks that a peer that sends wake-up packets without end does not delay other peers.
 func TestKnocks(t *testing.T) {
 	const kind = unix.SOCK_SEQPACKET | unix.SOCK_NONBLOCK | unix.SOCK_CLOEXEC
 	fds, err := unix.Socketpair(unix.AF_UNIX, kind, 0)
@@ -214,7 +219,7 @@ func TestKnocks(t *testing.T) {
 	}
 	defer unix.Close(fds[0])
 	defer unix.Close(fds[1])
-	const sent = 8 // no socket's queue is so short
+	const sent = 8 // more than the queue of any socket
 	for range sent {
 		if err := unix.Send(fds[0], knockBytes[:], unix.MSG_DONTWAIT); err != nil {
 			t.Fatal(err)
@@ -229,14 +234,15 @@ func TestKnocks(t *testing.T) {
 	}
 }
 
-// Beside many peers that say nothing a poll looks at few of them, until one has said something.
+// TestIdlePeers checks that with many silent peers a poll scans few rings, until a peer sends
+// something.
 func TestIdlePeers(t *testing.T) {
 	rd, re := openOne(t, fabric.EndpointConfig{})
 	recv(t, re, 0, 1, 2, 3)
 	var out [4]fabric.Completion
 	d, _ := openOne(t, fabric.EndpointConfig{})
 	var say []func()
-	for range 2 * scanRings { // an endpoint each, for a ring each
+	for range 2 * scanRings { // one endpoint for each ring
 		x, err := d.OpenEndpoint(fabric.EndpointConfig{})
 		if err != nil {
 			t.Fatal(err)
@@ -292,7 +298,7 @@ func TestIdlePeers(t *testing.T) {
 	}
 }
 
-// Each of several peers that all have much has its share of a poll.
+// TestShares checks that several peers with full rings have equal shares of a poll.
 func TestShares(t *testing.T) {
 	const peers, each = 4, 64
 	rd, re := openOne(t, fabric.EndpointConfig{})
@@ -324,7 +330,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// The directory of the sockets may be there first, of another user: that is told.
+// TestDirectoryOfAnother checks the error if the directory of the sockets already exists and
+// belongs to another user.
 func TestDirectoryOfAnother(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testenv.Missing(t, "root, to be two users")

@@ -12,7 +12,8 @@ import (
 
 const (
 	// mtuBytes is the largest datagram. The smallest ring holds a datagram of mtuBytes at any
-	// position, even while the receiver has not published the last eighth that it read.
+	// position, even while the receiver has not reported the last eighth of the ring that the
+	// receiver read.
 	mtuBytes     = 96<<10 - ringAlign
 	defaultDepth = 4096
 	maxDepth     = 1 << 16

@@ -12,7 +12,7 @@ import (
 	"gobtl/fabric"
 )
 
-// asleep starts a Sleep and returns where it tells of its end.
+// asleep starts a Sleep, and returns a channel for its result.
 func asleep(t *testing.T, p *player, timeout time.Duration) chan error {
 	t.Helper()
 	await(t, "there is always something to poll", func() bool {
@@ -29,7 +29,7 @@ func asleep(t *testing.T, p *player, timeout time.Duration) chan error {
 	return ended
 }
 
-// ends waits for the end of a Sleep, whose reason is named.
+// ends waits for the end of a Sleep. The argument reason is the expected reason.
 func ends(t *testing.T, ended chan error, reason string) {
 	t.Helper()
 	select {
@@ -53,7 +53,7 @@ func stays(t *testing.T, ended chan error, reason string) {
 	}
 }
 
-// sleepers are two players, of which a knows b's address.
+// sleepers are two players, of which a has inserted b's name.
 func sleepers(t *testing.T) (a, b *player, to fabric.Addr) {
 	a, b = open(t), open(t)
 	b.next[a.id] = 0
@@ -64,13 +64,13 @@ func sleepers(t *testing.T) (a, b *player, to fabric.Addr) {
 	return a, b, to
 }
 
-// TestSleep: a sleep ends by what arrives, by Wake, before it too, and by its timeout, and only by
-// them; the owner uses the domain meanwhile.
+// TestSleep checks the events that end a Sleep, which are an arrival, Wake, an earlier Wake, and
+// the timeout. No other event ends a Sleep, and the owner uses the domain during the Sleep.
 func TestSleep(t *testing.T) {
 	a, b, to := sleepers(t)
 	number := uint64(0)
 	for range 3 {
-		if number > 0 { // the first datagram ends the sleep by the connection it comes with
+		if number > 0 { // the connection of the first datagram ends the Sleep
 			ended := asleep(t, b, -1)
 			for range 200 {
 				if _, err := b.poll(); err != nil {
@@ -95,7 +95,7 @@ func TestSleep(t *testing.T) {
 			return came == 1
 		})
 		b.dom.Wake()
-		for range 2 * tendPolls { // polls do not take what is for the sleep
+		for range 2 * tendPolls { // polls do not consume the events of the Sleep
 			if _, err := b.poll(); err != nil {
 				t.Fatal(err)
 			}
@@ -105,8 +105,8 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// TestSleepOwnerPolls: what the owner takes note of between Arm and the end of the Sleep ends it: a
-// peer that comes, and its knock.
+// TestSleepOwnerPolls checks events that the owner consumes between Arm and the end of the Sleep. A
+// new peer and a wake-up packet still end the Sleep.
 func TestSleepOwnerPolls(t *testing.T) {
 	a, b, to := sleepers(t)
 	for number := range uint64(3) {
@@ -128,8 +128,8 @@ func TestSleepOwnerPolls(t *testing.T) {
 	}
 }
 
-// TestSleepTriesAgain: a sleep does not outlast the pause after which a peer that was too busy to
-// be reached is tried again.
+// TestSleepTriesAgain checks that a Sleep does not outlast the pause after which a busy peer is
+// called again.
 func TestSleepTriesAgain(t *testing.T) {
 	a, b, to := sleepers(t)
 	ring, err := unix.MemfdCreate("ring", unix.MFD_CLOEXEC)
@@ -137,7 +137,7 @@ func TestSleepTriesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(ring)
-	for range linksMax { // nobody takes them in: connections wait until the queue is full
+	for range linksMax { // the connections are not accepted and fill the queue
 		fd, err := dial(&b.dom.name, ring)
 		if errors.Is(err, unix.EAGAIN) {
 			break
@@ -147,7 +147,7 @@ func TestSleepTriesAgain(t *testing.T) {
 		}
 		defer unix.Close(fd)
 	}
-	ended := asleep(t, a, -1) // a sleep that began before is told, too
+	ended := asleep(t, a, -1) // a Sleep that began before also ends
 	if err := a.send(to, 0, 64); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestSleepTriesAgain(t *testing.T) {
 	}
 }
 
-// firstDatagram has b receive something of a.
+// firstDatagram makes b receive a datagram from a.
 func firstDatagram(t *testing.T, a, b *player, to fabric.Addr) {
 	t.Helper()
 	if err := a.send(to, 0, 64); err != nil {
@@ -175,11 +175,12 @@ func firstDatagram(t *testing.T, a, b *player, to fabric.Addr) {
 	})
 }
 
-// TestSleepStallsLater: room that comes ends a sleep which began when nothing waited for room.
+// TestSleepStallsLater checks that room in a ring ends a Sleep that began when no send waited for
+// room.
 func TestSleepStallsLater(t *testing.T) {
 	a, b, to := sleepers(t)
 	firstDatagram(t, a, b, to)
-	if _, err := a.poll(); err != nil { // b's knock
+	if _, err := a.poll(); err != nil { // b's wake-up packet
 		t.Fatal(err)
 	}
 	a.dom.loop.tend()
@@ -194,7 +195,7 @@ func TestSleepStallsLater(t *testing.T) {
 		}
 	}
 	stays(t, ended, "there is no room yet")
-	for b.next[a.id] < last { // what waits is not in the ring: a has not polled
+	for b.next[a.id] < last { // waiting sends are not in the ring before a polls
 		if _, err := b.poll(); err != nil {
 			t.Fatal(err)
 		}
@@ -211,8 +212,8 @@ func TestSleepStallsLater(t *testing.T) {
 	})
 }
 
-// TestSleepReceivesLater: what waits, or arrives, when an endpoint gets receives at last ends a
-// sleep which began when it had none.
+// TestSleepReceivesLater checks an endpoint that posts its first receives during a Sleep. A waiting
+// or arriving datagram then ends the Sleep.
 func TestSleepReceivesLater(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -245,8 +246,8 @@ func TestSleepReceivesLater(t *testing.T) {
 	}
 }
 
-// TestTendBesideSleep has the owner look at the descriptors while another goroutine sleeps, and its
-// time is over.
+// TestTendBesideSleep makes the owner check the descriptors while another goroutine sleeps and its
+// timeout is over.
 func TestTendBesideSleep(t *testing.T) {
 	p, _, _ := sleepers(t)
 	for range 300 {

@@ -45,8 +45,8 @@ func listen(n *name, c *closers) (fd int, err error) {
 	return fd, nil
 }
 
-// listenTries bounds the retries. A retry is necessary if the empty directory is removed between
-// its creation and the first socket in it.
+// listenTries bounds the retries. A retry is necessary if another process removes the empty
+// directory before the first socket is in the directory.
 const listenTries = 100
 
 // listenIn binds a domain's socket in a directory. The socket has a temporary name until the domain

@@ -8,8 +8,8 @@ import (
 	"gobtl/fabric"
 )
 
-// Peers that do not read, one behind the other, leave places in the queue for one that does, whose
-// ring is empty.
+// TestManyStopped checks that many peers that do not read leave places in the queue for a peer that
+// does read and has an empty ring.
 func TestManyStopped(t *testing.T) {
 	const depth, stopped = 256, 24
 	_, live := openOne(t, fabric.EndpointConfig{})

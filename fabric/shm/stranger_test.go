@@ -13,13 +13,13 @@ import (
 	"gobtl/internal/testenv"
 )
 
-// TestStrangers has processes insert a name that was carried to them: one of another user, and one
-// that has a /dev/shm of its own. Both are refused, and told why.
+// TestStrangers makes processes insert a foreign name. One process belongs to another user, and one
+// process has its own /dev/shm. Insert must refuse the name, with the reason.
 func TestStrangers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testenv.Missing(t, "root, to be two users and to mount")
 	}
-	self := filepath.Join(t.TempDir(), "peer") // where another user may run it
+	self := filepath.Join(t.TempDir(), "peer") // a folder where another user may run the file
 	for dir := filepath.Dir(self); dir != filepath.Clean(os.TempDir()); dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)

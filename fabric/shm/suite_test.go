@@ -23,9 +23,8 @@ func openAny(tb testing.TB, cfg fabric.DomainConfig) *domain {
 	return d.(*domain)
 }
 
-// crowd stands for the processes that the domains of a test would belong to: while one of them
-// polls in vain, the others go on sending what has found no room, as they do when their owners
-// poll.
+// crowd simulates the processes of the domains of a test. While one domain polls without success,
+// the other domains send their waiting datagrams.
 type crowd struct {
 	mu  sync.Mutex // the suite uses domains from several goroutines
 	all map[*domain]bool
@@ -101,7 +100,8 @@ func (e *crowdEndpoint) Close() error {
 	return e.endpoint.Close()
 }
 
-// TestConformance: a send completes when it is in its ring, so a flood that nobody reads does not.
+// TestConformance runs the suite. A send completes when it is in its ring, and therefore a flood to
+// a receiver that does not poll does not complete.
 func TestConformance(t *testing.T) {
 	const unread = "what a ring does not hold waits at the sender until the receiver polls"
 	c := &crowd{all: map[*domain]bool{}}

@@ -63,7 +63,7 @@ func (d *domain) somethingToPoll() bool {
 }
 
 // retryPause is the pause before a retry that no event triggers. The result of retryPause is
-// negative if no such retry is due.
+// negative if no retry waits for a pause.
 func (d *domain) retryPause() time.Duration {
 	pause := time.Duration(-1)
 	for _, e := range d.endpoints {

@@ -8,7 +8,7 @@ import (
 	"gobtl/fabric/sim"
 )
 
-// exchange sends a batch from a to b and runs until it has arrived and completed.
+// exchange sends a batch from a to b, and runs until the batch has arrived and completed.
 type exchange struct {
 	nw    *sim.Network
 	a, b  *station
@@ -63,7 +63,8 @@ func TestNoAllocations(t *testing.T) {
 		for range 300 {
 			x.run()
 		}
-		// An average below one in all: a chunk of packets now and then is no steady cost.
+		// The average must be below one allocation in total. An occasional chunk of packets is not
+		// a steady cost.
 		if got := testing.AllocsPerRun(300, x.run); got != 0 {
 			t.Errorf("%s: %v allocations for 16 datagrams", name, got)
 		}
@@ -94,7 +95,7 @@ func BenchmarkDatagram(b *testing.B) {
 	}
 }
 
-// BenchmarkRun is a whole short run: what a sweep over many seeds repeats.
+// BenchmarkRun measures a whole short run, which a test over many seeds repeats.
 func BenchmarkRun(b *testing.B) {
 	for name, memory := range map[string]*sim.Memory{"fresh": nil, "memory": new(sim.Memory)} {
 		b.Run(name, func(b *testing.B) {

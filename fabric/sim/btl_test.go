@@ -32,7 +32,7 @@ func openModule(tb testing.TB, n *sim.Node, cfg btl.Config, seed uint64) *btl.Mo
 	return m
 }
 
-// until steps until cond holds, for at most limit of virtual time.
+// until steps until cond is true, for at most limit of virtual time.
 func until(tb testing.TB, nw *sim.Network, limit time.Duration, what string, cond func() bool) {
 	tb.Helper()
 	for end := nw.Now().Add(limit); !cond(); {
@@ -42,7 +42,7 @@ func until(tb testing.TB, nw *sim.Network, limit time.Duration, what string, con
 	}
 }
 
-// talk lets two modules exchange messages over a bad network and returns the hash of the run.
+// talk lets two modules exchange messages over a bad network, and returns the hash of the run.
 func talk(t *testing.T, seed uint64) uint64 {
 	t.Helper()
 	nw, err := sim.New(sim.Config{Seed: seed})

@@ -9,8 +9,8 @@ import (
 	"gobtl/fabric/sim"
 )
 
-// stepped is a domain whose Polls let the network do what is due now: the suite knows of no virtual
-// time.
+// stepped is a domain whose Polls run the events that are due now, because the suite does not know
+// virtual time.
 type stepped struct {
 	fabric.Domain
 	nw *sim.Network

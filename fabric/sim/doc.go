@@ -1,6 +1,7 @@
 // Package sim is a network of datagram endpoints in virtual time, for tests. A network uses one
 // goroutine, no clock and one seed. The same calls with the same seed give the same events, bit for
-// bit, and Hash proves the equality. A failed run can therefore be repeated as often as necessary.
+// bit, and Hash proves the equality. A failed run of a test can therefore be repeated with the same
+// seed.
 //
 //	Post --> [Filter] --> [line: rate, queue] --> [loss, copies, damage] --> delay --> queue --> Poll
 //	 ^                     \__________________ Path ___________________/            |       |

@@ -96,8 +96,8 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	return limit, nil
 }
 
-// again decides whether a Post ends with ErrAgain, and sets the number of sends that Post accepts
-// before that.
+// again decides whether a Post ends with ErrAgain, and sets *limit to the number of sends that Post
+// accepts before returning ErrAgain.
 func (e *endpoint) again(limit *int) bool {
 	n := e.domain.node
 	if n.againPosts > 0 {
@@ -164,8 +164,9 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 	return nil
 }
 
-// heldUp reports whether a reliable network accepts no datagram to the port now. The receiver's
-// queue may be full, or an injected send would overtake an earlier send that has not left.
+// heldUp reports whether a reliable network accepts no datagram to the port now. The network
+// accepts no datagram if the receiver's queue is full, or if an injected send would overtake an
+// earlier send that has not left.
 func (e *endpoint) heldUp(port Port, sizeBytes int) bool {
 	to := e.domain.node.nw.endpoint(port)
 	return to != nil && to.queue.count >= to.domain.node.queueDatagrams() ||
@@ -370,8 +371,8 @@ func (e *endpoint) pollable() bool {
 	return e.left > 0 || e.ahead.count > 0 || e.posted.count > 0 && e.queue.count > 0
 }
 
-// Close closes the endpoint. A second Close does nothing and returns nil. Waiting datagrams and
-// sends that have not left are lost.
+// Close closes the endpoint. A second Close does nothing and returns nil. Close discards the
+// datagrams in the receive queue, and the sends that have not left the endpoint.
 func (e *endpoint) Close() error {
 	e.shut()
 	return nil

@@ -11,7 +11,8 @@ import (
 	"gobtl/fabric/sim"
 )
 
-// TestStormsEnd: a storm refuses at most AgainPosts Posts, and what it takes before it is sent.
+// TestStormsEnd checks that a series of refusals has at most AgainPosts Posts, and that sends
+// accepted before the series are sent.
 func TestStormsEnd(t *testing.T) {
 	nw, a, b := pair(t, sim.Config{Seed: 1, InjectBytes: 1472}, sim.Path{})
 	const most = 7
@@ -30,7 +31,8 @@ func TestStormsEnd(t *testing.T) {
 			lengths[storm]++
 			storm = 0
 		case errors.Is(err, fabric.ErrAgain) && n < len(batch):
-			// A Post that takes some begins a storm: the one before may have ended just now.
+			// A Post that accepts some sends begins a series, because the previous series may have
+			// just ended.
 			if n > 0 {
 				partial++
 				lengths[storm]++
@@ -51,7 +53,7 @@ func TestStormsEnd(t *testing.T) {
 		}
 	}
 	for n := range lengths {
-		if n > 4*most { // several in a row, each begun by a Post that took nothing
+		if n > 4*most { // several series in a row, each begun by a Post without accepted sends
 			t.Errorf("a storm of %d Posts", n)
 		}
 	}
@@ -93,7 +95,7 @@ func TestCompletionErrors(t *testing.T) {
 	}
 }
 
-// TestLateSends: they leave within the time, in order, and complete then.
+// TestLateSends checks that late sends leave within the time, in order, and complete then.
 func TestLateSends(t *testing.T) {
 	const late = 100 * time.Microsecond
 	nw, a, b := pair(t, sim.Config{Seed: 6}, sim.Path{})
@@ -129,7 +131,8 @@ func TestLateSends(t *testing.T) {
 	settled(t, nw)
 }
 
-// TestLateSendsEndWithTheirEndpoint: what has not left when the endpoint closes never does.
+// TestLateSendsEndWithTheirEndpoint checks that sends that have not left when the endpoint closes
+// are never sent.
 func TestLateSendsEndWithTheirEndpoint(t *testing.T) {
 	for name, end := range map[string]func(*station){
 		"endpoint": func(s *station) { s.ep.Close() },
@@ -150,7 +153,7 @@ func TestLateSendsEndWithTheirEndpoint(t *testing.T) {
 	}
 }
 
-// TestViolations does what a user of the fabric must not do, each on a network of its own.
+// TestViolations makes each mistake of a user of the fabric, on separate networks.
 func TestViolations(t *testing.T) {
 	big := make([]byte, 1200)
 	for name, tc := range map[string]struct {
@@ -280,7 +283,8 @@ func TestViolationsAreBounded(t *testing.T) {
 	}
 }
 
-// TestEarlyReuseIsSeenOnTheWire: what leaves late is what stands in the buffer then.
+// TestEarlyReuseIsSeenOnTheWire checks that a late send has the content of the buffer at the time
+// when the send leaves.
 func TestEarlyReuseIsSeenOnTheWire(t *testing.T) {
 	nw, a, b := pair(t, sim.Config{}, sim.Path{})
 	a.node.SetFaults(sim.NodeFaults{LateSends: time.Hour})
@@ -293,7 +297,8 @@ func TestEarlyReuseIsSeenOnTheWire(t *testing.T) {
 	}
 }
 
-// TestMemoryIsZero: what a network leaves in its Memory does not show in the next.
+// TestMemoryIsZero checks that the content of a network's memory is not visible in the next
+// network.
 func TestMemoryIsZero(t *testing.T) {
 	memory := new(sim.Memory)
 	arenas := make(map[*byte]bool)
@@ -364,7 +369,7 @@ func TestInject(t *testing.T) {
 	nw.Inject(sim.Port{Node: 0}, sim.Port{Node: -1, Index: 0}, nil)
 	nw.Inject(sim.Port{Node: 0}, sim.Port{Node: 5, Index: 0}, nil)
 	nw.RunUntil(nw.Now().Add(time.Second))
-	// The one from nowhere takes no path, hence no time.
+	// The datagram from an unknown node has no path, and therefore no delay.
 	if len(b.arrived) != 2 || string(b.arrived[1].data) != "forged" {
 		t.Errorf("%d datagrams arrived", len(b.arrived))
 	}

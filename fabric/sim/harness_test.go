@@ -26,8 +26,8 @@ type arrival struct {
 	data []byte
 }
 
-// station is a node with one endpoint and the simplest process: it takes what arrives and gives the
-// buffers back. The lower half of the buffers is for receiving.
+// station is a node with one endpoint and the simplest process. The process receives datagrams and
+// posts the buffers again. The lower half of the buffers is for receiving.
 type station struct {
 	tb       testing.TB
 	nw       *sim.Network
@@ -36,19 +36,19 @@ type station struct {
 	ep       fabric.Endpoint
 	arena    fabric.Arena
 	out      [16]fabric.Completion
-	again    [1]fabric.Buf // a field, so that giving a buffer back allocates nothing
+	again    [1]fabric.Buf // a field, to post a buffer without an allocation
 	free     []fabric.Buf
 	addrs    map[*station]fabric.Addr
 	arrived  []arrival
 	received int
 	errors   int                 // completions with an Errno
 	spent    []fabric.Buf        // buffers of sends, in the order of completion
-	passes   []mono.Time         // of all passes, if kept
-	deadline mono.Time           // what Deadline says
-	keep     bool                // fill arrived and passes
+	passes   []mono.Time         // instants of all passes, if keep is set
+	deadline mono.Time           // result of Deadline
+	keep     bool                // record arrived and passes
 	each     func(*station)      // called in each pass
-	fail     error               // what Progress returns
-	sizes    func(sizeBytes int) // told of each datagram
+	fail     error               // result of Progress
+	sizes    func(sizeBytes int) // called for each datagram
 }
 
 const stationBuffers = 128
@@ -164,7 +164,7 @@ func (s *station) try(to *station, data []byte) error {
 	return err
 }
 
-// send posts data and wants it to be taken.
+// send posts data, which must be accepted.
 func (s *station) send(to *station, data []byte) {
 	s.tb.Helper()
 	for again := true; again; {
@@ -176,7 +176,7 @@ func (s *station) send(to *station, data []byte) {
 	}
 }
 
-// pair is two stations on a network whose path from a to b is given.
+// pair returns two stations on a network. The argument p is the path from a to b.
 func pair(tb testing.TB, cfg sim.Config, p sim.Path) (nw *sim.Network, a, b *station) {
 	tb.Helper()
 	nw = newNetwork(tb, cfg)
@@ -186,8 +186,8 @@ func pair(tb testing.TB, cfg sim.Config, p sim.Path) (nw *sim.Network, a, b *sta
 	return nw, a, b
 }
 
-// traffic sends count datagrams of sizeBytes from a to b, one every gap, and waits for them. The
-// first four bytes are the datagram's number.
+// traffic sends count datagrams of sizeBytes from a to b, one every gap, and waits for their
+// arrival. The first four bytes are the datagram's number.
 func traffic(nw *sim.Network, a, b *station, count, sizeBytes int, gap time.Duration) {
 	data := make([]byte, sizeBytes)
 	for i := range count {
@@ -211,7 +211,7 @@ func settled(tb testing.TB, nw *sim.Network) {
 	}
 }
 
-// number is the number that traffic gave a datagram.
+// number is the number of a datagram of traffic.
 func number(data []byte) int {
 	return int(data[0])<<24 | int(data[1])<<16 | int(data[2])<<8 | int(data[3])
 }

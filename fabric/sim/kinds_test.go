@@ -10,8 +10,8 @@ import (
 	"gobtl/fabric/sim"
 )
 
-// provocations has, for each kind, what makes it happen: traffic of 200 datagrams of 1200 bytes
-// from a to b, on a path or between hosts with a fault, or something of its own.
+// provocations has a cause for each kind of event. The usual cause is traffic of 200 datagrams of
+// 1200 bytes from a to b, on a path with a fault or between hosts with a fault.
 var provocations = [sim.NumKinds]struct {
 	path   sim.Path
 	faults sim.NodeFaults
@@ -67,7 +67,7 @@ var provocations = [sim.NumKinds]struct {
 	}},
 }
 
-// TestEveryKindHappens provokes each kind and looks at the events that tell of it.
+// TestEveryKindHappens causes each kind of event, and checks the events of that kind.
 func TestEveryKindHappens(t *testing.T) {
 	for kind := range sim.NumKinds {
 		t.Run(strings.ReplaceAll(kind.String(), " ", "-"), func(t *testing.T) {
@@ -127,8 +127,8 @@ func TestKindNames(t *testing.T) {
 	}
 }
 
-// TestConservation runs everything at once and accounts for every datagram at every millisecond,
-// also when a node crashes with full queues.
+// TestConservation applies all faults at the same time, and accounts for every datagram at every
+// millisecond, also when a node crashes with full queues.
 func TestConservation(t *testing.T) {
 	for seed := range uint64(20) {
 		nw, a, b := chaos(t, sim.Config{Seed: seed})
@@ -153,7 +153,7 @@ func TestConservation(t *testing.T) {
 	}
 }
 
-// chaos is a pair of stations with every fault between and in them.
+// chaos is a pair of stations with every fault of paths and nodes.
 func chaos(tb testing.TB, cfg sim.Config) (nw *sim.Network, a, b *station) {
 	tb.Helper()
 	nw, a, b = pair(tb, cfg, sim.Path{
@@ -173,8 +173,8 @@ func chaos(tb testing.TB, cfg sim.Config) (nw *sim.Network, a, b *station) {
 	return nw, a, b
 }
 
-// chaosTraffic offers count datagrams of different sizes, as many as there are buffers; what is
-// refused is gone.
+// chaosTraffic posts count datagrams of different sizes, as many as there are buffers. Refused
+// datagrams are not posted again.
 func chaosTraffic(tb testing.TB, a, b *station, count int) {
 	tb.Helper()
 	data := make([]byte, 1472)
@@ -224,7 +224,8 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// TestHashSeesBytes changes one bit of one datagram, one address, one instant.
+// TestHashSeesBytes checks that the hash changes with one bit of one datagram, with one address,
+// and with one instant.
 func TestHashSeesBytes(t *testing.T) {
 	run := func(content byte, node string, at time.Duration) uint64 {
 		nw, a, b := pair(t, sim.Config{}, sim.Path{})
@@ -246,7 +247,7 @@ func TestHashSeesBytes(t *testing.T) {
 	if run(0, "b", 0) != base {
 		t.Error("the hash changes by itself")
 	}
-	// Two seeds that differ in the bits that are flipped, and in nothing else.
+	// The runs of two seeds differ only in the inverted bits.
 	hashes := make(map[uint64]bool)
 	for seed := range uint64(2) {
 		nw, a, b := pair(t, sim.Config{Seed: seed}, sim.Path{BitFlip: 1})
@@ -257,7 +258,7 @@ func TestHashSeesBytes(t *testing.T) {
 	if len(hashes) != 2 {
 		t.Error("the hash does not see flipped bits")
 	}
-	// Two late sends that differ, followed by one that leaves at once.
+	// Two late sends differ, and a later send leaves at once.
 	clear(hashes)
 	for content := range byte(2) {
 		nw, a, b := pair(t, sim.Config{}, sim.Path{})
@@ -273,8 +274,8 @@ func TestHashSeesBytes(t *testing.T) {
 	}
 }
 
-// TestMTUTold has a path's smaller MTU told to who sends too much: what is too large is refused
-// from then on, until the path is another one, and what is not passes.
+// TestMTUTold checks that the sender of a datagram above the path's MTU is told the MTU. Larger
+// datagrams are then refused until the path changes, and smaller datagrams pass.
 func TestMTUTold(t *testing.T) {
 	nw, a, b := pair(t, sim.Config{}, sim.Path{MTUBytes: 1000, MTUTold: true})
 	large, fits := make([]byte, 1001), make([]byte, 1000)

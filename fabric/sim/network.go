@@ -34,7 +34,7 @@ type Config struct {
 	// MTUBytes is the largest datagram of the endpoints, 1 to 1 MiB. The default is 1472.
 	MTUBytes int
 	// InjectBytes is the largest send that is complete when Post returns. The default of
-	// InjectBytes is 1024, or MTUBytes if MTUBytes is less. A negative value means 0.
+	// InjectBytes is 1024, or MTUBytes if MTUBytes is less. A negative InjectBytes means 0.
 	InjectBytes int
 	// TxDepth and RxDepth are the depths of an endpoint whose EndpointConfig has none. The default
 	// is 1024.
@@ -42,7 +42,7 @@ type Config struct {
 	// QueueDatagrams is how many datagrams wait at an endpoint before more are dropped. The default
 	// is 1024.
 	QueueDatagrams int
-	// Reliable makes the network that of a reliable and ordered provider, as Info then says. Only
+	// Reliable makes the network reliable and ordered, and the Info of each domain says so. Only
 	// Delay, Jitter, BytesPerSecond and Cut of a Path have an effect. Datagrams between two
 	// endpoints never overtake each other. A receiver whose queue is full blocks its senders
 	// (ErrAgain). Datagrams to an endpoint that is not open and datagrams that a Filter drops are
@@ -58,7 +58,7 @@ type Config struct {
 	NoSource bool
 	// PollAhead is how many further datagrams a Poll that fills out may receive into buffers and
 	// landing. The next Poll reports these datagrams. Real providers that receive several datagrams
-	// in one call behave in the same way.
+	// in one call also report some datagrams only at the next Poll.
 	PollAhead int
 	// PassCost is the virtual time that one pass of a process takes. The default is 1 us.
 	PassCost time.Duration

@@ -87,7 +87,8 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
-// TestEventsInOrder: by time, then in the order of their making; none is before now.
+// TestEventsInOrder checks that events run by time, and then in the order of their creation. No
+// event runs before the present time.
 func TestEventsInOrder(t *testing.T) {
 	nw := newNetwork(t, sim.Config{})
 	if nw.Now() != 1 || nw.Step() {
@@ -181,7 +182,7 @@ func TestRestartKeepsNames(t *testing.T) {
 		old = b.ep
 	}
 	nw.RunUntil(nw.Now().Add(time.Second))
-	if len(b.arrived) != 1 { // what was on its way reaches the new process, as on a real network
+	if len(b.arrived) != 1 { // datagrams in transit reach the new process, as on a real network
 		t.Errorf("%d datagrams arrived, want 1", len(b.arrived))
 	}
 	if c := nw.Counts(); c[sim.KindOpen] != 2 || c[sim.KindRestart] != 2 || c[sim.KindCrash] != 1 {
@@ -191,7 +192,7 @@ func TestRestartKeepsNames(t *testing.T) {
 
 func TestCrash(t *testing.T) {
 	nw, a, b := pair(t, sim.Config{}, sim.Path{})
-	b.node.Pause(time.Millisecond) // so that some wait in its queue
+	b.node.Pause(time.Millisecond) // some datagrams must wait in the queue
 	a.node.SetFaults(sim.NodeFaults{LateSends: time.Nanosecond})
 	for range 5 {
 		a.send(b, []byte("into the queue"))
@@ -264,7 +265,8 @@ func TestCrashInsidePass(t *testing.T) {
 	}
 }
 
-// TestPasses: when there is something to poll, at the Deadline, after Kick, and not otherwise.
+// TestPasses checks that passes come when there is something to poll, at the Deadline, after Kick,
+// and at no other time.
 func TestPasses(t *testing.T) {
 	nw, a, b := pair(t, sim.Config{PassCost: 3 * time.Microsecond}, sim.Path{Delay: 50000})
 	check := func(what string, want ...mono.Time) {
@@ -328,7 +330,8 @@ func TestPasses(t *testing.T) {
 	check("arrival before the deadline", 11000000, 11550000, 12000000)
 }
 
-// TestRecvMakesPass: datagrams waited for want of buffers until the owner posts one from outside.
+// TestRecvMakesPass checks datagrams that wait for a posted buffer. When the owner posts a buffer
+// outside of a pass, a pass follows.
 func TestRecvMakesPass(t *testing.T) {
 	nw, a, b := pair(t, sim.Config{}, sim.Path{})
 	ep, err := b.dom.OpenEndpoint(fabric.EndpointConfig{})
@@ -368,7 +371,7 @@ func TestPauseAndPace(t *testing.T) {
 	nw.RunUntil(1000000)
 	b.passes = nil
 	b.node.Pause(500000)
-	b.node.Pause(100000) // the longer one holds
+	b.node.Pause(100000) // the longer pause counts
 	a.send(b, []byte("x"))
 	nw.RunUntil(2000000)
 	check("paused", 0, 1500000)
@@ -384,16 +387,16 @@ func TestPauseAndPace(t *testing.T) {
 	check("paced", 2, 3000000, 3400000, 3800000)
 	a.send(b, []byte("x"))
 	nw.RunUntil(4100000)
-	b.node.SetPace(0) // the pass was to be at 4200000
+	b.node.SetPace(0) // the pass was scheduled at 4200000
 	nw.RunUntil(5000000)
 	check("no pace any more", 2, 4100000)
 	b.deadline = 7000000
 	b.node.Kick()
 	nw.RunUntil(6000000)
-	b.node.SetPace(300000) // does not concern what is due much later
+	b.node.SetPace(300000) // does not affect a pass that is due much later
 	nw.RunUntil(8000000)
 	check("pace and deadline", 2, 5000000, 7000000)
-	b.deadline = 8300000 // when the pace allows it anyway
+	b.deadline = 8300000 // when the pace permits a pass anyway
 	b.node.Kick()
 	nw.RunUntil(9000000)
 	check("pace and deadline at once", 2, 8000000, 8300000)

@@ -21,8 +21,9 @@ type Path struct {
 	// bound is dropped, unless the line is idle. Zero means no bound.
 	QueueBytes int
 	// Line is shared by all paths that refer to the same Line, as the common bottleneck of these
-	// paths. The rate and the bound of the queue are those of the path that a datagram takes. If
-	// Line is nil, the path has a line of its own.
+	// paths. For each datagram, the rate and the bound of the queue are BytesPerSecond and
+	// QueueBytes of the path that the datagram takes. If Line is nil, the path has a line of its
+	// own.
 	Line *Line
 
 	// Loss is the probability that a datagram is lost, independent of other datagrams.
@@ -278,8 +279,8 @@ func (l *link) flip(p *packet) {
 	p.spoilt = l.path.Checksum
 }
 
-// extras sends additional datagrams with a datagram. The additional datagrams are junk with the
-// same addresses, and old datagrams.
+// extras sends additional datagrams with a datagram. The additional datagrams are old datagrams,
+// and junk with the addresses of p.
 func (l *link) extras(p *packet) {
 	nw, path := l.nw, &l.path
 	if l.dice.chance(path.Junk) {

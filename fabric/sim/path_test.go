@@ -12,7 +12,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// within fails if got is not want, give or take the tolerance.
+// within fails if got differs from want by more than the tolerance.
 func within(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
 	if math.Abs(got-want) > tolerance {
@@ -20,7 +20,7 @@ func within(t *testing.T, what string, got, want, tolerance float64) {
 	}
 }
 
-// TestRates measures the faults that have a probability: ten thousand datagrams, six standard
+// TestRates measures the faults with a probability, with ten thousand datagrams and six standard
 // deviations.
 func TestRates(t *testing.T) {
 	const count, p = 10000, 0.07
@@ -44,7 +44,8 @@ func TestRates(t *testing.T) {
 	for kind, faults := range map[sim.Kind]sim.NodeFaults{
 		sim.KindSendError: {SendError: p},
 		sim.KindRecvError: {RecvError: p},
-		sim.KindPostAgain: {PostAgain: p / (1 - p), AgainPosts: 1}, // refused ones are posted again
+		// refused sends are posted again
+		sim.KindPostAgain: {PostAgain: p / (1 - p), AgainPosts: 1},
 	} {
 		nw, a, b := pair(t, sim.Config{Seed: 3}, sim.Path{})
 		a.node.SetFaults(faults)
@@ -127,8 +128,8 @@ func TestJitterIsUniform(t *testing.T) {
 	}
 }
 
-// TestLineIsExact sends more than the line takes: datagram n has left the line when its last byte
-// is through, without any drift from rounding.
+// TestLineIsExact sends more than the line carries. Datagram n must leave the line when its last
+// byte has passed, without any drift from rounding.
 func TestLineIsExact(t *testing.T) {
 	const rate, size, count = 3e6, 1000, 60 // a third of a millisecond each: never whole nanoseconds
 	nw, a, b := pair(t, sim.Config{}, sim.Path{BytesPerSecond: rate, Delay: time.Millisecond})
@@ -183,8 +184,8 @@ func TestTailDropIsExact(t *testing.T) {
 	}
 }
 
-// TestLineIsShared has two nodes send through one bottleneck, which takes from both in the order in
-// which they sent, and has one queue for them.
+// TestLineIsShared lets two nodes send through one line. The line must send the datagrams of both
+// nodes in their order, with one common queue.
 func TestLineIsShared(t *testing.T) {
 	const rate, size = 1e6, 1000 // a millisecond each
 	nw, a, b := pair(t, sim.Config{}, sim.Path{})
@@ -226,7 +227,8 @@ func TestFastLineDoesNotOverflow(t *testing.T) {
 		t.Errorf("%d of 20 arrived", b.received)
 	}
 	a.send(b, make([]byte, 1<<16))
-	// At the new rate, the time that the line is still busy for is a number of bytes beyond any.
+	// At the new rate, the time for which the line is busy corresponds to an enormous number of
+	// bytes.
 	nw.SetPath(a.node, b.node, sim.Path{
 		BytesPerSecond: math.MaxInt / 2, QueueBytes: math.MaxInt / 4,
 	})
@@ -236,8 +238,8 @@ func TestFastLineDoesNotOverflow(t *testing.T) {
 	}
 }
 
-// TestBurstsAreBursty compares the runs of losses with those of independent losses at the same
-// rate.
+// TestBurstsAreBursty compares the lengths of consecutive losses with those of independent losses
+// at the same rate.
 func TestBurstsAreBursty(t *testing.T) {
 	run := func(p sim.Path) (rate, meanRun float64) {
 		const count = 20000
@@ -284,8 +286,8 @@ func TestReorderHoldsBack(t *testing.T) {
 	}
 }
 
-// TestDamage looks at what arrives: flips of one to three bits, all lengths down to nothing, junk
-// of all kinds.
+// TestDamage checks the damage of arriving datagrams, which is one to three inverted bits, all
+// shorter lengths, and all kinds of junk.
 func TestDamage(t *testing.T) {
 	const size = 64
 	nw, a, b := pair(t, sim.Config{Seed: 4}, sim.Path{BitFlip: 1})
@@ -304,7 +306,7 @@ func TestDamage(t *testing.T) {
 		t.Errorf("numbers of flipped bits (0, 1, 2, 3, more): %v", flips)
 	}
 	nw, a, b = pair(t, sim.Config{Seed: 4}, sim.Path{BitFlip: 1})
-	for range 500 { // among eight bits, the same one comes up twice often
+	for range 500 { // with eight bits, the same bit is often drawn twice
 		a.send(b, []byte{0})
 		nw.RunUntil(nw.Now().Add(2 * time.Microsecond))
 	}
@@ -352,7 +354,7 @@ func TestCopiesAreExact(t *testing.T) {
 	}
 }
 
-// TestReplay looks at which old datagrams come again, and when.
+// TestReplay checks which old datagrams are sent again, and when.
 func TestReplay(t *testing.T) {
 	const count, gap = 3000, 2 * time.Microsecond
 	sent := uint64(0)
@@ -386,14 +388,15 @@ func TestReplay(t *testing.T) {
 	if got := nw.Counts()[sim.KindReplayed]; got != count-1 {
 		t.Errorf("%d replays of %d datagrams", got, count)
 	}
-	for d := 5; d < 9; d++ { // nearer ones are older by their time in the ring
+	for d := 5; d < 9; d++ { // earlier entries are older by their time in the ring
 		if decades[d] < 200 {
 			t.Errorf("%d replays were about 1e%d ns old: %v", decades[d], d, decades)
 		}
 	}
 }
 
-// TestPathsAreApart: what a path does depends on its own datagrams and settings alone.
+// TestPathsAreApart checks that the faults of a path depend only on the path's own datagrams and
+// settings.
 func TestPathsAreApart(t *testing.T) {
 	lost := func(others bool) (numbers []int) {
 		nw, a, b := pair(t, sim.Config{Seed: 8}, sim.Path{Loss: 0.2})
@@ -430,8 +433,8 @@ func TestPathsAreApart(t *testing.T) {
 	}
 }
 
-// TestPathsDiffer: the same faults on two paths, and on both directions of one, hit different
-// datagrams.
+// TestPathsDiffer checks that the same faults hit different datagrams on two paths, and in the two
+// directions of a path.
 func TestPathsDiffer(t *testing.T) {
 	bad := sim.Path{Loss: 0.5}
 	nw, a, b := pair(t, sim.Config{}, bad)

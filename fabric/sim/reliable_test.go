@@ -11,8 +11,9 @@ import (
 	"gobtl/internal/mono"
 )
 
-// TestReliable: of a path's faults a reliable network has only those that take time, and what one
-// endpoint sends to another arrives in its order, whether its sends complete late or at once.
+// TestReliable checks that a reliable network has only the faults of a path that take time.
+// Datagrams from one endpoint to another arrive in order, whether the sends complete late or at
+// once.
 func TestReliable(t *testing.T) {
 	nw, a, b := pair(t, sim.Config{Seed: 5, Reliable: true}, sim.Path{
 		Delay: 50 * time.Microsecond, Jitter: time.Millisecond, BytesPerSecond: 50_000_000,
@@ -49,7 +50,8 @@ func TestReliable(t *testing.T) {
 	}
 }
 
-// TestReliableHoldsUp: a receiver that does not look holds its senders up, and loses nothing.
+// TestReliableHoldsUp checks that a receiver that does not poll blocks its senders, and loses
+// nothing.
 func TestReliableHoldsUp(t *testing.T) {
 	nw, a, b := pair(t, sim.Config{Reliable: true, QueueDatagrams: 10}, sim.Path{})
 	b.node.Pause(10 * time.Millisecond)

@@ -17,7 +17,7 @@ const (
 	headBytes = 32
 )
 
-// bulk is a run that is sent again and again.
+// bulk is a run that is sent repeatedly.
 type bulk struct {
 	*pair
 	count int
@@ -31,7 +31,7 @@ func newBulk(tb testing.TB, o Options, gather bool) *bulk {
 	return newBulkOf(tb, o, gather, runLength, wireBytes)
 }
 
-// newBulkOf makes a bulk of count datagrams, each of a size.
+// newBulkOf makes a bulk of count datagrams of the same size.
 func newBulkOf(tb testing.TB, o Options, gather bool, count, sizeBytes int) *bulk {
 	const rxBuffers = 256
 	cfg := fabric.DomainConfig{Buffers: count + rxBuffers, BufferBytes: sizeBytes}
@@ -79,7 +79,7 @@ func (k *bulk) drain() {
 	}
 }
 
-// BenchmarkPlan measures what Post does itself for a run.
+// BenchmarkPlan measures the part of Post that plans a run.
 func BenchmarkPlan(b *testing.B) {
 	for _, gather := range []bool{false, true} {
 		b.Run(fmt.Sprintf("gather=%v", gather), func(b *testing.B) {
@@ -93,8 +93,8 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// BenchmarkPost and BenchmarkPoll share the runs that they carry: what the other does is not timed,
-// but for batches of 128 datagrams, of which the bounds of a run decide how many messages they are.
+// BenchmarkPost measures Post for runs that BenchmarkPoll polls. The other call is not timed,
+// except for batches of 128 datagrams, whose number of messages depends on the bounds of a run.
 func BenchmarkPost(b *testing.B) {
 	for _, gather := range []bool{false, true} {
 		b.Run(fmt.Sprintf("gather=%v", gather), func(b *testing.B) {
@@ -144,7 +144,7 @@ func BenchmarkPoll(b *testing.B) {
 	}
 }
 
-// BenchmarkStream carries runs by one goroutine: both copies, both system calls.
+// BenchmarkStream sends and receives runs in one goroutine, with both copies and both system calls.
 func BenchmarkStream(b *testing.B) {
 	for _, o := range []Options{{}, {NoGSO: true}, {NoGRO: true}} {
 		b.Run(o.name(), func(b *testing.B) {
@@ -164,9 +164,9 @@ func perDatagram(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/runLength, "ns/datagram")
 }
 
-// BenchmarkHalfRoundTrip bounces a datagram between two threads that poll without a pause, of which
-// one is all peers, with and without a connected socket for the peer that most is sent to: of
-// three that have their turns none is.
+// BenchmarkHalfRoundTrip bounces a datagram between two threads that poll without a pause. One
+// thread acts for all peers. With one peer there may be a connected socket, and with three peers in
+// turn there is none.
 func BenchmarkHalfRoundTrip(b *testing.B) {
 	for _, size := range []uint32{8, wireBytes} {
 		for _, peers := range []int{1, 3} {

@@ -14,9 +14,9 @@ import (
 	"gobtl/internal/testenv"
 )
 
-// TestCapacityOfRuns keeps as many datagrams unread as RecvCapacity allows, with some read in
-// between, whose memory the kernel gives back late, and in runs, which cost otherwise than single
-// datagrams.
+// TestCapacityOfRuns leaves as many datagrams unread as RecvCapacity permits. Some datagrams are
+// read in between, whose memory the kernel releases late. The test also uses runs, whose cost
+// differs from that of single datagrams.
 func TestCapacityOfRuns(t *testing.T) {
 	for _, size := range []int{600, 1472, 1636, 8972} {
 		for _, run := range []int{1, 2, 3, 5, 27} {
@@ -53,7 +53,7 @@ func testCapacity(t *testing.T, size, run int) {
 	p.collectAll(unread)
 }
 
-// collectAll polls count datagrams and posts their buffers again.
+// collectAll polls count datagrams, and posts their buffers again.
 func (p *pair) collectAll(count int) {
 	p.tb.Helper()
 	for count > 0 {
@@ -67,8 +67,8 @@ func (p *pair) collectAll(count int) {
 	}
 }
 
-// TestRecvAttr: who gets a smaller receive buffer than it needs is told what that costs, and what
-// to do.
+// TestRecvAttr checks the text for a receive buffer that is smaller than requested. The text states
+// the cost and the remedy.
 func TestRecvAttr(t *testing.T) {
 	for _, tc := range []struct {
 		asked, got, mtu int
@@ -86,7 +86,7 @@ func TestRecvAttr(t *testing.T) {
 			t.Errorf("%d of %d asked for, MTU %d: %q, want %q", tc.got, tc.asked, tc.mtu, got.Value, tc.want)
 		}
 	}
-	// Of an open domain, the one that holds least.
+	// The attribute of an open domain is that of the smallest buffer.
 	const size = 1472
 	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64, BufferBytes: size},
 		fabric.EndpointConfig{RecvBufferBytes: 208 << 10})
@@ -99,7 +99,8 @@ func TestRecvAttr(t *testing.T) {
 	}
 }
 
-// TestSendAttr: who gets a smaller send buffer than it needs is told what to do.
+// TestSendAttr checks the text for a send buffer that is smaller than requested, which states the
+// remedy.
 func TestSendAttr(t *testing.T) {
 	for got, want := range map[int]string{
 		2 * 212992: "212992 of 1048576 bytes asked for: a long train waits for the device in parts; " +
@@ -112,8 +113,8 @@ func TestSendAttr(t *testing.T) {
 	}
 }
 
-// TestAttrsOfOpen: an open domain tells what its Info told before, in the same order; what has
-// become known since takes the place of nothing else.
+// TestAttrsOfOpen checks that an open domain has the same attributes as its Info before, in the
+// same order. New information is added at the end.
 func TestAttrsOfOpen(t *testing.T) {
 	cfg := fabric.DomainConfig{Buffers: 64, BufferBytes: 1472}
 	p := newPair(t, Options{}, cfg, fabric.EndpointConfig{})
@@ -134,8 +135,8 @@ func TestAttrsOfOpen(t *testing.T) {
 	}
 }
 
-// TestRunsOverflowAsOne loses runs of datagrams to a full receive buffer: Info counts each as one
-// packet.
+// TestRunsOverflowAsOne overflows a receive buffer with runs of datagrams, and checks that Info
+// counts each lost run as one packet.
 func TestRunsOverflowAsOne(t *testing.T) {
 	const size, run, runs = 1000, 16, 40
 	cfg := fabric.DomainConfig{Buffers: 1 + runs*run, BufferBytes: size}
@@ -170,7 +171,8 @@ func TestRunsOverflowAsOne(t *testing.T) {
 	}
 }
 
-// TestOverflowIsCounted loses datagrams to a full receive buffer: Info tells how many.
+// TestOverflowIsCounted overflows a receive buffer, and checks the number of lost datagrams in
+// Info.
 func TestOverflowIsCounted(t *testing.T) {
 	const size = 1000
 	cfg := fabric.DomainConfig{Buffers: 64, BufferBytes: size}

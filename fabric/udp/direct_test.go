@@ -14,13 +14,13 @@ import (
 	"gobtl/fabric/internal/inet"
 )
 
-// post is an endpoint with what a test needs to send and receive through it.
+// post is an endpoint with helpers for sending and receiving.
 type post struct {
 	*endpoint
 	t    *testing.T
 	free fabric.Buf
 	next uint64          // number of the next datagram
-	got  map[uint64]bool // numbers that have come
+	got  map[uint64]bool // numbers that have arrived
 }
 
 func openPost(t *testing.T, node string, o Options) *post {
@@ -67,7 +67,7 @@ func (p *post) tell(to fabric.Addr) uint64 {
 	return p.next
 }
 
-// hear polls for a while, and says whether a datagram came.
+// hear polls for a while, and reports whether the datagram with the given number came.
 func (p *post) hear(number uint64) bool {
 	p.t.Helper()
 	var out [8]fabric.Completion
@@ -89,7 +89,8 @@ func (p *post) hear(number uint64) bool {
 	return false
 }
 
-// lead has one endpoint send to another until it has a socket for it; all must arrive.
+// lead makes an endpoint send to another until there is a connected socket. All datagrams must
+// arrive.
 func lead(p *post, to fabric.Addr, q *post, calls int) {
 	p.t.Helper()
 	for range calls {
@@ -101,7 +102,7 @@ func lead(p *post, to fabric.Addr, q *post, calls int) {
 
 func TestDirectSocket(t *testing.T) {
 	a, b := openPost(t, "127.0.0.1", Options{}), openPost(t, "127.0.0.1", Options{})
-	// c and the other home of b are strangers to a's second socket.
+	// The endpoint c and the second address of b are no peers of a's connected socket.
 	c, home := openPost(t, "127.0.0.1", Options{}), openPost(t, "127.0.0.2", Options{})
 	toB, toC := a.reach(b), a.reach(c)
 	lead(a, toB, b, directLead-1)
@@ -133,7 +134,7 @@ func TestDirectSocket(t *testing.T) {
 	}
 }
 
-// TestDirectMoves has the majority move to another peer.
+// TestDirectMoves changes the peer with the majority of the sends.
 func TestDirectMoves(t *testing.T) {
 	a, b := openPost(t, "127.0.0.1", Options{}), openPost(t, "127.0.0.1", Options{})
 	c := openPost(t, "127.0.0.1", Options{})
@@ -143,7 +144,7 @@ func TestDirectMoves(t *testing.T) {
 		t.Fatal("no socket for the only peer")
 	}
 	b.next = 1 << 32
-	waiting := []uint64{b.tell(back), b.tell(back)} // in the socket that will go
+	waiting := []uint64{b.tell(back), b.tell(back)} // in the socket that will be closed
 	for range 2 * directPosts {
 		a.tell(toC)
 	}
@@ -191,8 +192,8 @@ func TestNoDirectSocket(t *testing.T) {
 	}
 }
 
-// A socket that is leaving and into which more and more comes does not keep the first one from
-// being read, and goes all the same.
+// TestLeavingFlood checks a closing socket that still receives datagrams. The first socket must
+// still be read, and the closing socket must be closed.
 func TestLeavingFlood(t *testing.T) {
 	a, b, c := openPost(t, "127.0.0.1", Options{}), openPost(t, "127.0.0.1", Options{}),
 		openPost(t, "127.0.0.1", Options{})
@@ -201,7 +202,7 @@ func TestLeavingFlood(t *testing.T) {
 	if a.direct.sock == nil {
 		t.Fatal("no socket: the test shows nothing")
 	}
-	if err := a.domain.Remove(toB); err != nil { // its connection has ended, say
+	if err := a.domain.Remove(toB); err != nil { // for example because the connection has ended
 		t.Fatal(err)
 	}
 	back := b.reach(a)
@@ -234,11 +235,11 @@ func TestLeavingFlood(t *testing.T) {
 	}
 }
 
-// A peer that cannot be connected to does not take the others' socket from them, but what fails
-// again and again is given up.
+// TestDirectFails checks a peer to which no socket can be connected. Other peers still get a
+// connected socket. After repeated failures the endpoint stops trying.
 func TestDirectFails(t *testing.T) {
 	a, b := openPost(t, "127.0.0.1", Options{}), openPost(t, "127.0.0.1", Options{})
-	name, _, err := a.domain.ParseAddress("192.0.2.1:9") // from a loopback address: not to be reached
+	name, _, err := a.domain.ParseAddress("192.0.2.1:9") // unreachable from a loopback address
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,8 +117,9 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) error {
 		return err
 	}
 	if stride <= 16<<10 {
-		// Small buffers fill huge pages, but most pages of large buffers stay untouched. The call
-		// of madvise is only a hint, and its error is ignored.
+		// Huge pages save time for small buffers, but would waste memory for large buffers, of
+		// which most pages stay untouched. The call of madvise is only a hint, and its error is
+		// ignored.
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
 	}
 	if d.arena, err = fabric.NewArena(mem, count, stride, 0, size); err != nil {
@@ -134,7 +135,8 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) error {
 }
 
 // strideBytes returns the distance between the beginnings of two buffers. The distance is an odd
-// number of cache lines, which spreads the beginnings of the buffers over all sets of a cache.
+// number of cache lines, because an odd number spreads the beginnings of the buffers over all sets
+// of a cache.
 func strideBytes(size int) int {
 	lines := (size + cacheLineBytes - 1) / cacheLineBytes
 	return (lines | 1) * cacheLineBytes
@@ -147,8 +149,8 @@ func mapMemory(sizeBytes int) ([]byte, error) {
 	return mem, sysError("mmap", err)
 }
 
-// Info returns the Info with which the domain was opened. The attributes describe the present state
-// and the counts so far.
+// Info returns the Info with which the domain was opened. The attributes in the Info describe the
+// present state and the counts so far.
 func (d *domain) Info() fabric.Info {
 	info := d.info
 	info.Attrs = slices.Clone(info.Attrs)

@@ -21,9 +21,9 @@ type landing struct {
 	off     int // where the next datagram lands
 	waiting int // landed datagrams in receiver.pending
 
-	// The two fields describe the row that was prepared last. The field slots is the number of
-	// datagrams whose body lands. The field rest is the room in the landing, after slots datagrams,
-	// for a shorter datagram.
+	// The fields slots and rest describe the row that was prepared last. The field slots is the
+	// number of datagrams whose body lands. The field rest is the room in the landing, after slots
+	// datagrams, for a shorter datagram.
 	slots, rest int
 }
 

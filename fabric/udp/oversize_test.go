@@ -10,9 +10,9 @@ import (
 	"gobtl/fabric"
 )
 
-// TestOversizeRuns receives runs of datagrams of which some are larger than the buffers, from two
-// senders in turn: each arrives in its order, cut off where its buffer ends, with its whole length
-// and its source told, whatever is landed and however few buffers and completions there are.
+// TestOversizeRuns receives runs from two senders in turn, with some datagrams larger than the
+// buffers. Each datagram must arrive in order, truncated at the end of its buffer, with its whole
+// length and its source. Landings and small numbers of buffers and completions must not matter.
 func TestOversizeRuns(t *testing.T) {
 	const roomBytes, rxBuffers = 1000, 40
 	from := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64, BufferBytes: 9000},
@@ -50,7 +50,8 @@ func TestOversizeRuns(t *testing.T) {
 			if rng.IntN(3) == 0 {
 				size = roomBytes
 			}
-			// At most what a receive buffer of 208 KiB holds without a single Poll.
+			// At most as many datagrams are sent as a receive buffer of 208 KiB holds without a
+			// Poll.
 			count := 1 + rng.IntN(min(20, 16<<10/(size+1)+1))
 			sends := make([]fabric.Send, count)
 			for i := range sends {

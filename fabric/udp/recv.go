@@ -33,7 +33,8 @@ const (
 // receiver holds the posted buffers and the headers for the kernel. A row is the memory for one
 // message, and has wide buffers of stride bytes each and the scratch tail. If stride is the size of
 // the datagrams that the kernel has coalesced, each datagram is in its own buffer without another
-// copy. If stride differs from that size, the datagrams are copied to their buffers.
+// copy. If stride differs from the size of the datagrams, the datagrams are copied to their
+// buffers.
 //
 // While only single datagrams come, rows are one buffer wide, because the kernel reads a header of
 // two iovecs fastest.
@@ -149,7 +150,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 }
 
 // Poll implements fabric.Endpoint. After a system call that has found something, Poll makes no
-// further system call. A datagram is thus reported before Poll looks for the next one.
+// further system call. Poll therefore reports a received datagram before looking for the next
+// datagram.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -159,7 +161,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if r.waiting > 0 {
 		n = r.drain(out)
 		// Datagrams left over from an earlier call may move the landing. No new datagram may land
-		// before the caller has seen the earlier ones.
+		// before the caller has seen the earlier datagrams.
 		if r.waiting > 0 || n > 0 && r.land.mem != nil {
 			return n, nil
 		}
@@ -282,8 +284,8 @@ func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 }
 
 // deliver reports the messages in the first rows. The argument n of deliver is the number of
-// completions in out, and the result is the new number. Datagrams that do not fit out wait in
-// pending.
+// completions in out before the call, and the result is the number of completions in out after the
+// call. Datagrams that do not fit out wait in pending.
 func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 	stride := r.stride // the stride of these rows; adapt changes the stride for later rows
 	r.top -= rows * wide
@@ -479,8 +481,8 @@ func (r *receiver) adapt(size, segment int) {
 		return
 	}
 	// Each buffer in a row costs time, even if the run does not fill the buffer. A row therefore
-	// has twice as many buffers as the latest runs had datagrams. The datagrams of a longer run
-	// that exceed the row are in scratch.
+	// has only twice as many buffers as the latest runs had datagrams. The datagrams of a longer
+	// run that exceed the row are in scratch.
 	n := (size-1)/segment + 1
 	if n > r.wide {
 		r.widen(segment)

@@ -109,8 +109,8 @@ func deviceBoundsAll() map[int]linkDevice {
 	return devices
 }
 
-// boundsIn reads the limits in the attributes of a device. Kernels before 6.3 have one limit for
-// both versions of IP.
+// boundsIn reads the limits in the attributes of a device. Linux before 6.3 has one limit of
+// segmentation offload for both versions of IP.
 func boundsIn(attrs []syscall.NetlinkRouteAttr) deviceBounds {
 	d := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}
 	own4 := false

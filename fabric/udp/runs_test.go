@@ -40,7 +40,7 @@ func openAt(t *testing.T, node string, count, sizeBytes int) (*domain, *endpoint
 	return d.(*domain), e.(*endpoint)
 }
 
-// bareSocket is a socket that takes runs as they come, and an endpoint's address for it.
+// bareSocket is a socket that receives coalesced runs, and an endpoint's address for the socket.
 func bareSocket(t *testing.T, d *domain, node string) (*socket, fabric.Addr) {
 	t.Helper()
 	list, err := inet.Locals(node)
@@ -59,7 +59,7 @@ func bareSocket(t *testing.T, d *domain, node string) (*socket, fabric.Addr) {
 	return s, to
 }
 
-// next returns the size of the next message, and of the datagrams that it has.
+// next returns the size of the next message, and the size of its datagrams.
 func (s *socket) next(t *testing.T) (sizeBytes, segment int) {
 	t.Helper()
 	buf, oob := make([]byte, 1<<16), make([]byte, 64)
@@ -80,8 +80,8 @@ func (s *socket) next(t *testing.T) (sizeBytes, segment int) {
 	return n, segment
 }
 
-// TestRunsStayWhole sends batches of datagrams whose sizes come near the bound of a run: each run
-// crosses as the one message that it was, and is as long as it may be.
+// TestRunsStayWhole sends batches of datagrams whose sizes come near the bound of a run. Each run
+// must arrive as one message, and each message must be as long as permitted.
 func TestRunsStayWhole(t *testing.T) {
 	const count = 140
 	for _, node := range []string{"127.0.0.1", "::1"} {
@@ -112,13 +112,13 @@ func TestRunsStayWhole(t *testing.T) {
 	}
 }
 
-// TestFewerSegments: a kernel that takes fewer datagrams in a message than it is asked to is asked
-// once, and segmentation stays on.
+// TestFewerSegments checks a kernel that accepts fewer datagrams in a message. The larger number is
+// tried once, and segmentation stays on.
 func TestFewerSegments(t *testing.T) {
 	const count, size = 200, 100
 	d, e := openAt(t, "127.0.0.1", count, size)
 	s, to := bareSocket(t, d, "127.0.0.1")
-	e.tx.runs.segments = count // more than any kernel takes
+	e.tx.runs.segments = count // more than any kernel accepts
 	sends := make([]fabric.Send, count)
 	for i := range sends {
 		sends[i] = fabric.Send{To: to, Buf: fabric.Buf(i), Len: size}
@@ -141,15 +141,15 @@ func TestFewerSegments(t *testing.T) {
 	}
 }
 
-// TestDeviceBounds reads what devices say, in a namespace of its own: less than Linux's bounds, and
-// more.
+// TestDeviceBounds reads the limits of devices in a separate namespace, with limits below and above
+// Linux's defaults.
 func TestDeviceBounds(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testenv.Missing(t, "root, to have a network namespace")
 	}
 	testenv.Need(t, "ip", "iproute2")
 	done := make(chan struct{})
-	go func() { // its thread ends with it, for it cannot go back
+	go func() { // the thread ends with the goroutine, because it cannot leave the namespace
 		defer close(done)
 		runtime.LockOSThread()
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -181,7 +181,7 @@ func TestDeviceBounds(t *testing.T) {
 	<-done
 }
 
-// TestBoundsIn reads attributes that this machine's devices do not have.
+// TestBoundsIn reads attributes that the devices of this machine do not have.
 func TestBoundsIn(t *testing.T) {
 	attr := func(kind uint16, v uint32) syscall.NetlinkRouteAttr {
 		b := (*[4]byte)(unsafe.Pointer(&v))

@@ -41,11 +41,13 @@ type sleeper struct {
 }
 
 const (
-	// lingersMax is how many polls may find something before the sockets leave the set. Leaving and
-	// returning costs as much as a dozen packets to sockets in the set.
+	// lingersMax is how many polls may find something before the sockets leave the set. Leaving the
+	// epoll set and returning to the set costs as much as receiving a dozen packets through sockets
+	// in the set.
 	lingersMax = 64
 	// calmFinds is how many polls may find something between two Sleeps that count as calm.
-	// calmLeast is the number of consecutive calm intervals after which the sockets stay enabled.
+	// calmLeast is the number of consecutive calm intervals between Sleeps after which the sockets
+	// stay enabled in the epoll set.
 	calmFinds = 1
 	calmLeast = 4
 )
@@ -119,8 +121,8 @@ func (s *sleeper) add(sock *socket) {
 	}
 }
 
-// forget notes that a socket is about to be closed, and thereby leaves the set. The descriptor's
-// number may then be reused for another file.
+// forget notes that a socket is about to be closed, and thereby leaves the set. After the close,
+// the kernel may reuse the descriptor's number for another file.
 func (s *sleeper) forget(sock *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"gobtl/fabric"
 )
 
-// asleep starts a Sleep and returns where it tells of its end.
+// asleep starts a Sleep, and returns a channel for its result.
 func asleep(t *testing.T, d *domain, timeout time.Duration) chan error {
 	t.Helper()
 	if !d.Arm() {
@@ -25,7 +25,7 @@ func asleep(t *testing.T, d *domain, timeout time.Duration) chan error {
 	return ended
 }
 
-// ends waits for the end of a Sleep, whose reason is named.
+// ends waits for the end of a Sleep. The argument reason is the expected reason.
 func ends(t *testing.T, ended chan error, reason string) {
 	t.Helper()
 	select {
@@ -57,8 +57,8 @@ func (p *pair) post() {
 	}
 }
 
-// TestSleep: a sleep ends by what arrives, by Wake, before it too, and by its timeout, and only by
-// them; the owner uses the domain meanwhile.
+// TestSleep checks the events that end a Sleep, which are an arrival, Wake, an earlier Wake, and
+// the timeout. No other event ends a Sleep, and the owner uses the domain during the Sleep.
 func TestSleep(t *testing.T) {
 	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
 	p.stock(8, 8)
@@ -83,8 +83,8 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// TestSleepWithoutReceives: what arrives where no receive is posted cannot be polled, and ends no
-// sleep until one is.
+// TestSleepWithoutReceives checks arrivals at an endpoint without posted receives. Such arrivals
+// cannot be polled, and end no Sleep until a receive is posted.
 func TestSleepWithoutReceives(t *testing.T) {
 	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
 	p.post()
@@ -96,7 +96,7 @@ func TestSleepWithoutReceives(t *testing.T) {
 	ends(t, asleep(t, p.d, -1), "a datagram waits for the receive that is posted now")
 }
 
-// TestSleepAfterReopen: an endpoint in the place of a closed one, with its descriptor's number.
+// TestSleepAfterReopen checks an endpoint that reuses the descriptor's number of a closed endpoint.
 func TestSleepAfterReopen(t *testing.T) {
 	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
 	p.stock(8, 1)
@@ -118,7 +118,7 @@ func TestSleepAfterReopen(t *testing.T) {
 	ends(t, ended, "a datagram has arrived")
 }
 
-// TestSleepAndDirectSocket: the connected socket may come while somebody sleeps.
+// TestSleepAndDirectSocket checks that the connected socket may be opened during a Sleep.
 func TestSleepAndDirectSocket(t *testing.T) {
 	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
 	back, err := p.d.Insert(p.a.Name())
@@ -141,8 +141,8 @@ func TestSleepAndDirectSocket(t *testing.T) {
 	ends(t, ended, "a datagram has arrived")
 }
 
-// TestNobodyAsleep: what arrives while nobody sleeps wakes no thread of Go's poller, also at a
-// socket that has come since the last sleep.
+// TestNobodyAsleep checks that arrivals without a Sleep wake no thread of Go's poller, even at a
+// socket that was opened after the last Sleep.
 func TestNobodyAsleep(t *testing.T) {
 	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
 	back, err := p.d.Insert(p.a.Name())
@@ -162,7 +162,8 @@ func TestNobodyAsleep(t *testing.T) {
 	}
 	p.collect(1)
 
-	// An Arm that finds something to poll, at the second endpoint, leaves nothing behind at the first.
+	// An Arm that finds something to poll at the second endpoint must leave no event at the first
+	// endpoint.
 	if _, err := p.a.Recv([]fabric.Buf{20}); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestNobodyAsleep(t *testing.T) {
 	}
 }
 
-// inSet counts the descriptors on which a Sleep sleeps, as the kernel has them.
+// inSet counts the descriptors in the kernel's epoll set of a Sleep.
 func (p *pair) inSet() int {
 	p.tb.Helper()
 	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", p.d.sleeper.epoll))
@@ -190,9 +191,9 @@ func (p *pair) inSet() int {
 	return bytes.Count(info, []byte("tfd:"))
 }
 
-// TestAwakeForLong: sockets leave the set of who slept once when much arrives and nobody sleeps,
-// for each packet to one that is in it costs its sender time. They do not when a sleep is to come,
-// and come back for the next one.
+// TestAwakeForLong checks that sockets leave the epoll set if much arrives without a Sleep, because
+// each packet to a socket in the set costs the sender time. The sockets stay in the set if a Sleep
+// is armed, and return for the next Sleep.
 func TestAwakeForLong(t *testing.T) {
 	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
 	back, err := p.d.Insert(p.a.Name())
@@ -209,7 +210,7 @@ func TestAwakeForLong(t *testing.T) {
 	if p.b.openDirect(back); p.b.direct.sock == nil {
 		t.Fatalf("no connected socket: %s", p.b.direct.why)
 	}
-	const bell, all = 2, 4 // with the timer
+	const bell, all = 2, 4 // including the timer
 	for round := range 3 {
 		ends(t, asleep(t, p.d, 0), "its time is over")
 		receive(lingersMax - 1)
@@ -239,7 +240,7 @@ func TestAwakeForLong(t *testing.T) {
 	}
 }
 
-// ready counts the descriptors by which a Sleep would end.
+// ready counts the descriptors that would end a Sleep.
 func (p *pair) ready() int {
 	p.tb.Helper()
 	var events [4]unix.EpollEvent
@@ -250,9 +251,9 @@ func (p *pair) ready() int {
 	return n
 }
 
-// TestCalmSleeps: where each sleep ends by a single datagram, the sockets are not silenced between
-// them, which takes system calls. They are as soon as more is received, where no receive is posted,
-// and for who asks for the descriptor.
+// TestCalmSleeps checks Sleeps that each end by a single datagram. The sockets are not silenced
+// between such Sleeps, which saves system calls. The sockets are silenced when more is received,
+// when no receive is posted, and for a caller of ReadyFd.
 func TestCalmSleeps(t *testing.T) {
 	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
 	p.stock(8, 8)
@@ -301,8 +302,8 @@ func TestCalmSleeps(t *testing.T) {
 	ends(t, ended, "it was woken")
 }
 
-// TestCalmAndReopen: of a socket that is closed while it may end a sleep nothing is left, and the
-// one that gets its number ends sleeps, too.
+// TestCalmAndReopen checks a socket that is closed while it may end a Sleep. Nothing of the socket
+// may remain, and a new socket with the same number must end Sleeps.
 func TestCalmAndReopen(t *testing.T) {
 	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
 	for range 3 {
@@ -317,7 +318,7 @@ func TestCalmAndReopen(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &p.d.sleeper
-		if len(s.armed) > 1 || len(s.set) > 1 { // one is of the other endpoint
+		if len(s.armed) > 1 || len(s.set) > 1 { // one belongs to the other endpoint
 			t.Fatalf("%d and %d sockets after one of two was closed", len(s.armed), len(s.set))
 		}
 		e, err := p.d.OpenEndpoint(fabric.EndpointConfig{})
@@ -331,7 +332,7 @@ func TestCalmAndReopen(t *testing.T) {
 	}
 }
 
-// TestHasten: a sleep that goes on, and one that is to come, end sooner than they were to.
+// TestHasten checks that a Sleep in progress and a later Sleep end sooner than their timeouts.
 func TestHasten(t *testing.T) {
 	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
 	p.stock(8, 8)
@@ -352,7 +353,7 @@ func TestHasten(t *testing.T) {
 	}
 }
 
-// newDirectPair is a pair of which b has a socket that is connected to a, whose address it returns.
+// newDirectPair is a pair in which b has a socket connected to a. The result back is a's address.
 func newDirectPair(t *testing.T) (p *pair, back fabric.Addr) {
 	t.Helper()
 	p = newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
@@ -367,13 +368,13 @@ func newDirectPair(t *testing.T) (p *pair, back fabric.Addr) {
 	return p, back
 }
 
-// TestSleepSeesBothSockets: what has ended a sleep, or a Wait, is found by the first poll behind
-// that, at whichever of an endpoint's two sockets it is. Who sleeps again as soon as a poll finds
-// nothing would be woken by it again and again.
+// TestSleepSeesBothSockets checks that the first poll after a Sleep or a Wait finds the datagram
+// that ended the sleep, at either of the two sockets of an endpoint. A caller that sleeps again
+// after an empty poll would otherwise be woken again and again.
 func TestSleepSeesBothSockets(t *testing.T) {
 	p, _ := newDirectPair(t)
 	for round := range 4 {
-		p.b.direct.mainHot = true // the other socket had something last
+		p.b.direct.mainHot = true // the other socket was the last to receive
 		if round%2 == 0 {
 			ended := asleep(t, p.d, -1)
 			p.post()
@@ -389,8 +390,8 @@ func TestSleepSeesBothSockets(t *testing.T) {
 	}
 }
 
-// TestSleepBesideError: nor does an error end a sleep where no receive is posted, of a connected
-// socket that has ended sleeps before: no poll would take it, so that all sleeps ended at once.
+// TestSleepBesideError checks an error of a connected socket without posted receives. The error
+// must not end every Sleep, because no poll would read the error.
 func TestSleepBesideError(t *testing.T) {
 	p, back := newDirectPair(t)
 	ends(t, asleep(t, p.d, 0), "its time is over")

@@ -12,7 +12,7 @@ import (
 	"gobtl/internal/testenv"
 )
 
-// variant is the suite's view of the provider with options, at a local address.
+// variant is the suite's Fixture of the provider with options, at a local address.
 func variant(o udp.Options, node string) fabrictest.Fixture {
 	p := udp.New(o)
 	return fabrictest.Fixture{
@@ -32,7 +32,7 @@ func variant(o udp.Options, node string) fabrictest.Fixture {
 	}
 }
 
-// variants are the ways in which the provider may have to work.
+// variants are the combinations of options that the suite tests.
 var variants = []struct {
 	name    string
 	options udp.Options
@@ -77,7 +77,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// needNode skips a test whose address this host does not have.
+// needNode skips a test if this host does not have the address.
 func needNode(t *testing.T, node string) {
 	t.Helper()
 	if netip.MustParseAddr(node).Is4() {

@@ -25,7 +25,7 @@ func listen(t *testing.T, most int) *Listener {
 	return b
 }
 
-// visit connects and returns the connection and the guest that it is.
+// visit connects, and returns the connection and its guest.
 func visit(t *testing.T, l *Listener, got <-chan *Guest) (net.Conn, *Guest) {
 	t.Helper()
 	conn, err := net.Dial("tcp", l.Addr().String())
@@ -42,7 +42,7 @@ func visit(t *testing.T, l *Listener, got <-chan *Guest) (net.Conn, *Guest) {
 	}
 }
 
-// said reads all that a connection brings until its end.
+// said reads a connection until its end.
 func said(t *testing.T, conn net.Conn) string {
 	t.Helper()
 	b, err := io.ReadAll(conn)
@@ -52,8 +52,8 @@ func said(t *testing.T, conn net.Conn) string {
 	return string(b)
 }
 
-// TestListener: the silent give way, the first of them first; the proven stay; who finds no place
-// is told so; a guest that leaves makes room.
+// TestListener checks that silent guests are displaced, the oldest first, and that proven guests
+// stay. A refused connection gets the reason, and a leaving guest makes room.
 func TestListener(t *testing.T) {
 	l := listen(t, 2)
 	got := make(chan *Guest)
@@ -96,7 +96,7 @@ func TestListener(t *testing.T) {
 	}
 }
 
-// TestHosts: of the silent the address gives way that has most of them.
+// TestHosts checks that the address with the most silent guests loses a guest.
 func TestHosts(t *testing.T) {
 	l := &Listener{most: 4}
 	for _, host := range []string{"a", "b", "b", "c"} {
@@ -130,7 +130,7 @@ func (f *failing) Accept() (net.Conn, error) {
 	return f.Listener.Accept()
 }
 
-// TestAcceptFails: an error of one accept ends nothing, but that of a closed listener.
+// TestAcceptFails checks that an error of one accept ends nothing, unless the listener is closed.
 func TestAcceptFails(t *testing.T) {
 	l := listen(t, 1)
 	f := &failing{Listener: l.listener}
@@ -147,8 +147,8 @@ func TestAcceptFails(t *testing.T) {
 	}
 }
 
-// TestLines: lines come whole, however they arrive; one that is too long is an error before it is
-// in memory; one without an end is none.
+// TestLines checks that lines are complete, however their bytes arrive. A line that is too long is
+// an error before the line is in memory, and a line without an end is an error.
 func TestLines(t *testing.T) {
 	for _, most := range []int{3, 5000, 1 << 20} {
 		whole := strings.Repeat("x", most)
@@ -181,14 +181,15 @@ func (e *endless) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// oneByteEach gives one byte a read.
+// oneByteEach returns one byte per Read.
 func oneByteEach(r io.Reader) io.Reader { return oneByte{r} }
 
 type oneByte struct{ io.Reader }
 
 func (o oneByte) Read(b []byte) (int, error) { return o.Reader.Read(b[:min(1, len(b))]) }
 
-// TestHTTP: hundreds of clients with an endless header keep no other one from its answer.
+// TestHTTP checks that hundreds of clients with endless headers do not keep another client from its
+// answer.
 func TestHTTP(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

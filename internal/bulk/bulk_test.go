@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestCopy holds Copy against copy, for every place of both ends within a line and sizes around
-// the bounds: what is around the destination stays.
+// TestCopy compares Copy with copy, for all alignments within a cache line and for sizes near the
+// limits. Bytes around the destination must stay unchanged.
 func TestCopy(t *testing.T) {
 	const most = Min + 3*lineBytes
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -64,7 +64,8 @@ func (j *Jar) Bake(when uint32, what For, addr []byte) []byte {
 	return j.cookie[:]
 }
 
-// Good reports whether a cookie was made for that address, in this time period or the previous one.
+// Good reports whether the cookie was made for the address addr, in the time period now or in the
+// previous time period.
 func (j *Jar) Good(now uint32, what For, addr, cookie []byte) bool {
 	if len(cookie) != Bytes {
 		return false

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A cookie is good for what it was baked for, at that time and the next one, and for nothing else.
+// TestCookies checks that a cookie is valid only for its purpose and address, in its time period
+// and in the next one.
 func TestCookies(t *testing.T) {
 	n := uint64(0)
 	count := func() uint64 { n++; return n }

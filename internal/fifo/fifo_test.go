@@ -9,7 +9,8 @@ import (
 	"gobtl/internal/fifo"
 )
 
-// TestModel compares a queue with a slice, wherever its ring begins, and through its growth.
+// TestModel compares a queue with a slice, for all positions of the ring's beginning, and while the
+// queue grows.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -65,7 +66,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// TestGrow states the sizes: a queue is full after as many items as it has room for.
+// TestGrow checks the sizes. A queue is full after as many items as it has room for.
 func TestGrow(t *testing.T) {
 	t.Parallel()
 	var q fifo.Queue[byte]

@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Who leaves something again and again loses its own, the oldest first, and nobody else does.
+// TestKeeperFair checks that a peer that repeatedly leaves data loses only its own data, the oldest
+// first.
 func TestKeeperFair(t *testing.T) {
 	k := New[int](100)
 	k.Add("good", -1, 30)
@@ -29,7 +30,7 @@ func TestKeeperFair(t *testing.T) {
 	}
 }
 
-// The account is that of a list.
+// TestKeeperModel compares a Keeper with a list.
 func TestKeeperModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type kept struct {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rings says whether a descriptor is readable.
+// rings reports whether a descriptor is readable.
 func rings(t *testing.T, fd int) bool {
 	t.Helper()
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -17,7 +17,8 @@ func rings(t *testing.T, fd int) bool {
 	return n == 1
 }
 
-// TestBell: it rings from Ring to Hush, and a closed one writes into nobody's descriptor.
+// TestBell checks that the bell rings from Ring to Hush, and that a closed bell does not write to a
+// reused descriptor.
 func TestBell(t *testing.T) {
 	b, err := NewBell()
 	if err != nil {
@@ -26,7 +27,7 @@ func TestBell(t *testing.T) {
 	if rings(t, b.Fd()) {
 		t.Error("a new bell rings")
 	}
-	b.Hush() // of silence does not block
+	b.Hush() // Hush of a silent bell does not block
 	b.Ring()
 	b.Ring()
 	if !rings(t, b.Fd()) {
@@ -38,7 +39,7 @@ func TestBell(t *testing.T) {
 	}
 	fd := b.Fd()
 	b.Close()
-	next, err := NewBell() // gets the number that is free, unless another goroutine was faster
+	next, err := NewBell() // reuses the free number, unless another goroutine was faster
 	if err != nil {
 		t.Fatal(err)
 	}

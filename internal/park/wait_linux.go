@@ -18,8 +18,8 @@ const Timer = -1
 // at a time.
 //
 // A kernel timer in the same epoll ends a Wait at its time. A Go timer would be a millisecond late.
-// A Go timer that is postponed, as for a packet that is acknowledged early, would still wake its
-// processor at the old time.
+// A Go timer that is postponed, as for a packet that is acknowledged early, would still wake a
+// processor at the original time of the timer.
 //
 // A Wait that ends early leaves the kernel timer set, because stopping the timer costs as much as
 // setting it, which the next Wait does anyway. If the next Wait comes late, the timer fires once. A

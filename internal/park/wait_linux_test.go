@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newParker returns one with a bell.
+// newParker returns a Parker with a bell.
 func newParker(t *testing.T) (*Parker, *Bell) {
 	t.Helper()
 	bell, err := NewBell()
@@ -34,8 +34,8 @@ func newParker(t *testing.T) (*Parker, *Bell) {
 	return p, bell
 }
 
-// TestWait: a Wait ends by the bell, or when its time is over, and not when that of an earlier one
-// would have been.
+// TestWait checks that a Wait ends by the bell or after its own time, and not at the time of an
+// earlier Wait.
 func TestWait(t *testing.T) {
 	const short, long = 20 * time.Millisecond, 200 * time.Millisecond
 	p, bell := newParker(t)
@@ -51,19 +51,19 @@ func TestWait(t *testing.T) {
 	wait(short, false, short)
 	wait(0, false, 0)
 	bell.Ring()
-	wait(short, true, 0) // whose timer would go off in the next one
+	wait(short, true, 0) // its timer would fire during the next Wait
 	wait(long, false, long)
 	bell.Ring()
 	wait(short, true, 0)
 	time.AfterFunc(long, bell.Ring)
 	wait(-1, true, 0)
-	wait(short, false, short) // goes off, and must be silent in the next one
+	wait(short, false, short) // its timer fires, and must be silent during the next Wait
 	time.AfterFunc(short, bell.Ring)
 	wait(-1, true, 0)
 }
 
-// TestStill: a Wait that ends early leaves its timer as it is, to save a system call; Still stops
-// it. One that went off is silent at once.
+// TestStill checks that a Wait that ends early leaves its timer set, which saves a system call, and
+// that Still stops the timer. A timer that has fired is silent at once.
 func TestStill(t *testing.T) {
 	p, bell := newParker(t)
 	runs := func() bool {
@@ -108,7 +108,7 @@ func TestStill(t *testing.T) {
 	}
 }
 
-// TestHasten ends a Wait that goes on, and the next one, sooner than it would.
+// TestHasten checks that a Wait in progress and the next Wait end sooner after Hasten.
 func TestHasten(t *testing.T) {
 	const hour = time.Hour
 	p, _ := newParker(t)
@@ -122,7 +122,7 @@ func TestHasten(t *testing.T) {
 			t.Error(rung, err)
 		}
 	}
-	p.Hasten(hour) // not later than it would
+	p.Hasten(hour) // not later than without Hasten
 	if rung, err := p.Wait(time.Millisecond); rung || err != nil {
 		t.Error(rung, err)
 	}

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// TestLine: what a stranger says moves no cursor, breaks no line and ends.
+// TestLine checks that untrusted text moves no cursor, breaks no line and has a bounded length.
 func TestLine(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                                "",

@@ -120,8 +120,7 @@ func TestWriteFiles(t *testing.T) {
 	}
 }
 
-// texts returns the text elements of a plot, and fails if it is not XML or has numbers that are
-// none.
+// texts returns the text elements of a plot. The plot must be XML with valid numbers.
 func texts(t *testing.T, svg string, err error) (list []string) {
 	t.Helper()
 	if err != nil {
@@ -227,7 +226,7 @@ func TestHeat(t *testing.T) {
 			t.Errorf("no box of %s", fill)
 		}
 	}
-	// The first row is on top: gonum's row 0 is the lowest.
+	// The first row is on top, but gonum's row 0 is the lowest.
 	h.Box = func(_, row, _ int) (Box, bool) { return Box{Shade: float64(row)}, true }
 	if top := (&heatPanel{&h, 0}).Z(0, 1); top != 0 {
 		t.Errorf("the upper row has the shade %v", top)

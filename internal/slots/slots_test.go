@@ -6,14 +6,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A table is a map from handles to values, whose handles are new each time.
+// TestModel compares a table with a map from handles to values. The handles are new each time.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		placesMax := rapid.IntRange(1, 4).Draw(t, "places")
 		var table Table[*int]
 		table.Init(2, placesMax)
 		model := map[uint64]*int{}
-		var used []uint64 // handles of now and before
+		var used []uint64 // present and earlier handles
 		some := func() uint64 {
 			if len(used) > 0 && rapid.Bool().Draw(t, "used") {
 				return rapid.SampledFrom(used).Draw(t, "handle")
@@ -79,7 +79,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// Check sees each thing that it is for.
+// TestCheckSees checks that Check detects each violation.
 func TestCheckSees(t *testing.T) {
 	for name, harm := range map[string]func(*Table[int]){
 		"handle": func(t *Table[int]) { t.handles[1]++ },

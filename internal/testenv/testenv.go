@@ -19,8 +19,8 @@ type TB interface {
 const seedVariable = "GOBTL_TEST_SEED"
 
 // Seed is the seed for all random numbers in a test. The seed is the value of GOBTL_TEST_SEED, or
-// fallback, or a random seed if fallback is 0. Seed logs the value, which allows a failed test to
-// be repeated.
+// fallback, or a random seed if fallback is 0. Seed logs the seed, which allows a failed test to be
+// repeated.
 func Seed(tb TB, fallback uint64) uint64 {
 	tb.Helper()
 	seed := fallback
@@ -37,7 +37,7 @@ func Seed(tb TB, fallback uint64) uint64 {
 }
 
 // Missing skips a test with a message that names the missing thing. If the variable CI is set,
-// Missing fails the test, because CI must have everything.
+// Missing fails the test, because continuous integration must have everything that the tests need.
 func Missing(tb TB, format string, args ...any) {
 	tb.Helper()
 	if os.Getenv("CI") != "" {

@@ -8,7 +8,7 @@ import (
 	"gobtl/internal/testenv"
 )
 
-// ending is a test whose end can be looked at.
+// ending is a test whose end can be examined.
 type ending struct{ log, skipped, failed string }
 
 func (e *ending) Helper()                   {}

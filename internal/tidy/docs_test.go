@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// laboratory finds words of a laboratory book: what a machine did at one time, or what was tried.
+// laboratory finds words that report what a machine did at one time, or what was tried.
 var laboratory = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 	`yesterday`, `today`, `calm`, `laborator\w*`, `(this|another|last) time`,
 	`(this|last|earlier) session`, `(slow|fast|busy|quiet|noisy|other) (hour|minute|state)s?`,
@@ -20,11 +20,11 @@ var laboratory = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 // date finds a day of a calendar.
 var date = regexp.MustCompile(`\b20\d\d-[01]\d-[0-3]\d\b`)
 
-// code finds what stands between backquotes.
+// code finds text between backquotes.
 var code = regexp.MustCompile("`[^`]*`")
 
-// notes returns what in a page belongs into a laboratory book. The caption of a table begins with
-// "Measured" and has the day.
+// notes returns the parts of a page that are reports of single measurements. The caption of a table
+// may begin with "Measured" and have a date.
 func notes(page string) (found []string) {
 	number := 0
 	for line := range strings.Lines(page) {
@@ -77,7 +77,8 @@ func docPages(t *testing.T) map[string]string {
 	return pages
 }
 
-// TestDocsAreNoLaboratoryBook: no page says what was tried, or what a machine did at one time.
+// TestDocsAreNoLaboratoryBook checks that no page reports what was tried, or what a machine did at
+// one time.
 func TestDocsAreNoLaboratoryBook(t *testing.T) {
 	t.Parallel()
 	for name, page := range docPages(t) {
@@ -87,8 +88,8 @@ func TestDocsAreNoLaboratoryBook(t *testing.T) {
 	}
 }
 
-// TestDocsHaveADoor: docs/README.md leads to every page of docs, and each page begins with its
-// title and a paragraph that says what it is for.
+// TestDocsHaveADoor checks that docs/README.md leads to every page of docs. Each page must begin
+// with its title and a paragraph about its purpose.
 func TestDocsHaveADoor(t *testing.T) {
 	t.Parallel()
 	pages := docPages(t)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestFolders shows which directories must stand in the table of folders.
+// TestFolders checks which directories must be in the table of folders.
 func TestFolders(t *testing.T) {
 	t.Parallel()
 	const table = "| folder | is |\n|---|---|\n| `btl` | `frag` |\n| `hotel`, `test/sim/...` | |\n\n" +
@@ -32,7 +32,7 @@ func TestFolders(t *testing.T) {
 	}
 }
 
-// TestDocNames shows how the comment of a function may begin.
+// TestDocNames checks how the comment of a function may begin.
 func TestDocNames(t *testing.T) {
 	t.Parallel()
 	bad := []string{"3 name"}

@@ -257,7 +257,7 @@ func isProgram(name string) bool {
 func isProvider(dir string) bool { return dir != "fabric" && covers("fabric/...", dir) }
 
 // mayReadClock reports whether a file may read the real clock, or sleep. In the library, only a few
-// packages and the files with certain names may.
+// packages and the files with certain names may read the real clock or sleep.
 func mayReadClock(name string) bool {
 	if isTest(name) || isProgram(name) {
 		return true
@@ -287,7 +287,7 @@ func mayStartGoroutines(name string) bool {
 
 // mayYield reports whether a file may use a function that yields the processor. Polling loops must
 // yield by the policy of internal/waiting. For a hand-over between goroutines Gosched is enough,
-// because it keeps the processor with the thread.
+// because Gosched keeps the processor with the thread.
 func mayYield(name, how string) bool {
 	dir := path.Dir(name)
 	return isTest(name) || dir == "internal/waiting" || how == "Gosched" &&
@@ -364,7 +364,8 @@ var btlFloors = [][]string{
 	},
 }
 
-// arrowsUp are the allowed calls from a lower layer to a higher one. Each is a notification.
+// arrowsUp are the allowed calls from a lower layer to a higher one. Each call in arrowsUp is a
+// notification.
 var arrowsUp = []arrow{
 	{"buffers.go", "link.go"},           // the link counts the datagrams that the fabric holds
 	{"buffers.go", "sched.go"},          // a peer that found no buffer may try again

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// violation is a small source and the findings that it must give, each as "line rule".
+// violation is a small source with the expected findings, each in the form "line rule".
 type violation struct {
 	name string
 	path string
@@ -18,7 +18,8 @@ type violation struct {
 	want []string
 }
 
-// run checks the sources, each alone but for a doc.go, so that only its own rule speaks.
+// run checks the sources. Each source is alone, except for a doc.go, so that only its own rule
+// applies.
 func run(t *testing.T, cases []violation) {
 	t.Helper()
 	for _, c := range cases {
@@ -217,7 +218,7 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// one2 imports a package and uses it, without naming anything of it.
+// one2 imports a package without using a name of the package.
 func one2(imported string) string { return "package x\nimport \"" + imported + "\"\n" }
 
 func TestHeaderCalls(t *testing.T) {
@@ -265,7 +266,7 @@ func TestStructSizes(t *testing.T) {
 	})
 }
 
-// TestFloors builds a house of two floors and looks for calls that point up.
+// TestFloors makes two layers, and checks that calls to the higher layer are found.
 func TestFloors(t *testing.T) {
 	t.Parallel()
 	top, low, below := btlFloors[1][0], btlFloors[2][0], btlFloors[3][0]
@@ -296,7 +297,7 @@ func TestFloors(t *testing.T) {
 	if got := check(down, file("new.go", "")); len(got) != 1 || !strings.Contains(got[0], "no place") {
 		t.Errorf("a file without a place: %q", got)
 	}
-	// An exception that is not needed any more is one too many.
+	// An exception that is no longer needed is a finding.
 	var stale int
 	for _, f := range Check([]File{down, same, file(below, "func (m *Module) keep() {}\n")}) {
 		if strings.Contains(f.Text, "allowed and not there") {
@@ -308,7 +309,8 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// TestWalls: a type with too many methods is told, and one of today that has grown.
+// TestWalls checks that a type with too many methods is found, and a type that has grown above its
+// individual bound.
 func TestWalls(t *testing.T) {
 	t.Parallel()
 	file := func(name, pkg, typ string, methods int) File {
@@ -330,7 +332,7 @@ func TestWalls(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		files []File
-		want  string // "" is nothing
+		want  string // "" means no finding
 	}{
 		{"at the limit", []File{file("hotel/a.go", "hotel", "Hotel", methodsMax)}, ""},
 		{"above", []File{
@@ -442,7 +444,7 @@ func TestPackageDocs(t *testing.T) {
 	}
 }
 
-// TestFiles shows which files of a repository are read.
+// TestFiles checks which files of a repository are read.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

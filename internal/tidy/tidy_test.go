@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// TestHouse holds the repository to the rules.
+// TestHouse applies the rules to the repository.
 func TestHouse(t *testing.T) {
 	t.Parallel()
 	files, err := Files("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A wrong directory would have no violations either.
+	// A wrong directory would also have no violations.
 	for _, name := range []string{"go.mod", "hotel/hotel.go", "internal/tidy/tidy_test.go"} {
 		if !slices.ContainsFunc(files, func(f File) bool { return f.Path == name }) {
 			t.Fatalf("%s is not among the %d files", name, len(files))

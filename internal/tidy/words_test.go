@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestEnumerationsPrint: what a package counts from 0 on prints as words: an exported type of which
-// constants are made with iota has a String.
+// TestEnumerationsPrint checks that an exported type with iota constants has a method String.
 func TestEnumerationsPrint(t *testing.T) {
 	t.Parallel()
 	files, err := Files("../..")
@@ -54,7 +53,7 @@ func TestEnumerationsPrint(t *testing.T) {
 	}
 }
 
-// countedBy is the type of a group of constants that begins with iota, empty if there is none.
+// countedBy is the type of a group of constants that begins with iota, or an empty string.
 func countedBy(d *ast.GenDecl) string {
 	if d.Tok != token.CONST {
 		return ""

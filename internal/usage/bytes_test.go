@@ -7,7 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Values are what was given, to the byte, wherever they stand.
+// TestBytes checks that values are passed on byte for byte, wherever the values stand.
 func TestBytes(t *testing.T) {
 	const odd = "\xff,\xc3("
 	var c struct {

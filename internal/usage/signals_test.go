@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// endsAsked has this binary say which signals end it.
+// endsAsked makes this binary print the signals that end it.
 const endsAsked = "GOBTL_TEST_ENDS"
 
 func TestMain(m *testing.M) {
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestEnds: what a shell has its background jobs ignore stays ignored.
+// TestEnds checks that signals that a shell makes its background jobs ignore stay ignored.
 func TestEnds(t *testing.T) {
 	own, err := os.Executable()
 	if err != nil {
@@ -35,7 +35,7 @@ func TestEnds(t *testing.T) {
 		`trap "" INT HUP; "$0"`: "[terminated]\n",
 	} {
 		for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
-			if signal.Ignored(s) { // The test is such a job itself.
+			if signal.Ignored(s) { // The test itself is a background job.
 				want = strings.Replace(want, " "+s.String(), "", 1)
 			}
 		}

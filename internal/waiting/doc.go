@@ -49,10 +49,10 @@
 // which is a session, a container or a job step. Two consecutive yields of a millisecond or more
 // show a computing thread (see Yielded). The Policy then stops yielding for 100 ms. Each further
 // long yield doubles the time without yields, up to 3.2 s. During the time without yields the
-// thread spins for no longer than a wake-up costs, whatever its spinning time is. If more threads
-// than processors spun longer, each spinning thread would look like a computing thread to the other
-// threads. If a job has more threads than processors, the threads of the job yield in any case (see
-// AmongFriends).
+// thread spins for no longer than a wake-up costs, even if the thread has learned a longer spinning
+// time. If more threads than processors spun longer, each spinning thread would look like a
+// computing thread to the other threads. If a job has more threads than processors, the threads of
+// the job yield in any case (see AmongFriends).
 //
 // One thread uses a Policy at a time. Several threads may use a Policy in turn under a lock, if
 // each thread calls Begin first. A Policy allocates nothing after New.

@@ -9,8 +9,7 @@ import (
 
 const ms = time.Millisecond
 
-// preempted makes a policy know that its processor is shared, and returns it at the yield that
-// follows.
+// preempted tells a policy that its processor is shared, and returns the policy at the next yield.
 func preempted(t *testing.T, mode Mode, thread *fakeThread, now *mono.Time) *Policy {
 	t.Helper()
 	p := New(mode, 0, thread, *now)
@@ -27,17 +26,18 @@ func preempted(t *testing.T, mode Mode, thread *fakeThread, now *mono.Time) *Pol
 	return nil
 }
 
-// A neighbour that keeps the processor for a slice gets no further yield: the thread spins, and
-// sleeps. It is tried again when the time is over, and each time in vain doubles that.
+// TestNeighbourThatComputes checks a neighbour that keeps the processor for a time slice. The
+// thread stops yielding, spins, and sleeps. After some time the thread tries a yield again, and
+// each further long yield doubles that time.
 func TestNeighbourThatComputes(t *testing.T) {
 	for _, mode := range []Mode{Adaptive, Busy} {
 		var now mono.Time = 1
 		thread := new(fakeThread)
 		p := preempted(t, mode, thread, &now)
-		p.Yielded(now, 3*ms) // a slice that may have been anybody's
+		p.Yielded(now, 3*ms) // a single long yield, which may have any cause
 		for want := apartLeast; want <= 2*apartMost; want *= 2 {
 			apart := min(want, apartMost)
-			now = now.Add(3 * ms) // his slice
+			now = now.Add(3 * ms) // the neighbour's time slice
 			p.Yielded(now, 3*ms)
 			for end := now.Add(apart); now < end; now = now.Add(apart / 10) {
 				p.Begin(now)
@@ -56,7 +56,8 @@ func TestNeighbourThatComputes(t *testing.T) {
 		if got := p.Counts().Apart; got != 7 {
 			t.Errorf("%v: %d slices counted", mode, got)
 		}
-		// The neighbour has gone: yields come back at once, and the next one is forgiven sooner.
+		// The neighbour is gone. The thread yields again at once, and the next long yield has a
+		// shorter effect.
 		p.Yielded(now, 2*us)
 		p.Yielded(now, 3*ms)
 		if left := p.apart.Sub(now); left != apartMost {
@@ -73,8 +74,9 @@ func TestNeighbourThatComputes(t *testing.T) {
 	}
 }
 
-// A long yield alone, among others, is a slice of another session, or of a rank that computes for a
-// moment: it keeps nobody from yielding. Ranks above processors would spin in each other's way.
+// TestSlicesOfOthers checks a single long yield among short ones. The cause is a time slice of
+// another session, or a rank that computes for a moment. The thread must go on yielding, because
+// ranks above the number of processors would otherwise delay each other by spinning.
 func TestSlicesOfOthers(t *testing.T) {
 	var now mono.Time = 1
 	p := preempted(t, Adaptive, new(fakeThread), &now)
@@ -89,8 +91,9 @@ func TestSlicesOfOthers(t *testing.T) {
 	}
 }
 
-// Beside a neighbour a thread spins for no longer than a wake-up costs, also one that was told to
-// spin for longer: four such on one processor would make each other's yields long, for ever.
+// TestSpinsBrieflyBesideNeighbour checks that a thread with a computing neighbour spins for no
+// longer than a wake-up costs, even with a longer fixed time. Four such threads on one processor
+// would otherwise make each other's yields long for ever.
 func TestSpinsBrieflyBesideNeighbour(t *testing.T) {
 	const told = 300 * us
 	var now mono.Time = 1
@@ -111,7 +114,7 @@ func TestSpinsBrieflyBesideNeighbour(t *testing.T) {
 	}
 }
 
-// yieldsAgain says whether a policy yields in the searches to come, whose thread is preempted.
+// yieldsAgain reports whether a policy whose thread is preempted yields in later searches.
 func yieldsAgain(p *Policy, now *mono.Time) bool {
 	thread, _ := p.thread.(*fakeThread)
 	for range 3 * rareEvery {
@@ -125,7 +128,8 @@ func yieldsAgain(p *Policy, now *mono.Time) bool {
 	return false
 }
 
-// Yields that come back in microseconds say nothing of a neighbour, however many there are.
+// TestYieldsToOthersThatWait checks that yields that return in microseconds show no computing
+// neighbour, however many such yields there are.
 func TestYieldsToOthersThatWait(t *testing.T) {
 	var now mono.Time = 1
 	p := preempted(t, Busy, new(fakeThread), &now)
@@ -142,7 +146,8 @@ func TestYieldsToOthersThatWait(t *testing.T) {
 	}
 }
 
-// Threads of a job that are more than the processors yield to each other, however long that takes.
+// TestYieldsToFriends checks that threads of a job with more threads than processors yield to each
+// other, however long the yields take.
 func TestYieldsToFriends(t *testing.T) {
 	var now mono.Time = 1
 	p := preempted(t, Adaptive, new(fakeThread), &now)
@@ -156,7 +161,8 @@ func TestYieldsToFriends(t *testing.T) {
 	}
 }
 
-// CedeBy tells the policy how long yields take, and does not yield while a neighbour computes.
+// TestCedeBy checks that CedeBy reports the duration of yields to the policy, and does not yield
+// while a neighbour computes.
 func TestCedeBy(t *testing.T) {
 	var now mono.Time = 1
 	p := New(Busy, 0, new(fakeThread), now)
@@ -183,8 +189,9 @@ func TestCedeBy(t *testing.T) {
 	}
 }
 
-// Where the threads of one process that wait are as many as its processors, a yield lets Go's other
-// goroutines run: it must come, whoever computes beside them.
+// TestCrowdedYieldsBesideNeighbour checks a process in which as many threads wait as there are
+// processors. A yield then lets Go's other goroutines run, and must come even with a computing
+// neighbour.
 func TestCrowdedYieldsBesideNeighbour(t *testing.T) {
 	var now mono.Time = 1
 	thread := &fakeThread{crowded: true}

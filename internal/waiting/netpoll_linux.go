@@ -23,10 +23,10 @@ type netpoller struct {
 
 var poller netpoller
 
-// ask parks the calling goroutine on a descriptor that becomes readable as the wait begins. The
-// scheduler then finds nothing to run and asks the poller. The poller returns this goroutine
-// together with all other goroutines whose descriptors are ready. If another goroutine runs ask, or
-// if the system has no descriptor left, ask does nothing.
+// ask parks the calling goroutine on a descriptor that becomes readable as the wait begins. With no
+// goroutine to run, Go's scheduler asks its network poller. The poller returns the goroutine that
+// called ask, together with all other goroutines whose descriptors are ready. If another goroutine
+// runs ask, or if the system has no descriptor left, ask does nothing.
 func (p *netpoller) ask() {
 	if !p.mu.TryLock() {
 		return

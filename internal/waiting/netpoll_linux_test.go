@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCedeSockets: of a process whose only processor belongs to a thread that waits, a goroutine
-// that waits for a socket runs within some yields, not when the monitor of Go's runtime looks.
+// TestCedeSockets checks a process whose only processor belongs to a waiting thread. A goroutine
+// that waits for a socket must run within some yields, before the monitor of Go's runtime looks.
 func TestCedeSockets(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	defer Enter()()

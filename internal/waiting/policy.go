@@ -90,7 +90,8 @@ const (
 	yieldLong = time.Millisecond
 	// yieldsLong is how many consecutive long yields show a computing neighbour. A single long
 	// yield may have other causes. One cause is a time slice of another scheduling group, on which
-	// a yield has no influence. Another cause is a rank of the same job that computed for a moment.
+	// a yield has no influence. Another cause of a long yield is a rank of the same job that
+	// computed for a moment.
 	yieldsLong = 2
 	// apartLeast is the first time for which the policy stops yielding to a computing neighbour.
 	// The first yield after the time without yields shows whether the neighbour still computes.
@@ -238,10 +239,10 @@ func (p *Policy) learnCold(pause time.Duration, slept bool) {
 // consecutive failed attempts.
 func rare(number uint) bool { return number%rareEvery > rareLeast }
 
-// Calm reports whether a search that begins now will most probably find nothing. All recent pauses
-// were slept through, and were much too long to spin through. A thread that has just found work,
-// and knows of no more, may then sleep without another look, if work that arrives in the meantime
-// ends the sleep.
+// Calm reports whether a search that begins now will most probably find nothing. Calm returns true
+// if the thread slept through all recent pauses, and all recent pauses were much too long to spin
+// through. A thread that has just found work, and knows of no more, may then sleep without another
+// look, if work that arrives in the meantime ends the sleep.
 func (p *Policy) Calm() bool {
 	return p.mode == Event || p.mode == Adaptive && !p.fixed && p.calm >= calmLeast
 }
@@ -354,8 +355,8 @@ func (p *Policy) lookShared() {
 	p.switches = n
 }
 
-// SleepMin is the shortest sleep that pays. A loop that may sleep for less should look again
-// instead.
+// SleepMin is the shortest sleep that pays. A loop that may sleep for less than SleepMin should
+// poll again instead of sleeping.
 func (p *Policy) SleepMin() time.Duration {
 	if p.mode == Event {
 		return 0

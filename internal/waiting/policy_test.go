@@ -7,7 +7,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// fakeThread is a thread to which the tests do what the kernel would.
+// fakeThread is a thread whose kernel counters the tests set.
 type fakeThread struct {
 	switches uint64
 	crowded  bool
@@ -23,15 +23,15 @@ func (t *fakeThread) Crowded() bool { return t.crowded }
 
 const us = time.Microsecond
 
-// step is something that happens to a policy, and what it must do then.
+// step is an event for a policy, and the expected action.
 type step struct {
-	after time.Duration // since the step before
+	after time.Duration // time after the previous step
 	found bool
-	slept time.Duration // asked for; what is beyond it of after is late. 0: did not sleep
-	want  Action        // of an empty search
+	slept time.Duration // requested sleep; the rest of after is late; 0: no sleep
+	want  Action        // after an empty search
 }
 
-// run goes through steps and returns the policy.
+// run applies the steps to the policy, and returns the policy.
 func run(t *testing.T, p *Policy, now *mono.Time, steps []step) {
 	t.Helper()
 	for i, s := range steps {
@@ -94,16 +94,16 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestLearnsPauses has pauses of one length: spinning must last where it pays, and hardly any where
-// it is in vain.
+// TestLearnsPauses checks pauses of one length. The policy must spin if spinning pays, and hardly
+// spin if spinning fails.
 func TestLearnsPauses(t *testing.T) {
 	for _, tc := range []struct {
 		pause    time.Duration
-		min, max time.Duration // of the budget in the end
+		min, max time.Duration // of the budget at the end
 	}{
 		{2 * us, wakeFirst, wakeFirst},
 		{15 * us, 2 * 15 * us, wakeFirst},
-		{50 * us, wakeFirst, wakeFirst}, // a little longer than the first budget
+		{50 * us, wakeFirst, wakeFirst}, // slightly longer than the first budget
 		{time.Millisecond, spinLeast, spinLeast},
 		{time.Second, spinLeast, spinLeast},
 	} {
@@ -123,7 +123,7 @@ func TestLearnsPauses(t *testing.T) {
 		if b := p.budget; b < tc.min || b > tc.max {
 			t.Errorf("pauses of %v: spins for %v, want %v to %v", tc.pause, b, tc.min, tc.max)
 		}
-		// A burst after it: one answer is late, the next ones are caught.
+		// A burst follows. The first answer is late, and spinning catches the next answers.
 		now = now.Add(30 * us)
 		if p.Empty(now) != Poll {
 			p.Slept(-1, 20*us, 0)
@@ -135,7 +135,8 @@ func TestLearnsPauses(t *testing.T) {
 	}
 }
 
-// TestLearnsLate has another thread find what this one has given up to look for.
+// TestLearnsLate checks that another thread finds the work that this thread has stopped searching
+// for.
 func TestLearnsLate(t *testing.T) {
 	now := mono.Time(1)
 	p := New(Adaptive, 0, &fakeThread{}, now)
@@ -157,7 +158,7 @@ func TestLearnsLate(t *testing.T) {
 	}
 }
 
-// TestLearnsWakes shows sleeps that end late by so much.
+// TestLearnsWakes checks sleeps that end late by a given time.
 func TestLearnsWakes(t *testing.T) {
 	for _, tc := range []struct{ late, slack, want time.Duration }{
 		{30 * us, 0, 30 * us},
@@ -169,8 +170,8 @@ func TestLearnsWakes(t *testing.T) {
 		p := New(Adaptive, 0, &fakeThread{}, now)
 		for range 64 {
 			p.Slept(time.Millisecond, time.Millisecond+tc.late, tc.slack)
-			p.Slept(time.Second, 50*us, tc.slack) // woken early: says nothing
-			p.Slept(-1, time.Hour, tc.slack)      // neither does this
+			p.Slept(time.Second, 50*us, tc.slack) // woken early: no sample
+			p.Slept(-1, time.Hour, tc.slack)      // no limit: no sample
 		}
 		if w := p.SleepMin(); w < tc.want-us || w > tc.want+us {
 			t.Errorf("late by %v with a slack of %v: a wake-up costs %v, want %v", tc.late, tc.slack, w,
@@ -204,7 +205,7 @@ func TestSharedProcessor(t *testing.T) {
 	if !p.shared || p.Counts().Crowded != 1 {
 		t.Error("does not tell of it")
 	}
-	for range 1000 { // somebody runs, now and then, when it yields
+	for range 1000 { // another thread sometimes runs during a yield
 		if thread.switches++; next() != Yield {
 			t.Fatal("stops yielding to who wants the processor")
 		}
@@ -230,8 +231,8 @@ func TestSharedProcessor(t *testing.T) {
 	}
 }
 
-// TestSharedByOneThatSleeps has two threads on one processor, each of which sleeps before it is
-// preempted.
+// TestSharedByOneThatSleeps checks two threads on one processor, each of which sleeps before it can
+// be preempted.
 func TestSharedByOneThatSleeps(t *testing.T) {
 	now := mono.Time(1)
 	p := New(Adaptive, 0, &fakeThread{}, now)
@@ -239,7 +240,7 @@ func TestSharedByOneThatSleeps(t *testing.T) {
 	if p.Empty(now) != Yield {
 		t.Fatal("sleeps without trying whether the other one needs the processor")
 	}
-	p.Found(now) // it did
+	p.Found(now) // the other thread found work
 	if p.Empty(now) != Yield || !p.shared || p.Counts().Crowded != 1 {
 		t.Error("spins on, while the other one cannot run")
 	}

@@ -7,8 +7,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// lone has a policy search once after a silence, for an answer that comes after a pause, and says
-// for how long it has spun and how often it has yielded.
+// lone makes a policy search once after a silence, for an answer that comes after a pause. The
+// results are the spinning time and the number of yields.
 func lone(p *Policy, now *mono.Time, pause time.Duration) (spun time.Duration, yields int) {
 	*now = now.Add(20 * time.Millisecond)
 	p.Begin(*now)
@@ -28,8 +28,9 @@ func lone(p *Policy, now *mono.Time, pause time.Duration) (spun time.Duration, y
 	return spun, yields
 }
 
-// TestAfterSilence has answers come a wake-up late after each silence, so that it is always a near
-// thing and never caught: hardly any of them is spun for. Those that would be caught are.
+// TestAfterSilence checks answers that come a wake-up later than spinning can bridge, after each
+// silence. The policy must spin for hardly any of these answers, but must spin for answers that
+// spinning catches.
 func TestAfterSilence(t *testing.T) {
 	now := mono.Time(1)
 	p := New(Adaptive, 0, &fakeThread{}, now)
@@ -74,8 +75,8 @@ func TestAfterSilence(t *testing.T) {
 	}
 }
 
-// TestYieldsRarely has nobody need the processor: the yield before a sleep becomes rare, and is
-// there each time again once it has helped.
+// TestYieldsRarely checks a processor that no other thread needs. The yield before a sleep becomes
+// rare, and comes each time again after a yield has helped.
 func TestYieldsRarely(t *testing.T) {
 	now := mono.Time(1)
 	p := New(Adaptive, 0, &fakeThread{}, now)
@@ -89,7 +90,7 @@ func TestYieldsRarely(t *testing.T) {
 	if n := count(2 * rareEvery); n < 2*rareLeast || n > 2*rareLeast+2 {
 		t.Errorf("yields %d times in %d", n, 2*rareEvery)
 	}
-	for p.probed = false; !p.probed; { // until it yields, and finds something by it
+	for p.probed = false; !p.probed; { // until a yield comes and finds work
 		now = now.Add(20 * time.Millisecond)
 		p.Begin(now)
 		now = now.Add(wakeMost)
@@ -104,7 +105,8 @@ func TestYieldsRarely(t *testing.T) {
 	}
 }
 
-// TestCalm: who has slept through nothing but silences sleeps at once, until a pause is short.
+// TestCalm checks that a thread that has slept through nothing but silences sleeps at once, until a
+// pause is short.
 func TestCalm(t *testing.T) {
 	now := mono.Time(1)
 	p := New(Adaptive, 0, &fakeThread{}, now)

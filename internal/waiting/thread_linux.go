@@ -31,6 +31,6 @@ func TimerSlack() time.Duration {
 	return time.Duration(slack)
 }
 
-// osYield lets another thread that waits for this processor run. If there is no such thread,
-// osYield returns at once, and therefore Go's scheduler is not told of the system call.
+// osYield lets another thread that waits for this processor run. If no other thread waits for this
+// processor, osYield returns at once. Go's scheduler is therefore not told of the system call.
 func osYield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

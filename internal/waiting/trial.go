@@ -34,9 +34,9 @@ const (
 	// count, because the other thread needs time to stop sleeping, too.
 	trialLen = 16
 	// joinAfter is the number of consecutive much shorter pauses after which a trial begins early,
-	// because the other thread seems to run a trial. The full saving shows only if the two threads
-	// spin at the same time. joinShare bounds early trials to joinShare times the number of regular
-	// trials.
+	// because the other thread seems to run a trial. A trial shows the full saving only if the two
+	// threads spin at the same time. joinShare bounds early trials to joinShare times the number of
+	// regular trials.
 	joinAfter = 3
 	joinShare = 8
 	// doubtMost is the doubt at which the measured cost is forgotten, because most pauses have

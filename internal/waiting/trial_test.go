@@ -7,16 +7,16 @@ import (
 	"gobtl/internal/mono"
 )
 
-// side is one of two that ask and answer each other.
+// side is one of two threads that exchange questions and answers.
 type side struct {
 	*Policy
 
-	since mono.Time     // when its search has begun
-	spun  time.Duration // for how long it has spun
-	slept int           // how often it has slept
+	since mono.Time     // when the side's search has begun
+	spun  time.Duration // total spinning time
+	slept int           // number of sleeps
 }
 
-// hear has a side hear of something that comes at an instant, and returns when it goes on.
+// hear delivers a message to a side at an instant, and returns when the side continues.
 func (s *side) hear(at mono.Time, wake time.Duration) mono.Time {
 	if pause := at.Sub(s.since); pause > s.Budget() {
 		s.spun += s.Budget()
@@ -34,15 +34,16 @@ func newSide() *side {
 	return &side{Policy: New(Adaptive, 0, &fakeThread{}, 1), since: 1}
 }
 
-// TestTrialWakesBoth: two that ask and answer each other, and whose sleeps both take long to end,
-// find out that it is these that they wait for. One that is asked so rarely that spinning does not
-// pay sleeps.
+// TestTrialWakesBoth checks two threads that exchange questions and answers, and whose sleeps take
+// long to end. The threads must find out that they wait for each other's wake-ups. If questions are
+// so rare that spinning does not pay, the threads must sleep.
 func TestTrialWakesBoth(t *testing.T) {
 	const wake, exchanges = 80 * us, 2000
 	for _, tc := range []struct {
-		name        string
-		work, pause time.Duration // of both; between an answer and the next question
-		sleeps      bool          // whether they sleep in the end: the one that asks, and the other
+		name string
+		// work of both sides; pause between an answer and the next question
+		work, pause time.Duration
+		sleeps      bool // whether the sides sleep at the end, asker and answerer
 	}{
 		{"busy", 20 * us, 0, false},
 		{"busy, and one trial alone does not pay", 70 * us, 0, false},
@@ -50,8 +51,10 @@ func TestTrialWakesBoth(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			now, asks, answers := mono.Time(1), newSide(), newSide()
-			asks.budget, answers.budget = spinLeast, spinLeast // both have waited in vain for long
-			asks.trial.every = trialEvery * 3 / 2              // their trials are at other times
+			// both sides have spun without success for long
+			asks.budget, answers.budget = spinLeast, spinLeast
+			// the trials of the sides come at different times
+			asks.trial.every = trialEvery * 3 / 2
 			for i := range exchanges {
 				if i == exchanges/2 {
 					asks.slept, answers.slept = 0, 0
@@ -72,7 +75,7 @@ func TestTrialWakesBoth(t *testing.T) {
 	}
 }
 
-// TestTrialsInVain: where sleeps cost little, trials cost little, too.
+// TestTrialsInVain checks that trials cost little if sleeps cost little.
 func TestTrialsInVain(t *testing.T) {
 	now, s := mono.Time(1), newSide()
 	for range 10 * trialEveryMost {
@@ -86,7 +89,7 @@ func TestTrialsInVain(t *testing.T) {
 	if s.trial.every != trialEveryMost || s.budgetMost() != s.wake {
 		t.Errorf("a trial each %d pauses, and a sleep costs %v", s.trial.every, s.budgetMost())
 	}
-	// What was found of short pauses says nothing of long ones.
+	// Results for short pauses say nothing about long pauses.
 	s.trial.cost, s.budget = trialMost-us, trialMost-us
 	for range 64 {
 		s.since = now
@@ -96,7 +99,7 @@ func TestTrialsInVain(t *testing.T) {
 	if s.budget > s.wake {
 		t.Errorf("spins for %v before each of the longer pauses", s.budget)
 	}
-	// A long one now and then is nothing to forget for.
+	// An occasional long pause does not clear the result.
 	s.trial.cost, s.budget = trialMost-us, trialMost-us
 	for i := range 640 {
 		s.since = now
@@ -110,7 +113,7 @@ func TestTrialsInVain(t *testing.T) {
 	if s.trial.cost == 0 {
 		t.Error("forgets what a sleep costs for one long pause of ten")
 	}
-	// A trial that ends with a long pause has shown nothing.
+	// A trial that ends with a long pause has no result.
 	s.trial.slept(trialMost + 1)
 	s.trial.left = 2
 	if s.trial.found(trialMost+1, 0) || s.trial.left > 0 {

@@ -2,7 +2,7 @@ package waiting
 
 import "testing"
 
-// What another thread has counted before it takes its turn is no preemption of this wait.
+// TestTurns checks that preemptions of another thread before its turn do not count.
 func TestTurns(t *testing.T) {
 	var sum turns
 	for i, step := range []struct {

@@ -18,7 +18,7 @@ func Enter() (leave func()) {
 }
 
 // netpollEvery is the number of yields in a crowded process for each yield that makes Go's
-// scheduler ask the network poller. Asking the poller costs as much as some tens of yields.
+// scheduler ask the network poller. Asking the network poller costs as much as some tens of yields.
 const netpollEvery = 512
 
 // yields counts the yields of this process while it was crowded.

@@ -100,7 +100,7 @@ func ExamplePeer_OpenStream() {
 
 // A peer writes into memory that this side exposes to it, without any work of this side.
 func ExampleRegion() {
-	ctx, handles := context.Background(), make(chan btl.Handle, 1)
+	ctx, regions := context.Background(), make(chan *gobtl.Region, 1)
 	server, peer, end := ready(gobtl.Config{})
 	defer end()
 	memory := make([]byte, 8)
@@ -109,13 +109,15 @@ func ExampleRegion() {
 	check(server.Handle("place", func(ctx context.Context, req *gobtl.Request) ([]byte, error) {
 		region, err := req.Peer.Expose(ctx, memory, btl.RemoteWrite)
 		if err == nil {
-			handles <- region.Handle()
+			regions <- region
 		}
 		return nil, err
 	}))
 	_, err := peer.Call(ctx, "place", nil)
 	check(err)
-	check(peer.Put(ctx, <-handles, 2, []byte("here")))
+	region := <-regions
+	check(peer.Put(ctx, region.Handle(), 2, []byte("here")))
+	check(region.Close(ctx)) // From here on the memory is the server's alone.
 	fmt.Printf("%q\n", memory)
 	// Output: "\x00\x00here\x00\x00"
 }

@@ -7,6 +7,7 @@ import (
 	"gobtl/fabric"
 	"gobtl/fabric/fabrictest"
 	_ "gobtl/fabric/udp"
+	"gobtl/internal/testenv"
 )
 
 // TestBesideUDP runs the suite with every second domain of provider udp: both have one wire.
@@ -14,6 +15,9 @@ func TestBesideUDP(t *testing.T) {
 	for name, node := range map[string]string{"ip4": "127.0.0.1", "ip6": "::1"} {
 		t.Run(name, func(t *testing.T) {
 			needNode(t, node)
+			if testenv.Race || testing.Short() {
+				t.Skip("the same goroutines as alone, and slow")
+			}
 			fabrictest.Run(t, at(node, "net", "udp"))
 			fabrictest.Run(t, at(node, "udp", "net"))
 		})

@@ -10,15 +10,15 @@ import (
 	"gobtl/internal/mono"
 )
 
-// linkState is the state of a sender's connection to one receiver.
+// linkState is the state of a link.
 type linkState uint8
 
 const (
 	linkConnecting linkState = iota
-	linkGreeted              // hello is sent
-	linkProving              // the receiver has given a data address that is not validated yet
+	linkGreeted              // the sender has sent its hello
+	linkProving              // the data address of the receiver is not validated yet
 	linkWelcomed
-	linkStarted // start is sent
+	linkStarted // the sender has sent its start
 	linkReady
 	linkDone
 )
@@ -28,43 +28,43 @@ type link struct {
 	s      *Sender
 	ep     *btl.Endpoint
 	to     uint64    // the receiver's own key
-	name   []byte    // of its module
-	probe  uint64    // the key of its probes
-	since  mono.Time // of the state
-	number uint32    // in Engine.links
+	name   []byte    // name of the receiver's btl module
+	probe  uint64    // key of the receiver's probes
+	since  mono.Time // time of the latest change of state
+	number uint32    // index in Engine.links
 	state  linkState
 	err    error
-	pace   pacer     // reliable mode: each receiver is sent to separately
-	heard  mono.Time // when the receiver last made progress, or had nothing to do
-	taken  uint64    // datagrams that the receiver has reported after the end
+	pace   pacer     // reliable mode: each receiver has its own pace
+	heard  mono.Time // latest time of progress, or of nothing to do
+	taken  uint64    // new datagrams that the receiver has reported after the end
 	grace  time.Duration
-	late   bool // it joined a running stream: its loss is no failure of the stream
+	late   bool // joined a running stream: may be lost without a failure
 
 	// Fields of the unreliable mode.
 	addr          fabric.Addr
 	hasAddr       bool
 	datagramBytes int
-	nonce         uint64 // of the probes
+	nonce         uint64 // random number of the probes
 	probes        int
 	probeAt       mono.Time
 
-	// Fields of the reliable mode. next is the next ordinal to put. Ordinals below placed are put
-	// and acknowledged, and those below told are reported to the receiver.
+	// Fields of the reliable mode. next is the next ordinal to put. Puts of ordinals below placed
+	// have been acknowledged. Ordinals below told have been reported to the receiver.
 	ringMessages uint64
-	// The blocks of the receiver's ring, of which each has blockMessages messages.
+	// handles are the blocks of the receiver's ring. Each block has blockMessages messages.
 	handles       []btl.Handle
 	blockMessages uint64
 	credit        uint64
 	next          uint64
-	seq, message  uint64 // where next stands: number of the region, and within
+	seq, message  uint64 // position of next: region number and message
 	placed, told  uint64
-	puts          [putsMax]put // ring: [putLo, putHi)
+	puts          [putsMax]put // circular buffer of the puts [putLo, putHi)
 	putLo, putHi  uint64
 	flushing      bool
 	flushed       bool
 }
 
-// endpoint handles the events of the connection.
+// endpoint handles the events of the link's connection.
 func (k *link) endpoint(ev btl.Event, err error) {
 	if ev != btl.EventConnected {
 		k.fail(lostError(err))
@@ -82,10 +82,10 @@ func (k *link) endpoint(ev btl.Event, err error) {
 	}})
 }
 
-// enter sets the state of the link.
+// enter changes the state of the link.
 func (k *link) enter(state linkState) { k.state, k.since = state, k.s.e.now }
 
-// letter handles a letter from the receiver.
+// letter handles a control message from the receiver.
 func (k *link) letter(l *letter) {
 	switch {
 	case l.Kind == letterWelcome && k.state == linkGreeted:
@@ -106,7 +106,8 @@ func (k *link) letter(l *letter) {
 	}
 }
 
-// ready begins the stream: the receiver waits for it, and has given the right to put.
+// ready handles the receiver's ready message. In the reliable mode the message contains the handles
+// for puts.
 func (k *link) ready(r *ready) error {
 	n := uint64(len(r.Blocks))
 	if k.s.cast == nil && (n == 0 || n > BlocksMax || k.ringMessages%n != 0) {
@@ -121,7 +122,8 @@ func (k *link) ready(r *ready) error {
 	return nil
 }
 
-// welcomed records the address for the receiver's data.
+// welcomed handles the receiver's welcome message. In the unreliable mode the message contains the
+// address for datagrams.
 func (k *link) welcomed(w *welcome) error {
 	s := k.s
 	k.grace = time.Duration(min(w.GraceNs, uint64(time.Hour)))
@@ -154,7 +156,8 @@ func (k *link) welcomed(w *welcome) error {
 	return nil
 }
 
-// welcome makes the receiver take part in the stream from now on.
+// welcome makes the receiver eligible for the stream. If the stream is running, the receiver joins
+// the stream.
 func (k *link) welcome() {
 	k.enter(linkWelcomed)
 	if k.s.state == stateRunning {
@@ -181,7 +184,8 @@ func (k *link) start() {
 	k.s.e.sendLetter(k.ep, &letter{Kind: letterStart, Key: k.s.key, Start: st})
 }
 
-// finished reports whether the receiver knows of all sent messages, so that the end may be sent.
+// finished reports whether the receiver knows of all sent messages. The sender then sends its end
+// message.
 func (k *link) finished() bool {
 	if k.s.cast != nil {
 		return k.s.cast.idle()
@@ -192,9 +196,9 @@ func (k *link) finished() bool {
 	return k.settled()
 }
 
-// settled reports whether all control messages to the receiver have arrived there. Control messages
-// may overtake each other. A message that must not overtake earlier ones is sent only when settled
-// returns true.
+// settled reports whether all earlier control messages have reached the receiver. Control messages
+// may arrive out of order. The caller uses settled before a control message that must arrive after
+// all earlier ones.
 func (k *link) settled() bool {
 	if k.flushed {
 		return true
@@ -214,7 +218,7 @@ func (k *link) end() {
 	}})
 }
 
-// fail ends the link with an error. The sender continues with the other links.
+// fail ends the link with an error. The sender continues with its other links.
 func (k *link) fail(err error) {
 	if k.state == linkDone {
 		return
@@ -233,14 +237,14 @@ func (k *link) fail(err error) {
 	k.close(err)
 }
 
-// refuse tells a receiver that it gets no stream, and why. The sender continues with the other
-// receivers.
+// refuse tells a receiver why the sender refuses the receiver, and ends the link. The sender
+// continues with its other receivers.
 func (k *link) refuse(why Reason, err error) {
 	k.s.e.abort(k.ep, k.s.key, codeOf(why), err.Error())
 	k.unmet(why, err)
 }
 
-// refusedThere handles the receiver's message that it refuses the stream.
+// refusedThere handles the receiver's message that the receiver refuses the stream.
 func (k *link) refusedThere(err error) {
 	if k.state == linkReady && k.s.state != stateMeeting {
 		k.fail(err)
@@ -249,7 +253,7 @@ func (k *link) refusedThere(err error) {
 	k.unmet(RefusedThere, err)
 }
 
-// unmet ends a link before its stream has begun.
+// unmet ends a link before the stream to the receiver has begun.
 func (k *link) unmet(why Reason, err error) {
 	s := k.s
 	k.close(err)
@@ -261,11 +265,11 @@ func (k *link) unmet(why Reason, err error) {
 		s.stats.PeersLost++
 		s.lost = errors.Join(s.lost, err)
 	default:
-		s.wrong = err // the parameters do not fit, and will not
+		s.wrong = err // incompatible parameters do not change
 	}
 }
 
-// close ends the link.
+// close ends the link and frees its resources.
 func (k *link) close(err error) {
 	k.state, k.err = linkDone, err
 	k.s.prunes = true

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mapped ring is a file:
+// A mapped ring is a file with the following layout:
 //
 //	0      magic "gobtlrng", version 1 (u64), MessageBytes, Regions, RegionMessages (u64 each)
 //	40     1 when the producer has finished, 1 when the stream is over (u64 each)
@@ -27,15 +27,17 @@ const (
 	mapEnd     = 40
 )
 
-// mapLayout returns where the memory of a mapped ring begins, and the size of the file.
+// mapLayout returns the offset of the regions in the file of a mapped ring, and the size of the
+// file.
 func mapLayout(g Geometry) (mem, size int) {
 	mem = mapPage + (descriptorWords(g)*g.Regions*8+mapPage-1)/mapPage*mapPage
 	return mem, mem + g.Bytes()
 }
 
-// CreateRing makes a ring in a new file, on /dev/shm for instance, which other processes can open
-// with OpenRing: a producer for a sender in this process, or a reader for a receiver, say. A file
-// of that name is replaced. Closing the ring leaves the file.
+// CreateRing makes a ring in a new file, for instance in /dev/shm. Other processes can open the
+// ring with OpenRing. Such a process may be the producer for a sender in this process, or the
+// reader for a receiver in this process. CreateRing replaces an existing file. Ring.Close does not
+// remove the file.
 func CreateRing(file string, g Geometry) (*Ring, error) {
 	g = g.WithDefaults()
 	if err := g.Validate(); err != nil {
@@ -50,8 +52,8 @@ func CreateRing(file string, g Geometry) (*Ring, error) {
 	}
 	defer f.Close()
 	memAt, size := mapLayout(g)
-	// Allocate the whole file now. On a full disk a later store into the mapping would raise
-	// SIGBUS.
+	// The whole file is allocated now, because on a full disk a later store into the mapping would
+	// raise SIGBUS.
 	if err := unix.Fallocate(int(f.Fd()), 0, 0, int64(size)); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %s: room for %d bytes: %w", ErrFile, file, size, err),
 			os.Remove(file))
@@ -65,7 +67,7 @@ func CreateRing(file string, g Geometry) (*Ring, error) {
 	} {
 		binary.NativeEndian.PutUint64(whole[8+8*i:], v)
 	}
-	copy(whole, mapMagic) // last: a file without it is not ready
+	copy(whole, mapMagic) // last, because a file without the magic is not ready
 	return r, nil
 }
 

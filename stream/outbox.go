@@ -7,30 +7,30 @@ import (
 	"gobtl/btl"
 )
 
-// Control messages for which the transport has no room wait in a queue of their peer. If too many
-// of them wait, the peer does not receive its messages, and its connection is ended. So each peer
-// uses a bounded amount of memory, and does not delay the messages of other peers.
+// A control message that the transport cannot accept yet waits in its peer's outbox. If an outbox
+// is full, the peer is not receiving messages, so its connection is closed. Each peer therefore
+// uses a bounded amount of memory, and does not delay messages to other peers.
 
-// outboxMax and outboxBytesMax bound the queued messages of a peer. Of the notices of one kind and
-// stream only the latest is queued.
+// outboxMax and outboxBytesMax limit the queued messages of a peer. An outbox has only the latest
+// notice of each kind and stream.
 const (
 	outboxMax      = 64
 	outboxBytesMax = 64 << 10
 )
 
-// outgoing is a control message for which the transport had no room.
+// outgoing is a control message that the transport has not accepted yet.
 type outgoing struct {
 	tag  btl.Tag
 	data []byte
 }
 
-// outbox is the queue of one peer.
+// outbox is the queue of control messages to one peer.
 type outbox struct {
 	waiting []outgoing
 	bytes   int
 }
 
-// send sends a control message, now or when there is room.
+// send sends a control message to the peer, or queues the message in the peer's outbox.
 func (e *Engine) send(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	if ep == nil || ep.Err() != nil {
 		return
@@ -49,14 +49,15 @@ func (e *Engine) send(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	if len(o.waiting) == outboxMax || o.bytes+len(data) > outboxBytesMax {
 		delete(e.outboxes, ep)
 		e.refused.Unread++
-		ep.Abort() // onEndpoint tells the streams with this peer
+		ep.Abort() // onEndpoint ends the streams with this peer
 		return
 	}
 	o.waiting = append(o.waiting, outgoing{tag, append([]byte(nil), data...)})
 	o.bytes += len(data)
 }
 
-// replace replaces a queued notice of the same kind and stream, because notices are cumulative.
+// replace replaces a queued notice of the same kind and stream if there is one. Only the latest
+// notice matters, because notices are cumulative.
 func (o *outbox) replace(data []byte) bool {
 	const same = 16 // kind and key
 	for _, w := range o.waiting {
@@ -71,8 +72,8 @@ func (o *outbox) replace(data []byte) bool {
 	return false
 }
 
-// trySend returns false if the transport has no room now. onRoom is called when there is room
-// again.
+// trySend offers a control message to the transport. trySend returns false if the transport cannot
+// accept the message now. The module calls onRoom when the transport can accept messages again.
 func (e *Engine) trySend(ep *btl.Endpoint, tag btl.Tag, data []byte) bool {
 	f, err := ep.Alloc(tag, len(data))
 	if err != nil {
@@ -86,7 +87,7 @@ func (e *Engine) trySend(ep *btl.Endpoint, tag btl.Tag, data []byte) bool {
 	return true
 }
 
-// onRoom sends the queued messages of a peer, as far as there is room.
+// onRoom sends queued messages to a peer until the transport accepts no more.
 func (e *Engine) onRoom(ep *btl.Endpoint) {
 	o := e.outboxes[ep]
 	if o == nil {

@@ -7,29 +7,30 @@ import (
 	"gobtl/internal/mono"
 )
 
-// pacer spreads sends over time. Each datagram, or run of datagrams, is due when the time of the
-// previous one is over. A late sender may catch up at a quarter more than the rate. So a thread
-// that lost its core for some milliseconds still keeps the rate, without a burst.
+// pacer spreads sends over time. A burst is a datagram or a run of datagrams. Each burst is due
+// when the time of the previous burst is over. A late sender may catch up at 1.25 times the rate. A
+// thread that has lost its core for some milliseconds thus keeps the mean rate without a large
+// burst.
 type pacer struct {
-	nsPerByte  float64   // 0: no rate
-	leastNs    float64   // time per byte, from the beginning of one message to that of the next
+	nsPerByte  float64   // 0 means no rate limit
+	leastNs    float64   // minimum time per byte, from Config.Delay
 	due        mono.Time // scheduled time of the next burst
-	rest       float64   // nanoseconds, less than one
+	rest       float64   // part of a nanosecond not in due yet
 	gate       mono.Time // earliest time of the next burst, even when late
-	burstBytes int       // bytes that may leave at once
+	burstBytes int       // maximum bytes of a burst
 	forfeited  time.Duration
 }
 
 const (
-	// lagMax is the longest delay that is caught up with.
+	// lagMax is the longest delay for which the sender catches up.
 	lagMax = 20 * time.Millisecond
-	// burstTime is the longest duration of a run of datagrams at the rate.
+	// burstTime is the maximum duration of a burst at the rate.
 	burstTime = 50 * time.Microsecond
 )
 
-// newPacer returns a pacer for a rate, with at least the given delay for each message of
-// messageBytes. 0 means no rate, or no delay. A burst has at least burstMin and at most burstMax
-// bytes. With a delay a burst never contains two messages.
+// newPacer returns a pacer for a rate, with a minimum delay between the beginnings of messages of
+// messageBytes. A rate or delay of 0 means no limit. The maximum size of a burst is from burstMin
+// to burstMax bytes. With a delay, a burst never contains two messages.
 func newPacer(
 	bitsPerSecond float64, delay time.Duration, messageBytes, burstMin, burstMax int,
 ) pacer {
@@ -50,7 +51,8 @@ func newPacer(
 
 func (p *pacer) active() bool { return p.nsPerByte > 0 }
 
-// budget returns the number of bytes that may leave now: 0, or a burst.
+// budget returns the number of bytes that may be sent now, which is 0 or the maximum size of a
+// burst.
 func (p *pacer) budget(now mono.Time) int {
 	if p.active() && now < p.next() {
 		return 0
@@ -58,10 +60,10 @@ func (p *pacer) budget(now mono.Time) int {
 	return p.burstBytes
 }
 
-// next returns the instant at which the next burst may leave.
+// next returns the earliest time of the next burst.
 func (p *pacer) next() mono.Time { return max(p.due, p.gate) }
 
-// sent records the bytes that have left.
+// sent records a burst of the given number of bytes.
 func (p *pacer) sent(now mono.Time, bytes int) {
 	if !p.active() {
 		return

@@ -11,12 +11,12 @@ import (
 	"gobtl/internal/mono"
 )
 
-// A sender validates the data address that a receiver gives, because a receiver could give the
-// address of a victim, to which the whole stream would then be sent. The sender posts a probe to
-// the address: a header with a random number and no payload. It continues when the receiver has
-// returned a hash of that number and of the receiver's own name, on the connection of the control
-// messages. So the answer of one receiver is no proof for another, which may itself be a sender to
-// the first one.
+// A sender validates the data address that a receiver reports, because a receiver could report the
+// address of a victim. Without the validation, the sender would send the whole stream to the
+// victim. The sender posts a probe to the address, which is a header with a random number and
+// without payload. The receiver returns a hash of the random number and of the receiver's own name,
+// on the connection for control messages. The hash includes the receiver's name, so a malicious
+// receiver cannot use the answer of another receiver.
 //
 //	sender                               receiver
 //	   <------- welcome (address) ----------
@@ -25,13 +25,14 @@ import (
 //	   -------- start --------------------->
 
 const (
-	// probeDatagram is the number that marks a probe; a message has at most datagramsMax of them.
+	// probeDatagram is the datagram number that marks a probe. The datagram numbers of messages are
+	// below datagramsMax.
 	probeDatagram = 1<<32 - 1
 	probeEvery    = 50 * time.Millisecond
 	probesMax     = 100
 )
 
-// prove posts a probe to the receiver's address, if it is time for one.
+// prove posts a probe to the receiver's data address if a probe is due.
 func (k *link) prove(now mono.Time) {
 	if k.state != linkProving || now < k.probeAt {
 		return
@@ -47,14 +48,14 @@ func (k *link) prove(now mono.Time) {
 	}
 }
 
-// proved checks the receiver's answer.
+// proved handles the receiver's answer to a probe.
 func (k *link) proved(p *proof) {
 	if k.state == linkProving && p.Nonce == proofOf(k.nonce, k.name) {
 		k.welcome()
 	}
 }
 
-// proveAll sends the due probes of all links.
+// proveAll posts the due probes of all links.
 func (s *Sender) proveAll(now mono.Time) {
 	if s.cast == nil {
 		return
@@ -64,7 +65,8 @@ func (s *Sender) proveAll(now mono.Time) {
 	}
 }
 
-// probe posts a header without payload. It returns false if there is no room now.
+// probe posts a header without payload. probe returns false if no buffer is free or the fabric is
+// busy.
 func (c *caster) probe(to fabric.Addr, h header) bool {
 	d := c.port
 	last := len(d.txBuf) - 1
@@ -84,7 +86,7 @@ func (c *caster) probe(to fabric.Addr, h header) bool {
 }
 
 // onProbe answers a sender's probe of a receiver's data address. The key of the probe identifies
-// the suitor. A suitor that has had its answer sends no more probes.
+// the suitor.
 func (e *Engine) onProbe(h header) {
 	if s := e.suitors[h.key]; s != nil && s.r.cfg.Mode == Unreliable {
 		p := &proof{Nonce: proofOf(h.ordinal, e.m.Name())}
@@ -92,8 +94,8 @@ func (e *Engine) onProbe(h header) {
 	}
 }
 
-// proofOf returns the proof for the number of a probe, made by a receiver whose module has the
-// given name. The number cannot be computed from the proof.
+// proofOf returns the first 8 bytes of the SHA-256 hash of a probe's number and the name of the
+// receiver's module. The number cannot be computed from the hash.
 func proofOf(nonce uint64, name []byte) uint64 {
 	sum := sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, nonce), name...))
 	return binary.LittleEndian.Uint64(sum[:])

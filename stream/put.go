@@ -8,32 +8,34 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The reliable mode: contiguous messages are put into the receiver's ring together, within the
-// receiver's credit. When a put and all earlier puts are done, the receiver is told. The credit
-// prevents puts into a region that a reader holds.
+// In the reliable mode the sender puts runs of contiguous messages into the receiver's ring, up to
+// the receiver's credit. When a put and all earlier puts are acknowledged, the sender reports the
+// progress to the receiver. The credit excludes regions that the reader holds.
 
 const (
-	// putBytesMax bounds the bytes of a put of several messages. A fraction of the receiver's ring
-	// bounds them, too, so that other puts are on their way while one is acknowledged, reported and
-	// released.
+	// putBytesMax is the maximum size of a put with several messages. The size of the receiver's
+	// ring divided by putsPerRing is a further limit. With this limit other puts are in flight
+	// while one put is acknowledged and its region is read.
 	putBytesMax = 1 << 20
 	putsPerRing = 2
-	// putsMax bounds the puts of a link under way, putsBytesMax their bytes.
+	// putsMax is the maximum number of puts in flight per link, and putsBytesMax is the maximum
+	// number of bytes in flight.
 	putsMax      = 64
 	putsBytesMax = 16 << 20
 )
 
-// put is a put under way.
+// put is a put in flight.
 type put struct {
-	end  uint64 // the ordinal behind its last message
+	end  uint64 // ordinal after the last message of the put
 	size int
 	done bool
 }
 
-// linkShift is the shift of the part of a fragment's Context that is the number of the put.
+// linkShift is the number of low bits in a fragment's Context that identify the put. The higher
+// bits are link.number.
 const linkShift = 32
 
-// addLink assigns a number to a link.
+// addLink gives a link a number in Engine.links.
 func (e *Engine) addLink(k *link) {
 	for i, other := range e.links {
 		if other == nil {
@@ -45,14 +47,14 @@ func (e *Engine) addLink(k *link) {
 	e.links = append(e.links, k)
 }
 
-// dropLink frees the number of an ended link when no put refers to it.
+// dropLink frees the number of an ended link when none of the link's puts is in flight.
 func (e *Engine) dropLink(k *link) {
 	if k.state == linkDone && k.putLo == k.putHi && e.links[k.number] == k {
 		e.links[k.number] = nil
 	}
 }
 
-// putDone handles the end of every put.
+// putDone handles the completion of a put.
 func (e *Engine) putDone(f *btl.Fragment, err error) {
 	k := e.links[f.Context>>linkShift]
 	k.s.underWay--
@@ -69,7 +71,7 @@ func (e *Engine) putDone(f *btl.Fragment, err error) {
 	e.dropLink(k)
 }
 
-// putAll makes all links put what they may, and releases the regions that all links have put.
+// putAll starts the possible puts of all links, and releases the regions that all links have put.
 func (s *Sender) putAll(now mono.Time) (n int) {
 	done := s.next
 	for _, k := range s.links {
@@ -94,8 +96,8 @@ func (s *Sender) putAll(now mono.Time) (n int) {
 	return n
 }
 
-// notice handles a notice from the receiver: how far its ring is free, or that it still makes
-// progress after the end.
+// notice handles a notice from the receiver. The notice is either new credit, or a sign of progress
+// after the end.
 func (k *link) notice(n notice) {
 	switch {
 	case n.kind == noticeTaken && n.ordinal > k.taken:
@@ -106,7 +108,8 @@ func (k *link) notice(n notice) {
 	}
 }
 
-// find sets seq and message to the position of next, and reports whether there is a message to put.
+// find sets seq and message to the position of the next message to put. find returns false if there
+// is no message to put.
 func (k *link) find() bool {
 	s := k.s
 	if k.seq < s.seqLo {
@@ -122,12 +125,12 @@ func (k *link) find() bool {
 	return false
 }
 
-// ordinal returns the ordinal of the message that find has found.
+// ordinal returns the ordinal of the message at the position of find.
 func (k *link) ordinal() uint64 {
 	return k.s.ring.get(int(k.seq%uint64(k.s.ring.geo.Regions)), wordFirst) + k.message
 }
 
-// mayPut reports whether there is a message to put for which only the pace must be awaited.
+// mayPut reports whether the link has a message to put that only the pace delays.
 func (k *link) mayPut() bool {
 	if k.state != linkReady || k.putHi-k.putLo == putsMax || !k.find() {
 		return false
@@ -136,7 +139,7 @@ func (k *link) mayPut() bool {
 	return n < k.credit && n == k.next && k.room() > 0
 }
 
-// room returns how many more bytes may be under way.
+// room returns how many more bytes may be in flight.
 func (k *link) room() int {
 	left := putsBytesMax
 	for i := k.putLo; i < k.putHi; i++ {
@@ -148,7 +151,7 @@ func (k *link) room() int {
 	return left
 }
 
-// putSome starts puts as far as credit, room and pace allow.
+// putSome starts puts as far as the credit, the limits and the pace allow.
 func (k *link) putSome(now mono.Time) (n int) {
 	s := k.s
 	for k.find() {
@@ -178,14 +181,14 @@ func (k *link) putSome(now mono.Time) (n int) {
 	return n
 }
 
-// putBytes returns the most bytes of a put, which is at least one message.
+// putBytes returns the maximum size of a put in bytes, which is at least one message.
 func (k *link) putBytes() int {
 	messages := max(k.ringMessages/putsPerRing, 1)
 	return int(min(putBytesMax, messages*uint64(k.s.ring.geo.MessageBytes)))
 }
 
-// run is the messages from an ordinal on that one put can carry: contiguous on both sides, at least
-// one if there is room for any.
+// run returns the messages from an ordinal on that one put can carry. The messages are contiguous
+// in both rings. If bytes is positive, run returns at least one message.
 func (k *link) run(from uint64, bytes int) (messages int, mem []byte) {
 	s := k.s
 	g := &s.ring.geo
@@ -211,8 +214,8 @@ func (k *link) run(from uint64, bytes int) (messages int, mem []byte) {
 	return messages, s.ring.blocks[block][lo : lo+messages*g.MessageBytes]
 }
 
-// put starts a put and advances the position behind it. It returns false if the transport has no
-// room.
+// put starts a put, and advances the link's position. put returns false if the transport cannot
+// accept the put now, or if the link has failed.
 func (k *link) put(from uint64, messages int, mem []byte) bool {
 	s := k.s
 	at := (from - s.cfg.First) % k.ringMessages
@@ -251,7 +254,7 @@ func (k *link) put(from uint64, messages int, mem []byte) bool {
 	return true
 }
 
-// tell reports to the receiver which messages are in place.
+// tell reports to the receiver which messages are in the receiver's ring.
 func (k *link) tell() {
 	if k.placed > k.told {
 		k.told = k.placed
@@ -264,11 +267,11 @@ func (k *link) tell() {
 	}
 }
 
-// seqEmpty says whether no message is left to put.
+// seqEmpty reports whether no message is left to put.
 func (k *link) seqEmpty() bool { return !k.find() }
 
-// skipTo tells the receiver that the messages from next on were given up, after the receiver knows
-// all earlier ones. It returns false until it has told this.
+// skipTo tells the receiver that the messages from next to ordinal-1 are dropped. The receiver must
+// know all earlier messages first. skipTo returns false until the receiver has been told.
 func (k *link) skipTo(ordinal uint64) bool {
 	if k.placed != k.next || k.told != k.next || !k.settled() {
 		return false
@@ -279,7 +282,7 @@ func (k *link) skipTo(ordinal uint64) bool {
 	return true
 }
 
-// watch ends a link whose receiver has not released a region for too long.
+// watch ends a link whose receiver has not released a region within Config.Timeout.
 func (k *link) watch(now mono.Time) {
 	if !k.find() || k.ordinal() < k.credit {
 		k.heard = now
@@ -292,9 +295,9 @@ func (k *link) watch(now mono.Time) {
 	}
 }
 
-// register registers the ring with the fabric for the time of the stream, so that the fabric reads
-// puts from where they lie. Without registration, or where the fabric cannot do that, the transport
-// copies the bytes of puts into packets.
+// register registers the ring with the fabric until the stream ends, so the fabric can send puts
+// directly from the ring's memory. If the fabric does not support registration, the transport
+// copies the data of puts into packets.
 func (s *Sender) register() {
 	for _, block := range s.ring.blocks {
 		r, err := s.e.m.RegisterMemory(block)

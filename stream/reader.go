@@ -1,28 +1,29 @@
 package stream
 
-// Reader returns the regions of a ring as they are populated. It is for a process that reads a
-// mapped ring, which a receiver in another process fills. One goroutine at a time may use it.
+// Reader returns the populated regions of a ring. A Reader is for a process that reads a mapped
+// ring while a receiver in another process fills the ring. Only one goroutine at a time may use a
+// Reader.
 type Reader struct {
 	ring *Ring
 	next int
-	// behind is the ordinal behind the latest released region, if there was one.
+	// behind is the ordinal after the latest released region, if moved is true.
 	behind uint64
 	moved  bool
 	held   bool
-	first  uint64 // the held region
+	first  uint64 // first ordinal of the held region
 }
 
-// NewReader returns a reader that begins with the earliest messages that are in the ring, and looks
-// for them from region i on.
+// NewReader returns a reader that begins with the earliest messages in the ring. The reader starts
+// its search at region i.
 func (r *Ring) NewReader(i int) *Reader { return &Reader{ring: r, next: i % r.geo.Regions} }
 
-// Next returns the region with the earliest messages, if one is populated. It does not wait. If it
-// finds none and Over returns false, the process should call it again after a short time. The
-// receiver itself checks every millisecond.
+// Next returns the populated region with the earliest messages. Next does not wait. If Next returns
+// false and Over returns false, the caller should call Next again after a short time. A receiver
+// itself checks its ring every millisecond.
 func (d *Reader) Next() (Region, bool) {
 	r := d.ring
-	// Regions without any received message are skipped. So the next region in the ring need not
-	// have the earliest messages, unless its first ordinal follows directly.
+	// Regions without any received message are skipped. The next region in the ring therefore has
+	// the earliest messages only if its first ordinal follows the latest released region directly.
 	if !d.moved || !r.Populated(d.next) || r.get(d.next, wordFirst) != d.behind {
 		i, ok := d.any()
 		if !ok {
@@ -34,7 +35,7 @@ func (d *Reader) Next() (Region, bool) {
 	return r.view(d.next), true
 }
 
-// any finds a populated region.
+// any returns a populated region, if there is one.
 func (d *Reader) any() (int, bool) {
 	for k := range d.ring.geo.Regions {
 		if i := (d.next + k) % d.ring.geo.Regions; d.ring.Populated(i) {
@@ -44,8 +45,8 @@ func (d *Reader) any() (int, bool) {
 	return 0, false
 }
 
-// earliest returns the populated region with the earliest messages, given one populated region. All
-// earlier regions were populated before the given one, so they are visible by now.
+// earliest returns the populated region with the earliest messages. i is any populated region. All
+// earlier regions were populated before region i, so these regions are visible now.
 func (d *Reader) earliest(i int) int {
 	for k := range d.ring.geo.Regions {
 		if d.ring.Populated(k) && d.ring.get(k, wordFirst) < d.ring.get(i, wordFirst) {
@@ -55,13 +56,13 @@ func (d *Reader) earliest(i int) int {
 	return i
 }
 
-// Over reports whether the stream has ended and all regions were read, so that Next will find no
-// more.
+// Over reports whether the stream has ended and the reader has released all regions. After that
+// Next always returns false.
 func (d *Reader) Over() bool {
 	if !d.ring.Over() {
 		return false
 	}
-	_, more := d.any() // looked for behind the end
+	_, more := d.any() // searched after the end is visible
 	return !more
 }
 

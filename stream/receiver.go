@@ -9,37 +9,37 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Receiver is the receiving side of a stream. Its exported methods may be called from any
-// goroutine; all else belongs to the engine's goroutine.
+// Receiver is the receiving side of a stream. Any goroutine may call the exported methods. All
+// other code belongs to the engine's goroutine.
 type Receiver struct {
 	e    *Engine
 	ring *Ring
 	cfg  Config
-	own  uint64 // its own key, by which senders find it
-	key  uint64 // the stream's, which is the sender's; 0: none yet
-	// messages is the sender's total number of messages; 0 until the sender ends.
+	own  uint64 // key of this receiver, by which senders find it
+	key  uint64 // key of the stream (the sender's); 0: none yet
+	// messages is the sender's total number of messages, or 0 if the sender has no fixed total.
 	messages uint64
 	ep       *btl.Endpoint
 	state    state
 	begun    mono.Time
 
-	suitors []*suitor // senders that may be chosen, in the order of their hellos
-	latest  error     // why the latest sender was refused
+	suitors []*suitor // possible senders, in order of their hellos
+	latest  error     // reason of the latest refusal of a sender
 	asm     *assembler
 	group   *dataEndpoint
-	exposed []*btl.Region // the blocks of the ring, for the sender alone
-	credit  uint64        // told to the sender
+	exposed []*btl.Region // blocks of the ring, exposed to the sender only
+	credit  uint64        // credit that was sent to the sender
 	end     *ending
-	endAt   mono.Time // when it was told; later, while datagrams wait for a region
-	heard   mono.Time // when a datagram brought news latest, or waited for a region
-	// blockedAt is the instant since which a datagram of this stream waits for a region; 0: none
-	// waits.
+	endAt   mono.Time // time of the sender's end; moved while datagrams wait
+	heard   mono.Time // time of the latest new or waiting datagram
+	// blockedAt is the time from which a datagram of this stream has waited for a region. 0 means
+	// that no datagram is waiting.
 	blockedAt mono.Time
-	takenAt   mono.Time // when the sender was told latest how many datagrams brought news
-	fresh     uint64    // how many these are
-	doneAt    mono.Time // when the report was sent
-	drops     uint64    // of the sockets, before the stream began
-	dropsAt   mono.Time // when they were looked at
+	takenAt   mono.Time // time of the latest noticeTaken
+	fresh     uint64    // number of new datagrams
+	doneAt    mono.Time // time when the report was sent
+	drops     uint64    // the sockets' drops before the stream began
+	dropsAt   mono.Time // time of the latest reading of the sockets' drops
 
 	stats  Stats
 	showAt mono.Time
@@ -49,14 +49,14 @@ type Receiver struct {
 	started chan struct{}
 	done    chan struct{}
 
-	lock           sync.Mutex // guards what follows
+	lock           sync.Mutex // guards the fields below
 	shown          Stats
 	err            error
 	met            bool
 	senderMessages uint64
 }
 
-// newReceiver waits for a sender.
+// newReceiver creates a receiver that waits for a sender.
 func (e *Engine) newReceiver(ring *Ring, cfg Config, own uint64) (*Receiver, error) {
 	cfg, err := cfg.withDefaults()
 	switch {
@@ -91,7 +91,8 @@ func (e *Engine) newReceiver(ring *Ring, cfg Config, own uint64) (*Receiver, err
 	return r, nil
 }
 
-// judge returns an error if the parameters of a hello do not fit.
+// judge returns ErrMismatch if the parameters of a sender's hello are incompatible with this
+// receiver.
 func (r *Receiver) judge(h *hello) error {
 	c, g := &r.cfg, &r.ring.geo
 	switch {
@@ -126,7 +127,8 @@ func (r *Receiver) ending(l *ending) {
 	r.heard, r.endAt = r.e.now, r.e.now
 }
 
-// start makes everything ready for the first message of a suitor. An error has changed nothing.
+// start prepares the receiver for the first message of a suitor. If start returns an error, nothing
+// has changed.
 func (r *Receiver) start(s *suitor, st *start) error {
 	size := r.ring.geo.MessageBytes
 	n, perMsg := 1, size
@@ -170,12 +172,12 @@ func (r *Receiver) start(s *suitor, st *start) error {
 	return nil
 }
 
-// leapPerSecond is an upper bound of the messages that a sender sends in a second.
+// leapPerSecond is an upper limit for the number of messages that a sender sends per second.
 const leapPerSecond = 1 << 26
 
-// sent records that all lower ordinals have been sent. The sender reports its progress every
-// noticeEvery, or counts as lost. So until the next report no ordinal can be further ahead than the
-// sender can get in Config.Timeout.
+// sent records that all ordinals below the argument have been sent. A sender reports its progress
+// every noticeEvery, or is considered lost after Config.Timeout. The next ordinals are therefore
+// limited to the number of messages that a sender can send within Config.Timeout.
 func (r *Receiver) sent(below uint64) {
 	below = min(below, ordinalsMax)
 	r.asm.track.extend(below)
@@ -183,16 +185,16 @@ func (r *Receiver) sent(below uint64) {
 	r.asm.limit = max(below, r.cfg.First) + leap
 }
 
-// handOver gives a region to the program.
+// handOver passes a region to the program.
 func (r *Receiver) handOver(region Region) {
 	r.stats.Regions++
 	select {
 	case r.regions <- region:
-	default: // nobody reads the channel: the states tell as well
+	default: // a program without the channel uses the states of regions
 	}
 }
 
-// datagram processes a datagram, and returns false if the datagram has to wait for a region.
+// datagram processes a datagram. datagram returns false if the datagram must wait for a region.
 func (r *Receiver) datagram(h header, payload []byte, landed bool) bool {
 	if r.state != stateRunning {
 		return true
@@ -256,7 +258,7 @@ func (r *Receiver) notice(n notice) {
 	}
 }
 
-// progress makes a pass.
+// progress does the due work of the receiver once.
 func (r *Receiver) progress(now mono.Time) {
 	if r.begun == 0 {
 		r.begun = now
@@ -269,7 +271,8 @@ func (r *Receiver) progress(now mono.Time) {
 	case stateRunning:
 		r.running(now)
 	case stateEnding:
-		// The report is acknowledged, or the sender has gone.
+		// The stream ends when the report is acknowledged, when the sender is gone, or after
+		// Config.Timeout.
 		packets, waiting := r.ep.Outstanding()
 		if packets+waiting == 0 && r.e.outboxes[r.ep] == nil || r.ep.Err() != nil ||
 			now.Sub(r.doneAt) > r.cfg.Timeout {
@@ -280,7 +283,8 @@ func (r *Receiver) progress(now mono.Time) {
 	r.publish(now)
 }
 
-// running grants the regions that the reader has released, and ends the stream in time.
+// running sends credit for the regions that the reader has released, and checks the time limits of
+// the stream.
 func (r *Receiver) running(now mono.Time) {
 	if r.cfg.Mode == Reliable {
 		r.grant()
@@ -289,7 +293,7 @@ func (r *Receiver) running(now mono.Time) {
 			r.fail(fmt.Errorf("%w: no free region for %v", ErrStalled, r.cfg.Timeout))
 			return
 		}
-		if r.e.data.waiting() { // behind another stream's datagrams, too, there may be some of this one
+		if r.e.data.waiting() { // datagrams of this stream may wait after another's
 			r.heard, r.endAt = now, now
 		}
 		r.tellTaken(now)
@@ -303,7 +307,7 @@ func (r *Receiver) running(now mono.Time) {
 	}
 }
 
-// tellTaken tells a sender that waits for the report that this side still makes progress.
+// tellTaken tells a sender that waits for the report that this receiver still makes progress.
 func (r *Receiver) tellTaken(now mono.Time) {
 	if r.end != nil && now.Sub(r.takenAt) >= noticeEvery {
 		r.takenAt = now
@@ -311,7 +315,7 @@ func (r *Receiver) tellTaken(now mono.Time) {
 	}
 }
 
-// grant opens the regions that the reader has released, and tells the sender.
+// grant opens the regions that the reader has released, and sends the credit to the sender.
 func (r *Receiver) grant() {
 	if credit := r.asm.grant(); credit > r.credit {
 		r.credit = credit
@@ -319,7 +323,7 @@ func (r *Receiver) grant() {
 	}
 }
 
-// report ends the stream, and sends the receiver's counts to the sender.
+// report ends the stream, and sends the receiver's counters to the sender.
 func (r *Receiver) report(now mono.Time) {
 	r.asm.finish()
 	r.state, r.doneAt = stateEnding, now
@@ -329,12 +333,12 @@ func (r *Receiver) report(now mono.Time) {
 	r.e.sendLetter(r.ep, &letter{Kind: letterReport, Key: r.key, Report: &st})
 }
 
-// fail ends the stream with an error. The messages received by then are handed over.
+// fail ends the stream with an error. The messages that have been received are still handed over.
 func (r *Receiver) fail(err error) {
 	switch r.state {
 	case stateDone:
 		return
-	case stateEnding: // all has come, and the sender has mostly got the report
+	case stateEnding: // all data has arrived, and usually the report too
 		r.over(nil)
 		return
 	case stateRunning:
@@ -352,7 +356,7 @@ func (r *Receiver) fail(err error) {
 	r.over(err)
 }
 
-// over ends the stream.
+// over ends the stream and frees its resources.
 func (r *Receiver) over(err error) {
 	if r.asm == nil {
 		close(r.started)
@@ -372,7 +376,8 @@ func (r *Receiver) over(err error) {
 	close(r.done)
 }
 
-// dropsEvery is the interval at which the kernel's counts of dropped datagrams are read.
+// dropsEvery is the interval at which the receiver reads the kernel's counters of dropped
+// datagrams.
 const dropsEvery = 100 * time.Millisecond
 
 // publish makes the counters visible to other goroutines.
@@ -402,7 +407,7 @@ func (r *Receiver) publish(now mono.Time) {
 		r.dropsAt = now
 		st.SocketDrops = r.e.data.dropped() - r.drops
 	}
-	populated := st.Regions // more is not known cheaply of large rings
+	populated := st.Regions // an estimate, because counting a large ring is slow
 	if n := r.ring.geo.Regions; n <= populatedMax {
 		populated = 0
 		for i := range n {
@@ -421,10 +426,10 @@ func (r *Receiver) publish(now mono.Time) {
 	}
 }
 
-// populatedMax bounds the regions that are checked to count the populated ones.
+// populatedMax is the largest number of regions for which publish counts the populated regions.
 const populatedMax = 256
 
-// deadline returns the instant at which the receiver next has work.
+// deadline returns the time at which the receiver must be called next.
 func (r *Receiver) deadline(now mono.Time) mono.Time {
 	switch {
 	case r.state == stateDone:

@@ -6,51 +6,54 @@ import (
 	"gobtl/btl"
 )
 
-// Identity returns the identity of this receiver, for its sender.
+// Identity returns the identity of this receiver, which the sender needs.
 func (r *Receiver) Identity() Identity {
 	return Identity{Role: RoleReceiver, Key: r.own, Name: r.e.m.Name()}
 }
 
 // Completed returns the channel of the completed regions, in order. The program must Release each
 // region. The channel is closed when the stream has ended. Regions that were handed over before an
-// error are valid. An Unmonitored receiver skips regions while the program does not take them, and
-// may overwrite a region while it is read.
+// error are valid. If the program does not read the channel of an Unmonitored receiver, regions are
+// skipped. An Unmonitored receiver may overwrite a region while the program reads the region.
 func (r *Receiver) Completed() <-chan Region { return r.regions }
 
-// Release makes a region free to be filled again. A second Release of it does nothing.
+// Release frees a region, so the receiver can fill the region again. A second Release of the same
+// region has no effect.
 func (r *Receiver) Release(region Region) { r.ring.release(region.Index, region.First) }
 
-// Met reports whether a sender has said hello and is still connected.
+// Met reports whether a sender has sent its hello and is still connected.
 func (r *Receiver) Met() bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	return r.met
 }
 
-// SenderMessages returns the number of messages in the sender's ring, as reported by the sender. It
-// is 0 before Started. If the ring is sent over and over, message n of the stream is at place n
-// modulo this number of the sender's ring.
+// SenderMessages returns the number of messages in the sender's ring, as reported by the sender.
+// SenderMessages returns 0 until Started is closed. If the sender sends its ring repeatedly,
+// message n of the stream is message n modulo this number in the sender's ring.
 func (r *Receiver) SenderMessages() uint64 {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	return r.senderMessages
 }
 
-// Started is closed when the first message can arrive, or when the stream ends before that.
+// Started returns a channel that is closed when the first message can arrive. The channel is also
+// closed if the stream ends before the first message.
 func (r *Receiver) Started() <-chan struct{} { return r.started }
 
-// Done is closed when the stream has ended. Err then returns the reason.
+// Done returns a channel that is closed when the stream has ended. After that, Err returns the
+// reason.
 func (r *Receiver) Done() <-chan struct{} { return r.done }
 
-// Err returns the reason why the stream ended. It is nil if the sender has ended the stream in
-// order.
+// Err returns the reason why the stream ended. Err returns nil if the sender has ended the stream
+// normally.
 func (r *Receiver) Err() error {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	return r.err
 }
 
-// Wait returns when the stream or ctx has ended. With a nil context it returns btl.ErrContext at
+// Wait returns when the stream or ctx has ended. With a nil ctx, Wait returns btl.ErrContext at
 // once.
 func (r *Receiver) Wait(ctx context.Context) error {
 	if ctx == nil {
@@ -64,7 +67,7 @@ func (r *Receiver) Wait(ctx context.Context) error {
 	}
 }
 
-// Stats returns the counters as of the latest pass.
+// Stats returns the counters as of the latest Progress of the engine.
 func (r *Receiver) Stats() Stats {
 	r.lock.Lock()
 	defer r.lock.Unlock()

@@ -7,34 +7,34 @@ import (
 	"gobtl/btl"
 )
 
-// Until the stream starts, a peer that does not fit is refused without an effect on other peers.
-// The peer is told the reason, the refusal is counted, and the program is told (Config.Refused).
+// Before the stream starts, an incompatible peer can be refused without an effect on other peers. A
+// refusal is reported to the peer, counted, and passed to Config.Refused.
 
 // Reason is the reason why a peer was refused.
 type Reason uint8
 
 // The reasons.
 const (
-	RefusedMismatch    Reason = iota // it was started with other parameters, or speaks another version
-	RefusedWish                      // it asks for more than this side's settings allow
-	RefusedTaken                     // other peers were first, or there was no place for it
-	RefusedSilent                    // it made no progress
-	RefusedAddress                   // no probe has arrived at its data address
-	RefusedUnreachable               // it was unreachable, or has gone
-	RefusedThere                     // it does not want this side
+	RefusedMismatch    Reason = iota // other parameters or another protocol version
+	RefusedWish                      // the peer requests more than this side allows
+	RefusedTaken                     // other peers were first, or too many peers wait
+	RefusedSilent                    // the peer made no progress
+	RefusedAddress                   // no probe has arrived at the peer's data address
+	RefusedUnreachable               // the peer was unreachable, or is gone
+	RefusedThere                     // the peer refuses this side
 )
 
 // Refusal is the argument of Config.Refused.
 type Refusal struct {
 	Reason Reason
-	Peer   string // its address
-	// Key is the key of the receiver's identity: for a sender that of the peer, for a receiver its
-	// own.
+	Peer   string // address of the peer
+	// Key is the key of the receiver's identity. For a sender, Key belongs to the peer. For a
+	// receiver, Key is the receiver's own key.
 	Key uint64
-	Err error // wraps ErrTaken where the peer, or this side, may try again
+	Err error // wraps ErrTaken if a later attempt may succeed
 }
 
-// Refusals counts the peers that were refused before a stream began with them.
+// Refusals counts the peers that were refused before a stream with the peer began.
 type Refusals struct {
 	Mismatch    uint64 `json:"mismatch"`
 	Wish        uint64 `json:"wish"`
@@ -43,13 +43,13 @@ type Refusals struct {
 	Address     uint64 `json:"address"`
 	Unreachable uint64 `json:"unreachable"`
 	There       uint64 `json:"there"`
-	// Strangers counts peers that asked for an unknown receiver. Unread counts peers that left too
-	// many messages unread. Both cover all streams of the port.
+	// Strangers counts peers that requested an unknown receiver. Unread counts peers whose outbox
+	// was full. Strangers and Unread cover all streams of the port.
 	Strangers uint64 `json:"strangers"`
 	Unread    uint64 `json:"unread"`
 }
 
-// Total is the sum of all reasons.
+// Total returns the sum of all counters.
 func (r *Refusals) Total() (sum uint64) {
 	for _, n := range []uint64{
 		r.Mismatch, r.Wish, r.Taken, r.Silent, r.Address, r.Unreachable, r.There, r.Strangers, r.Unread,
@@ -59,7 +59,7 @@ func (r *Refusals) Total() (sum uint64) {
 	return sum
 }
 
-// refusals holds the refusals of a stream and of the port.
+// refusals returns the refusals of a stream together with the refusals of the port.
 func (e *Engine) refusals(st *Stats) Refusals {
 	r := st.Refused
 	r.Strangers, r.Unread = e.refused.Strangers, e.refused.Unread
@@ -69,7 +69,7 @@ func (e *Engine) refusals(st *Stats) Refusals {
 // isTaken reports whether a refused peer may try again.
 func isTaken(err error) bool { return errors.Is(err, ErrTaken) }
 
-// add counts one.
+// add counts one refusal.
 func (r *Refusals) add(why Reason) {
 	*[...]*uint64{
 		RefusedMismatch: &r.Mismatch, RefusedWish: &r.Wish, RefusedTaken: &r.Taken,
@@ -78,10 +78,10 @@ func (r *Refusals) add(why Reason) {
 	}[why]++
 }
 
-// errTaken is sent to a peer for which there is no place now.
+// errTaken is sent to a peer that is refused because of other peers.
 var errTaken = fmt.Errorf("%w: another peer was there first", ErrTaken)
 
-// codeOf is the code of an abort for a reason.
+// codeOf returns the code of an abort message for a reason.
 func codeOf(why Reason) string {
 	if why == RefusedTaken {
 		return codeTaken
@@ -89,7 +89,7 @@ func codeOf(why Reason) string {
 	return ""
 }
 
-// note counts a refusal and tells the program.
+// note counts a refusal, and calls Config.Refused.
 func (c *Config) note(st *Stats, why Reason, ep *btl.Endpoint, key uint64, err error) {
 	st.Refused.add(why)
 	if c.Refused != nil {
@@ -97,7 +97,8 @@ func (c *Config) note(st *Stats, why Reason, ep *btl.Endpoint, key uint64, err e
 	}
 }
 
-// withLatest adds the reason of the latest refusal to the error of a side that found no peer.
+// withLatest adds the reason of the latest refusal to err, the error of a side that has found no
+// peer.
 func withLatest(err, latest error) error {
 	if latest == nil {
 		return err

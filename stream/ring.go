@@ -8,26 +8,27 @@ import (
 	"unsafe"
 )
 
-// Geometry is the shape of a ring: Regions of RegionMessages contiguous messages of MessageBytes
-// each.
+// Geometry is the shape of a ring. A ring has Regions regions of RegionMessages contiguous
+// messages, and each message has MessageBytes bytes.
 type Geometry struct {
 	MessageBytes   int // 1 to 1 GiB; 0 means 65536
 	Regions        int // 1 to 2^20; 0 means 1
 	RegionMessages int // 1 to 2^24; 0 means 1
 }
 
-// Limits of a Geometry. The product of all three must fit the address space as well.
+// The limits of a Geometry. The product of all three fields is limited to 1<<40 bytes and to the
+// address space.
 const (
 	MessageBytesMax   = 1 << 30
 	RegionsMax        = 1 << 20
 	RegionMessagesMax = 1 << 24
-	// BlocksMax is how many slices of memory a ring may have.
+	// BlocksMax is the maximum number of memory slices of a ring.
 	BlocksMax = 512
 
 	ringBytesMax = min(1<<40, math.MaxInt)
 )
 
-// WithDefaults fills in what is zero.
+// WithDefaults returns a copy of g in which the default values replace zero fields.
 func (g Geometry) WithDefaults() Geometry {
 	for _, f := range []struct {
 		value *int
@@ -40,7 +41,7 @@ func (g Geometry) WithDefaults() Geometry {
 	return g
 }
 
-// Validate says which field is out of range.
+// Validate returns an error (ErrConfig) for the first field out of range.
 func (g Geometry) Validate() error {
 	for _, f := range []struct {
 		name       string
@@ -62,17 +63,17 @@ func (g Geometry) Validate() error {
 	return nil
 }
 
-// RegionBytes is the size of a region.
+// RegionBytes returns the size of a region in bytes.
 func (g Geometry) RegionBytes() int { return g.MessageBytes * g.RegionMessages }
 
-// Messages is the number of messages that the ring holds.
+// Messages returns the number of messages in the ring.
 func (g Geometry) Messages() int { return g.Regions * g.RegionMessages }
 
-// Bytes is the size of the ring's memory.
+// Bytes returns the size of the ring's memory in bytes.
 func (g Geometry) Bytes() int { return g.RegionBytes() * g.Regions }
 
-// The states of a region. A populated region holds data for its consumer: the transport on the
-// sending side, the reader on the receiving side.
+// The states of a region. A populated region holds data for its consumer. On the sending side the
+// consumer is the transport. On the receiving side the consumer is the reader.
 //
 //	sending     free -> populated (by the producer) -> busy (being sent) -> free
 //	receiving   free -> busy (being filled) -> populated -> free (by the reader)
@@ -82,45 +83,45 @@ const (
 	regionPopulated
 )
 
-// The words of a region's descriptor; the bitmap follows: bit i says that message i is there.
+// The words of a region's descriptor. A bitmap follows, in which bit i means that message i is in
+// the region.
 const (
 	wordState    = iota
-	wordFirst    // ordinal of its first message
-	wordMessages // messages that belong to it: fewer than RegionMessages in a stream's last region
-	wordReceived // messages that are there
-	wordSkip     // on a sender: ordinals that were given up before its first message
+	wordFirst    // ordinal of the region's first message
+	wordMessages // messages of the region; may be fewer in the last region
+	wordReceived // messages that have been transferred
+	wordSkip     // sender: ordinals dropped before the first message
 	wordBitmap
 )
 
-// The words that mark the end of the stream.
+// The words that mark the end of a stream.
 const (
-	endFinished = iota // by the producer, to the sender
-	endOver            // by the stream, to the reader or the producer
+	endFinished = iota // set by the producer for the sender
+	endOver            // set by the stream for the reader or the producer
 	endWords
 )
 
-// Ring is the memory that a stream's messages go through, and the state of its regions. Any
-// goroutine may read and set the state, and for a mapped ring any process. All words are read and
-// written atomically. The state of a region determines the owner of the region's words.
+// Ring is the memory of a stream's messages, with the states of its regions. Any goroutine may read
+// and set the states. Any process may do so for a mapped ring. All words are read and written
+// atomically. The state of a region determines the owner of the region's words.
 type Ring struct {
 	geo    Geometry
-	blocks [][]byte // the memory: one block, or one of each region
+	blocks [][]byte // one block, or one block per region
 	words  []uint64 // descriptors, stride words each
 	stride int
-	end    []uint64    // endWords of them
-	used   atomic.Bool // by a stream
+	end    []uint64    // the words endFinished and endOver
+	used   atomic.Bool // a stream uses the ring
 	wake   atomic.Pointer[func()]
 	unmap  func() error
-	// polled: another process may change the states, and cannot wake anybody.
+	// polled means that another process may change the states without calling wake.
 	polled bool
 }
 
-// NewRing returns a ring over the caller's memory: one slice of Geometry.Bytes, or a slice of
-// Geometry.RegionBytes for each region, which may lie anywhere, for up to BlocksMax regions. The
-// caller may then access the memory only as the states of the regions allow. With nil, or without a
-// slice, NewRing allocates page-aligned memory in one piece. The memory may be mapped from a file,
-// or come from a device driver. With a slice for each region no put is longer than a region, so
-// small regions make a reliable stream slower.
+// NewRing returns a ring over the caller's memory. mem is one slice of Geometry.Bytes, or one slice
+// of Geometry.RegionBytes per region for up to BlocksMax regions. The caller may then access the
+// memory only as the states of the regions allow. If mem is empty or nil, NewRing allocates
+// contiguous page-aligned memory. The memory may be a mapping of a file or of a device. With a
+// slice per region, no put is longer than a region, so small regions make a reliable stream slower.
 func NewRing(g Geometry, mem ...[]byte) (*Ring, error) {
 	g = g.WithDefaults()
 	if err := g.Validate(); err != nil {
@@ -148,27 +149,27 @@ func NewRing(g Geometry, mem ...[]byte) (*Ring, error) {
 	return r, nil
 }
 
-// pageBytes is the largest page of the systems that Go runs on, huge pages left out.
+// pageBytes is the largest page size of the systems that Go supports, without huge pages.
 const pageBytes = 64 << 10
 
-// pages allocates memory that begins with a page.
+// pages allocates memory that begins at a page boundary.
 func pages(size int) []byte {
 	mem := make([]byte, size+pageBytes-1)
 	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) & (pageBytes - 1)
 	return mem[skip : skip+size : skip+size]
 }
 
-// descriptorWords is the size of a region's descriptor: whole cache lines, so that two regions
-// never share one.
+// descriptorWords returns the size of a region's descriptor in words. The size is a multiple of a
+// cache line, so two regions do not share a cache line.
 func descriptorWords(g Geometry) int {
 	const line = 8
 	return (wordBitmap + (g.RegionMessages+63)/64 + line - 1) / line * line
 }
 
-// Geometry returns the ring's shape.
+// Geometry returns the geometry of the ring.
 func (r *Ring) Geometry() Geometry { return r.geo }
 
-// Bytes returns the contiguous memory of all regions, or nil if the ring has a slice for each.
+// Bytes returns the contiguous memory of all regions, or nil if the ring has a slice per region.
 func (r *Ring) Bytes() []byte {
 	if len(r.blocks) != 1 {
 		return nil
@@ -183,7 +184,7 @@ func (r *Ring) Region(i int) []byte {
 	return r.blocks[block][lo:hi:hi]
 }
 
-// where returns the block of region i, and the offset of the region in it.
+// where returns the block of region i, and the offset of the region in this block.
 func (r *Ring) where(i int) (block, offset int) {
 	if len(r.blocks) == 1 {
 		return 0, i * r.geo.RegionBytes()
@@ -203,16 +204,17 @@ func (r *Ring) get(i, w int) uint64 { return atomic.LoadUint64(r.word(i, w)) }
 
 func (r *Ring) set(i, w int, v uint64) { atomic.StoreUint64(r.word(i, w), v) }
 
-// Populated reports whether region i holds data for its consumer: the transport of a sender, or the
-// reader of a receiver.
+// Populated reports whether region i holds data for its consumer. The consumer is the transport of
+// a sender, or the reader of a receiver's ring.
 func (r *Ring) Populated(i int) bool { return r.get(i, wordState) == regionPopulated }
 
-// Free reports whether the program may fill region i. It is for the sending side.
+// Free reports whether the program may fill region i. Free is for the sending side.
 func (r *Ring) Free(i int) bool { return r.get(i, wordState) == regionFree }
 
-// SetPopulated marks region i. A producer calls it with true when the region is full, and a reader
-// with false when it has read the region. Any goroutine may call it for a region that the program
-// owns. It does not change a region that the transport owns.
+// SetPopulated changes the state of region i. A producer calls SetPopulated with true after filling
+// the region. A reader calls SetPopulated with false after reading the region. Any goroutine may
+// call SetPopulated for a region that the program owns. A region that the transport owns does not
+// change.
 func (r *Ring) SetPopulated(i int, populated bool) {
 	from, to := regionPopulated, regionFree
 	if populated {
@@ -227,23 +229,24 @@ func (r *Ring) SetPopulated(i int, populated bool) {
 	}
 }
 
-// release frees a region of a reader, once. first is the first ordinal of the region.
+// release frees a region that a reader holds. first is the first ordinal of the region, so a
+// repeated release has no effect.
 func (r *Ring) release(i int, first uint64) {
 	if i >= 0 && i < r.geo.Regions && r.get(i, wordFirst) == first {
 		r.SetPopulated(i, false)
 	}
 }
 
-// Finish marks that the producer populates no more regions. It replaces Sender.Finish if the sender
-// is in another process. The stream then ends behind the populated regions.
+// Finish records that the producer populates no more regions. Finish replaces Sender.Finish if the
+// sender is in another process. The stream then ends after the populated regions.
 func (r *Ring) Finish() {
 	r.setEnd(endFinished, true)
 	r.wakeUp()
 }
 
-// Over reports whether the stream of the ring has ended. After that no more regions of a receiver's
-// ring become populated, and no more regions of a sender's ring are sent. A process that is killed
-// does not set it.
+// Over reports whether the stream of the ring has ended. After the end no more regions of a
+// receiver's ring become populated, and no more regions of a sender's ring are sent. If the process
+// of the stream is killed, Over remains false.
 func (r *Ring) Over() bool { return atomic.LoadUint64(&r.end[endOver]) != 0 }
 
 func (r *Ring) finished() bool { return atomic.LoadUint64(&r.end[endFinished]) != 0 }
@@ -256,24 +259,24 @@ func (r *Ring) setEnd(word int, yes bool) {
 	atomic.StoreUint64(&r.end[word], v)
 }
 
-// leave ends a stream's use of the ring.
+// leave marks the end of a stream, and releases the stream's claim on the ring.
 func (r *Ring) leave() {
 	r.setEnd(endFinished, false)
 	r.setEnd(endOver, true)
 	r.unclaim()
 }
 
-// SetAllPopulated is SetPopulated for every region.
+// SetAllPopulated calls SetPopulated for every region.
 func (r *Ring) SetAllPopulated(populated bool) {
 	for i := range r.geo.Regions {
 		r.SetPopulated(i, populated)
 	}
 }
 
-// Transferred returns the ordinal of message k of region i, and whether that message was
-// transferred. On the receiving side this means that it has arrived completely, on the sending side
-// that it has been sent. The result is valid while the region is populated, or until it is
-// populated again.
+// Transferred returns the ordinal of message k of region i, and whether the message has been
+// transferred. On the receiving side, ok means that the message has arrived completely. On the
+// sending side, ok means that the message has been sent. The result is valid until the region is
+// filled again.
 func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
 	if i < 0 || i >= r.geo.Regions || k < 0 || k >= r.geo.RegionMessages {
 		return 0, false
@@ -282,7 +285,7 @@ func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
 	return r.get(i, wordFirst) + uint64(k), ok
 }
 
-// open begins to fill a region with count messages from an ordinal on.
+// open begins to fill region i with count messages. first is the ordinal of the first message.
 func (r *Ring) open(i int, first uint64, count int) {
 	r.set(i, wordFirst, first)
 	r.set(i, wordMessages, uint64(count))
@@ -293,8 +296,8 @@ func (r *Ring) open(i int, first uint64, count int) {
 	r.set(i, wordState, regionBusy)
 }
 
-// mark records that messages [k, k+n) of a region that is being filled have arrived. They must not
-// have been marked before.
+// mark records that messages [k, k+n) of a region have been transferred. The caller must not mark a
+// message twice.
 func (r *Ring) mark(i, k, n int) {
 	r.set(i, wordReceived, r.get(i, wordReceived)+uint64(n))
 	for n > 0 {
@@ -307,7 +310,7 @@ func (r *Ring) mark(i, k, n int) {
 	}
 }
 
-// view describes region i.
+// view returns the description of region i.
 func (r *Ring) view(i int) Region {
 	n := int(min(r.get(i, wordMessages), uint64(r.geo.RegionMessages)))
 	return Region{
@@ -319,26 +322,26 @@ func (r *Ring) view(i int) Region {
 	}
 }
 
-// Region describes a region that is passed to the program.
+// Region describes a region for the program.
 type Region struct {
-	Index    int    // in the ring
-	First    uint64 // ordinal of its first message
-	Messages int    // messages that belong to it
-	Received int    // messages that have arrived; the others are zero
-	Bytes    []byte // their memory, the ring's
+	Index    int    // index in the ring
+	First    uint64 // ordinal of the region's first message
+	Messages int    // number of messages in the region
+	Received int    // transferred messages; all others are zero
+	Bytes    []byte // memory of the messages, part of the ring
 }
 
-// claim claims the ring for a stream. It returns false if another stream has it.
+// claim claims the ring for a stream. claim returns false if another stream uses the ring.
 func (r *Ring) claim() bool { return r.used.CompareAndSwap(false, true) }
 
-// unclaim ends the claim.
+// unclaim releases the claim on the ring.
 func (r *Ring) unclaim() {
 	r.onWake(nil)
 	r.used.Store(false)
 }
 
-// onWake sets the function that is called when the program has set the state of a region. nil ends
-// that.
+// onWake sets the function that is called after the program has changed the state of a region. A
+// nil fn removes the function.
 func (r *Ring) onWake(fn func()) {
 	if fn == nil {
 		r.wake.Store(nil)
@@ -353,8 +356,8 @@ func (r *Ring) wakeUp() {
 	}
 }
 
-// Close releases the resources of a mapped ring. Memory of the caller stays with the caller. If a
-// stream still uses the ring Close returns ErrConfig and does nothing.
+// Close unmaps a mapped ring. For any other ring Close does nothing. If a stream still uses the
+// ring, Close returns ErrConfig and does nothing.
 func (r *Ring) Close() error {
 	if r.unmap == nil {
 		return nil

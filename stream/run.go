@@ -17,42 +17,46 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// PortConfig says how a Port is opened; the zero value of each field is a good default.
+// PortConfig has the settings of a Port. The zero value of each field is a good default.
 type PortConfig struct {
-	// Transport tunes the module. KeepAlive and PeerTimeout are set from Timeout if they are 0, and
-	// Rules.AckDelay to 10 us.
+	// Transport is the configuration of the btl module. If KeepAlive or PeerTimeout is 0, the value
+	// is derived from Timeout. If Rules.AckDelay is 0, the value is 10 us.
 	Transport btl.Config
-	// Timeout is the time without packets after which a peer is lost. 0 means 10 s; 100 ms to 1 h.
+	// Timeout is the time without packets after which a peer is considered lost. The range is 100
+	// ms to 1 h, and 0 means 10 s.
 	Timeout time.Duration
-	// ReliableOnly opens no data endpoint for the unreliable mode.
+	// ReliableOnly disables the data endpoint for the unreliable mode.
 	ReliableOnly bool
-	// DatagramBytes bounds the data endpoint's datagrams. 0 means the largest size of the network.
+	// DatagramBytes is the maximum size of the data endpoint's datagrams. 0 means the largest size
+	// of the network.
 	DatagramBytes int
-	// OpenData opens the domain of the unreliable mode; nil means fabric.Open. It is for programs
-	// that wrap the domain.
+	// OpenData opens the domain of the unreliable mode. nil means fabric.Open. OpenData is for
+	// programs that wrap the domain.
 	OpenData func(fabric.Info, fabric.DomainConfig) (fabric.Domain, error)
-	// Spin is how long the loop polls after the latest event before it sleeps. 0 means 50 us, negative
-	// never spins.
+	// Spin is how long the loop polls after the latest event before the loop sleeps. 0 means 50 us.
+	// With a negative value the loop sleeps without polling.
 	Spin time.Duration
-	// Setup runs on the loop's locked OS thread before the first pass, to pin it to a core for
-	// example.
+	// Setup runs on the loop's locked OS thread before the loop starts, for example to pin the
+	// thread to a core.
 	Setup func() error
 }
 
-// Port is a process's endpoint in a network, for any number of senders and receivers. One goroutine
-// with its own OS thread drives all of them. Any other goroutine may call the methods.
+// Port is the endpoint of a process in a network, for any number of senders and receivers. One
+// goroutine with its own OS thread (the loop) drives all senders and receivers. Any other goroutine
+// may call the methods.
 type Port struct {
 	e     *Engine
 	cfg   PortConfig
-	dom   fabric.Domain // of the data endpoint; nil if there is none
+	dom   fabric.Domain // domain of the data endpoint; nil if there is none
 	start time.Time
 	done  chan struct{}
-	// policy decides whether the loop yields to other threads. Only the loop uses it.
+	// policy decides whether the loop yields the processor to other threads. Only the loop uses
+	// policy.
 	policy *waiting.Policy
-	// parked is set while the loop sleeps or is about to sleep.
+	// parked is true while the loop sleeps or is about to sleep.
 	parked atomic.Bool
 
-	lock    sync.Mutex // guards what follows
+	lock    sync.Mutex // guards the fields below
 	inbox   []func()
 	stopped bool
 	closing bool
@@ -60,7 +64,7 @@ type Port struct {
 	err     error
 }
 
-// Open opens a port on a network that fabric.GetInfo has found, and starts its loop.
+// Open opens a port on a network from fabric.GetInfo, and starts the port's loop.
 func Open(info fabric.Info, cfg PortConfig) (*Port, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 10 * time.Second
@@ -95,9 +99,9 @@ func Open(info fabric.Info, cfg PortConfig) (*Port, error) {
 	return p, nil
 }
 
-// ackDelay is short, because the sender of a reliable stream learns only from the ACK that a put is
-// in place. No data goes back that could carry the ACK, and with a small ring the sender waits for
-// it.
+// ackDelay is the module's delay of acknowledgements. The delay is short, because the sender of a
+// reliable stream learns only from the acknowledgement that a put has arrived. In a stream no data
+// goes back that could carry the acknowledgement.
 const ackDelay = 10 * time.Microsecond
 
 func openModule(info fabric.Info, cfg PortConfig) (*btl.Module, error) {
@@ -122,7 +126,8 @@ func openModule(info fabric.Info, cfg PortConfig) (*btl.Module, error) {
 	return btl.Open(dom, t)
 }
 
-// openData opens a second domain: its endpoint has another port than the module's.
+// openData opens the domain of the data endpoint. The data endpoint has another port than the
+// module.
 func openData(info fabric.Info, cfg PortConfig) (fabric.Domain, error) {
 	dc := DataConfig(info)
 	if cfg.DatagramBytes != 0 {
@@ -137,11 +142,11 @@ func openData(info fabric.Info, cfg PortConfig) (fabric.Domain, error) {
 
 func (p *Port) now() mono.Time { return mono.Time(time.Since(p.start)) + 1 }
 
-// Started returns the wall-clock time of instant zero in Stats.
+// Started returns the wall-clock time that corresponds to time zero in Stats.
 func (p *Port) Started() time.Time { return p.start }
 
 func (p *Port) loop() {
-	runtime.LockOSThread() // ends with the goroutine: its affinity may have been changed
+	runtime.LockOSThread() // the thread ends with the loop: Setup may have changed it
 	var err error
 	if p.cfg.Setup != nil {
 		err = p.cfg.Setup()
@@ -172,7 +177,7 @@ func (p *Port) loop() {
 	p.inbox = nil
 	p.lock.Unlock()
 	for _, fn := range left {
-		fn() // finds the engine closed
+		fn() // returns an error, because the engine is closed
 	}
 	err = errors.Join(err, p.e.Close())
 	p.lock.Lock()
@@ -181,10 +186,11 @@ func (p *Port) loop() {
 	close(p.done)
 }
 
-// parkMax bounds a sleep: only one of the two domains can be slept on.
+// parkMax is the maximum duration of a sleep, because the loop can wait for only one of the two
+// domains.
 const parkMax = time.Millisecond
 
-// park sleeps until something may have arrived, or the next deadline.
+// park sleeps until a packet may have arrived, or until the next deadline.
 func (p *Port) park(now mono.Time) error {
 	d := parkMax
 	idle := len(p.e.sending)+len(p.e.receiving) == 0
@@ -207,17 +213,18 @@ func (p *Port) park(now mono.Time) error {
 		return err
 	}
 	if p.e.data.waiting() {
-		time.Sleep(min(d, 100*time.Microsecond)) // waiting datagrams would end every sleep
+		time.Sleep(min(d, 100*time.Microsecond)) // waiting datagrams would end each sleep at once
 		return nil
 	}
 	return w.Wait(d)
 }
 
-// wakeEarly is longer than the delay of a kernel timer (50 us by default) plus a wake-up.
+// wakeEarly is slightly longer than the delay of a kernel timer (50 us by default) and of a
+// wake-up.
 const wakeEarly = 60 * time.Microsecond
 
-// sleepFor returns how long to sleep, up to a limit, so that the loop is awake at the deadline. At
-// a fixed rate, a loop that is late for one message would be late for every message.
+// sleepFor returns how long the loop may sleep, up to most. The loop wakes up slightly before the
+// deadline, because at a fixed rate a late wake-up would delay every message.
 func sleepFor(most time.Duration, now, deadline mono.Time) time.Duration {
 	if deadline == mono.Never {
 		return most
@@ -225,7 +232,7 @@ func sleepFor(most time.Duration, now, deadline mono.Time) time.Duration {
 	return min(most, deadline.Sub(now)-wakeEarly)
 }
 
-// listensToModule reports whether no datagrams are expected at the data endpoint.
+// listensToModule reports whether no receiver expects datagrams at the data endpoint.
 func (p *Port) listensToModule() bool {
 	for _, r := range p.e.receiving {
 		if r.cfg.Mode == Unreliable && r.state == stateRunning {
@@ -235,15 +242,15 @@ func (p *Port) listensToModule() bool {
 	return true
 }
 
-// nudge ends a sleep, for work that may wait until the loop wakes up by itself. If the loop is just
-// falling asleep the work waits at most parkMax.
+// nudge wakes the loop if the loop is asleep. If the loop is just falling asleep, the new work may
+// wait up to parkMax.
 func (p *Port) nudge() {
 	if p.parked.Load() {
 		p.wake()
 	}
 }
 
-// wake ends a sleep.
+// wake ends a sleep of the loop.
 func (p *Port) wake() {
 	p.e.m.Wake()
 	if w, ok := p.dom.(fabric.Waiter); ok {
@@ -262,15 +269,16 @@ func (p *Port) takeInbox() bool {
 	return len(in) > 0
 }
 
-// over reports whether the loop must end, because all goodbyes are sent or the time for them is
-// over.
+// over reports whether the loop must end, because all connections are closed or the time for
+// closing is over.
 func (p *Port) over() bool {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	return p.closing && (p.e.drained() || time.Now().After(p.until))
 }
 
-// do runs fn on the loop's goroutine.
+// do runs fn on the loop's goroutine, and returns fn's error. After the end of the loop do returns
+// ErrClosed.
 func (p *Port) do(fn func() error) error {
 	ended := make(chan error, 1)
 	p.lock.Lock()
@@ -284,8 +292,8 @@ func (p *Port) do(fn func() error) error {
 	return <-ended
 }
 
-// Send opens a sender of the populated regions of the ring. No other stream may use the ring.
-// Connect adds the receivers.
+// Send creates a sender for the populated regions of the ring. No other stream may use the ring.
+// The program adds receivers with Connect.
 func (p *Port) Send(ring *Ring, cfg Config) (s *Sender, err error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = p.cfg.Timeout
@@ -300,8 +308,8 @@ func (p *Port) Send(ring *Ring, cfg Config) (s *Sender, err error) {
 	return s, err
 }
 
-// Receive opens a receiver that fills the ring. No other stream may use the ring, and all its
-// regions must be unpopulated.
+// Receive creates a receiver that fills the ring. No other stream may use the ring, and no region
+// may be populated.
 func (p *Port) Receive(ring *Ring, cfg Config) (r *Receiver, err error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = p.cfg.Timeout
@@ -316,8 +324,8 @@ func (p *Port) Receive(ring *Ring, cfg Config) (r *Receiver, err error) {
 	return r, err
 }
 
-// Connect adds receivers to a sender of this port. It does not wait for connections; an unreachable
-// receiver fails later.
+// Connect adds receivers to a sender of this port. Connect does not wait for connections. An
+// unreachable receiver fails later.
 func (p *Port) Connect(s *Sender, receivers ...Identity) error {
 	return p.do(func() error {
 		for _, id := range receivers {
@@ -329,22 +337,23 @@ func (p *Port) Connect(s *Sender, receivers ...Identity) error {
 	})
 }
 
-// Abort ends a sender with an error, which its receivers are told.
+// Abort ends a sender with an error. The receivers get the text of the error.
 func (p *Port) Abort(s *Sender, err error) error {
 	return p.do(func() error { s.fail(err); return nil })
 }
 
-// AbortReceiver ends a receiver with an error, which its sender is told.
+// AbortReceiver ends a receiver with an error. The sender gets the text of the error.
 func (p *Port) AbortReceiver(r *Receiver, err error) error {
 	return p.do(func() error { r.fail(err); return nil })
 }
 
-// Transport returns the counters of the port's module.
+// Transport returns the counters of the port's btl module.
 func (p *Port) Transport() btl.Stats { return p.e.m.Stats() }
 
-// Close closes the connections to all peers in order, until ctx ends but for at most a second, and
-// then ends the port. Streams that are not done end with ErrClosed. Rings may be closed afterwards.
-// With a nil context Close returns btl.ErrContext, and the port continues.
+// Close closes the connections to all peers in order, and then ends the port. Close waits for the
+// connections at most one second, or until the deadline of ctx. Streams that have not ended end
+// with ErrClosed. After Close the program may close the rings. With a nil ctx, Close returns
+// btl.ErrContext and does nothing.
 func (p *Port) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -373,10 +382,11 @@ func (p *Port) Close(ctx context.Context) error {
 	return p.err
 }
 
-// Done is closed when the port has ended, after Close or because the fabric failed.
+// Done returns a channel that is closed when the port has ended, after Close or because the fabric
+// has failed.
 func (p *Port) Done() <-chan struct{} { return p.done }
 
-// randomKey draws the key of a stream.
+// randomKey returns a random key for a stream. A key is not 0.
 func randomKey() uint64 {
 	for {
 		var b [8]byte

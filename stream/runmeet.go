@@ -14,10 +14,10 @@ import (
 	"gobtl/internal/plain"
 )
 
-// runAside runs fn on a goroutine of its own.
+// runAside runs fn on a new goroutine.
 func runAside(fn func()) { go fn() }
 
-// pause waits a moment, or for ctx.
+// pause waits for pauseTime, or returns an error when ctx ends.
 func pause(ctx context.Context) error {
 	t := time.NewTimer(pauseTime)
 	defer t.Stop()
@@ -29,7 +29,7 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// Meeting is an address at which peers come to exchange identities, one line each over TCP.
+// Meeting is a TCP address at which peers exchange identities. Each side sends one line.
 type Meeting struct {
 	listener *bounded.Listener
 	guests   chan guest
@@ -38,23 +38,25 @@ type Meeting struct {
 	nonsense atomic.Uint64
 }
 
-// guest is a connected peer that has sent its line.
+// guest is a connected peer that has sent a valid line.
 type guest struct {
 	conn net.Conn
 	line string
-	done chan struct{} // closed when it has its answer
+	done chan struct{} // closed after the answer to the peer
 }
 
 const (
-	// meetLine bounds the time until a peer sends its line, and the time for which it waits for an
-	// Exchange.
+	// meetLine is the maximum time until a peer sends its line, and the maximum time that a peer
+	// waits for an Exchange.
 	meetLine = 5 * time.Second
-	// guestsMax bounds the connected peers. A further peer replaces the peer that has been silent
-	// for longest. If all have sent their line the new peer is sent away.
+	// guestsMax is the maximum number of connected peers. A further peer replaces the peer that has
+	// been silent for the longest time. If all peers have sent their lines, the further peer is
+	// refused.
 	guestsMax = 64
 )
 
-// Listen opens a meeting at "host:port"; port 0 picks one. It listens until Close.
+// Listen opens a meeting at "host:port". Port 0 selects a free port. The meeting listens until
+// Close.
 func Listen(address string) (*Meeting, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -68,30 +70,30 @@ func Listen(address string) (*Meeting, error) {
 	return m, nil
 }
 
-// Addr is the address to connect to.
+// Addr returns the address at which the meeting listens.
 func (m *Meeting) Addr() net.Addr { return m.listener.Addr() }
 
-// Close ends the meeting.
+// Close closes the meeting.
 func (m *Meeting) Close() error {
 	m.close.Do(func() { close(m.closed) })
 	return m.listener.Close()
 }
 
-// MeetingRefusals counts the peers that a meeting has sent away.
+// MeetingRefusals counts the peers that a meeting has refused.
 type MeetingRefusals struct {
-	Nonsense uint64 `json:"nonsense"` // peers that did not send an identity in time
-	Crowd    uint64 `json:"crowd"`    // peers for which there was no place
+	Nonsense uint64 `json:"nonsense"` // no valid identity in time
+	Crowd    uint64 `json:"crowd"`    // too many connected peers
 }
 
-// Refusals returns how many peers were sent away so far.
+// Refusals returns how many peers the meeting has refused.
 func (m *Meeting) Refusals() MeetingRefusals {
 	r := m.listener.Refusals()
 	return MeetingRefusals{Nonsense: m.nonsense.Load(), Crowd: r.Full + r.Displaced}
 }
 
-// hear reads the line of a new peer, and makes the peer wait for its answer.
+// hear reads the line of a new peer, and keeps the connection until the peer has an answer.
 func (m *Meeting) hear(g *bounded.Guest) {
-	_ = g.SetDeadline(time.Now().Add(meetLine)) // else the read below blocks until the peer ends
+	_ = g.SetDeadline(time.Now().Add(meetLine)) // without a deadline the read could block forever
 	line, err := bounded.NewLines(g, identityTextMax).Next()
 	if err == nil {
 		_, err = ParseIdentity(string(line))
@@ -114,15 +116,17 @@ func (m *Meeting) hear(g *bounded.Guest) {
 	}
 }
 
-// Answers of a meeting that are no identity: the peer will never fit, or does not fit now.
+// Answers of a meeting that contain no identity. With refusal the peer must not try again, and with
+// busyLine the peer may try again.
 const (
 	refusal  = "no: "
 	busyLine = "later"
 )
 
-// Exchange waits for the next peer and swaps identities with it. A peer that sends no identity
-// within five seconds, or has the wrong role, is sent away with a line that says so, and does not
-// delay other peers. Several Exchanges may wait at the same time; each gets a different peer.
+// Exchange waits for the next peer and exchanges identities with the peer. A peer that sends no
+// identity within five seconds, or has the wrong role, is refused with a reason, and does not delay
+// other peers. Several goroutines may call Exchange at the same time. Each call gets a different
+// peer.
 func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err error) {
 	met := false
 	err = m.each(ctx, func(g guest) bool {
@@ -136,10 +140,10 @@ func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err
 	return Identity{}, err
 }
 
-// Serve answers each new peer at once with the identity that answer returns, until ctx ends. So no
-// peer waits for another. answer is called by one goroutine at a time, and only for peers of the
-// opposite role. If it returns an error that wraps ErrTaken the peer tries again later. With any
-// other error the peer is sent away with that reason.
+// Serve answers each new peer at once with the identity that answer returns, until ctx ends. No
+// peer waits for another peer. One goroutine at a time calls answer, and only for peers of the
+// opposite role. If answer returns an error that wraps ErrTaken, the peer may try again later. With
+// any other error the peer is refused with this error as the reason.
 func (m *Meeting) Serve(ctx context.Context, role Role, answer func(Identity) (Identity, error),
 ) error {
 	return m.each(ctx, func(g guest) bool {
@@ -153,7 +157,7 @@ func (m *Meeting) Serve(ctx context.Context, role Role, answer func(Identity) (I
 	})
 }
 
-// each takes one guest after the other until fn returns true.
+// each passes one guest after another to fn until fn returns true.
 func (m *Meeting) each(ctx context.Context, fn func(guest) bool) error {
 	for {
 		select {
@@ -171,8 +175,8 @@ func (m *Meeting) each(ctx context.Context, fn func(guest) bool) error {
 	}
 }
 
-// answer sends a guest an identity, or the reason why it gets none, and reports whether the line
-// was sent.
+// answer sends this side's identity to a guest, or the reason of a refusal. answer reports whether
+// the line was sent.
 func (g *guest) answer(mine Identity, err error) bool {
 	text := mine.String()
 	switch {
@@ -181,13 +185,13 @@ func (g *guest) answer(mine Identity, err error) bool {
 	case err != nil:
 		text = refusal + plain.Line(err.Error())
 	}
-	_ = g.conn.SetDeadline(time.Now().Add(meetLine)) // a few bytes into an empty buffer
+	_ = g.conn.SetDeadline(time.Now().Add(meetLine)) // a short line fits the socket's empty buffer
 	_, e := fmt.Fprintln(g.conn, text)
 	return e == nil
 }
 
-// ExchangeAt exchanges identities at the peer's meeting at "host:port". It tries again until ctx
-// ends while no peer listens there.
+// ExchangeAt exchanges identities at the peer's meeting at "host:port". While no peer listens
+// there, ExchangeAt tries again until ctx ends.
 func ExchangeAt(address string) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		for {
@@ -202,7 +206,7 @@ func ExchangeAt(address string) Exchange {
 	}
 }
 
-// visit tries once. again means that the peer may still come.
+// visit tries to exchange identities once. again means that a later attempt may succeed.
 func visit(
 	ctx context.Context, address string, mine Identity,
 ) (id Identity, again bool, err error) {
@@ -213,7 +217,7 @@ func visit(
 		return id, !errors.As(err, &wrong), fmt.Errorf("%w: %w", ErrExchange, err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(meetLine)) // else the read below blocks until the peer ends
+	_ = conn.SetDeadline(time.Now().Add(meetLine)) // without a deadline the read could block forever
 	if _, err = fmt.Fprintf(conn, "%v\n", mine); err != nil {
 		return id, true, fmt.Errorf("%w: %w", ErrExchange, err)
 	}

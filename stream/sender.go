@@ -15,59 +15,59 @@ type state uint8
 const (
 	stateMeeting state = iota // the peers are not ready yet
 	stateRunning
-	stateEnding // all is sent; the reports are missing
+	stateEnding // all is sent; waiting for the receivers' reports
 	stateDone
 )
 
-// Sender is the sending side of a stream. Its exported methods may be called from any goroutine;
-// all else belongs to the engine's goroutine.
+// Sender is the sending side of a stream. Any goroutine may call the exported methods. All other
+// code belongs to the engine's goroutine.
 type Sender struct {
 	e     *Engine
 	ring  *Ring
 	cfg   Config
 	key   uint64
 	state state
-	begun mono.Time // of the meeting; 0: no pass yet
+	begun mono.Time // time of the first Progress; 0: none yet
 	pace  pacer
 
 	links  []*link
-	lost   error  // why links ended early
-	latest error  // why the latest receiver was refused
-	wrong  error  // why one of the only receivers was refused
-	next   uint64 // ordinal of the next message that a region brings
-	total  uint64 // the ordinal behind the last one; unknownTotal until it is known
+	lost   error  // errors of links that ended early
+	latest error  // reason of the latest refusal of a receiver
+	wrong  error  // with Only: error of a refused receiver
+	next   uint64 // ordinal of the next message to take from a region
+	total  uint64 // ordinal after the last message, or unknownTotal
 	ended  mono.Time
-	seqLo  uint64 // regions taken, by number: [seqLo, seqHi) are being sent
+	seqLo  uint64 // numbers of the regions being sent: [seqLo, seqHi)
 	seqHi  uint64
-	cast   *caster // of the unreliable mode
+	cast   *caster // nil in the reliable mode
 	drops  uint64
-	told   mono.Time // when the receivers were told latest how far this is
-	// underWay is the number of puts and sends that the fabric has not completed. They read the
-	// ring.
+	told   mono.Time // time of the latest progress report
+	// underWay is the number of puts and sends that the fabric has not completed. The fabric reads
+	// the ring for these puts and sends.
 	underWay int
 	// registered are the registrations of the ring's memory for puts.
 	registered []*btl.Registration
 	prunes     bool // a link has ended
 
 	stats  Stats
-	showAt mono.Time // when stats are shown again
+	showAt mono.Time // time of the next update of shown
 	sample sampling
 
-	lock     sync.Mutex // guards what follows
+	lock     sync.Mutex // guards the fields below
 	shown    Stats
 	finish   bool
 	reports  []Stats
 	err      error
-	nextFill uint64        // number of the region that Next gives out
-	dropped  uint64        // of them, for the next region populated
-	freed    chan struct{} // a region became free
+	nextFill uint64        // number of the region that Next returns
+	dropped  uint64        // messages dropped since the latest Populate
+	freed    chan struct{} // signals that a region became free
 	started  chan struct{}
 	done     chan struct{}
 }
 
 var errRingUsed = fmt.Errorf("%w: the ring is used by another stream", ErrConfig)
 
-// newSender starts a sender of the populated regions of the ring.
+// newSender creates a sender for the populated regions of the ring.
 func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) {
 	noGrace := cfg.Grace == 0
 	cfg, err := cfg.withDefaults()
@@ -113,7 +113,7 @@ func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) 
 	return s, nil
 }
 
-// addReceiver adds a peer.
+// addReceiver adds a receiver, and begins to connect.
 func (s *Sender) addReceiver(id Identity) error {
 	switch {
 	case s.state >= stateEnding:
@@ -144,7 +144,8 @@ func (s *Sender) addReceiver(id Identity) error {
 	return nil
 }
 
-// progress makes a pass, and returns the amount of work done.
+// progress does the due work of the sender once. progress returns the number of sent datagrams or
+// puts.
 func (s *Sender) progress(now mono.Time) (n int) {
 	if s.begun == 0 {
 		s.begun = now
@@ -173,7 +174,7 @@ func (s *Sender) progress(now mono.Time) (n int) {
 	return n
 }
 
-// alive counts the links that take part, and those whose receivers are still expected.
+// alive returns the number of links that are ready, and the number of links that are connecting.
 func (s *Sender) alive() (ready, meeting int) {
 	for _, k := range s.links {
 		switch k.state {
@@ -187,7 +188,7 @@ func (s *Sender) alive() (ready, meeting int) {
 	return ready, meeting
 }
 
-// meeting starts the stream when the awaited receivers are ready.
+// meeting starts the stream when the required receivers are ready, and checks the time limits.
 func (s *Sender) meeting(now mono.Time) {
 	s.expire(now)
 	s.prune()
@@ -212,9 +213,9 @@ func (s *Sender) meeting(now mono.Time) {
 	}
 }
 
-// choose selects the first receivers with validated addresses, as soon as there are as many as the
-// sender waits for (with Only: all connected ones). It tells them how messages are split into
-// datagrams, the same for all.
+// choose selects the first receivers with validated addresses, when there are as many as the sender
+// waits for. With Only, choose waits for all receivers of Connect. choose sends a start message to
+// the selected receivers, with the same datagram size for all.
 func (s *Sender) choose(there int) {
 	wanted := s.cfg.Receivers
 	if s.cfg.Only {
@@ -236,7 +237,7 @@ func (s *Sender) choose(there int) {
 	if chosen+len(proven) < wanted {
 		return
 	}
-	if s.cast != nil && chosen == 0 { // otherwise some were already told
+	if s.cast != nil && chosen == 0 { // the size is fixed after the first start message
 		if err := s.cast.cut(bytes); err != nil {
 			s.fail(err)
 			return
@@ -248,14 +249,15 @@ func (s *Sender) choose(there int) {
 }
 
 const (
-	// pendingMax bounds the receivers whose addresses are not validated.
+	// pendingMax is the maximum number of receivers without a validated address.
 	pendingMax = 64
-	// startTime bounds the time in which a chosen receiver must become ready while another one
-	// waits.
+	// startTime is the maximum time in which a selected receiver must become ready while another
+	// receiver waits.
 	startTime = time.Second
 )
 
-// makeRoom gives the place of the first receiver without a validated address to another receiver.
+// makeRoom refuses the oldest receiver without a validated address if there are pendingMax such
+// receivers.
 func (s *Sender) makeRoom() {
 	var first *link
 	pending := 0
@@ -291,7 +293,7 @@ func (s *Sender) expire(now mono.Time) {
 
 // begin starts the stream.
 func (s *Sender) begin(now mono.Time) {
-	if s.cast != nil && s.cast.perMsg == 0 { // no receiver is there yet
+	if s.cast != nil && s.cast.perMsg == 0 { // no receiver has joined yet
 		if err := s.cast.cut(0); err != nil {
 			s.fail(err)
 			return
@@ -323,7 +325,7 @@ func (s *Sender) begin(now mono.Time) {
 	}
 }
 
-// takeRegions takes over the regions that were populated, in order.
+// takeRegions takes the populated regions in order.
 func (s *Sender) takeRegions() {
 	g := &s.ring.geo
 	for s.seqHi-s.seqLo < uint64(g.Regions) && s.next < s.total {
@@ -351,7 +353,7 @@ func (s *Sender) takeRegions() {
 	}
 }
 
-// release releases the regions that every link has sent.
+// release releases the regions whose messages are all below the ordinal done.
 func (s *Sender) release(done uint64) {
 	for s.seqLo < s.seqHi {
 		slot := int(s.seqLo % uint64(s.ring.geo.Regions))
@@ -364,13 +366,13 @@ func (s *Sender) release(done uint64) {
 		s.ring.set(slot, wordState, regionFree)
 		select {
 		case s.freed <- struct{}{}:
-		default: // it has been told already
+		default: // the channel already has a signal
 		}
 	}
 }
 
 // tell reports the sender's progress to the receivers of the unreliable mode. The reports also show
-// that the sender is alive.
+// the receivers that the sender is alive.
 func (s *Sender) tell(now mono.Time) {
 	if s.cast == nil || now.Sub(s.told) < noticeEvery {
 		return
@@ -383,7 +385,8 @@ func (s *Sender) tell(now mono.Time) {
 	}
 }
 
-// checkEnd detects that everything was sent, or that no receiver is left.
+// checkEnd ends the stream if no receiver is left. If all messages have been sent, checkEnd sends
+// the end message to the receivers.
 func (s *Sender) checkEnd(now mono.Time) {
 	ready, meeting := s.alive()
 	if ready+meeting == 0 && s.cfg.Receivers > 0 && s.state != stateDone {
@@ -446,10 +449,10 @@ func (s *Sender) publish(now mono.Time) {
 	}
 }
 
-// publishEvery bounds the age of the counters that other goroutines see.
+// publishEvery is the interval between updates of the counters that other goroutines see.
 const publishEvery = time.Millisecond
 
-// deadline returns the instant at which the sender next has work.
+// deadline returns the time at which the sender must be called next.
 func (s *Sender) deadline(now mono.Time) mono.Time {
 	switch s.state {
 	case stateMeeting:
@@ -470,7 +473,7 @@ func (s *Sender) deadline(now mono.Time) mono.Time {
 	return mono.Never
 }
 
-// paced is when the pace allows the next message.
+// paced returns the time at which the pace allows the next message.
 func (s *Sender) paced() mono.Time {
 	if s.cast != nil {
 		return s.pace.next()
@@ -484,7 +487,7 @@ func (s *Sender) paced() mono.Time {
 	return next
 }
 
-// mayGo reports whether only the pace delays the sender.
+// mayGo reports whether the sender has messages that only the pace delays.
 func (s *Sender) mayGo() bool {
 	if s.cast != nil {
 		return true

@@ -10,16 +10,16 @@ import (
 
 // The methods for programs.
 
-// Identity returns the identity of this sender, for its receivers.
+// Identity returns the identity of this sender, which the receivers need.
 func (s *Sender) Identity() Identity {
 	return Identity{Role: RoleSender, Key: s.key, Name: s.e.m.Name()}
 }
 
-// Next waits until the next region in order is free, and returns it. The producer fills the region,
-// and then calls Populate. Only one goroutine may be the producer. With the policy Drop Next does
-// not wait, but returns ErrOverrun if no region is free; the producer may then give up messages
-// with Sender.Drop. It is not for Unmonitored senders. With a nil context it returns
-// btl.ErrContext.
+// Next waits until the next region in order is free, and returns the region. The producer fills the
+// region, and then calls Populate. Only one goroutine may be the producer. With Overrun Drop, Next
+// does not wait. If no region is free, Next then returns ErrOverrun, and the producer may drop
+// messages with Sender.Drop. Next must not be used for an Unmonitored sender. With a nil ctx, Next
+// returns btl.ErrContext.
 func (s *Sender) Next(ctx context.Context) (Region, error) {
 	if ctx == nil {
 		return Region{}, btl.ErrContext
@@ -47,8 +47,8 @@ func (s *Sender) Next(ctx context.Context) (Region, error) {
 	}
 }
 
-// Populate gives the region of the latest Next to the transport, with its first messages filled:
-// 1 to RegionMessages.
+// Populate passes the region of the latest Next to the transport. messages is the number of filled
+// messages at the beginning of the region, from 1 to RegionMessages.
 func (s *Sender) Populate(messages int) error {
 	if messages < 1 || messages > s.ring.geo.RegionMessages {
 		return fmt.Errorf("%w: %d messages of a region of %d", ErrConfig, messages,
@@ -70,14 +70,15 @@ func (s *Sender) Populate(messages int) error {
 	return nil
 }
 
-// Drop gives up the next messages of the stream: they get ordinals, and are not sent.
+// Drop drops the next messages of the stream. Dropped messages have ordinals, but are not sent.
 func (s *Sender) Drop(messages uint64) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.dropped += messages
 }
 
-// Finish ends a stream without a fixed number of messages, behind the populated regions.
+// Finish ends a stream without a fixed number of messages. The stream ends after the populated
+// regions.
 func (s *Sender) Finish() {
 	s.lock.Lock()
 	s.finish = true
@@ -85,20 +86,23 @@ func (s *Sender) Finish() {
 	s.ring.wakeUp()
 }
 
-// Started is closed when the stream begins, or ends before it did.
+// Started returns a channel that is closed when the stream begins, or when the stream ends before
+// its beginning.
 func (s *Sender) Started() <-chan struct{} { return s.started }
 
-// Done is closed when the stream has ended. Err then returns the reason.
+// Done returns a channel that is closed when the stream has ended. After that, Err returns the
+// reason.
 func (s *Sender) Done() <-chan struct{} { return s.done }
 
-// Err returns the reason why the stream ended. It is nil if all receivers have reported.
+// Err returns the reason why the stream ended. Err returns nil if all receivers have sent their
+// reports.
 func (s *Sender) Err() error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.err
 }
 
-// Wait returns when the stream or ctx has ended. With a nil context it returns btl.ErrContext at
+// Wait returns when the stream or ctx has ended. With a nil ctx, Wait returns btl.ErrContext at
 // once.
 func (s *Sender) Wait(ctx context.Context) error {
 	if ctx == nil {
@@ -112,14 +116,14 @@ func (s *Sender) Wait(ctx context.Context) error {
 	}
 }
 
-// Stats returns the counters as of the latest pass.
+// Stats returns the counters as of the latest Progress of the engine.
 func (s *Sender) Stats() Stats {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.shown
 }
 
-// Reports returns the counters of the receivers that have reported by now.
+// Reports returns the counters of all receivers that have sent their reports so far.
 func (s *Sender) Reports() []Stats {
 	s.lock.Lock()
 	defer s.lock.Unlock()

@@ -8,9 +8,10 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The end of a sender: the reports of its receivers, or an error.
+// The end of a sender, by the reports of its receivers or by an error.
 
-// awaitReports ends the stream when every receiver has sent its report.
+// awaitReports ends the stream when each receiver has sent its report, or when the time for the
+// reports is over.
 func (s *Sender) awaitReports(now mono.Time) {
 	ready, _ := s.alive()
 	switch {
@@ -23,12 +24,12 @@ func (s *Sender) awaitReports(now mono.Time) {
 	}
 }
 
-// endTimeouts bounds the wait for receivers that report progress after the end, in units of
-// Config.Timeout. Such receivers still read datagrams from their sockets for which they had no free
-// region before.
+// endTimeouts is the maximum wait, in units of Config.Timeout, for receivers that report progress
+// after the end. Such receivers are still reading datagrams from their sockets, because no region
+// was free before.
 const endTimeouts = 30
 
-// grace returns the longest time for which any receiver waits for datagrams on their way.
+// grace returns the longest Grace of the receivers.
 func (s *Sender) grace() (d time.Duration) {
 	for _, k := range s.links {
 		if k.state == linkReady {
@@ -38,7 +39,7 @@ func (s *Sender) grace() (d time.Duration) {
 	return d
 }
 
-// quiet returns the instant since which no receiver has made progress after the end.
+// quiet returns the latest time at which a receiver has made progress after the end.
 func (s *Sender) quiet() mono.Time {
 	t := s.ended
 	for _, k := range s.links {
@@ -49,7 +50,7 @@ func (s *Sender) quiet() mono.Time {
 	return t
 }
 
-// fail ends the stream with an error, and tells the receivers.
+// fail ends the stream with an error, and sends the error to the receivers.
 func (s *Sender) fail(err error) {
 	if s.state == stateDone {
 		return
@@ -58,7 +59,7 @@ func (s *Sender) fail(err error) {
 	s.over(err)
 }
 
-// dismiss tells the remaining receivers why the stream ends.
+// dismiss sends the reason for the stream's end to the remaining receivers.
 func (s *Sender) dismiss(err error) {
 	for _, k := range s.links {
 		if k.state != linkDone {
@@ -68,7 +69,7 @@ func (s *Sender) dismiss(err error) {
 	}
 }
 
-// errOver is for receivers that came too late to take part.
+// errOver is sent to receivers that connect too late to join the stream.
 var errOver = fmt.Errorf("%w: the stream is over", ErrClosed)
 
 // over ends the stream.
@@ -96,9 +97,9 @@ func (s *Sender) over(err error) {
 	close(s.done)
 }
 
-// letGo returns the ring to the program after the last read of it.
+// letGo returns the ring to the program after the fabric's last read of the ring.
 func (s *Sender) letGo() {
-	for ; s.seqLo < s.seqHi; s.seqLo++ { // of a stream that has failed
+	for ; s.seqLo < s.seqHi; s.seqLo++ { // regions that a failed stream has not sent
 		s.ring.set(int(s.seqLo%uint64(s.ring.geo.Regions)), wordState, regionFree)
 	}
 	if s.cast != nil {
@@ -111,7 +112,7 @@ func (s *Sender) letGo() {
 	s.ring.leave()
 }
 
-// prune forgets the ended links of a stream that receivers join and leave while it runs.
+// prune removes the ended links of a stream.
 func (s *Sender) prune() {
 	if !s.prunes {
 		return

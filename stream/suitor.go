@@ -7,9 +7,10 @@ import (
 	"gobtl/btl"
 )
 
-// A sender whose hello fits a receiver is a suitor of the receiver. The first suitor that starts
-// its stream gets the receiver, and the right to put into its ring. The other suitors are told that
-// the receiver is taken. So a suitor that stops responding does not block other senders.
+// A sender whose hello is compatible with a receiver is a suitor of the receiver. The first suitor
+// that sends its start message gets the receiver, and the right to put into the receiver's ring.
+// The receiver refuses the other suitors with code "taken". A suitor that stops responding
+// therefore does not block other senders.
 //
 //	suitor                                receiver
 //	   -------- hello --------------------->    one of suitorsMax
@@ -17,14 +18,15 @@ import (
 //	   -------- start --------------------->    the first one wins
 //	   <------- ready (right to the ring) --    the others: abort, taken
 
-// suitorsMax bounds the suitors of a receiver. A further suitor replaces the first one.
+// suitorsMax is the maximum number of suitors of a receiver. A further suitor replaces the oldest
+// suitor.
 const suitorsMax = 16
 
 type suitor struct {
 	r     *Receiver
 	ep    *btl.Endpoint
-	key   uint64 // the stream's
-	probe uint64 // of the probes that ask whether the address of the data is this port's
+	key   uint64 // key of the stream
+	probe uint64 // key of the probes that validate this port's data address
 	hello *hello
 }
 
@@ -34,7 +36,7 @@ func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
 		r.refuse(ep, l.Key, RefusedMismatch, err)
 		return
 	}
-	if s := r.suitorOf(ep); s != nil { // a peer is one suitor at most
+	if s := r.suitorOf(ep); s != nil { // a peer is at most one suitor of a receiver
 		if s.key == l.Key {
 			return
 		}
@@ -58,7 +60,7 @@ func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
 	r.e.sendLetter(ep, &letter{Kind: letterWelcome, Key: s.key, Welcome: w})
 }
 
-// suitorOf finds the suitor that a peer is.
+// suitorOf returns the suitor with the endpoint ep, or nil.
 func (r *Receiver) suitorOf(ep *btl.Endpoint) *suitor {
 	for _, s := range r.suitors {
 		if s.ep == ep {
@@ -68,7 +70,7 @@ func (r *Receiver) suitorOf(ep *btl.Endpoint) *suitor {
 	return nil
 }
 
-// suitorOf finds the suitor of a stream, if that is the peer's.
+// suitorOf returns the suitor of a stream if the suitor has the endpoint ep, or nil.
 func (e *Engine) suitorOf(ep *btl.Endpoint, key uint64) *suitor {
 	for _, r := range e.receiving {
 		if s := r.suitorOf(ep); s != nil && s.key == key {
@@ -78,33 +80,33 @@ func (e *Engine) suitorOf(ep *btl.Endpoint, key uint64) *suitor {
 	return nil
 }
 
-// drop forgets a suitor.
+// drop removes a suitor.
 func (s *suitor) drop() {
 	s.r.suitors = slices.DeleteFunc(s.r.suitors, func(o *suitor) bool { return o == s })
 	delete(s.r.e.suitors, s.probe)
 	s.r.showMet()
 }
 
-// refuse sends a suitor away.
+// refuse removes a suitor, and sends the suitor the reason.
 func (s *suitor) refuse(why Reason, err error) {
 	s.drop()
 	s.r.refuse(s.ep, s.key, why, err)
 }
 
-// left handles the suitor's message that it ends, or refuses this receiver.
+// left handles the suitor's message that the suitor ends, or that the suitor refuses this receiver.
 func (s *suitor) left(err error) {
 	s.drop()
 	s.r.refused(s.ep, RefusedThere, err)
 }
 
-// refuse tells a sender why it is refused. The receiver continues, unless it is restricted to this
-// sender.
+// refuse sends a sender the reason of its refusal. The receiver continues unless Config.Only
+// restricts the receiver to one sender.
 func (r *Receiver) refuse(ep *btl.Endpoint, key uint64, why Reason, err error) {
 	r.e.abort(ep, key, codeOf(why), err.Error())
 	r.refused(ep, why, err)
 }
 
-// refused records that a sender and this receiver refuse each other.
+// refused records a refusal by this receiver or by the sender.
 func (r *Receiver) refused(ep *btl.Endpoint, why Reason, err error) {
 	r.cfg.note(&r.stats, why, ep, r.own, err)
 	if r.state != stateMeeting {
@@ -116,14 +118,14 @@ func (r *Receiver) refused(ep *btl.Endpoint, why Reason, err error) {
 	}
 }
 
-// showMet shows other goroutines whether a sender is there.
+// showMet updates the result of Met.
 func (r *Receiver) showMet() {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	r.met = len(r.suitors) > 0 || r.ep != nil
 }
 
-// start begins the stream with the suitor, if the parameters in its letter fit.
+// start begins the stream with the suitor if the parameters in the start message are valid.
 func (s *suitor) start(st *start) {
 	r := s.r
 	if err := r.start(s, st); err != nil {
@@ -141,8 +143,8 @@ func (s *suitor) start(st *start) {
 	r.e.sendLetter(r.ep, &letter{Kind: letterReady, Key: r.key, Ready: w})
 }
 
-// prepare allocates the other resources of a stream: the right to put into the ring, for this
-// sender alone, or the endpoint of the group.
+// prepare allocates the resources of a stream. In the reliable mode prepare exposes the ring to the
+// sender. In the unreliable mode prepare joins the multicast group, if there is one.
 func (s *suitor) prepare(st *start) error {
 	r := s.r
 	if r.cfg.Mode == Reliable {
@@ -167,7 +169,7 @@ func (s *suitor) prepare(st *start) error {
 	return nil
 }
 
-// expose lets the sender, and no other one, put into the blocks of the ring.
+// expose gives the suitor's sender the exclusive right to put into the blocks of the ring.
 func (s *suitor) expose() error {
 	r := s.r
 	for _, mem := range r.ring.blocks {
@@ -181,7 +183,7 @@ func (s *suitor) expose() error {
 	return nil
 }
 
-// withdraw ends the right to put into the ring.
+// withdraw ends the sender's right to put into the ring.
 func (r *Receiver) withdraw() {
 	for _, block := range r.exposed {
 		block.Close()

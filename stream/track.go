@@ -2,14 +2,14 @@ package stream
 
 import "math/bits"
 
-// tracker counts the outcome of each message of a stream. It knows that the ordinals [first, edge)
-// have been sent. For the latest of them, its history, it remembers which datagrams have arrived.
-// It uses no payload, no time and no memory of messages.
+// tracker counts the outcome of each message of a stream. The ordinals [first, edge) are known to
+// have been sent. For the latest of these ordinals (the history), the tracker records which
+// datagrams have arrived. A tracker does not access payload, clocks or the ring.
 //
 //	first                          edge-len(state)                 edge
 //	  |  settled: an arrival is stale |  known datagram by datagram  |  not sent yet, as far as known
 //
-// Every message is in exactly one of the counts received, late, overrun and missing:
+// Every sent message is in exactly one of the counts received, late, overrun and missing.
 //
 //	received   all its datagrams came, and all were stored
 //	late       all came, one of them after the region was handed over
@@ -17,29 +17,29 @@ import "math/bits"
 //	missing    the rest: what was sent, less the three
 type tracker struct {
 	first, edge uint64
-	total       uint64 // the first ordinal that is never sent; unknown is all ones
-	datagrams   uint32 // of each message
+	total       uint64 // first ordinal that is never sent, or unknownTotal
+	datagrams   uint32 // number of datagrams of each message
 	mask        uint64 // len(state)-1
 	state       []messageState
-	words       int      // of bits, for each message; none for messages of one datagram
-	bits        []uint64 // datagrams that came
+	words       int      // words of bits per message; 0 for one datagram
+	bits        []uint64 // bitmap of the datagrams that have arrived
 
 	received, late, overrun uint64
-	came                    uint64 // datagrams that came for the first time
-	duplicates, stale       uint64 // datagrams
-	foreign                 uint64 // datagrams with an ordinal that the stream does not have
+	came                    uint64 // datagrams without duplicates
+	duplicates, stale       uint64 // number of datagrams
+	foreign                 uint64 // datagrams with invalid ordinals or numbers
 }
 
-// messageState is the history entry of a message. An entry belongs to the message in its mark. It
-// is initialized only when a datagram of that message arrives, so the cost of a datagram does not
-// depend on how far it is ahead.
+// messageState is the history entry of a message. mark identifies the message of an entry. An entry
+// is initialized only when a datagram of its message arrives. The cost of a datagram therefore does
+// not depend on how far the datagram is ahead.
 type messageState struct {
-	mark   uint64 // its ordinal and one; 0: no message's yet
-	left   uint32 // datagrams that did not come yet
+	mark   uint64 // ordinal + 1 of the message; 0: unused
+	left   uint32 // datagrams that have not arrived yet
 	spoilt spoil
 }
 
-// spoil is the reason why a received message is not in the data.
+// spoil is the reason why a complete message is not in the ring.
 type spoil uint32
 
 const (
@@ -48,22 +48,22 @@ const (
 	spoiltLate
 )
 
-// arrival is the classification of a datagram.
+// arrival is the classification of a received datagram.
 type arrival uint8
 
 const (
 	arrivalNew       arrival = iota
-	arrivalDuplicate         // it came before
-	arrivalStale             // too old to tell
-	arrivalForeign           // no datagram of this stream
+	arrivalDuplicate         // the datagram has arrived before
+	arrivalStale             // older than the history
+	arrivalForeign           // not a datagram of this stream
 )
 
 // unknownTotal is the total of a stream whose end is not known yet.
 const unknownTotal = ^uint64(0)
 
 const (
-	historyMessages  = 1 << 16 // remembered beside what the ring holds
-	historyDatagrams = 1 << 24 // and in all
+	historyMessages  = 1 << 16 // maximum size of the history beyond the ring
+	historyDatagrams = 1 << 24 // maximum number of datagrams in the history
 )
 
 // newCounter returns a tracker without a history, for messages that arrive once and in order.
@@ -71,7 +71,8 @@ func newCounter(first uint64) tracker {
 	return tracker{first: first, edge: first, total: unknownTotal, datagrams: 1}
 }
 
-// newTracker tracks messages of so many datagrams each, and at least the latest window of them.
+// newTracker returns a tracker for messages of the given number of datagrams. The history has at
+// least 2*window messages.
 func newTracker(first uint64, datagrams uint32, window int) tracker {
 	n := max(2*window, min(historyMessages, historyDatagrams/int(datagrams)))
 	n = 1 << bits.Len(uint(n-1))
@@ -92,7 +93,7 @@ func (t *tracker) extend(to uint64) {
 	t.edge = max(t.edge, to)
 }
 
-// of returns the place of a message that is remembered.
+// of returns the history entry of a message. The message must be in the history.
 func (t *tracker) of(ordinal uint64) *messageState {
 	i := ordinal & t.mask
 	s := &t.state[i]
@@ -105,19 +106,20 @@ func (t *tracker) of(ordinal uint64) *messageState {
 	return s
 }
 
-// end records the end of the stream. The end is never below the ordinals that are known to be sent.
+// end records the end of the stream. The recorded end is not below the ordinals that are known to
+// have been sent.
 func (t *tracker) end(total uint64) {
 	t.total = max(total, t.edge)
 	t.extend(t.total)
 }
 
-// remembers says whether the message is in the history.
+// remembers reports whether the message is in the history.
 func (t *tracker) remembers(ordinal uint64) bool {
 	return t.edge-ordinal <= min(uint64(len(t.state)), t.edge-t.first) && ordinal < t.edge
 }
 
-// arrive records a datagram. For a new datagram the caller must then record whether it stored the
-// payload, or with spoil that it did not.
+// arrive records a received datagram. For a new datagram the caller must then call settle, which
+// records whether the caller has stored the payload.
 func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 	if ordinal < t.first || ordinal >= t.total || datagram >= t.datagrams {
 		t.foreign++
@@ -150,8 +152,9 @@ func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 	return arrivalNew
 }
 
-// settle counts the message of a new datagram if it is now complete, and reports whether the
-// message is in the data. why spoils the message.
+// settle records whether the payload of a new datagram was stored. why is spoiltNot for stored
+// payload. If the message is now complete, settle counts the message. settle returns true if the
+// complete message is in the ring.
 func (t *tracker) settle(ordinal uint64, why spoil) (received bool) {
 	s := t.of(ordinal)
 	s.spoilt = max(s.spoilt, why)
@@ -170,11 +173,11 @@ func (t *tracker) settle(ordinal uint64, why spoil) (received bool) {
 	return false
 }
 
-// sent is the number of messages that are known to have been sent.
+// sent returns the number of messages that are known to have been sent.
 func (t *tracker) sent() uint64 { return t.edge - t.first }
 
-// missing is how many of them did not come whole.
+// missing returns the number of sent messages that have not arrived completely.
 func (t *tracker) missing() uint64 { return t.sent() - t.received - t.late - t.overrun }
 
-// missingDatagrams is how many of their datagrams did not come.
+// missingDatagrams returns the number of datagrams of sent messages that have not arrived.
 func (t *tracker) missingDatagrams() uint64 { return t.sent()*uint64(t.datagrams) - t.came }

@@ -29,7 +29,8 @@ func (h *header) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[16:], h.ordinal)
 }
 
-// parseHeader decodes the header of a datagram. It returns false if the header is invalid.
+// parseHeader decodes the header of a datagram. ok is false if the header is too short or has a
+// wrong check.
 func parseHeader(b []byte) (h header, ok bool) {
 	if len(b) < headerBytes {
 		return h, false
@@ -40,7 +41,8 @@ func parseHeader(b []byte) (h header, ok bool) {
 	return h, binary.LittleEndian.Uint32(b) == h.check()
 }
 
-// check mixes the fields (the finalizer of MurmurHash3), beginning with the format's version.
+// check returns the check field of a header. The mix is the finalizer of MurmurHash3 over the
+// fields and the format's version.
 func (h *header) check() uint32 {
 	const version = 1
 	x := h.key ^ version
@@ -56,8 +58,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// Control messages use the reliable transport, with two tags. Letters are JSON, for single events.
-// Notices are cumulative numbers.
+// Control messages use the reliable transport with two tags. A letter is a control message in JSON
+// for a single event. A notice is a binary control message with a cumulative number.
 const (
 	tagLetter = 1
 	tagNotice = 2
@@ -66,19 +68,20 @@ const (
 	letterBytesMax  = 16 << 10
 )
 
-// The kinds of letters. The arrow shows the direction: -> to the receiver, <- to the sender.
+// The kinds of letters. The arrow shows the destination of a letter.
 const (
-	letterHello   = "hello"   // -> receiver: what will come
-	letterWelcome = "welcome" // <- sender: where to
-	letterProof   = "proof"   // <- sender: what proves that a probe came to the address
-	letterStart   = "start"   // -> receiver: how it will be cut
-	letterReady   = "ready"   // <- sender: waiting for it, and by which right to put
-	letterEnd     = "end"     // -> receiver: how much there was
-	letterReport  = "report"  // <- sender: how much came
-	letterAbort   = "abort"   // both: this side ends with an error, or does not want the other one
+	letterHello   = "hello"   // -> receiver: parameters of the stream
+	letterWelcome = "welcome" // <- sender: data address, or size of the ring
+	letterProof   = "proof"   // <- sender: hash that validates the data address
+	letterStart   = "start"   // -> receiver: datagram size
+	letterReady   = "ready"   // <- sender: ready, with handles for puts
+	letterEnd     = "end"     // -> receiver: total number of messages
+	letterReport  = "report"  // <- sender: the receiver's counters
+	letterAbort   = "abort"   // both directions: error or refusal
 )
 
-// codeTaken in an abort means that another peer has the place at present.
+// codeTaken in an abort message means that another peer is using the receiver or the sender at
+// present.
 const codeTaken = "taken"
 
 // letter is a control message. Key is the sender's key, which identifies the stream.
@@ -99,28 +102,29 @@ type letter struct {
 
 type hello struct {
 	Version      int    `json:"version"`
-	To           uint64 `json:"to,string"` // key of the receiver that is meant
+	To           uint64 `json:"to,string"` // key of the receiver
 	Mode         Mode   `json:"mode"`
 	MessageBytes int    `json:"message_bytes"`
-	Messages     uint64 `json:"messages,string"` // in all; 0: as many as come
+	Messages     uint64 `json:"messages,string"` // total number; 0: not fixed
 	First        uint64 `json:"first,string"`
 	Group        string `json:"group,omitempty"`
-	RingMessages uint64 `json:"ring_messages,string"` // that the sender's ring holds
+	RingMessages uint64 `json:"ring_messages,string"` // messages in the sender's ring
 }
 
 type welcome struct {
-	GraceNs uint64 `json:"grace_ns,string"` // how long the report may take after the end
-	// For the unreliable mode: the endpoint's name, the key of its probes, and the largest datagram
-	// that it accepts.
+	GraceNs uint64 `json:"grace_ns,string"` // maximum delay of the report after the end
+	// Data, Probe and DatagramBytes are for the unreliable mode. Data is the name of the data
+	// endpoint. Probe is the key of the endpoint's probes. DatagramBytes is the largest datagram
+	// that the endpoint accepts.
 	Data          []byte `json:"data,omitempty"`
 	Probe         uint64 `json:"probe,string,omitempty"`
 	DatagramBytes int    `json:"datagram_bytes,omitempty"`
-	// Of the reliable one: the number of messages that the ring holds.
+	// RingMessages is for the reliable mode, and is the number of messages in the receiver's ring.
 	RingMessages uint64 `json:"ring_messages,string,omitempty"`
 }
 
-// ready gives this sender of the reliable mode alone the right to put into the blocks of the ring,
-// which have the same number of messages each. At most BlocksMax handles fit a letter.
+// ready contains the handles of the blocks of the receiver's ring in the reliable mode. All blocks
+// have the same number of messages. At most BlocksMax handles fit into a letter.
 type ready struct {
 	Blocks []uint64 `json:"blocks,omitempty"`
 }
@@ -130,19 +134,19 @@ type proof struct {
 }
 
 type start struct {
-	DatagramBytes int    `json:"datagram_bytes,omitempty"` // largest, with its header
-	Sent          uint64 `json:"sent,string"`              // ordinals below were sent before
+	DatagramBytes int    `json:"datagram_bytes,omitempty"` // largest datagram, including its header
+	Sent          uint64 `json:"sent,string"`              // lower ordinals have been sent already
 }
 
 type ending struct {
-	Total   uint64 `json:"total,string"` // the ordinal behind the last one
+	Total   uint64 `json:"total,string"` // ordinal after the last message
 	Dropped uint64 `json:"dropped,string"`
 }
 
 func (l *letter) encode() ([]byte, error) { return json.Marshal(l) }
 
-// parseLetter decodes a letter. It checks only that the required parts are present. The code that
-// uses a part checks its values.
+// parseLetter decodes a letter. parseLetter checks only that the part for the letter's kind is
+// present. The code that uses a part checks the values.
 func parseLetter(b []byte) (*letter, error) {
 	if len(b) > letterBytesMax {
 		return nil, fmt.Errorf("letter of %d bytes", len(b))
@@ -166,14 +170,14 @@ func parseLetter(b []byte) (*letter, error) {
 
 // The kinds of notices.
 const (
-	noticePlaced = 1 // -> receiver: all ordinals below are in place (reliable)
-	noticeSkip   = 2 // -> receiver: all ordinals below that are not in place were given up (reliable)
-	noticeSent   = 3 // -> receiver: all ordinals below have been sent (unreliable)
-	noticeCredit = 4 // <- sender: ordinals below may be put (reliable)
-	noticeTaken  = 5 // <- sender: after the end, how many datagrams brought news by now (unreliable)
+	noticePlaced = 1 // -> receiver: lower ordinals have been put (reliable)
+	noticeSkip   = 2 // -> receiver: missing lower ordinals were dropped (reliable)
+	noticeSent   = 3 // -> receiver: lower ordinals have been sent (unreliable)
+	noticeCredit = 4 // <- sender: lower ordinals may be put (reliable)
+	noticeTaken  = 5 // <- sender: new datagrams so far, after the end (unreliable)
 )
 
-// notice is 24 bytes: kind, key, ordinal.
+// notice is a notice of 24 bytes, with kind, key and a number (ordinal).
 type notice struct {
 	kind    uint64
 	key     uint64

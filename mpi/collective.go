@@ -128,7 +128,7 @@ func (c *Comm) blame(p *pml.Peer, err error) error {
 
 // fold combines values by the plan's fold. The goroutine that polls the transport calls fold,
 // perhaps for an operation of another goroutine. A panic of the program's function becomes the
-// error of the operation. The operation continues nevertheless, so that no other rank waits for
+// error of the operation. After a panic the operation continues, so that no other rank waits for
 // this rank.
 func (o *operation) fold(acc, x []byte, xFirst bool) {
 	returned := false

@@ -19,8 +19,8 @@ const filesForPeer = 4
 const filesAfter = time.Second
 
 // limitOfFiles tests whether this process can open the given number of further files. If a limit of
-// the process or the host prevents it, limitOfFiles returns a text that names the limit. If there
-// are enough descriptors, limitOfFiles returns an empty string.
+// the process or the host prevents the opening, limitOfFiles returns a text that names the limit.
+// If there are enough descriptors, limitOfFiles returns an empty string.
 func limitOfFiles(files int) string {
 	for range files {
 		f, err := os.Open(os.DevNull)

@@ -265,8 +265,8 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 // waits. A slow rank therefore does not delay operations with other ranks.
 func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*windowOp, error) {
 	t := &w.targets[rank]
-	// An Unlock uses the capacity that its Lock has found, and does not wait for a rank that makes
-	// no progress.
+	// An Unlock does not wait for the limits, because its Lock has already waited. The wait of an
+	// Unlock could depend on a rank that makes no progress.
 	if kind != windowUnlock || w.free == nil && len(w.ops) >= windowOpsAll {
 		if err := w.awaitRoom(ctx, t); err != nil {
 			return nil, err

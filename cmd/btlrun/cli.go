@@ -20,7 +20,7 @@ const cliDescription = `Run a program N times, as the ranks of one job. The rank
 PMI-1, as under mpiexec: with package launch, or as programs of MPICH do. When one of them dies the
 others are ended, but with --keep-going, and btlrun ends with its status.`
 
-// cli is the command line.
+// cli holds the options and arguments of the command line.
 //
 //nolint:lll // A struct tag cannot be broken.
 type cli struct {

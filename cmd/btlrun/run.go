@@ -19,19 +19,19 @@ import (
 	"gobtl/internal/usage"
 )
 
-// Exit statuses of btlrun's own; else they are the ranks'.
+// The constants are exit statuses of btlrun itself. A job ends with the status of its ranks.
 const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
 )
 
-// exitPanic carries the exit status out of kong's flags that end the program.
+// exitPanic carries an exit status to run when an option such as --help ends the program.
 type exitPanic int
 
 // run executes a command line and returns the exit status.
 func run(args []string, stdin, stdout, stderr *os.File) (status int) {
-	if len(args) == 1 && args[0] == "agent" { // as another btlrun has it started
+	if len(args) == 1 && args[0] == "agent" { // started by another btlrun
 		if err := agent.Serve(stdin, stdout); err != nil {
 			fmt.Fprintln(stderr, "agent:", err)
 			return exitFailure
@@ -48,7 +48,7 @@ func run(args []string, stdin, stdout, stderr *os.File) (status int) {
 	if err == nil {
 		_, err = parser.Parse(args)
 	}
-	if err == nil && c.Command[0] == "--" { // kong leaves it in front of what it does not parse
+	if err == nil && c.Command[0] == "--" { // kong keeps the separator
 		if c.Command = c.Command[1:]; len(c.Command) == 0 {
 			err = errors.New("no program behind --")
 		}
@@ -60,7 +60,7 @@ func run(args []string, stdin, stdout, stderr *os.File) (status int) {
 	return launch(&c, stdin, stdout, stderr)
 }
 
-// outcome is what --format json tells of a job.
+// outcome is the description of a job that --format json writes.
 type outcome struct {
 	Schema string `json:"schema"`
 	Ranks  int    `json:"ranks"`
@@ -68,7 +68,7 @@ type outcome struct {
 	Error  string `json:"error,omitempty"` // why a rank, a host or btlrun itself failed
 }
 
-// tell writes how the job went.
+// tell writes the outcome of a job in the given format.
 func tell(w io.Writer, format string, o outcome, err error) {
 	switch {
 	case format == "json":
@@ -76,7 +76,7 @@ func tell(w io.Writer, format string, o outcome, err error) {
 		if err != nil {
 			o.Error = err.Error()
 		}
-		_ = json.NewEncoder(w).Encode(o) // Nobody is left to tell of an error there.
+		_ = json.NewEncoder(w).Encode(o) // An error cannot be reported any more.
 	case err != nil:
 		fmt.Fprintln(w, "btlrun:", err)
 	}
@@ -89,7 +89,7 @@ func launch(c *cli, stdin, stdout, stderr *os.File) int {
 	defer signal.Stop(signals)
 	hosts, err := job.ParseHosts(c.Hosts)
 	if err == nil {
-		c.Dir, err = filepath.Abs(c.Dir) // "" is the present one
+		c.Dir, err = filepath.Abs(c.Dir) // "" is the working directory
 	}
 	if err == nil && c.Remote == "" {
 		c.Remote, err = os.Executable()

@@ -18,9 +18,9 @@ import (
 	"golang.org/x/term"
 )
 
-// forwarded are the signals that go on to the ranks. What this process was started to ignore, as
-// nohup and shells without job control have it, stays ignored. Go cannot tell that of SIGQUIT any
-// more, which shells have ignored together with SIGINT.
+// forwarded returns the signals that btlrun forwards to the ranks. A signal that this process
+// ignored at its start, as under nohup, stays ignored. Go hides whether SIGQUIT was ignored, but
+// shells ignore SIGQUIT together with SIGINT.
 func forwarded() []os.Signal {
 	all := []os.Signal{syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT}
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTSTP} {
@@ -35,8 +35,8 @@ func forwarded() []os.Signal {
 	return append(all, syscall.SIGINT, syscall.SIGQUIT)
 }
 
-// ignored says whether this process was started to ignore a signal, of those that Go lets alone
-// then.
+// ignored reports whether this process was started with signal s ignored. ignored is valid only for
+// signals that the Go runtime then leaves alone.
 func ignored(s syscall.Signal) bool {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -55,20 +55,21 @@ func ignored(s syscall.Signal) bool {
 // suspend stops this process until it is continued.
 func suspend() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
 
-// input is what is read as standard input.
+// input returns the reader of standard input.
 func input(stdin *os.File) io.Reader {
 	if !term.IsTerminal(int(stdin.Fd())) {
 		return stdin
 	}
-	signal.Ignore(syscall.SIGTTIN) // A read in the background fails instead.
+	signal.Ignore(syscall.SIGTTIN) // A read in the background then fails.
 	return terminal{stdin}
 }
 
-// terminal is read only while this process is in its foreground. Otherwise the input belongs to
-// other processes, and the kernel stops a background process that reads it.
+// terminal is a terminal that is read only while this process is in the foreground. In the
+// background the input belongs to other processes, and the kernel stops a background process that
+// reads.
 type terminal struct{ file *os.File }
 
-// lookEvery is the interval between checks of the foreground process group.
+// lookEvery is the interval between two checks of the foreground process group.
 const lookEvery = 100 * time.Millisecond
 
 // Read implements io.Reader.
@@ -85,8 +86,8 @@ func (t terminal) Read(b []byte) (int, error) {
 	}
 }
 
-// background says whether the terminal has another process group in its foreground. What is not
-// this process's own terminal has none.
+// background reports whether another process group is in the foreground of the terminal. background
+// is false if the terminal is not the controlling terminal of this process.
 func (t terminal) background() bool {
 	group, err := unix.IoctlGetInt(int(t.file.Fd()), unix.TIOCGPGRP)
 	return err == nil && group != unix.Getpgrp()

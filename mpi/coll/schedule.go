@@ -82,7 +82,8 @@ func (s *Schedule) Reset(rank, size int, combine Fold) {
 }
 
 // Start begins to carry out the steps. When all steps have ended, possibly before Start returns,
-// the schedule calls done once. If done gets an error, other ranks may still wait for this rank.
+// the schedule calls done once. If a Schedule calls done with an error, other ranks may still wait
+// for this rank.
 func (s *Schedule) Start(port Port, done func(error)) {
 	s.port, s.done = port, done
 	s.advance()
@@ -298,8 +299,9 @@ type placed struct {
 	at   []int // offsets of the parts, and the end of the last part
 }
 
-// place computes the offsets of the parts of data. At most two results can be in use at the same
-// time, and which (0 or 1) selects one. A result is valid until the next call with the same which.
+// place computes the offsets of the parts of data. A Schedule can hold the offsets of two slices at
+// the same time, and which (0 or 1) selects one of them. A result is valid until the next call with
+// the same which.
 func (s *Schedule) place(which int, data []byte, parts Parts) placed {
 	at, end := append(s.places[which][:0], 0), 0
 	for _, n := range parts {

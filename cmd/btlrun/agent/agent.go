@@ -13,15 +13,16 @@ import (
 	"syscall"
 )
 
-// agent has the ranks of a host.
+// agent holds the ranks of a job on one host.
 type agent struct {
 	out   *Writer
 	ranks map[int]*process
 	ended sync.WaitGroup
 }
 
-// Serve runs an agent. It carries out the frames from in until the end of in, and leaves no rank
-// behind. It returns when all ranks have ended, with the error of in, if any.
+// Serve runs an agent. Serve carries out the frames from in until in ends, and then kills all ranks
+// that are left. Serve returns after all ranks have ended. The result is the error of in, or nil if
+// in ended in order.
 func Serve(in io.Reader, out io.Writer) error {
 	if _, err := io.WriteString(out, Greeting); err != nil {
 		return err
@@ -30,7 +31,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	err := a.loop(in)
 	a.signal(syscall.SIGKILL)
 	for _, p := range a.ranks {
-		p.hush() // Nobody gives credit any more.
+		p.hush() // Without btlrun, no further credit can arrive.
 	}
 	a.ended.Wait()
 	if errors.Is(err, io.EOF) {
@@ -71,7 +72,7 @@ func (a *agent) loop(in io.Reader) error {
 	}
 }
 
-// credit lets a rank write on.
+// credit adds credit for output to a rank, which can then write further output.
 func (a *agent) credit(f Frame) error {
 	of, count, err := credit(f.Body)
 	p := a.ranks[f.Rank]
@@ -80,7 +81,7 @@ func (a *agent) credit(f Frame) error {
 		return err
 	case p == nil:
 		return fmt.Errorf("%w: credit for rank %d", ErrFrame, f.Rank)
-	case p.cmd == nil: // It was never started.
+	case p.cmd == nil: // The rank was never started.
 		return nil
 	}
 	if !p.window(of).give(count) {
@@ -89,7 +90,7 @@ func (a *agent) credit(f Frame) error {
 	return nil
 }
 
-// start starts the ranks.
+// start starts the ranks that a Start frame describes.
 func (a *agent) start(body []byte) error {
 	var s Start
 	if err := json.Unmarshal(body, &s); err != nil {
@@ -112,7 +113,7 @@ func (a *agent) start(body []byte) error {
 			if err := a.out.Write(exitFrame(rank, end)); err != nil {
 				return err
 			}
-			p = &process{over: true} // It is nobody, and takes nothing.
+			p = &process{over: true} // a placeholder that ignores all frames
 		} else {
 			a.ended.Go(p.wait)
 		}
@@ -121,7 +122,7 @@ func (a *agent) start(body []byte) error {
 	return nil
 }
 
-// notStarted is the exit status that shells use for a command that could not be started.
+// notStarted returns the exit status that shells use for a command that could not be started.
 func notStarted(err error) int {
 	if errors.Is(err, os.ErrNotExist) || strings.Contains(err.Error(), "not found") {
 		return 127

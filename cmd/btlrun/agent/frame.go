@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// GreetingPrefix is the beginning of the first line of an agent. Output before it, or instead of
-// it, is from a shell. The version and a newline follow it.
+// GreetingPrefix is the beginning of the first line that an agent writes. The version and a newline
+// follow the prefix. Any other output at this point comes from the remote shell.
 const (
 	GreetingPrefix = "btlrun agent "
 	Version        = "3"
@@ -21,42 +21,44 @@ const (
 // Kind is the kind of a frame.
 type Kind uint8
 
-// The kinds of frames. To the agent: Start, PMI, Stdin, Signal, Credit. From it: PMI, Stdout,
-// Stderr, Taken, Signalled, Exit.
+// btlrun sends the kinds Start, PMI, Stdin, Signal and Credit to an agent. An agent sends the kinds
+// PMI, Stdout, Stderr, Taken, Signalled and Exit to btlrun.
 const (
-	KindStart  Kind = iota + 1 // Start, as JSON
-	KindPMI                    // a line, with its newline
-	KindStdin                  // what the rank is to read; nothing is the end
-	KindTaken                  // it has been read, as far as the kernel is concerned
-	KindSignal                 // a byte: the signal for all ranks of the host
+	KindStart  Kind = iota + 1 // body: Start, as JSON
+	KindPMI                    // body: a PMI line with its newline
+	KindStdin                  // body: input of a rank; empty: end of the input
+	KindTaken                  // the rank's input pipe has taken the input
+	KindSignal                 // body: a byte, the signal for all ranks of the host
 	KindStdout
 	KindStderr
-	KindExit      // Exit, as JSON
-	KindCredit    // Credit: so many bytes of the rank's output have been written
-	KindSignalled // a byte: the ranks of the host have been sent this signal
+	KindExit      // body: Exit, as JSON
+	KindCredit    // body: kind and number of written bytes of output
+	KindSignalled // body: a byte, the signal that the ranks were sent
 )
 
-// Sizes of a frame's body, in bytes.
+// The constants are the maximum sizes of a frame's body, in bytes.
 const (
 	BodyBytesMax  = 64 << 10
-	StartBytesMax = 16 << 20 // of KindStart, which has the whole environment
+	StartBytesMax = 16 << 20 // of KindStart, which holds the environment
 )
 
-// The most bytes under way of a rank's standard output, and separately of its standard error.
+// The constants limit the output of a rank that has been sent but not yet acknowledged by credit,
+// in bytes. The limits apply to standard output and to standard error separately.
 const (
-	// WindowBytes is the window of a running rank. Output beyond the window waits for credit.
+	// WindowBytes is the limit for a running rank. The agent sends further output only after it has
+	// received credit.
 	WindowBytes = 64 << 10
-	// LastBytes bounds the output that may follow without credit after the rank has ended: the
-	// content of its pipe.
+	// LastBytes limits the output that an agent may send without credit after the rank has ended.
+	// The remaining output is the content of the rank's pipe.
 	LastBytes = 128 << 10
 )
 
 const frameHead = 9
 
-// ErrFrame: the other side has sent an invalid frame.
+// ErrFrame: the other side (btlrun or the agent) has sent an invalid frame.
 var ErrFrame = errors.New("agent: malformed frame")
 
-// NoFrame is the ErrFrame of bytes that begin no frame.
+// NoFrame is an ErrFrame for received bytes that are not the head of a frame. Head holds the bytes.
 type NoFrame struct{ Head []byte }
 
 // Error implements error.
@@ -72,7 +74,7 @@ type Frame struct {
 	Body []byte
 }
 
-// Read reads the next frame. Its errors are those of in, io.EOF behind the last frame, and
+// Read reads the next frame. Read returns the errors of in, io.EOF after the last frame, or
 // ErrFrame.
 func Read(in io.Reader) (Frame, error) {
 	var head [frameHead]byte
@@ -90,14 +92,14 @@ func Read(in io.Reader) (Frame, error) {
 	f.Body = make([]byte, size)
 	if _, err := io.ReadFull(in, f.Body); err != nil {
 		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // io.EOF is an end between frames.
+			err = io.ErrUnexpectedEOF // io.EOF means an end between frames.
 		}
 		return Frame{}, fmt.Errorf("%w: it ends early: %w", ErrFrame, err)
 	}
 	return f, nil
 }
 
-// Writer writes frames for any goroutine.
+// Writer writes frames. Any goroutine may use a Writer.
 type Writer struct {
 	lock sync.Mutex
 	out  io.Writer
@@ -106,7 +108,7 @@ type Writer struct {
 // NewWriter returns a Writer that writes to out.
 func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 
-// Write writes a frame, whose body is its caller's again when it returns.
+// Write writes a frame. The caller may reuse the frame's body after Write has returned.
 func (w *Writer) Write(f Frame) error {
 	b := make([]byte, frameHead, frameHead+len(f.Body))
 	b[0] = byte(f.Kind)
@@ -121,22 +123,22 @@ func (w *Writer) Write(f Frame) error {
 // Start describes the ranks that an agent must start. Words and paths are byte slices, because JSON
 // would change strings that are not valid UTF-8.
 type Start struct {
-	Ranks []int    // of this host
-	Size  int      // of the job
+	Ranks []int    // ranks to start on this host
+	Size  int      // number of ranks of the job
 	Args  [][]byte // the program and its arguments
-	Env   [][]byte // all of it, but for PMI's
-	Dir   []byte   // where the ranks begin
+	Env   [][]byte // the environment without the PMI variables
+	Dir   []byte   // working directory of the ranks
 	Stdin int      // the rank that reads standard input; -1: none
 }
 
-// Exit is how a rank has ended.
+// Exit describes how a rank has ended.
 type Exit struct {
-	Status int    // if it has exited
-	Signal int    // if one has killed it
-	Error  []byte // why it could not be started
+	Status int    // exit status, if the rank has exited
+	Signal int    // the signal that has killed the rank, or 0
+	Error  []byte // why the rank could not be started
 }
 
-// AsBytes are strings as Start has them.
+// AsBytes converts strings to the byte slices of Start.
 func AsBytes(list []string) [][]byte {
 	all := make([][]byte, len(list))
 	for i, s := range list {
@@ -145,7 +147,7 @@ func AsBytes(list []string) [][]byte {
 	return all
 }
 
-// asStrings is the other way.
+// asStrings is the inverse of AsBytes.
 func asStrings(list [][]byte) []string {
 	all := make([]string, len(list))
 	for i, s := range list {
@@ -154,16 +156,17 @@ func asStrings(list [][]byte) []string {
 	return all
 }
 
-// creditBytes is the size of the body of a KindCredit.
+// creditBytes is the size in bytes of the body of a KindCredit.
 const creditBytes = 5
 
-// CreditFrame says that so many bytes of a rank's KindStdout or KindStderr have been written.
+// CreditFrame returns a frame that grants credit, because count bytes of a rank's KindStdout or
+// KindStderr have been written.
 func CreditFrame(rank int, of Kind, count int) Frame {
 	body := binary.BigEndian.AppendUint32([]byte{byte(of)}, uint32(count))
 	return Frame{Kind: KindCredit, Rank: rank, Body: body}
 }
 
-// credit reads the body of a KindCredit.
+// credit decodes the body of a KindCredit frame.
 func credit(body []byte) (of Kind, count int, err error) {
 	if len(body) != creditBytes {
 		return 0, 0, fmt.Errorf("%w: a credit of %d bytes", ErrFrame, len(body))

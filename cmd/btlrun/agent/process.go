@@ -22,40 +22,40 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// pmiFD is the descriptor by which a rank speaks PMI: the first one behind the standard ones.
+// pmiFD is the descriptor of a rank's PMI socket, which follows the three standard descriptors.
 const pmiFD = 3
 
-// lingering bounds the wait for the output after a rank has ended, because other processes may
-// still have its output and its socket open.
+// lingering is the longest wait for further output after a rank has ended. Other processes may
+// still have the rank's output and socket open.
 const lingering = time.Second
 
-// process is a rank.
+// process is a rank that this agent has started.
 type process struct {
 	out   *Writer
 	rank  int
 	cmd   *exec.Cmd
-	conn  net.Conn // to its PMI_FD
-	child *os.File // which is this, until it has been started
+	conn  net.Conn // the agent's end of the PMI socket
+	child *os.File // the rank's end of conn, until the start
 	input io.WriteCloser
-	lines sync.WaitGroup // reading lines from conn
+	lines sync.WaitGroup // the goroutine that reads lines from conn
 
 	outputs [2]stream // standard output and error
 	copies  sync.WaitGroup
 
 	lock sync.Mutex
-	over bool // it has ended, and its number may be another's
+	over bool // the rank has ended, so its process id may be reused
 }
 
-// command returns the command of a rank.
+// command describes the program that all ranks run.
 type command struct {
 	args, env []string
 	dir       string
 }
 
-// newProcess prepares a rank, the local-th one of its host.
+// newProcess prepares a rank. local is the number of the rank on its host.
 func newProcess(out *Writer, s *Start, c *command, rank, local int) (*process, error) {
 	p := &process{out: out, rank: rank}
-	if info, err := os.Stat(c.dir); err != nil || !info.IsDir() { // else the program gets the blame
+	if info, err := os.Stat(c.dir); err != nil || !info.IsDir() { // a clearer error
 		return p, fmt.Errorf("%s is no directory to begin in", c.dir)
 	}
 	path, err := c.lookUp()
@@ -87,8 +87,7 @@ func newProcess(out *Writer, s *Start, c *command, rank, local int) (*process, e
 	return p, nil
 }
 
-// lookUp finds the program in the same way as a shell with the environment and directory of the
-// ranks.
+// lookUp finds the program like a shell that has the environment and the directory of the ranks.
 func (c *command) lookUp() (string, error) {
 	name := c.args[0]
 	if strings.Contains(name, "/") {
@@ -109,7 +108,7 @@ func (c *command) lookUp() (string, error) {
 	return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
 }
 
-// within is a path as seen from the directory of the ranks.
+// within returns a path as seen from the directory of the ranks.
 func (c *command) within(path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -117,8 +116,8 @@ func (c *command) within(path string) string {
 	return filepath.Join(c.dir, path)
 }
 
-// explain adds details to the error of a rank that could not be started: the limit that was
-// reached, or that the interpreter and not the program is missing.
+// explain adds details to the error of a rank that could not be started. The details are the limit
+// that was reached, or the interpreter that is missing.
 func explain(err error) error {
 	var of *os.PathError
 	switch {
@@ -136,7 +135,8 @@ func explain(err error) error {
 	return err
 }
 
-// interpreter is the first line of a script that is there.
+// interpreter returns the first line of an existing script, or an empty string if the file is not a
+// script.
 func interpreter(path string) string {
 	file, err := os.Open(path)
 	if err != nil {
@@ -144,7 +144,7 @@ func interpreter(path string) string {
 	}
 	defer file.Close()
 	head := make([]byte, 128)
-	n, _ := io.ReadFull(file, head) // What is shorter ends early.
+	n, _ := io.ReadFull(file, head) // A short file ends early.
 	line, _, _ := strings.Cut(string(head[:n]), "\n")
 	if !strings.HasPrefix(line, "#!") {
 		return ""
@@ -152,9 +152,9 @@ func interpreter(path string) string {
 	return line
 }
 
-// socketPair returns this end of a socket, and that for a rank.
+// socketPair returns this process's end and a rank's end of a new socket.
 func socketPair() (mine net.Conn, theirs *os.File, err error) {
-	syscall.ForkLock.RLock() // Nobody else's child may have them.
+	syscall.ForkLock.RLock() // No other child may inherit the descriptors.
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err == nil {
 		syscall.CloseOnExec(fds[0])
@@ -175,23 +175,24 @@ func socketPair() (mine net.Conn, theirs *os.File, err error) {
 
 func (p *process) start() error {
 	err := p.cmd.Start()
-	_ = p.child.Close() // It is the rank's from now on, or nobody's.
+	_ = p.child.Close() // The rank has its own copy.
 	if err != nil {
-		_ = p.conn.Close() // Nobody is at the other end.
+		_ = p.conn.Close() // No rank is at the other end.
 		p.closeOutputs()
 		return err
 	}
 	p.lines.Go(p.readLines)
 	for i := range p.outputs {
 		o := &p.outputs[i]
-		_ = o.child.Close() // It is the rank's.
+		_ = o.child.Close() // The rank has its own copy.
 		p.copies.Go(func() { o.copy(p.out, p.rank) })
 	}
 	return nil
 }
 
-// readLines forwards the PMI lines of the rank, until the rank closes its end. It replaces a line
-// that is too long by one that the PMI server refuses because of its length.
+// readLines forwards the PMI lines of the rank, until the rank closes its end of the socket. If a
+// line is too long, readLines forwards a line that the PMI server also refuses because of its
+// length, and ends.
 func (p *process) readLines() {
 	in := bounded.NewLines(p.conn, pmi.LineBytesMax-1)
 	for {
@@ -208,13 +209,13 @@ func (p *process) readLines() {
 	}
 }
 
-// wait waits for the rank's end, and tells it behind all that the rank has said.
+// wait waits for the rank's end, and reports the end to btlrun after all output of the rank.
 func (p *process) wait() {
 	err := p.cmd.Wait()
 	p.lock.Lock()
 	p.over = true
 	p.lock.Unlock()
-	over := time.Now().Add(lingering) // Who it has started may have them open still.
+	over := time.Now().Add(lingering) // Children may keep the pipes open.
 	_ = p.conn.SetReadDeadline(over)
 	for i := range p.outputs {
 		p.outputs[i].last(over)
@@ -224,7 +225,7 @@ func (p *process) wait() {
 	p.copies.Wait()
 	hushed.Stop()
 	p.closeOutputs()
-	_ = p.conn.Close() // Nobody is at the other end.
+	_ = p.conn.Close() // No rank is at the other end.
 	var e Exit
 	state, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	switch {
@@ -235,20 +236,21 @@ func (p *process) wait() {
 	default:
 		e = Exit{Status: 1, Error: []byte(err.Error())}
 	}
-	_ = p.out.Write(exitFrame(p.rank, e)) // Without btlrun there is nobody to tell.
+	_ = p.out.Write(exitFrame(p.rank, e)) // An error means that btlrun is gone.
 }
 
-// take gives the rank a line of PMI, or standard input.
+// take passes a PMI line or standard input to the rank.
 func (p *process) take(f Frame) {
 	switch {
-	case p.cmd == nil: // It was never started.
+	case p.cmd == nil: // The rank was never started.
 	case f.Kind == KindPMI:
-		// If a rank does not read its answer only the rank is stuck, not its host.
+		// The deadline keeps a rank that does not read its PMI answers from delaying the other
+		// ranks of the host.
 		_ = p.conn.SetWriteDeadline(time.Now().Add(lingering))
-		_, _ = p.conn.Write(f.Body) // If it has gone its end says so.
+		_, _ = p.conn.Write(f.Body) // After an error the rank's end is reported.
 	case p.input == nil:
 	case len(f.Body) == 0:
-		_ = p.input.Close() // If it has gone its end says so.
+		_ = p.input.Close() // After an error the rank's end is reported.
 		p.input = nil
 	default:
 		go func(input io.Writer) {
@@ -258,11 +260,11 @@ func (p *process) take(f Frame) {
 	}
 }
 
-// signal sends a signal to the rank and its children, while the rank exists.
+// signal sends a signal to the rank and its children, if the rank has not ended.
 func (p *process) signal(s syscall.Signal) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	if !p.over {
-		_ = syscall.Kill(-p.cmd.Process.Pid, s) // It may be gone meanwhile.
+		_ = syscall.Kill(-p.cmd.Process.Pid, s) // The rank may have ended meanwhile.
 	}
 }

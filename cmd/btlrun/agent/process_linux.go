@@ -2,8 +2,8 @@ package agent
 
 import "syscall"
 
-// attributes are those of a rank: the leader of a group, so that what it starts is signalled with
-// it, which dies with its agent.
+// attributes returns the process attributes of a rank. A rank leads a process group, so that
+// signals also reach the processes that it starts. The kernel kills the rank when its agent dies.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

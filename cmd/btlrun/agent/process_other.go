@@ -4,6 +4,6 @@ package agent
 
 import "syscall"
 
-// attributes are those of a rank: the leader of a group, so that what it starts is signalled with
-// it.
+// attributes returns the process attributes of a rank. A rank leads a process group, so that
+// signals also reach the processes that it starts.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

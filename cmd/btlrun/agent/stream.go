@@ -8,26 +8,27 @@ import (
 	"time"
 )
 
-// chunkBytes is the most that is read of a rank's output at once.
+// chunkBytes is the maximum number of bytes of a rank's output that one read returns.
 const chunkBytes = 32 << 10
 
-// stream is a rank's standard output, or its standard error.
+// stream is the standard output or the standard error of a rank.
 type stream struct {
 	kind        Kind
 	mine, child *os.File
 	window      window
 }
 
-// window is the credit of a stream to btlrun. A window that is not opened has no credit.
+// window counts the bytes of a stream that the agent may send to btlrun. A window that was not
+// opened allows no bytes.
 type window struct {
 	lock  sync.Mutex
 	more  sync.Cond
 	free  int
-	used  int // bytes that credit may come for
+	used  int // sent bytes for which credit may arrive
 	ended bool
 }
 
-// openOutputs makes the pipes for the output of a rank that is to be started.
+// openOutputs creates the pipes for the output of a rank before the rank starts.
 func (p *process) openOutputs() error {
 	for i, kind := range []Kind{KindStdout, KindStderr} {
 		mine, child, err := os.Pipe()
@@ -43,7 +44,7 @@ func (p *process) openOutputs() error {
 	return nil
 }
 
-// closeOutputs closes the pipes: again, where they are closed.
+// closeOutputs closes the pipes for the output of a rank. Pipes that are already closed do no harm.
 func (p *process) closeOutputs() {
 	for i := range p.outputs {
 		_ = p.outputs[i].mine.Close()
@@ -51,7 +52,7 @@ func (p *process) closeOutputs() {
 	}
 }
 
-// window is that of KindStdout or KindStderr.
+// window returns the window of KindStdout or KindStderr.
 func (p *process) window(of Kind) *window { return &p.outputs[of-KindStdout].window }
 
 // hush ends the output of a rank. Output without credit is no longer sent.
@@ -61,7 +62,7 @@ func (p *process) hush() {
 	}
 }
 
-// copy sends the output of the rank as frames, within the credit, until its end.
+// copy sends the output of the rank as frames, within the credit, until the output ends.
 func (s *stream) copy(out *Writer, rank int) {
 	buf := make([]byte, chunkBytes)
 	for {
@@ -69,7 +70,7 @@ func (s *stream) copy(out *Writer, rank int) {
 		for rest := buf[:n]; len(rest) > 0; {
 			n := s.window.take(len(rest))
 			if n == 0 || out.Write(Frame{Kind: s.kind, Rank: rank, Body: rest[:n]}) != nil {
-				return // Nobody is there to read it.
+				return // No further output can be sent.
 			}
 			rest = rest[n:]
 		}
@@ -79,14 +80,15 @@ func (s *stream) copy(out *Writer, rank int) {
 	}
 }
 
-// last lets the remaining content of the pipe follow without credit, because the rank has ended.
-// Nothing is read after over.
+// last allows the remaining content of the pipe to be sent without credit, because the rank has
+// ended. No output is read after the time over.
 func (s *stream) last(over time.Time) {
 	_ = s.mine.SetReadDeadline(over) // A pipe has deadlines.
 	s.window.grow(LastBytes)
 }
 
-// take waits for credit, and takes up to want bytes of it. 0 means that there will be no more.
+// take waits for credit, and uses up to want bytes of the credit. take returns the number of bytes,
+// where 0 means that no further credit will arrive.
 func (w *window) take(want int) int {
 	w.lock.Lock()
 	defer w.lock.Unlock()
@@ -99,7 +101,8 @@ func (w *window) take(want int) int {
 	return n
 }
 
-// give gives credit back. It reports false if it is for more than was taken.
+// give returns credit for n bytes that were sent. give reports false if fewer than n bytes were
+// sent.
 func (w *window) give(n int) bool {
 	w.lock.Lock()
 	defer w.lock.Unlock()
@@ -112,7 +115,7 @@ func (w *window) give(n int) bool {
 	return true
 }
 
-// grow makes more room, for which no credit is needed.
+// grow adds n bytes that may be sent, for which no credit will arrive.
 func (w *window) grow(n int) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
@@ -120,11 +123,11 @@ func (w *window) grow(n int) {
 	w.more.Broadcast()
 }
 
-// end wakes all waiting goroutines, and lets no more wait.
+// end wakes all goroutines that wait for credit. Later calls of take do not wait.
 func (w *window) end() {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	if w.more.L != nil { // else it was never opened
+	if w.more.L != nil { // else the window was never opened
 		w.ended = true
 		w.more.Broadcast()
 	}

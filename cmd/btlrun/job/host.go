@@ -16,24 +16,24 @@ import (
 	"gobtl/cmd/btlrun/agent"
 )
 
-// ErrAgent: the agent of a host does not answer, or not as one does.
+// ErrAgent: the agent of a host does not answer, or its answer does not follow the protocol.
 var ErrAgent = errors.New("no agent")
 
-// ErrUnreached: a host's agent was never heard.
+// ErrUnreached: no message of the host's agent has ever arrived.
 var ErrUnreached = errors.New("cannot be reached")
 
-// host is a host at work.
+// host is the state of a host in a running job.
 type host struct {
 	name    string
 	ranks   []int
 	left    int // ranks that have not ended
 	in      io.WriteCloser
 	out     io.ReadCloser
-	frames  chan agent.Frame // on their way to the agent
-	credit  credits          // and what it may be told of its ranks' output
-	rsh     *exec.Cmd        // nil here
-	remarks *remarks         // what it says on standard error
-	stopped chan struct{}    // closed when its reader has ended
+	frames  chan agent.Frame // frames to be sent to the agent
+	credit  credits          // credit to be sent for the ranks' output
+	rsh     *exec.Cmd        // the remote shell; nil on this host
+	remarks *remarks         // standard error of the remote shell
+	stopped chan struct{}    // closed when the reader of the host has ended
 }
 
 // event is a frame from a host's reader, or the reason why no more frames come.
@@ -43,7 +43,7 @@ type event struct {
 	err   error
 }
 
-// connect starts the agent of a host.
+// connect starts the agent of a host, either in this process or through a remote shell.
 func (j *job) connect(h *host, index int, local bool) error {
 	if local {
 		theirs, mine := io.Pipe()
@@ -52,7 +52,7 @@ func (j *job) connect(h *host, index int, local bool) error {
 		go func() {
 			err := agent.Serve(theirs, yours)
 			_ = theirs.CloseWithError(io.ErrClosedPipe)
-			_ = yours.CloseWithError(err) // nil is the end
+			_ = yours.CloseWithError(err) // a nil error means the end
 		}()
 		return nil
 	}
@@ -73,7 +73,7 @@ func (j *job) connect(h *host, index int, local bool) error {
 	return h.rsh.Start()
 }
 
-// begin starts the goroutines of a host, and has its agent start the ranks.
+// begin starts the goroutines of a host, and tells the host's agent to start the ranks.
 func (j *job) begin(h *host) error {
 	body, err := json.Marshal(agent.Start{
 		Ranks: h.ranks, Size: j.Size, Args: agent.AsBytes(j.Args), Env: agent.AsBytes(j.env),
@@ -92,13 +92,13 @@ func (j *job) begin(h *host) error {
 	return nil
 }
 
-// write carries frames to the agent, until the queue is closed: that is the agent's end.
+// write sends frames to the agent until the queue h.frames is closed, and then ends the agent.
 func (j *job) write(h *host) {
 	out := agent.NewWriter(h.in)
 	var err error
 	put := func(f agent.Frame) {
 		if err == nil {
-			err = out.Write(f) // Why it fails is what the reader finds out.
+			err = out.Write(f) // The reader finds the reason for an error.
 		}
 	}
 	for more := true; more; {
@@ -112,15 +112,16 @@ func (j *job) write(h *host) {
 			h.credit.take(put)
 		}
 	}
-	_ = h.in.Close() // It has taken all that it will.
+	_ = h.in.Close() // The end of its input ends the agent.
 }
 
-// read forwards the frames of the agent: output to its queue, all others to the loop.
+// read receives the frames of the agent. Frames with output go to the queue of their output, and
+// all other frames go to the loop of the job.
 func (j *job) read(h *host) {
 	defer close(h.stopped)
 	err := j.readFrames(h)
 	if h.rsh != nil {
-		if err != nil { // It is no agent, or does not know that it is over: the end of its input says so.
+		if err != nil { // The end of its input must end a faulty agent.
 			_ = h.in.Close()
 			_ = h.out.Close()
 			defer time.AfterFunc(killed, func() { _ = h.rsh.Process.Kill() }).Stop()
@@ -130,8 +131,9 @@ func (j *job) read(h *host) {
 	j.tell(event{host: h, err: err})
 }
 
-// why returns the reason why nothing more comes from a host, or nil after an orderly end. It is the
-// error of the host's reader, or the exit status of the remote shell with its last message.
+// why returns the reason why no further frames arrive from a host, or nil after an orderly end. The
+// reason is the error of the host's reader, or the exit status of the remote shell with its last
+// message.
 func (h *host) why(found, ended error) error {
 	last := h.remarks.last()
 	if found == nil {
@@ -202,15 +204,15 @@ func (j *job) readFrames(h *host) error {
 	}
 }
 
-// restOf is a piece of text whose beginning was taken for a frame, as far as it comes soon. Nothing
-// more is read from the host.
+// restOf returns a text whose beginning was mistaken for a frame, as far as the text arrives soon.
+// No further frames are read from the host.
 func (h *host) restOf(in *bufio.Reader, head []byte) []byte {
 	defer time.AfterFunc(textMost, func() { _ = h.out.Close() }).Stop()
-	rest, _ := in.Peek(160) // of what ends early that is all
+	rest, _ := in.Peek(160) // fewer bytes if the text ends early
 	return append(head, rest...)
 }
 
-// textMost bounds the wait for the rest of a text.
+// textMost is the longest wait for the rest of a text that is not a frame.
 const textMost = 200 * time.Millisecond
 
 // plain returns the first line of untrusted text, without control sequences of terminals.
@@ -224,7 +226,7 @@ func plain(text []byte) string {
 	}, line)
 }
 
-// tell gives the loop an event, unless it has ended.
+// tell passes an event to the loop of the job. tell reports false if the loop has ended.
 func (j *job) tell(e event) bool {
 	select {
 	case j.events <- e:
@@ -234,9 +236,10 @@ func (j *job) tell(e event) bool {
 	}
 }
 
-// send gives a frame to the agent of a host. A host with so much under way is stuck.
+// send queues a frame for the agent of a host. send reports false if the queue is full, because the
+// host no longer takes frames.
 func (h *host) send(f agent.Frame) bool {
-	select { // A host that was never started has no queue, and nobody who would hear.
+	select { // The queue of a host that was never started is nil.
 	case h.frames <- f:
 		return true
 	default:

@@ -16,8 +16,8 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// killed bounds the wait after a SIGKILL. An agent that does not report the ends of its ranks by
-// then is lost.
+// killed is the longest wait after a SIGKILL. An agent that does not report the ends of its ranks
+// within this time is given up.
 const killed = 5 * time.Second
 
 // Options are the parameters of a job.
@@ -25,39 +25,39 @@ type Options struct {
 	Size  int
 	Hosts []Host
 	Args  []string // the program and its arguments
-	Env   []string // what another launcher has put there is left out
-	Dir   string   // where the ranks begin, on each host
+	Env   []string // without the variables of another launcher
+	Dir   string   // working directory of the ranks, on each host
 
-	Rsh   []string // the remote shell and its arguments, before the host
-	Agent string   // btlrun's path on the other hosts
+	Rsh   []string // the remote shell and its arguments
+	Agent string   // path of btlrun on the other hosts
 
-	Stdin          io.Reader // for rank 0; nil: nothing
+	Stdin          io.Reader // input for rank 0; nil: no input
 	Stdout, Stderr io.Writer
-	Label          bool // each line with its rank
+	Label          bool // begin each line with the number of its rank
 	Signals        <-chan os.Signal
-	Suspend        func() // stops this process, until it is continued; nil: nobody does
+	Suspend        func() // stops this process until SIGCONT; nil: unused
 
-	Grace        time.Duration // between the requests to end and SIGKILL
-	StartTimeout time.Duration // for the agent of a host to say that it is there
-	KeepGoing    bool          // the others go on when a rank has died, or a host is lost
+	Grace        time.Duration // time between SIGTERM and SIGKILL
+	StartTimeout time.Duration // time for the agent of a host to answer
+	KeepGoing    bool          // continue when a rank has died, or a host is lost
 }
 
-// job is a job at work.
+// job is the state of a running job.
 type job struct {
 	Options
 	env            []string
 	server         *pmi.Server
 	hosts          []*host
-	at             []*host // of each rank
-	ended          []bool  // ranks
-	left           int     // of them
+	at             []*host // the host of each rank
+	ended          []bool  // whether each rank has ended
+	left           int     // ranks that have not ended
 	stdout, stderr *outlet
 	remarks        *output
 	events         chan event
 	done           chan struct{} // closed when the loop has ended
 	input          chan []byte   // pieces of Stdin
-	taken          chan struct{} // the last one has been taken
-	unwritable     chan error    // why Stdout or Stderr takes nothing any more
+	taken          chan struct{} // signals that rank 0 has taken the latest piece
+	unwritable     chan error    // why Stdout or Stderr cannot be written
 
 	failed   bool // the job is ending
 	status   int
@@ -65,13 +65,14 @@ type job struct {
 	deadline *time.Timer
 	killing  bool
 
-	stopping int         // hosts that have not yet said that their ranks were stopped
-	halt     *time.Timer // until this process is stopped all the same
+	stopping int         // hosts that have not yet acknowledged SIGTSTP
+	halt     *time.Timer // ends the wait for the hosts
 }
 
-// Run runs a job to its end and returns its status. The status is 0 if all ranks have ended with 0,
-// else the status of the first rank that has not; for a rank that was ended by a signal it is 128
-// plus the number of the signal. The error is for failures of btlrun itself.
+// Run runs a job to its end and returns the exit status of the job. The status is 0 if all ranks
+// have ended with status 0. Otherwise the status is that of the first rank that ended with another
+// status. For a rank that a signal has ended, the status is 128 plus the number of the signal. Run
+// returns an error only for failures of btlrun itself.
 func Run(o Options) (status int, err error) {
 	j := &job{
 		Options: o, env: cleanEnv(o.Env), ended: make([]bool, o.Size), left: o.Size,
@@ -120,7 +121,7 @@ func Run(o Options) (status int, err error) {
 	return j.status, nil
 }
 
-// startHosts starts the agents of all hosts that have ranks. If an agent cannot be started the job
+// startHosts starts the agents of all hosts that have ranks. If an agent cannot be started, the job
 // fails.
 func (j *job) startHosts() {
 	for i, h := range j.hosts {
@@ -144,14 +145,14 @@ func (j *job) startHosts() {
 	}
 }
 
-// lose takes out the ranks of a host of which nothing more is heard.
+// lose counts all ranks of a host as ended, because the connection to the host is lost.
 func (j *job) lose(h *host) {
 	for _, rank := range h.ranks {
 		j.over(rank)
 	}
 }
 
-// stdinRank is the rank that has standard input.
+// stdinRank returns the rank that receives standard input, or -1 if no rank receives input.
 func (j *job) stdinRank() int {
 	if j.Stdin == nil {
 		return -1
@@ -159,7 +160,7 @@ func (j *job) stdinRank() int {
 	return 0
 }
 
-// readInput reads standard input, a piece at a time, as rank 0 takes it.
+// readInput reads standard input piece by piece, at the speed at which rank 0 takes the pieces.
 func (j *job) readInput() {
 	piece := make([]byte, agent.BodyBytesMax)
 	for {
@@ -174,7 +175,8 @@ func (j *job) readInput() {
 	}
 }
 
-// offer gives a piece to the loop, and waits until it has been taken.
+// offer passes a piece of standard input to the loop, and waits until rank 0 has taken the piece.
+// offer reports false if the job has ended.
 func (j *job) offer(piece []byte) bool {
 	select {
 	case j.input <- piece:
@@ -216,7 +218,7 @@ func (j *job) loop() {
 	}
 }
 
-// happen takes an event of a host.
+// happen handles an event of a host.
 func (j *job) happen(e event) {
 	h := e.host
 	switch {
@@ -225,13 +227,13 @@ func (j *job) happen(e event) {
 	case e.frame.Kind == agent.KindTaken:
 		select {
 		case j.taken <- struct{}{}:
-		default: // Nobody has asked.
+		default: // Nobody waits for it.
 		}
 	case e.frame.Kind == agent.KindSignalled:
 		j.onSignalled(e.frame.Body)
 	case e.frame.Kind == agent.KindExit:
 		j.onExit(e.frame)
-	case h.left > 0: // The agent is gone before its ranks.
+	case h.left > 0: // The agent has ended before its ranks.
 		why := e.err
 		if why == nil {
 			why = errors.New("the agent has ended")
@@ -244,7 +246,7 @@ func (j *job) happen(e event) {
 	}
 }
 
-// onLine gives a line of a rank to the server.
+// onLine passes a PMI line of a rank to the PMI server.
 func (j *job) onLine(rank int, line []byte) {
 	if j.failed || j.ended[rank] {
 		return
@@ -266,7 +268,7 @@ func (j *job) onLine(rank int, line []byte) {
 	}
 }
 
-// onExit takes note of a rank's end.
+// onExit handles the end of a rank.
 func (j *job) onExit(f agent.Frame) {
 	var e agent.Exit
 	if err := json.Unmarshal(f.Body, &e); err != nil || j.ended[f.Rank] {
@@ -291,9 +293,9 @@ func (j *job) onExit(f agent.Frame) {
 	}
 }
 
-// died handles the death of ranks. It ends the job, unless the options let the other ranks
-// continue. Even then the job ends if they wait for a dead rank in a barrier of the launcher. The
-// status is that of the first dead rank.
+// died handles the death of ranks. The job ends, unless KeepGoing lets the other ranks continue.
+// Even with KeepGoing the job ends if other ranks wait for a dead rank in a barrier of the
+// launcher. The status of the job is the status of the first dead rank.
 func (j *job) died(ranks []int, status int, format string, args ...any) {
 	if !j.KeepGoing || j.failed {
 		j.fail(status, format, args...)
@@ -311,7 +313,7 @@ func (j *job) died(ranks []int, status int, format string, args ...any) {
 	}
 }
 
-// over takes a rank out, of which nothing more is heard.
+// over counts a rank as ended, because no further frames of the rank can arrive.
 func (j *job) over(rank int) {
 	if j.ended[rank] {
 		return
@@ -323,27 +325,27 @@ func (j *job) over(rank int) {
 	j.stderr.end(rank)
 }
 
-// fail ends the job, for a reason of which only the first one counts: all ranks are asked to end.
+// fail asks all ranks to end the job. Only the first reason for the end counts.
 func (j *job) fail(status int, format string, args ...any) {
 	if j.failed {
 		return
 	}
 	j.failed = true
-	if j.status == 0 { // Else others have died before.
+	if j.status == 0 { // else another rank has died before
 		j.status = status
 	}
 	j.remark(format, args...)
 	j.signal(syscall.SIGTERM)
-	j.signal(syscall.SIGCONT) // Who is stopped hears nothing.
+	j.signal(syscall.SIGCONT) // A stopped rank must run to receive SIGTERM.
 	j.deadline.Reset(j.Grace)
 }
 
-// remark tells the user something, in one line.
+// remark writes a message of btlrun in one line to standard error.
 func (j *job) remark(format string, args ...any) {
 	j.stderr.say("btlrun: " + fmt.Sprintf(format, args...) + "\n")
 }
 
-// outlet is where output of a kind goes.
+// outlet returns the outlet for output of a kind.
 func (j *job) outlet(kind agent.Kind) *outlet {
 	if kind == agent.KindStdout {
 		return j.stdout
@@ -351,7 +353,7 @@ func (j *job) outlet(kind agent.Kind) *outlet {
 	return j.stderr
 }
 
-// send gives a frame to a host's agent.
+// send queues a frame for a host's agent, and ends the job if the agent takes no more frames.
 func (j *job) send(h *host, f agent.Frame) {
 	if !h.send(f) {
 		j.fail(1, "%s takes nothing any more", h.name)
@@ -364,17 +366,17 @@ func (j *job) end() {
 	defer limit.Stop()
 	for _, h := range j.hosts {
 		if h.frames == nil {
-			continue // It was never started.
+			continue // The agent was never started.
 		}
 		close(h.frames)
 		for waiting := true; waiting; {
 			select {
 			case <-h.stopped:
 				waiting = false
-			case <-j.events: // of ranks that have ended
+			case <-j.events: // frames of ranks that have ended
 			case <-limit.C:
 				if h.rsh != nil {
-					_ = h.rsh.Process.Kill() // It may have ended by itself.
+					_ = h.rsh.Process.Kill() // The shell may have ended by itself.
 				}
 				return
 			}
@@ -382,13 +384,14 @@ func (j *job) end() {
 	}
 }
 
-// cannotWrite is told why btlrun's output of a kind takes nothing any more: a full disk, for one.
+// cannotWrite returns a function that reports why one of btlrun's outputs can no longer be written,
+// for example because of a full disk.
 func (j *job) cannotWrite(which string) func(error) {
 	return func(err error) { j.unwritable <- fmt.Errorf("%s: %w", which, err) } // one of each
 }
 
-// drain waits until all output is written. Its reader may be slow, unless a signal asks btlrun to
-// end. A failed write is an error even at this point.
+// drain waits until all output is written. The reader of the output may be slow, unless a signal
+// asks btlrun to end. A failed write is an error even during drain.
 func (j *job) drain() {
 	defer func() {
 		select {
@@ -396,7 +399,7 @@ func (j *job) drain() {
 			if j.status == 0 {
 				j.status = 1
 			}
-			_, _ = fmt.Fprintf(j.Stderr, "btlrun: %v\n", err) // maybe nobody reads that either
+			_, _ = fmt.Fprintf(j.Stderr, "btlrun: %v\n", err) // possibly nobody reads standard error
 		default:
 		}
 	}()

@@ -8,32 +8,33 @@ import (
 	"gobtl/cmd/btlrun/agent"
 )
 
-// pendingMax bounds the queued output of a rank of one kind, in bytes. It exceeds the amount that
-// an agent may send without credit.
+// pendingMax is the maximum size of the queued output of one rank and one kind, in bytes.
+// pendingMax is larger than the output that an agent may send without credit.
 const pendingMax = agent.WindowBytes + agent.LastBytes
 
-// outlet writes the output of ranks as fast as its reader accepts it, without blocking the reader
-// of an agent.
+// outlet writes the output of ranks as fast as the reader of the output accepts it, without
+// blocking the goroutine that reads from an agent.
 type outlet struct {
 	out  *output
 	kind agent.Kind
-	done chan struct{} // closed when all is written, after close
+	done chan struct{} // closed when all output is written after close
 
 	lock    sync.Mutex
 	more    sync.Cond
 	queue   []said
-	pending map[int]int // bytes that are not written yet, by rank
+	pending map[int]int // bytes not yet written, by rank
 	closed  bool
 }
 
-// said is a piece of output, of a rank of a host; without one it is a rank's end, or btlrun's own.
+// said is an entry of the output queue. An entry with a host is output of a rank. An entry without
+// a host is a message of btlrun if it has text, and otherwise the end of a rank.
 type said struct {
 	rank int
 	text []byte
 	host *host
 }
 
-// newOutlet starts an outlet, which ends after close.
+// newOutlet starts an outlet, which runs until close is called and all output is written.
 func newOutlet(out *output, kind agent.Kind) *outlet {
 	o := &outlet{out: out, kind: kind, done: make(chan struct{}), pending: map[int]int{}}
 	o.more.L = &o.lock
@@ -41,7 +42,7 @@ func newOutlet(out *output, kind agent.Kind) *outlet {
 	return o
 }
 
-// add queues output of a rank of a host. It reports false if the agent has exceeded its credit.
+// add queues output of a rank of a host. add reports false if the agent has exceeded its credit.
 func (o *outlet) add(rank int, text []byte, h *host) bool {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -53,27 +54,27 @@ func (o *outlet) add(rank int, text []byte, h *host) bool {
 	return true
 }
 
-// end tells that a rank writes no more.
+// end queues the end of a rank's output.
 func (o *outlet) end(rank int) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	o.put(said{rank: rank})
 }
 
-// say takes a line of btlrun's own.
+// say queues a line that btlrun itself writes.
 func (o *outlet) say(line string) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	o.put(said{text: []byte(line)})
 }
 
-// put puts something into the queue. The lock is held.
+// put appends an entry to the queue. The lock is held.
 func (o *outlet) put(s said) {
 	o.queue = append(o.queue, s)
 	o.more.Signal()
 }
 
-// close lets the outlet end when all is written.
+// close lets the outlet end when all queued output is written.
 func (o *outlet) close() {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -81,7 +82,8 @@ func (o *outlet) close() {
 	o.more.Signal()
 }
 
-// next returns all queued output, and nil at the end.
+// next waits for queued output and returns all of it. After close, next returns nil when the queue
+// is empty.
 func (o *outlet) next() []said {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -93,7 +95,7 @@ func (o *outlet) next() []said {
 	return list
 }
 
-// run writes until the end.
+// run writes the queued output until the outlet is closed and the queue is empty.
 func (o *outlet) run() {
 	defer close(o.done)
 	for list := o.next(); len(list) > 0; list = o.next() {
@@ -111,20 +113,20 @@ func (o *outlet) run() {
 	}
 }
 
-// written gives credit for a piece.
+// written grants credit for a piece of output that has been written.
 func (o *outlet) written(s said) {
 	o.lock.Lock()
 	if o.pending[s.rank] -= len(s.text); o.pending[s.rank] == 0 {
 		delete(o.pending, s.rank)
 	}
 	o.lock.Unlock()
-	s.host.credit.owe(s.rank, o.kind, len(s.text)) // Not before: it is for what comes next.
+	s.host.credit.owe(s.rank, o.kind, len(s.text)) // The credit allows new output, so pending must shrink first.
 }
 
-// credits are the pending credits for the ranks of an agent. They are kept as sums, so that they
-// never wait for room in a queue.
+// credits holds the pending credits for the ranks of an agent. Credits are stored as sums for each
+// rank and kind, so a credit never waits for room in a queue.
 type credits struct {
-	due  chan struct{} // has one if there are some
+	due  chan struct{} // holds a value if credits are pending
 	lock *sync.Mutex
 	sums map[creditOf]int
 }
@@ -140,18 +142,18 @@ func newCredits() credits {
 	}
 }
 
-// owe adds credit of so many bytes.
+// owe adds a pending credit of n bytes.
 func (c *credits) owe(rank int, kind agent.Kind, n int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	c.sums[creditOf{rank, kind}] += n
 	select {
 	case c.due <- struct{}{}:
-	default: // It is known.
+	default: // A value is already there.
 	}
 }
 
-// take gives away all that there is.
+// take passes all pending credits to put as frames, and clears the credits.
 func (c *credits) take(put func(agent.Frame)) {
 	c.lock.Lock()
 	sums := c.sums

@@ -9,19 +9,20 @@ import (
 	"sync"
 )
 
-// lineBytesMax is the longest line that is written whole, in bytes without its end, and so the most
-// that is kept of a line that has no end yet. A longer line is written in pieces of that length.
+// lineBytesMax is the maximum length of a line of output in bytes, without the newline. A longer
+// line is written in pieces of lineBytesMax bytes. At most lineBytesMax bytes of an unfinished line
+// are stored.
 const lineBytesMax = 32 << 10
 
-// output writes the output of many ranks, without mixing lines of different ranks.
+// output writes the output of many ranks, and never mixes lines of different ranks.
 type output struct {
 	lock  sync.Mutex
 	to    io.Writer
-	label func(rank int) string // in front of each line; nil: nothing
-	raw   bool                  // one rank alone writes: as it comes
-	parts map[int][]byte        // lines without an end, by rank
-	err   error                 // of to: there is nobody any more, or no room
-	// failed, unless it is nil, is told err, once.
+	label func(rank int) string // text before each line; nil: none
+	raw   bool                  // only one rank writes: output is not buffered
+	parts map[int][]byte        // unfinished lines, by rank
+	err   error                 // error of a write to to
+	// failed is called once with err, unless failed is nil.
 	failed func(error)
 }
 
@@ -29,7 +30,7 @@ func newOutput(to io.Writer, label func(rank int) string, raw bool) *output {
 	return &output{to: to, label: label, raw: raw && label == nil, parts: map[int][]byte{}}
 }
 
-// write adds output of a rank.
+// write writes the complete lines of a rank's output, and stores an unfinished line.
 func (o *output) write(rank int, text []byte) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -65,7 +66,7 @@ func (o *output) end(rank int) {
 	delete(o.parts, rank)
 }
 
-// own writes a line of btlrun's own.
+// own writes a line that btlrun itself has made.
 func (o *output) own(line []byte) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -89,7 +90,7 @@ func (o *output) put(text []byte) {
 	}
 }
 
-// rankLabel is what stands in front of a rank's lines.
+// rankLabel returns the function that makes the label before a rank's lines.
 func rankLabel(width int) func(int) string {
 	return func(rank int) string { return fmt.Sprintf("[%*d] ", width, rank) }
 }

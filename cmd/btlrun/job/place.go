@@ -12,17 +12,18 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// ErrHosts: the list of hosts makes no sense.
+// ErrHosts: the list of hosts is invalid.
 var ErrHosts = errors.New("invalid list of hosts")
 
-// Host is a machine with room for ranks.
+// Host is a machine on which ranks can run.
 type Host struct {
 	Name  string
-	Slots int  // ranks that it takes in a turn
-	Local bool // btlrun's own
+	Slots int  // ranks that the host takes in each turn
+	Local bool // the host on which btlrun runs
 }
 
-// ParseHosts reads a list such as "a,b:2". An empty one is this host, with room for all.
+// ParseHosts parses a list of hosts such as "a,b:2". An empty list means this host, with slots for
+// all ranks. ParseHosts returns ErrHosts if the list is invalid.
 func ParseHosts(text string) ([]Host, error) {
 	own, err := os.Hostname()
 	if err != nil {
@@ -57,8 +58,8 @@ func ParseHosts(text string) ([]Host, error) {
 	return hosts, nil
 }
 
-// cutHost cuts "a:2", or "[fe80::1%eth0]:2" with an address of IPv6, at the colon in front of the
-// number.
+// cutHost cuts an item such as "a:2" at the colon before the number. An IPv6 address must be in
+// brackets, as in "[fe80::1%eth0]:2".
 func cutHost(item string) (name, slots string, counted bool) {
 	inner, bracketed := strings.CutPrefix(item, "[")
 	if address, rest, ends := strings.Cut(inner, "]"); bracketed && ends {
@@ -70,8 +71,8 @@ func cutHost(item string) (name, slots string, counted bool) {
 	return strings.Cut(item, ":")
 }
 
-// place gives each of size ranks a host, by its index: each host in turn takes as many as it has
-// slots, until all have a place.
+// place returns the index of the host of each of size ranks. Each host in turn takes as many ranks
+// as it has slots, until all ranks have a host.
 func place(hosts []Host, size int) []int {
 	var at []int
 	for {

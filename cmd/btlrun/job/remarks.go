@@ -7,16 +7,16 @@ import (
 	"sync"
 )
 
-// remarks writes the messages of the remote shell of a host. Until the host's agent has sent its
-// greeting the last line is held back. If the host is lost this line is the reason, and becomes a
-// part of the error.
+// remarks writes the messages of a host's remote shell to standard error. Until the host's agent
+// has sent its greeting, remarks holds back the last line. If the host is lost, the last line is
+// the likely reason, and becomes a part of the error.
 type remarks struct {
 	lines *output
 	host  int
 
 	lock sync.Mutex
 	kept []byte
-	all  bool // nothing is kept any more
+	all  bool // no line is held back any more
 }
 
 // Write implements io.Writer.
@@ -39,7 +39,7 @@ func (r *remarks) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// pass writes what is kept, and all that comes.
+// pass writes the line that was held back, and lets all later messages through.
 func (r *remarks) pass() {
 	if r == nil {
 		return // a host without a remote shell
@@ -47,7 +47,7 @@ func (r *remarks) pass() {
 	r.add(r.last())
 }
 
-// last takes what is kept. Nothing is from now on.
+// last returns the line that was held back. After last, no line is held back.
 func (r *remarks) last() []byte {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -56,7 +56,7 @@ func (r *remarks) last() []byte {
 	return last
 }
 
-// add writes what last has taken.
+// add writes a line that last has returned.
 func (r *remarks) add(text []byte) {
 	if len(text) > 0 {
 		r.lines.write(r.host, text)

@@ -2,8 +2,9 @@ package job
 
 import "syscall"
 
-// remoteShell are the attributes of a remote shell: out of the terminal's group, whose signals
-// btlrun forwards itself, and ended with btlrun.
+// remoteShell returns the process attributes of a remote shell. The shell has its own process
+// group, because btlrun itself forwards the signals of the terminal. The kernel ends the shell when
+// btlrun dies.
 func remoteShell() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

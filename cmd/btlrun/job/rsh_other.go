@@ -4,6 +4,6 @@ package job
 
 import "syscall"
 
-// remoteShell are the attributes of a remote shell: out of the terminal's group, whose signals
-// btlrun forwards itself.
+// remoteShell returns the process attributes of a remote shell. The shell has its own process
+// group, because btlrun itself forwards the signals of the terminal.
 func remoteShell() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

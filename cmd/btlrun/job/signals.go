@@ -10,11 +10,12 @@ import (
 	"gobtl/cmd/btlrun/agent"
 )
 
-// haltMost bounds the wait for the agents to confirm that their ranks are stopped, before this
-// process stops.
+// haltMost is the longest time for which this process waits, before it stops, for the agents to
+// report that their ranks are stopped.
 const haltMost = time.Second
 
-// onSignal forwards a signal. A second request to end forces the end.
+// onSignal forwards a signal to the ranks. A second signal that asks for the end of the job kills
+// the ranks.
 func (j *job) onSignal(s os.Signal) {
 	number, ok := s.(syscall.Signal)
 	if !ok {
@@ -33,13 +34,13 @@ func (j *job) onSignal(s os.Signal) {
 		return
 	}
 	if number == syscall.SIGCONT {
-		j.stopping = 0 // The ranks are to go on, also if this process was not stopped yet.
+		j.stopping = 0 // The ranks must continue, even if btlrun has not stopped yet.
 		j.halt.Stop()
 	}
 	j.signal(number)
 }
 
-// stop stops the ranks, and then this process, after a stop signal from the terminal.
+// stop handles a stop signal from the terminal. stop stops the ranks first, and then this process.
 func (j *job) stop() {
 	if j.Suspend == nil {
 		return
@@ -51,7 +52,7 @@ func (j *job) stop() {
 	}
 }
 
-// onSignalled takes note that the ranks of a host have been sent a signal.
+// onSignalled handles an agent's report that the ranks of its host were sent a signal.
 func (j *job) onSignalled(body []byte) {
 	if j.stopping == 0 || len(body) != 1 || syscall.Signal(body[0]) != syscall.SIGTSTP {
 		return
@@ -61,21 +62,22 @@ func (j *job) onSignalled(body []byte) {
 	}
 }
 
-// suspend stops this process. The signal that continues it is forwarded to the ranks.
+// suspend stops this process. When a SIGCONT continues this process, the SIGCONT is forwarded to
+// the ranks.
 func (j *job) suspend() {
 	j.stopping = 0
 	j.halt.Stop()
 	j.Suspend()
 }
 
-// kill ends the ranks whether they want or not.
+// kill sends SIGKILL to all ranks.
 func (j *job) kill() {
 	j.killing = true
 	j.signal(syscall.SIGKILL)
 	j.deadline.Reset(killed)
 }
 
-// signal sends a signal to all ranks, and returns how many hosts have it.
+// signal sends a signal to all ranks, and returns the number of hosts to which the signal was sent.
 func (j *job) signal(s syscall.Signal) (hosts int) {
 	for _, h := range j.hosts {
 		if h.left > 0 && h.frames != nil {

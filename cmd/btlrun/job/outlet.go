@@ -120,7 +120,7 @@ func (o *outlet) written(s said) {
 		delete(o.pending, s.rank)
 	}
 	o.lock.Unlock()
-	s.host.credit.owe(s.rank, o.kind, len(s.text)) // The credit allows new output, so pending must shrink first.
+	s.host.credit.owe(s.rank, o.kind, len(s.text)) // pending must shrink first
 }
 
 // credits holds the pending credits for the ranks of an agent. Credits are stored as sums for each

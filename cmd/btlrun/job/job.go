@@ -399,7 +399,7 @@ func (j *job) drain() {
 			if j.status == 0 {
 				j.status = 1
 			}
-			_, _ = fmt.Fprintf(j.Stderr, "btlrun: %v\n", err) // possibly nobody reads standard error
+			_, _ = fmt.Fprintf(j.Stderr, "btlrun: %v\n", err) // standard error may be closed
 		default:
 		}
 	}()

@@ -12,15 +12,15 @@ import (
 	"gobtl/fabric"
 )
 
-// addressEvery is how often an address is looked for that is not there.
+// addressEvery is the interval at which the agent looks for a missing local address.
 const addressEvery = 500 * time.Millisecond
 
 // Run is called by kong.
 func (c *agentCmd) Run(env *environment) error {
-	// A thread that looks for more keeps its place in Go's scheduler: there is one for each of them,
-	// and for the rest of the program, or they would keep each other from running.
+	// A polling thread occupies a place in Go's scheduler. GOMAXPROCS therefore covers all polling
+	// threads and the rest of the program, so that the threads do not keep each other from running.
 	runtime.GOMAXPROCS(max(runtime.NumCPU(), 2*c.Queues+3))
-	// A device may get its address later than this program begins.
+	// A device may get its address after the start of this program.
 	_, err := net.InterfaceByName(c.Node)
 	wait := err == nil
 	var kept map[string]bool
@@ -38,7 +38,8 @@ func (c *agentCmd) Run(env *environment) error {
 	}
 }
 
-// await returns the network to use. If wait is set, it waits for one.
+// await returns the network to use. If wait is set and no network is available, await waits for a
+// network.
 func (c *agentCmd) await(env *environment, wait bool) (fabric.Info, error) {
 	for told := false; ; told = true {
 		info, err := c.info()
@@ -56,7 +57,7 @@ func (c *agentCmd) await(env *environment, wait bool) (fabric.Info, error) {
 	}
 }
 
-// serve runs an agent on a network until it ends.
+// serve runs an agent on a network until the agent ends.
 func (c *agentCmd) serve(
 	env *environment, info fabric.Info, kept map[string]bool,
 ) (*agent.Agent, error) {

@@ -22,7 +22,8 @@ import (
 	"gobtl/vnic"
 )
 
-// serve answers on a unix socket, and serves metrics on an address if there is one. stop ends both.
+// serve answers HTTP requests on a unix socket, and serves metrics on a TCP address if metrics is
+// not empty. The returned function stop ends both servers.
 func serve(
 	env *environment, socket string, mux *http.ServeMux, metrics string, c prometheus.Collector,
 ) (stop func(), err error) {
@@ -49,7 +50,7 @@ func serve(
 	}
 	return func() {
 		for _, s := range servers {
-			_ = s.Close() // dumps go on for ever: nothing is worth waiting for
+			_ = s.Close() // a dump may never end, so do not wait
 		}
 	}, nil
 }
@@ -64,7 +65,8 @@ func start(env *environment, l net.Listener, mux *http.ServeMux) *http.Server {
 	return s
 }
 
-// listenUnix makes the socket, for its owner alone, in the place of one that was left behind.
+// listenUnix creates the unix socket with access for its owner only. listenUnix replaces a socket
+// that an ended process has left behind.
 func listenUnix(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("%w; choose another place with --socket", err)
@@ -74,7 +76,7 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s is in use by another process; choose another with --socket", path)
 	}
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
-		_ = os.Remove(path) // Listen tells if it is still there
+		_ = os.Remove(path) // Listen reports a socket that is still there
 	}
 	l, err := net.Listen("unix", path)
 	if err == nil {
@@ -86,7 +88,7 @@ func listenUnix(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// reply answers a request with a JSON document.
+// reply answers a request with a JSON document, or with the text of err.
 func reply(w http.ResponseWriter, v any, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -95,10 +97,10 @@ func reply(w http.ResponseWriter, v any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	_ = e.Encode(v) // the client is gone, or the value has no JSON, which tests would show
+	_ = e.Encode(v) // an error means that the client is gone
 }
 
-// agentRoutes are what an agent answers.
+// agentRoutes returns the HTTP routes of an agent.
 func agentRoutes(a *agent.Agent) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /agent", func(w http.ResponseWriter, r *http.Request) {
@@ -142,7 +144,7 @@ func portOf(r *http.Request) (uint8, error) {
 	return uint8(n), nil
 }
 
-// pong is the answer to a probe.
+// pong is the result of a probe.
 type pong struct {
 	MAC   string  `json:"mac"`
 	LID   uint32  `json:"lid,omitempty"`
@@ -168,7 +170,7 @@ func ping(a *agent.Agent, w http.ResponseWriter, r *http.Request) {
 	reply(w, p, nil)
 }
 
-// switchReport is a switch of the plan.
+// switchReport describes a switch of the manager's file.
 type switchReport struct {
 	Name    string   `json:"name"`
 	ID      uint16   `json:"id"`
@@ -177,7 +179,7 @@ type switchReport struct {
 	Hosts   []string `json:"hosts"`
 }
 
-// trapReport is a trap that has come.
+// trapReport describes a trap (a notification by an agent) that has arrived.
 type trapReport struct {
 	SecondsAgo float64 `json:"seconds_ago"`
 	Host       string  `json:"host"`
@@ -186,7 +188,7 @@ type trapReport struct {
 	Opcode     uint8   `json:"opcode"`
 }
 
-// routes are what a manager answers.
+// routes returns the HTTP routes of a manager.
 func (m *manager) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /hosts", func(w http.ResponseWriter, r *http.Request) {

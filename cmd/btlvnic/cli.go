@@ -20,7 +20,7 @@ import (
 	"gobtl/vnic/tap"
 )
 
-// cli is the command line: one field per command.
+// cli is the command line, with one field for each command.
 //
 //nolint:lll // A struct tag cannot be broken.
 type cli struct {
@@ -38,7 +38,7 @@ const cliDescription = `Virtual Ethernet switches over a fabric: hosts get netwo
 switches that exist only as rules, which the Ethernet Manager hands out. Nothing is encrypted or
 authenticated: use it where you would use the fabric itself.`
 
-// fabricFlags choose the fabric.
+// fabricFlags holds the options that choose the fabric.
 //
 //nolint:lll // A struct tag cannot be broken.
 type fabricFlags struct {
@@ -64,10 +64,10 @@ func (f *fabricFlags) info() (fabric.Info, error) {
 	return fabric.Info{}, fmt.Errorf("no fabric with --provider %s: %w", f.Provider, err)
 }
 
-// nameFlag is a host's or a manager's name.
+// nameFlag is the name of a host or a manager.
 type nameFlag string
 
-// UnmarshalText is called by kong for a flag that is there.
+// UnmarshalText checks the name. kong calls UnmarshalText for an option that is present.
 func (n *nameFlag) UnmarshalText(text []byte) error {
 	if !vnic.NameOK(string(text)) {
 		return fmt.Errorf("%q: want 1 to %d printable characters without spaces", text,
@@ -77,7 +77,8 @@ func (n *nameFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// checkAddress reports an address that is not HOST:PORT; empty is none.
+// checkAddress returns an error if an address is not of the form HOST:PORT. An empty address is
+// valid.
 func checkAddress(what, addr string) error {
 	if addr == "" {
 		return nil
@@ -92,7 +93,7 @@ func checkAddress(what, addr string) error {
 	return nil
 }
 
-// agentCmd runs an agent.
+// agentCmd is the command that runs an agent.
 //
 //nolint:lll // A struct tag cannot be broken.
 type agentCmd struct {
@@ -124,12 +125,12 @@ func (c *agentCmd) Validate() error {
 		return fmt.Errorf("--device %q: want 1 to 13 characters, %%d once for the port's number",
 			c.Device)
 	}
-	if len(c.EM) == 0 && c.Host != "" { // kong tells of flags that are missing later
+	if len(c.EM) == 0 && c.Host != "" { // kong reports missing options later
 		return errors.New("--em: write HOST:PORT, as in 192.0.2.1:4790")
 	}
 	for _, addr := range c.EM {
 		if addr == "" {
-			addr = " " // is one that does not pass
+			addr = " " // an invalid address
 		}
 		if err := checkAddress("--em", addr); err != nil {
 			return err
@@ -158,7 +159,7 @@ func (c *agentCmd) Validate() error {
 	return checkAddress("--metrics", c.Metrics)
 }
 
-// emCmd runs the manager.
+// emCmd is the command that runs the manager.
 //
 //nolint:lll // A struct tag cannot be broken.
 type emCmd struct {
@@ -174,22 +175,22 @@ func (c *emCmd) Validate() error {
 	return errors.Join(checkAddress("--listen", c.Listen), checkAddress("--metrics", c.Metrics))
 }
 
-// errPort is that of a number that no port has.
+// errPort is the error for a number that is not a port number.
 var errPort = errors.New("a port's number is 1 to 255")
 
-// checkCmd checks a file.
+// checkCmd is the command that checks a manager's file.
 type checkCmd struct {
 	File string `arg:"" help:"The manager's file."`
 }
 
-// askFlags say how to tell.
+// askFlags holds the options for the output format.
 //
 //nolint:lll // A struct tag cannot be broken.
 type askFlags struct {
 	Format string `help:"text, or json: one document. Default: ${default}." default:"text" enum:"text,json" placeholder:"NAME"`
 }
 
-// showCmd shows a list.
+// showCmd is the command that shows a list.
 //
 //nolint:lll // A struct tag cannot be broken.
 type showCmd struct {
@@ -199,7 +200,7 @@ type showCmd struct {
 	All  bool   `short:"a" help:"Counters that are zero, too."`
 }
 
-// pingCmd sends probes.
+// pingCmd is the command that sends probes.
 //
 //nolint:lll // A struct tag cannot be broken.
 type pingCmd struct {
@@ -228,7 +229,7 @@ func (c *pingCmd) Validate() error {
 	return nil
 }
 
-// dumpCmd dumps a port.
+// dumpCmd is the command that captures the frames of a port.
 //
 //nolint:lll // A struct tag cannot be broken.
 type dumpCmd struct {
@@ -249,7 +250,8 @@ func (c *dumpCmd) Validate() error {
 	return nil
 }
 
-// newParser returns the parser of the command line. exit is called by --help, and must not return.
+// newParser returns the parser of the command line. The option --help calls exit, which must not
+// return.
 func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, usage.Bytes(),
 		kong.Name("btlvnic"),
@@ -262,7 +264,7 @@ func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
 	)
 }
 
-// Where agents and managers are asked.
+// The constants are the default sockets on which agents and managers answer requests.
 const (
 	agentSocket = "/run/btlvnic/agent.sock"
 	emSocket    = "/run/btlvnic/em.sock"

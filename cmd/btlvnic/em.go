@@ -23,7 +23,8 @@ import (
 	"gobtl/vnic/emfile"
 )
 
-// emSettle is how long a file must rest after a change: editors write in several steps.
+// emSettle is the time without changes after which a changed file is read, because editors write in
+// several steps.
 const emSettle = 50 * time.Millisecond
 
 // Run is called by kong.
@@ -57,7 +58,7 @@ func parseFile(name string, text []byte) (*emfile.File, error) {
 	return f, nil
 }
 
-// manager is a running emCmd. The loop's goroutine owns module, station and core.
+// manager is a running emCmd. The goroutine of loop owns module, station and core.
 type manager struct {
 	env     *environment
 	name    string
@@ -68,7 +69,7 @@ type manager struct {
 	ended   chan struct{}
 	start   time.Time
 	logged  map[string]string
-	text    []byte // of the file, as it was read last; watch has it
+	text    []byte // content of the file as read last, owned by watch
 }
 
 // Run is called by kong.
@@ -101,7 +102,7 @@ func (c *emCmd) Run(env *environment) error {
 	if err != nil {
 		return errors.Join(err, module.Close())
 	}
-	defer func() { _ = prover.Close() }() // Nothing waits in it.
+	defer func() { _ = prover.Close() }() // Nothing waits in the prover.
 	if m.station, err = vnic.NewManagerStation(module, m.core, prover); err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func withCancel(ctx context.Context) (context.Context, context.CancelFunc) {
 
 func (m *manager) now() mono.Time { return mono.Time(time.Since(m.start)) + 1 }
 
-// loop drives the module until ctx is done.
+// loop polls the module until ctx is done.
 func (m *manager) loop(ctx context.Context) error {
 	defer close(m.ended)
 	defer m.module.Close()
@@ -162,7 +163,7 @@ func (m *manager) loop(ctx context.Context) error {
 	return nil
 }
 
-// tell logs the changes of hosts.
+// tell logs the changes of the hosts' states.
 func (m *manager) tell() {
 	for _, h := range m.core.Hosts() {
 		state := "is not connected"
@@ -181,7 +182,7 @@ func (m *manager) tell() {
 	}
 }
 
-// do runs fn on the loop's goroutine.
+// do runs fn on the goroutine of loop, and returns after fn has returned.
 func (m *manager) do(ctx context.Context, fn func()) error {
 	done := make(chan struct{})
 	select {
@@ -217,29 +218,29 @@ func (m *manager) introduce(l net.Listener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // out of descriptors, a client gone already
+		if err != nil { // no free descriptors, or a client that is gone
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		// The line fits every socket buffer, so a client that does not read holds nothing up.
+		// The line fits into every socket buffer, so a client that does not read delays nothing.
 		_ = c.SetDeadline(time.Now().Add(time.Second))
 		_, _ = c.Write(line)
 		_ = c.Close()
 	}
 }
 
-// watch reads the file again whenever it has changed. A file with errors changes nothing.
+// watch reads the file again whenever the file has changed. A file with errors changes nothing.
 func (m *manager) watch(ctx context.Context, name string) {
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
 		defer func() { _ = w.Close() }() // nothing was written
-		err = w.Add(filepath.Dir(name))  // of the file itself a rename over it would be the end
+		err = w.Add(filepath.Dir(name))  // a rename would end the watch of the file itself
 	}
 	if err != nil {
 		m.env.notef("the file is not watched: %v", err)
 		return
 	}
-	settle := time.NewTimer(0) // what was written before the watch began counts, too
+	settle := time.NewTimer(0) // covers changes before the watch began
 	base := filepath.Base(name)
 	for {
 		select {
@@ -262,7 +263,7 @@ func (m *manager) watch(ctx context.Context, name string) {
 	}
 }
 
-// reload makes the manager follow the plan in the file. An unchanged file is not reported.
+// reload makes the manager follow the plan in the file. reload does not report an unchanged file.
 func (m *manager) reload(ctx context.Context, name string) {
 	text, err := os.ReadFile(name)
 	if err == nil && bytes.Equal(text, m.text) {

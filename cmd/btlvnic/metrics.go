@@ -14,10 +14,10 @@ import (
 	"gobtl/vnic"
 )
 
-// scrapeTimeout bounds the duration of a scrape.
+// scrapeTimeout is the maximum duration of a scrape.
 const scrapeTimeout = 2 * time.Second
 
-// agentCollector tells the counters of an agent's ports, and those of its transport.
+// agentCollector exports the counters of an agent's ports and of the agent's transport.
 type agentCollector struct {
 	a         *agent.Agent
 	transport prometheus.Collector
@@ -84,7 +84,7 @@ func one(b bool) float64 {
 	return 0
 }
 
-// managerCollector tells of a manager's hosts and messages.
+// managerCollector exports counts of a manager's hosts and messages.
 type managerCollector struct {
 	m         *manager
 	transport prometheus.Collector

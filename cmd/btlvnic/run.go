@@ -19,10 +19,10 @@ import (
 // environment holds the parts of the process that a command may use.
 type environment struct {
 	stdout io.Writer
-	mu     sync.Mutex // of stderr: threads tell what happens
+	mu     sync.Mutex // guards stderr, to which all threads write
 	stderr io.Writer
 	// ctx ends with a *signalError as its cause when the user asks to stop.
-	ctx context.Context //nolint:containedctx // It is the lifetime of the command, not of a call.
+	ctx context.Context //nolint:containedctx // the lifetime of the command, not of a call
 }
 
 // notef writes one line to standard error.
@@ -32,21 +32,21 @@ func (e *environment) notef(format string, args ...any) {
 	fmt.Fprintln(e.stderr, "btlvnic: "+oneLine(fmt.Sprintf(format, args...)))
 }
 
-// oneLine folds a text into a single line without control characters.
+// oneLine converts a text to a single line without control characters.
 func oneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return r < ' ' || r == 0x7f
 	}), " ")
 }
 
-// Exit statuses. A service that is told to stop has done what it should: that is success.
+// The constants are exit statuses. A service that ends because of a signal ends with success.
 const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
 )
 
-// exitPanic carries the exit status out of kong's help flag.
+// exitPanic carries the exit status of the option --help to run.
 type exitPanic int
 
 // run executes a command line and returns the exit status.
@@ -83,7 +83,7 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 	return exitOK
 }
 
-// errTold is a failure of which the user was told.
+// errTold is a failure that was already reported to the user.
 var errTold = errors.New("told")
 
 // isPipe reports whether an error means that the reader of standard output has gone.

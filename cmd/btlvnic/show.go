@@ -20,7 +20,7 @@ import (
 	"gobtl/vnic"
 )
 
-// client asks on a unix socket.
+// client returns an HTTP client that connects to a unix socket.
 func client(socket string) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -30,7 +30,7 @@ func client(socket string) *http.Client {
 	}}
 }
 
-// ask does a request and returns the answer's body, which is to be closed.
+// ask sends a request and returns the body of the answer. The caller must close the body.
 func ask(ctx context.Context, socket, method, path string) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://btlvnic"+path, nil)
 	if err != nil {
@@ -46,7 +46,7 @@ func ask(ctx context.Context, socket, method, path string) (io.ReadCloser, error
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
-		b, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // what is there will do
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // a part of the text is enough
 		if resp.StatusCode == http.StatusNotFound {
 			return nil, fmt.Errorf("the process at %s does not know that: is it the right one?", socket)
 		}
@@ -55,7 +55,7 @@ func ask(ctx context.Context, socket, method, path string) (io.ReadCloser, error
 	return resp.Body, nil
 }
 
-// fetch reads a JSON document into v.
+// fetch sends a request, and decodes the JSON document of the answer into v.
 func fetch(ctx context.Context, socket, method, path string, v any) error {
 	body, err := ask(ctx, socket, method, path)
 	if err != nil {
@@ -103,7 +103,7 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// table renders an answer for people.
+// table converts an answer to a table.
 func (c *showCmd) table(raw json.RawMessage) (*listing, error) {
 	switch c.What {
 	case "agent":

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/term"
 )
 
-// listing is the text output of show: a table, or, if the table is wider than the terminal, one
-// block for each row.
+// listing is the text output of the command show. The output is a table. If the table is wider than
+// the terminal, the output has one block for each row.
 type listing struct {
 	head []string
 	rows [][]string
@@ -30,7 +30,8 @@ func (l *listing) add(cells ...any) {
 	l.rows = append(l.rows, row)
 }
 
-// render lays the listing out for so many columns; 0 is no bound.
+// render returns the text of the listing for the given number of columns. A columns value of 0
+// means no limit.
 func (l *listing) render(columns int) string {
 	t := newTable()
 	head := make(table.Row, len(l.head))
@@ -59,7 +60,7 @@ func (l *listing) render(columns int) string {
 	return l.upright(columns)
 }
 
-// numbers says whether a column has whole numbers alone.
+// numbers reports whether a column contains only whole numbers.
 func (l *listing) numbers(column int) bool {
 	for _, r := range l.rows {
 		if r[column] == "" || strings.Trim(r[column], "0123456789") != "" {
@@ -69,7 +70,7 @@ func (l *listing) numbers(column int) bool {
 	return true
 }
 
-// upright has a line for each cell that says something, and an empty one between rows.
+// upright returns one line for each cell that is not empty, with an empty line between two rows.
 func (l *listing) upright(columns int) string {
 	name := 0
 	for _, h := range l.head {
@@ -78,7 +79,7 @@ func (l *listing) upright(columns int) string {
 	var parts []string
 	for _, r := range l.rows {
 		t := newTable()
-		// Two spaces are between the columns, and behind the last.
+		// Two spaces stand between the columns, and two after the last column.
 		t.SetColumnConfigs([]table.ColumnConfig{
 			{Number: 1, WidthMin: name},
 			{Number: 2, WidthMax: max(columns-name-4, 10), WidthMaxEnforcer: text.WrapSoft},
@@ -93,7 +94,7 @@ func (l *listing) upright(columns int) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// newTable returns a table in the program's one style.
+// newTable returns a table in the style of the program.
 func newTable() table.Writer {
 	t := table.NewWriter()
 	style := table.StyleLight
@@ -106,7 +107,7 @@ func newTable() table.Writer {
 	return t
 }
 
-// terminal is the file that w is, if that is a terminal, and how many columns it has.
+// terminal reports whether w is a terminal, and returns its number of columns.
 func terminal(w io.Writer) (columns int, is bool) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

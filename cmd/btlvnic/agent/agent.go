@@ -25,23 +25,24 @@ import (
 type Config struct {
 	Host     string   // this host's name in the manager's file
 	Manager  string   // the manager's name
-	Managers []string // HOST:PORT where it tells its address; several are alternatives
+	Managers []string // HOST:PORT of the manager; several are alternatives
 	Fabric   fabric.Info
-	Queues   int // of each device, and endpoints in each direction: 1 to vnic.LanesMax; 0 means 1
-	// Device names the interfaces: "%d" is the number of the port. Empty means "vnic%d".
+	Queues   int // queues per device, and endpoints per direction: 1 to vnic.LanesMax; 0: 1
+	// Device is the pattern for the names of the interfaces, where "%d" stands for the number of
+	// the port. An empty Device means "vnic%d".
 	Device string
-	// FDs are descriptors of devices that another process has opened, by port.
+	// FDs holds descriptors of devices that another process has opened, by port.
 	FDs map[uint8][]int
-	// Kept names interfaces that an Agent before this one has left: see Agent.Kept.
+	// Kept holds the names of interfaces that an earlier Agent has left (see Agent.Kept).
 	Kept      map[string]bool
 	NoOffload bool
-	// Impair are injected faults of received packets, for tests. nil means none.
+	// Impair injects faults into received packets, for tests. A nil Impair injects no faults.
 	Impair *impair.Faults
-	// Log is called with a sentence for each event. Any goroutine may call it.
+	// Log is called with a sentence for each event. Any goroutine may call Log.
 	Log func(format string, args ...any)
 }
 
-// Agent is a running agent. Its methods may be called from any goroutine.
+// Agent is a running agent. Any goroutine may call the methods of an Agent.
 type Agent struct {
 	cfg      Config
 	instance uint64
@@ -51,17 +52,17 @@ type Agent struct {
 
 	receivers []*receiver
 	senders   []*sender
-	local     struct { // trains arrive on the control thread
+	local     struct { // receiver of trains, on the control thread
 		mu sync.Mutex
 		intake
 	}
 	ports  [vnic.VportMax + 1]*port
 	peers  atomic.Pointer[peers]
-	failed chan error // of a thread
+	failed chan error // error of a thread
 
 	trains     chan *train
 	trainsLost atomic.Uint64
-	flying     int // trains that the module has
+	flying     int // trains that the module is sending
 	mates      map[uint32]*peer
 	byEnd      map[*btl.Endpoint]*peer
 
@@ -70,22 +71,23 @@ type Agent struct {
 	stopped  chan struct{}
 	probes   probes
 
-	challenges chan challenge // datagrams by which a manager proves the addresses of this host
-	proving    atomic.Bool    // such datagrams are expected
+	challenges chan challenge // datagrams by which a manager verifies the addresses of this host
+	proving    atomic.Bool    // datagrams of a manager's address check are expected
 
 	lookAt, dialAt mono.Time
 	kept           map[string]bool
-	refused        string // why the manager does not accept this host, as it was told
+	refused        string // the latest logged reason why the manager refuses this host
 }
 
-// Limits and times of the control thread.
+// The constants are limits and times of the control thread.
 const (
 	opsWaiting = 256
 	lookEvery  = time.Second
 	parkMax    = time.Second
 )
 
-// moduleConfig is that of hosts and managers: a dead one is noticed within some seconds.
+// moduleConfig returns the transport configuration of hosts and managers. With this configuration a
+// dead host or manager is detected within some seconds.
 func moduleConfig() btl.Config {
 	return btl.Config{
 		SendBuffers: 4096, FragmentsMax: fragmentsMax, RecvDepth: 1024,
@@ -95,8 +97,8 @@ func moduleConfig() btl.Config {
 	}
 }
 
-// OpenModule opens a module for management and trains over a fabric; faults, nil for none, are what
-// happens to what arrives.
+// OpenModule opens a module for management messages and trains (messages with the packets of one
+// frame) on a fabric. faults are injected into received packets, and nil means no faults.
 func OpenModule(info fabric.Info, faults *impair.Faults) (*btl.Module, error) {
 	cfg := moduleConfig()
 	dc, err := cfg.DomainConfig(info)
@@ -117,11 +119,11 @@ func OpenModule(info fabric.Info, faults *impair.Faults) (*btl.Module, error) {
 // Random returns a random number that is not 0.
 func Random() uint64 {
 	var b [8]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // Read never fails
 	return max(binary.LittleEndian.Uint64(b[:]), 1)
 }
 
-// New opens the resources of an agent. Run runs the agent.
+// New opens the resources of an agent, which Run then uses.
 func New(cfg Config) (*Agent, error) {
 	if cfg.Queues == 0 {
 		cfg.Queues = 1
@@ -189,7 +191,7 @@ func (a *Agent) open() error {
 	return err
 }
 
-// close releases the resources of open and Run, after all threads have ended.
+// close releases the resources of open and Run. All threads must have ended.
 func (a *Agent) close() {
 	for _, p := range a.ports {
 		if p != nil && p.dev != nil {
@@ -208,7 +210,8 @@ func (a *Agent) close() {
 	}
 }
 
-// Run works until ctx is done, then removes the devices. An error is that of a broken fabric.
+// Run works until ctx is done, and then removes the devices. Run returns an error if the fabric
+// fails.
 func (a *Agent) Run(ctx context.Context) error {
 	var threads sync.WaitGroup
 	spawn := func(run func() error) {
@@ -249,20 +252,20 @@ func (a *Agent) Run(ctx context.Context) error {
 	return err
 }
 
-// ErrAddress: the address of the network below, to which an Agent is bound, is no longer one of
-// this host. A new Agent can be bound to another one.
+// ErrAddress: this host has lost the address of the underlying network to which an Agent is bound.
+// A new Agent can be bound to another address.
 var ErrAddress = errors.New("the address of the network below is gone")
 
-// checkAddress wraps ErrAddress if this host has lost the address that all sockets are bound to:
-// nothing that is sent to it arrives.
+// checkAddress returns an ErrAddress if this host has lost the address to which all sockets are
+// bound. Packets to a lost address do not arrive.
 func (a *Agent) checkAddress() error {
 	own, err := netip.ParseAddr(a.cfg.Fabric.Src)
 	if err != nil {
-		return nil //nolint:nilerr // The fabric has no addresses of this kind.
+		return nil //nolint:nilerr // the fabric has no IP addresses
 	}
 	all, err := net.InterfaceAddrs()
 	if err != nil {
-		return nil //nolint:nilerr // It is looked at again soon.
+		return nil //nolint:nilerr // the next check comes soon
 	}
 	for _, other := range all {
 		p, err := netip.ParsePrefix(other.String())
@@ -273,7 +276,7 @@ func (a *Agent) checkAddress() error {
 	return fmt.Errorf("%w: %v", ErrAddress, own)
 }
 
-// keepDevices has the interfaces stay when they are closed, with the addresses that the
+// keepDevices makes the interfaces persist after they are closed, with the addresses that the
 // administrator has given them.
 func (a *Agent) keepDevices() {
 	a.kept = make(map[string]bool)
@@ -287,11 +290,11 @@ func (a *Agent) keepDevices() {
 	}
 }
 
-// Kept names the interfaces that an Agent whose Run has ended with ErrAddress has left for the next
-// one, which removes them when it ends.
+// Kept returns the names of the interfaces that an Agent has left behind, because its Run has ended
+// with ErrAddress. The next Agent removes the interfaces at its own end.
 func (a *Agent) Kept() map[string]bool { return a.kept }
 
-// control is the control thread.
+// control is the main loop of the control thread.
 func (a *Agent) control(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
@@ -328,7 +331,7 @@ func (a *Agent) control(ctx context.Context) error {
 	return nil
 }
 
-// park sleeps until something may have to be done.
+// park sleeps until the control thread may have work.
 func (a *Agent) park(now, next mono.Time) error {
 	next = next.Min(a.station.Deadline()).Min(a.lookAt).Min(a.dialAt)
 	d := min(next.Sub(now), parkMax)
@@ -348,17 +351,17 @@ func (a *Agent) park(now, next mono.Time) error {
 	return a.module.Wait(d)
 }
 
-// wake ends the control thread's sleep.
+// wake ends the sleep of the control thread. wake has no effect if the thread is not asleep.
 func (a *Agent) wake() {
 	if a.sleeping.Load() {
 		a.module.Wake()
 	}
 }
 
-// wake0 ends it also if it is just about to begin.
+// wake0 ends the sleep of the control thread, even if the sleep is just about to begin.
 func (a *Agent) wake0() { a.module.Wake() }
 
-// do runs fn on the control thread, and returns when it has.
+// do runs fn on the control thread, and returns after fn has returned.
 func (a *Agent) do(ctx context.Context, fn func()) error {
 	done := make(chan struct{})
 	select {
@@ -379,7 +382,8 @@ func (a *Agent) do(ctx context.Context, fn func()) error {
 	}
 }
 
-// later has fn run on the control thread, unless too much waits for it. Any thread calls it.
+// later queues fn for the control thread. later drops fn if the queue is full. Any thread may call
+// later.
 func (a *Agent) later(fn func()) {
 	select {
 	case a.ops <- fn:
@@ -388,7 +392,7 @@ func (a *Agent) later(fn func()) {
 	}
 }
 
-// runOps runs the queued requests of other threads. Requests that arrive meanwhile wait until
+// runOps runs the queued requests of other threads. Requests that arrive during runOps wait until
 // frames have been handled.
 func (a *Agent) runOps() (n int) {
 	for range opsWaiting {
@@ -403,7 +407,7 @@ func (a *Agent) runOps() (n int) {
 	return n
 }
 
-// tellRefusal tells once that the manager does not accept this host.
+// tellRefusal logs the reason why the manager does not accept this host, once for each new reason.
 func (a *Agent) tellRefusal() {
 	text := a.refusal()
 	if text != "" && text != a.refused {
@@ -412,7 +416,8 @@ func (a *Agent) tellRefusal() {
 	a.refused = text
 }
 
-// refusal says why the manager does not accept this host; empty is that it does.
+// refusal returns the reason why the manager does not accept this host, or an empty string if the
+// manager accepts the host.
 func (a *Agent) refusal() string {
 	switch status := a.core.Refused(); status {
 	case vnic.StatusOK:

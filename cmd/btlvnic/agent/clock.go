@@ -9,29 +9,30 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// clockBase is where this process' time axis has its zero.
+// clockBase is the instant at which the time axis of this process begins.
 var clockBase = time.Now()
 
-// idling decides when an idle thread goes to sleep. The next batch of a stream mostly arrives
-// before a sleeping thread would have woken up, so the thread polls for a while, and yields the
-// processor meanwhile. After a single frame it does not poll, because polling would delay the
-// threads that forward the frame.
+// idling decides when an idle thread goes to sleep. In a stream of frames the next batch mostly
+// arrives before a sleeping thread would have woken up. The thread therefore polls for a while, and
+// yields the processor meanwhile. After a single frame the thread does not poll, because polling
+// would delay the threads that forward the frame.
 type idling struct {
-	since mono.Time // when it began to look; 0: it does not
-	last  mono.Time // when there was something
-	dense bool      // the last things came close together
+	since mono.Time // when the thread began to poll; 0: not polling
+	last  mono.Time // when the thread last had work
+	dense bool      // the latest work came in close succession
 
-	policy *waiting.Policy // whether others may have the processor
+	policy *waiting.Policy // whether other threads may have the processor
 }
 
 func newIdling() idling {
 	return idling{policy: waiting.New(waiting.Busy, 0, new(waiting.OSThread), clock())}
 }
 
-// spin is how long a thread looks for more. Shorter ones cost a stream a quarter of its rate.
+// spin is the time for which a thread polls for further frames. A shorter time costs a stream of
+// frames a quarter of its rate.
 const spin = 80 * time.Microsecond
 
-// over says, after a pass that has done n things, whether it is time to sleep.
+// over reports whether the thread should sleep, after a poll that has handled n items.
 func (i *idling) over(n int) bool {
 	if i.at(clock(), n) {
 		return true
@@ -42,7 +43,7 @@ func (i *idling) over(n int) bool {
 	return false
 }
 
-// at is over at an instant.
+// at is over at the instant now.
 func (i *idling) at(now mono.Time, n int) bool {
 	if n > 0 {
 		i.dense = i.last != 0 && now.Sub(i.last) < spin

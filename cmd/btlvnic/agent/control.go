@@ -37,12 +37,12 @@ func (a *Agent) applyChanges() {
 			}
 			a.applyPort(a.core.Port(c.Vport), c.Moved)
 		}
-		changes = a.core.Changes() // a device that came up is one more
+		changes = a.core.Changes() // an opened device is a further change
 	}
 }
 
-// wakeReceiver makes a receiver load new addresses now, because packets from unknown addresses are
-// lost.
+// wakeReceiver makes a receiver load new addresses at once, because packets from unknown addresses
+// are lost.
 func (a *Agent) wakeReceiver(r *receiver) {
 	if w, ok := r.link.dom.(interface{ Wake() }); ok {
 		w.Wake()
@@ -88,7 +88,7 @@ func describe(t *vnic.Tables) string {
 		t.Options.Carrier)
 }
 
-// exchange gives the threads a port's tables.
+// exchange passes a port's tables to the threads.
 func (a *Agent) exchange(p *port) {
 	for i, s := range a.senders {
 		s.mu.Lock()
@@ -115,7 +115,8 @@ func (a *Agent) newPort(num uint8) *port {
 	return &port{num: num, problems: make(map[string]string)}
 }
 
-// openTAP opens a port's device, and notes why it cannot.
+// openTAP opens a port's device. After an error openTAP records the error as a problem of the port
+// and returns nil.
 func (a *Agent) openTAP(p *port) *tap.Device {
 	name := a.cfg.Device
 	if strings.Contains(name, "%d") {
@@ -129,7 +130,7 @@ func (a *Agent) openTAP(p *port) *tap.Device {
 	was := p.problems["device"]
 	p.try("device", err)
 	if err != nil {
-		if p.problems["device"] != was { // it is tried again and again
+		if p.problems["device"] != was { // the opening is retried, the error logged once
 			a.notef("port %d: %v", p.num, err)
 		}
 		return nil
@@ -148,7 +149,7 @@ func (a *Agent) openTAP(p *port) *tap.Device {
 	return dev
 }
 
-// openDevice opens a port's device and gives its queues to the threads.
+// openDevice opens a port's device, and passes the queues of the device to the threads.
 func (a *Agent) openDevice(p *port) bool {
 	dev := a.openTAP(p)
 	if dev == nil {
@@ -172,7 +173,7 @@ func (a *Agent) openDevice(p *port) bool {
 	return true
 }
 
-// attach gives the queues of a port's device to the threads.
+// attach passes the queues of a port's device to the threads.
 func (a *Agent) attach(p *port) {
 	queues := p.dev.Queues()
 	for i, s := range a.senders {
@@ -198,8 +199,8 @@ func (a *Agent) attach(p *port) {
 	}
 }
 
-// reopen makes a removed device again. A device that was opened from descriptors cannot be made
-// again.
+// reopen makes a device again that somebody has removed. A device that was opened from descriptors
+// cannot be made again.
 func (a *Agent) reopen(p *port) {
 	if p.dev.Given() {
 		return
@@ -216,7 +217,7 @@ func (a *Agent) reopen(p *port) {
 	p.apply(a.datagramBytes())
 }
 
-// look asks the kernel for the state of the devices.
+// look asks the kernel for the state of all devices.
 func (a *Agent) look(now mono.Time) {
 	for _, p := range a.ports {
 		if p == nil {
@@ -235,7 +236,8 @@ func (a *Agent) look(now mono.Time) {
 	}
 }
 
-// lookAtDevice asks the kernel what has become of a device, and has the rest know.
+// lookAtDevice asks the kernel for the state of a device, and passes the state to the management
+// core and the threads.
 func (a *Agent) lookAtDevice(now mono.Time, p *port) {
 	err := p.dev.Check()
 	p.try("device", err)
@@ -245,7 +247,7 @@ func (a *Agent) lookAtDevice(now mono.Time, p *port) {
 		a.reopen(p)
 		return
 	}
-	for i, s := range a.senders { // one that failed gets another chance
+	for i, s := range a.senders { // a queue that failed is tried again
 		s.mu.Lock()
 		if queues := p.dev.Queues(); i < len(queues) && p.outlets[i].queue == nil {
 			p.outlets[i].queue, p.outlets[i].failures = queues[i], 0
@@ -260,14 +262,15 @@ func (a *Agent) lookAtDevice(now mono.Time, p *port) {
 		a.core.SetMACs(now, p.num, unicast, multicast)
 		a.checkOwners(now, p)
 	case errors.Is(err, tap.ErrMoved):
-		p.up = true // frames that it does not take are counted
+		p.up = true // frames that the device refuses are counted
 	default:
 		return
 	}
 	a.core.SetLink(now, p.num, p.up)
 }
 
-// watchLinks has the control thread look when the kernel tells of a change.
+// watchLinks makes the control thread look at the devices when the kernel reports a change of a
+// link.
 func (a *Agent) watchLinks(ctx context.Context) {
 	updates := make(chan netlink.LinkUpdate, 16)
 	done := make(chan struct{})
@@ -282,37 +285,37 @@ func (a *Agent) watchLinks(ctx context.Context) {
 			if !ok {
 				return
 			}
-			_ = a.do(ctx, func() { a.lookAt = 0 }) // the agent ends, or it looks anyway
+			_ = a.do(ctx, func() { a.lookAt = 0 }) // an error means that the agent ends
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// pathShrunk has a port's MTU made smaller. Any thread calls it: of several paths the smallest
-// holds.
+// pathShrunk reduces a port's MTU to a path's limit of packetBytes. Any thread may call pathShrunk.
+// If a port has several paths, the smallest limit counts.
 func (a *Agent) pathShrunk(p *port, packetBytes int) {
 	if !p.narrow(packetBytes) {
 		return
 	}
-	a.later(func() { // else it is applied with the next change
+	a.later(func() { // if dropped, the next change applies the MTU
 		a.notef("port %d: the path takes no more than %d bytes", p.num, packetBytes)
 		p.apply(a.datagramBytes())
 	})
 }
 
-// Introduction is the message of a manager to each client of its TCP port.
+// Introduction is the message that a manager sends to each client of its TCP port.
 type Introduction struct {
 	Protocol string `json:"protocol"`
 	Manager  string `json:"manager"`
-	Module   string `json:"module"` // its name, in hexadecimal
+	Module   string `json:"module"` // the module's name, in hexadecimal
 }
 
-// Protocol is the version of the introduction and of the management messages. From 2 on a manager
-// proves the addresses of hosts.
+// Protocol is the version of the introduction and of the management messages. Since version 2, a
+// manager verifies the addresses of hosts.
 const Protocol = "btlvnic/2"
 
-// protocolFamily begins the Protocol of all versions.
+// protocolFamily is the prefix of the Protocol of all versions.
 const protocolFamily = "btlvnic/"
 
 const (
@@ -321,7 +324,7 @@ const (
 	followTimeout   = 3 * time.Second
 )
 
-// follow keeps the agent connected to one manager's address.
+// follow keeps the agent connected to one address of a manager.
 func (a *Agent) follow(ctx context.Context, addr string) {
 	conn, told := 0, ""
 	for ctx.Err() == nil {
@@ -350,7 +353,8 @@ func (a *Agent) follow(ctx context.Context, addr string) {
 	}
 }
 
-// ask reads a manager's introduction.
+// ask reads a manager's introduction from the TCP port at addr, and returns the name of the
+// manager's module.
 func (a *Agent) ask(ctx context.Context, addr string) (module []byte, err error) {
 	d := net.Dialer{Timeout: followTimeout}
 	c, err := d.DialContext(ctx, "tcp", addr)

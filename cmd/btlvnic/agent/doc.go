@@ -1,13 +1,14 @@
 //go:build linux
 
-// Package agent is a host of virtual switches at work: devices, sockets, threads.
+// Package agent runs the devices, sockets and threads of a host of virtual switches.
 //
 //	TAP queue --> sender thread --> endpoint ~~~ fabric ~~~> endpoint --> receiver thread --> TAP
 //	                   |                                                        ^
 //	                   +--> trains --> control thread: btl module ~~~> ... -----+
 //	                                   vnic.Agent <-- management -- manager
 //
-// Each thread owns what it works with. A sender has a lock that it holds while it works on a batch,
-// a receiver too; counters are read, and tables exchanged, under it. The control thread owns the
-// module, the vnic.Agent and the list of ports, and runs what others ask of it.
+// Each thread owns the data that it works with. A sender or a receiver holds its lock while it
+// works on a batch. Other threads read counters and exchange tables while they hold the lock. The
+// control thread owns the module, the vnic.Agent and the list of ports. Other threads queue
+// functions that the control thread runs.
 package agent

@@ -15,10 +15,11 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 )
 
-// dumpWaiting bounds the frames that wait to be written; more are lost, and counted.
+// dumpWaiting is the maximum number of captured frames that wait to be written. Further frames are
+// lost and counted.
 const dumpWaiting = 4096
 
-// dump copies the frames of a port for a client that captures them.
+// dump passes copies of a port's frames to a client that captures frames.
 type dump struct {
 	frames chan dumped
 	lost   atomic.Uint64
@@ -30,7 +31,7 @@ type dumped struct {
 	out   bool
 }
 
-// capture is called by all threads of a port.
+// capture copies a frame to the client. All threads of a port call capture.
 func (d *dump) capture(f []byte, out bool) {
 	select {
 	case d.frames <- dumped{time.Now(), append([]byte(nil), f...), out}:
@@ -39,11 +40,12 @@ func (d *dump) capture(f []byte, out bool) {
 	}
 }
 
-// ErrDumping: another client already captures the port.
+// ErrDumping: another client is already capturing the port.
 var ErrDumping = errors.New("the port is being dumped already")
 
-// Dump writes the frames of a port to w as pcapng until ctx is done: those from the fabric as they
-// were encapsulated, those of the device before large ones are cut up.
+// Dump writes the frames of a port to w as pcapng until ctx is done. Frames from the fabric are
+// written as they were encapsulated. Frames from the device are written before large frames are
+// split.
 func (a *Agent) Dump(ctx context.Context, vport uint8, w io.Writer, flush func()) error {
 	var p *port
 	if err := a.do(ctx, func() { p = a.ports[vport] }); err != nil {

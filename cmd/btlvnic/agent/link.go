@@ -14,23 +14,24 @@ import (
 	"gobtl/vnic"
 )
 
-// peers is how other hosts are reached; it is exchanged whole.
+// peers holds the addresses of the other hosts. A change of an address replaces the whole value.
 type peers struct {
 	lids []vnic.LIDEntry
 }
 
-// endpoint is a fabric endpoint in a domain of its own, so that a thread owns both, with the
-// addresses of the other hosts in it.
+// endpoint is a fabric endpoint in a domain of its own, so that one thread owns both. The endpoint
+// holds the addresses of the other hosts.
 type endpoint struct {
 	dom   fabric.Domain
 	ep    fabric.Endpoint
 	caps  fabric.Caps
 	arena fabric.Arena
-	seen  *peers // that the addresses are of
+	seen  *peers // the peers value from which addrs was made
 	addrs []fabric.Addr
 }
 
-// openDomain opens a domain, with the faults that are asked for.
+// openDomain opens a domain, which injects the given faults into received packets. A nil faults
+// injects no faults.
 func openDomain(
 	info fabric.Info, cfg fabric.DomainConfig, faults *impair.Faults,
 ) (fabric.Domain, error) {
@@ -55,8 +56,8 @@ func openEndpoint(
 	return &endpoint{dom: dom, ep: ep, caps: ep.Caps(), arena: dom.Arena()}, nil
 }
 
-// insert makes the names of a new peers the ones that are known. The old ones go last, so that what
-// stays is never away. Names that the fabric refuses are left out.
+// insert replaces the known addresses by the names in p. insert removes the old addresses last, so
+// that an address in both sets is never missing. A name that the fabric refuses is left out.
 func (e *endpoint) insert(
 	p *peers, names func(e *vnic.LIDEntry, add func(name []byte)),
 ) map[int][]fabric.Addr {
@@ -72,12 +73,12 @@ func (e *endpoint) insert(
 		})
 	}
 	for _, a := range old {
-		_ = e.dom.Remove(a) // of one that was inserted
+		_ = e.dom.Remove(a) // a was inserted
 	}
 	return byEntry
 }
 
-// bell wakes a thread that sleeps on descriptors.
+// bell wakes a thread that sleeps on file descriptors.
 type bell struct{ fd int }
 
 func newBell() (*bell, error) {
@@ -90,7 +91,7 @@ func newBell() (*bell, error) {
 
 func (b *bell) ring() {
 	one := [8]byte{1}
-	_, _ = unix.Write(b.fd, one[:]) // full means that it rings
+	_, _ = unix.Write(b.fd, one[:]) // a full counter also wakes the thread
 }
 
 func (b *bell) hush() {
@@ -98,8 +99,8 @@ func (b *bell) hush() {
 	_, _ = unix.Read(b.fd, count[:])
 }
 
-// post sends a batch and gives what it could not send to lost. A full queue is waited for, briefly:
-// then its frames are lost, as on a switch.
+// post sends a batch, and calls lost for each packet that it cannot send. post waits briefly for a
+// full send queue. After the wait the packets are lost, as on a switch.
 func (e *endpoint) post(sends []fabric.Send, lost func(i int, err error)) {
 	for done, tries := 0, 0; done < len(sends); {
 		n, err := e.ep.Post(sends[done:])

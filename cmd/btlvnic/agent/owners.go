@@ -15,18 +15,18 @@ import (
 	"gobtl/vnic/tap"
 )
 
-// ownersRemembered is how long another host counts as an owner of an IP address after it has said
-// so. Kernels ask for their neighbours about twice a minute.
+// ownersRemembered is the time for which another host counts as an owner of an IP address after its
+// latest claim. Kernels ask for their neighbours about twice a minute.
 const ownersRemembered = time.Minute
 
-// owners finds out that an IP address of a port's device is also the address of another host. The
-// receiving threads call hear, the control thread calls check.
+// owners detects that an IP address of a port's device is also the address of another host. The
+// receiving threads call hear, and the control thread calls check.
 type owners struct {
 	own   atomic.Pointer[[]netip.Addr]
-	other atomic.Pointer[owner] // the latest that was heard
+	other atomic.Pointer[owner] // the latest conflicting claim
 }
 
-// owner is another host that says that an IP address is its own.
+// owner is another host that claims an IP address.
 type owner struct {
 	ip  netip.Addr
 	mac vnic.MAC
@@ -34,7 +34,8 @@ type owner struct {
 	at  mono.Time
 }
 
-// hear looks for such a host in a frame from the host with a LID.
+// hear records a claim of one of the device's IP addresses in a frame from the host with the given
+// LID.
 func (o *owners) hear(now mono.Time, lid uint32, f []byte, i *vnic.FrameInfo) {
 	said, mac, ok := vnic.Owner(f, i)
 	if !ok {
@@ -46,8 +47,8 @@ func (o *owners) hear(now mono.Time, lid uint32, f []byte, i *vnic.FrameInfo) {
 	}
 }
 
-// check takes the present addresses of the device, and returns an error if another host has one of
-// them, too.
+// check stores the present addresses of the device, and returns an error if another host has one of
+// the addresses, too.
 func (o *owners) check(now mono.Time, addrs []tap.Addr) error {
 	own := make([]netip.Addr, len(addrs))
 	refused := ""
@@ -68,7 +69,8 @@ func (o *owners) check(now mono.Time, addrs []tap.Addr) error {
 	return nil
 }
 
-// checkOwners notes, and tells once, that another host has an IP address of a port's device.
+// checkOwners records and logs that another host has an IP address of a port's device. Each new
+// conflict is logged once.
 func (a *Agent) checkOwners(now mono.Time, p *port) {
 	const key = "ip address"
 	addrs, err := p.dev.Addrs()

@@ -12,44 +12,47 @@ import (
 	"gobtl/vnic/tap"
 )
 
-// port is a port of a switch on this host. The control thread owns it; what others use is named.
+// port is a port of a virtual switch on this host. The control thread owns a port. The comments of
+// the fields name the fields that other threads use.
 type port struct {
 	num uint8
 	dev *tap.Device
 
-	learnMu sync.Mutex // of the next two
+	learnMu sync.Mutex // guards fdb and near
 	fdb     vnic.FDB
 	near    vnic.Neighbours
 
 	outlets []*outlet // one for each sender, whose lock guards it
-	inlets  []*inlet  // one for each receiver, likewise; the last is the control thread's
+	inlets  []*inlet  // one per receiver, whose lock guards it; last: control thread
 
 	dump     atomic.Pointer[dump]
 	refusals atomic.Uint64 // large frames that the kernel refused
-	pathMTU  atomic.Int64  // packet bytes that the path was found to carry; 0: as the fabric says
+	pathMTU  atomic.Int64  // largest packet that the path carries, in bytes; 0: unknown
 
 	owners owners // of the device's IP addresses
 
-	trainsLost vnic.Counts // what did not leave by btl
+	trainsLost vnic.Counts // frames in trains that could not be sent
 
 	tables   *vnic.Tables
 	up       bool // the interface is up
 	carrier  bool
-	mtu      int // as it was announced
+	mtu      int // the MTU set last
 	mac      vnic.MAC
-	problems map[string]string // by what failed: for people
+	problems map[string]string // error texts by what failed
 }
 
-// usableMTU is the largest MTU of the interface whose frames a datagram of some bytes carries.
+// usableMTU returns the largest interface MTU whose frames fit into a datagram of datagramBytes
+// bytes.
 func usableMTU(datagramBytes int) int {
 	const ethernet = 14 + 4
 	return datagramBytes&^7 - vnic.OverheadBytesMax + 7 - ethernet
 }
 
-// plateaus are sizes of datagrams that paths have: known MTUs less what UDP and IPv6 take.
+// plateaus holds the usual datagram sizes of network paths, which are known MTUs less the headers
+// of UDP and IPv6.
 var plateaus = []int{65487, 31952, 16336, 8952, 8118, 4304, 1952, 1452, 1444, 1352, 1232, 528}
 
-// plateau is the next size to try when one was too large.
+// plateau returns the next smaller size to try after a datagram of tooLarge bytes was too large.
 func plateau(tooLarge int) int {
 	for _, p := range plateaus {
 		if p < tooLarge {
@@ -59,7 +62,8 @@ func plateau(tooLarge int) int {
 	return plateaus[len(plateaus)-1]
 }
 
-// narrow notes that a path carries no more than some bytes, and says whether that is news.
+// narrow records that a path carries at most packetBytes bytes. narrow reports whether the limit is
+// new.
 func (p *port) narrow(packetBytes int) bool {
 	for {
 		was := p.pathMTU.Load()
@@ -72,7 +76,7 @@ func (p *port) narrow(packetBytes int) bool {
 	}
 }
 
-// wantedMTU returns the planned MTU of the interface.
+// wantedMTU returns the MTU that the interface should have.
 func (p *port) wantedMTU(datagramBytes int) int {
 	t := p.tables
 	if t == nil {
@@ -88,8 +92,8 @@ func (p *port) wantedMTU(datagramBytes int) int {
 	return max(min(mtu, usableMTU(datagramBytes)), vnic.MTUMin)
 }
 
-// try records a failure for the report, and continues, because the agent may lack the rights for a
-// device of the administrator.
+// try records or clears a failure for the report. The agent continues after a failure, because it
+// may lack the rights to change a device of the administrator.
 func (p *port) try(what string, err error) {
 	if err != nil {
 		p.problems[what] = err.Error()
@@ -110,7 +114,8 @@ func (p *port) apply(datagramBytes int) {
 	if mtu := p.wantedMTU(datagramBytes); mtu != p.mtu {
 		p.try("mtu", p.dev.SetMTU(mtu))
 		p.mtu = mtu
-		// One message of UDP stays whole up to 65473 bytes: large frames are to fit when they are cut up.
+		// The kernel carries one UDP message of up to 65473 bytes whole. A large frame should still
+		// fit into such a message after the frame was split and encapsulated.
 		if p.dev.LargeTCP() {
 			const perFrame = vnic.OverheadBytesMax + 14 + 4 + 60 + 60
 			p.try("gso_max_size", p.dev.SetLargest(65473/(mtu+perFrame)*mtu))
@@ -130,7 +135,7 @@ func (p *port) wantedMAC() vnic.MAC {
 	return p.tables.Info.BaseMAC
 }
 
-// look asks the kernel for what may have changed on the device.
+// look asks the kernel for the state and the addresses of the device.
 func (p *port) look() (unicast, multicast []vnic.MAC, err error) {
 	l, err := p.dev.Link()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"gobtl/vnic"
 )
 
-// A probe is an Ethernet frame that the agents answer themselves: it goes the way of all frames,
-// by the same tables.
+// A probe is an Ethernet frame that the agents themselves answer. A probe takes the same path
+// through the same tables as all other frames.
 //
 //	0 destination, 6 source, 12 u16 0x88B5, 14 "btlvnic", 21 u8 1 asks, 2 answers, 22 u64 number
 const (
@@ -28,7 +28,7 @@ const (
 	probeTells  = 2
 )
 
-// probes are those that wait for an answer.
+// probes holds the probes that wait for an answer.
 type probes struct {
 	mu      sync.Mutex
 	waiting map[uint64]chan uint32
@@ -50,8 +50,8 @@ func probeFrame(dst, src vnic.MAC, kind byte, id uint64) []byte {
 	return f
 }
 
-// probe handles a probe that has arrived, on a receiving thread: it is answered if it was meant for
-// the port's own address, and never passed on.
+// probe handles a received probe on a receiving thread. A probe to the port's own address is
+// answered, and no probe reaches the device.
 func (a *Agent) probe(p *port, ar *vnic.Arrival) {
 	id := binary.BigEndian.Uint64(ar.Frame[probeIDAt:])
 	own := ar.Port.Tables().Info.BaseMAC
@@ -73,13 +73,13 @@ func (a *Agent) probe(p *port, ar *vnic.Arrival) {
 	}
 }
 
-// injectMax bounds our own frames that wait for the sending thread.
+// injectMax is the maximum number of the agent's own frames that wait for the sending thread.
 const injectMax = 64
 
-// inject has a frame sent as if the port's device had. The control thread does it, because the
-// caller may hold a lock.
+// inject sends a frame as if the port's device had sent it. The control thread queues the frame,
+// because the caller of inject may hold a lock.
 func (a *Agent) inject(p *port, frame []byte) {
-	a.later(func() { // too many at once: lost, as frames may be
+	a.later(func() { // frames beyond the queue's length are lost
 		s := a.senders[0]
 		s.mu.Lock()
 		if len(s.inject) < injectMax {
@@ -93,8 +93,8 @@ func (a *Agent) inject(p *port, frame []byte) {
 // ErrNoAnswer: no agent has answered a probe.
 var ErrNoAnswer = errors.New("no answer")
 
-// Ping sends a probe to an address by a port and waits for the answer, which says where the address
-// is.
+// Ping sends a probe to an Ethernet address through a port, and waits for the answer. Ping returns
+// the round-trip time and the LID of the host with the address.
 func (a *Agent) Ping(ctx context.Context, vport uint8, to vnic.MAC) (rtt time.Duration, lid uint32,
 	err error,
 ) {

@@ -10,17 +10,18 @@ import (
 	"gobtl/vnic"
 )
 
-// A manager proves the addresses of this host: datagrams come to its receivers, and leave from its
-// senders. The control thread answers the former and makes the latter.
+// A manager verifies the addresses of this host by challenge datagrams. The manager sends
+// challenges to the host's receivers, and the host's senders send the replies. The control thread
+// handles the challenges and makes the replies.
 
-// challenge is a datagram of a manager, or of a stranger.
+// challenge is a challenge datagram, which may come from a manager or from another sender.
 type challenge struct{ key, number uint64 }
 
-// challengesWaiting bounds the datagrams that wait for the control thread. A manager repeats those
-// that are lost.
+// challengesWaiting is the maximum number of challenges that wait for the control thread. A manager
+// repeats lost challenges.
 const challengesWaiting = 64
 
-// OpenProver opens the endpoint by which a manager proves the addresses of hosts.
+// OpenProver opens the endpoint by which a manager verifies the addresses of hosts.
 func OpenProver(info fabric.Info) (*vnic.Prover, error) {
 	dom, err := fabric.Open(info, fabric.DomainConfig{
 		Buffers: vnic.ProverBuffers, BufferBytes: min(info.MTUBytes, proverBufferBytes),
@@ -33,8 +34,8 @@ func OpenProver(info fabric.Info) (*vnic.Prover, error) {
 
 const proverBufferBytes = 512
 
-// challenged takes a datagram of a proof, on a receiving thread. It returns false for any other,
-// and while none is expected.
+// challenged takes a challenge datagram on a receiving thread. challenged returns false if b is not
+// a challenge, or if no challenge is expected.
 func (a *Agent) challenged(b []byte) bool {
 	key, number, ok := vnic.ParseProof(b)
 	if !ok || !a.proving.Load() {
@@ -43,12 +44,12 @@ func (a *Agent) challenged(b []byte) bool {
 	select {
 	case a.challenges <- challenge{key, number}:
 		a.wake()
-	default: // It is repeated.
+	default: // The manager repeats the challenge.
 	}
 	return true
 }
 
-// prove answers the datagrams that have come, and sends those that a manager has asked for.
+// prove handles the received challenges, and sends the datagrams that a manager has asked for.
 func (a *Agent) prove() (n int) {
 	for range challengesWaiting {
 		select {
@@ -70,8 +71,8 @@ func (a *Agent) prove() (n int) {
 	return n
 }
 
-// prove sends the datagram of a proof to a manager's endpoint. It may be lost: the manager asks
-// again.
+// prove sends a datagram for an address check to a manager's endpoint. A lost datagram does no
+// harm, because the manager asks again.
 func (s *sender) prove(to, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +82,7 @@ func (s *sender) prove(to, data []byte) error {
 			return fmt.Errorf("the manager's endpoint: %w", err)
 		}
 		if s.proverName != nil {
-			_ = s.link.dom.Remove(s.prover) // It was inserted.
+			_ = s.link.dom.Remove(s.prover) // the address was inserted
 		}
 		s.prover, s.proverName = addr, to
 	}

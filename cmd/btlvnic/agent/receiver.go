@@ -21,8 +21,8 @@ const (
 	recvBuffers = 2048
 )
 
-// inlet is a port as one receiving thread sees it: its part of the port's state, its way to the
-// device.
+// inlet is the part of a port that belongs to one receiving thread. An inlet holds the ingress
+// state and the queue of the device.
 type inlet struct {
 	port   *port
 	in     *vnic.Ingress
@@ -30,10 +30,12 @@ type inlet struct {
 	joiner offload.Joiner
 	taken  bool // frames wait in the joiner
 	buf    []byte
-	// lanes are the inlets of a thread that takes the frames of all flows, by flow: one for each
-	// queue, itself among them. None: it is the only one.
+	// lanes holds the inlets of a thread that takes the frames of all flows. lanes has one inlet
+	// for each queue of the device, and the first one is this inlet. An empty lanes means that this
+	// inlet takes all frames.
 	lanes []*inlet
-	// refused are the large frames of TCP and UDP that were refused since the last that was taken.
+	// refused counts the large TCP and UDP frames that the device has refused since it last
+	// accepted one.
 	refused [2]int
 }
 
@@ -44,7 +46,8 @@ type frameQueue interface {
 	FD() int
 }
 
-// refusedMax is how many large frames the kernel must refuse in a row to get no more of them.
+// refusedMax is the number of large frames that the kernel must refuse in a row before the agent
+// makes no more of them.
 const refusedMax = 3
 
 func newInlet(p *port) *inlet {
@@ -53,7 +56,7 @@ func newInlet(p *port) *inlet {
 	return n
 }
 
-// attach gives an inlet the queue of a device.
+// attach connects an inlet to a queue of a device.
 func (n *inlet) attach(q *tap.Queue, dev *tap.Device) {
 	n.queue, n.refused = q.Twin(), [2]int{}
 	n.joiner.UDPFrames = 0
@@ -61,9 +64,10 @@ func (n *inlet) attach(q *tap.Queue, dev *tap.Device) {
 	n.joiner.NoUDP = !dev.LargeUDP()
 }
 
-// attachAll gives an inlet all queues of a device. A device hands the frames of a flow to the queue
-// that the flow's answers were written to last: so flows are spread over the queues, each always to
-// the same one, and to that which the receiver of its datagrams writes to (sender.datagrams).
+// attachAll connects an inlet to all queues of a device. The kernel delivers the frames of a flow
+// to the queue to which the flow's replies were last written. attachAll therefore maps each flow to
+// one queue. The chosen queue is the same one to which the receiver of the flow's datagrams writes
+// (see sender.datagrams).
 func (n *inlet) attachAll(queues []*tap.Queue, dev *tap.Device) {
 	n.lanes = n.lanes[:0]
 	for i, q := range queues {
@@ -77,7 +81,7 @@ func (n *inlet) attachAll(queues []*tap.Queue, dev *tap.Device) {
 	}
 }
 
-// lane is the inlet for a flow.
+// lane returns the inlet for the flow with the given entropy.
 func (n *inlet) lane(entropy uint16) *inlet {
 	if len(n.lanes) == 0 {
 		return n
@@ -85,9 +89,9 @@ func (n *inlet) lane(entropy uint16) *inlet {
 	return n.lanes[int(entropy)%len(n.lanes)]
 }
 
-// write hands a frame to the device. What the device does not take as a large one is cut up again,
-// and after some no more are made: kernels differ in what they accept. That it is down, or has no
-// memory, says nothing of that.
+// write writes a frame to the device. If the device refuses a large frame, write splits the frame
+// again. After several refusals no more large frames are made, because kernels differ in what they
+// accept. An interface that is down, or a lack of memory, does not count as a refusal.
 func (n *inlet) write(f *offload.Joined) {
 	kind, off := 0, &n.joiner.NoTCP
 	if f.Header.Type == offload.UDP4 {
@@ -134,7 +138,8 @@ func (n *inlet) write(f *offload.Joined) {
 	}
 }
 
-// intake is the packet processing of both kinds of receiving threads: judge, deliver, flush.
+// intake is the packet processing that both kinds of receiving threads share. An intake accepts
+// packets, delivers frames and flushes the joiners.
 type intake struct {
 	host  vnic.Host
 	ports map[*vnic.Ingress]*inlet
@@ -147,7 +152,8 @@ func (k *intake) init(a *Agent) {
 	k.agent, k.ports = a, make(map[*vnic.Ingress]*inlet)
 }
 
-// packet takes a packet from the host with a LID. Its memory must stay until flush.
+// packet handles a packet from the host with the LID from. The memory of the packet must stay valid
+// until flush.
 func (k *intake) packet(from uint32, b []byte) {
 	a, ok := k.host.Accept(k.now, from, b)
 	if !ok {
@@ -179,20 +185,20 @@ func (k *intake) flush() {
 	k.used = k.used[:0]
 }
 
-// set exchanges a port's tables.
+// set replaces a port's tables.
 func (k *intake) set(n *inlet, t *vnic.Tables, up bool) {
 	k.host.SetTables(n.in, t)
 	n.in.Down = !up
 	k.ports[n.in] = n
 }
 
-// receiver is a thread that takes datagrams.
+// receiver is a thread that receives datagrams.
 type receiver struct {
-	mu sync.Mutex // of what follows, but for the endpoint's Wake
+	mu sync.Mutex // guards the fields below, except link.Wake
 	intake
 	link *endpoint
 	lids map[fabric.Addr]uint32
-	twin *sender // of the same queue
+	twin *sender // the sender of the same queue
 	out  [pollBatch]fabric.Completion
 	bufs []fabric.Buf
 	stop bool
@@ -212,7 +218,8 @@ func newReceiver(a *Agent, link *endpoint) (*receiver, error) {
 	return r, nil
 }
 
-// run takes datagrams until stop. An error is that of a broken fabric.
+// run receives datagrams until the receiver is told to stop. run returns an error if the fabric
+// fails.
 func (r *receiver) run() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -237,7 +244,7 @@ func (r *receiver) run() error {
 	}
 }
 
-// pass takes one batch.
+// pass receives one batch of datagrams.
 func (r *receiver) pass() (n int, stop bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -269,13 +276,13 @@ func (r *receiver) pass() (n int, stop bool, err error) {
 	}
 	r.flush()
 	if len(r.bufs) > 0 {
-		took, _ := r.link.ep.Recv(r.bufs) // what is not taken now is with the next batch
+		took, _ := r.link.ep.Recv(r.bufs) // buffers not taken now follow with the next batch
 		r.bufs = r.bufs[:copy(r.bufs, r.bufs[took:])]
 	}
 	return n, false, err
 }
 
-// learn makes the addresses of senders anew.
+// learn replaces the known addresses of the senders of other hosts.
 func (r *receiver) learn(p *peers) {
 	byEntry := r.link.insert(p, func(e *vnic.LIDEntry, add func([]byte)) {
 		for _, n := range e.Ways.Send {
@@ -286,7 +293,7 @@ func (r *receiver) learn(p *peers) {
 	for i, addrs := range byEntry {
 		for _, a := range addrs {
 			if other, taken := r.lids[a]; taken && other != p.lids[i].LID {
-				r.lids[a] = 0 // two hosts claim it: neither has it
+				r.lids[a] = 0 // claimed by two hosts, so neither host gets it
 				continue
 			}
 			r.lids[a] = p.lids[i].LID
@@ -294,7 +301,7 @@ func (r *receiver) learn(p *peers) {
 	}
 }
 
-// end has run return.
+// end tells the receiver to stop.
 func (r *receiver) end() {
 	r.mu.Lock()
 	r.stop = true

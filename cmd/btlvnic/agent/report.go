@@ -12,7 +12,7 @@ import (
 	"gobtl/vnic"
 )
 
-// PortReport is a port for people and programs.
+// PortReport describes a port for users and programs.
 type PortReport struct {
 	Port      uint8             `json:"port"`
 	Device    string            `json:"device"`
@@ -20,9 +20,9 @@ type PortReport struct {
 	LID       uint32            `json:"lid"`
 	MAC       string            `json:"mac"`
 	MTU       int               `json:"mtu"`
-	WantedMTU int               `json:"wanted_mtu"` // more than MTU: the path does not carry it
+	WantedMTU int               `json:"wanted_mtu"` // larger than MTU if the path carries less
 	Carrier   string            `json:"carrier"`
-	State     string            `json:"state"` // forwarding, or why not
+	State     string            `json:"state"` // forwarding, or the reason why not
 	Members   int               `json:"members"`
 	Entries   int               `json:"mac_entries"`
 	Digest    uint32            `json:"mac_digest"`
@@ -33,13 +33,13 @@ type PortReport struct {
 	Problems  map[string]string `json:"problems,omitempty"`
 }
 
-// HostReport is the agent for people and programs.
+// HostReport describes the agent for users and programs.
 type HostReport struct {
 	Host       string          `json:"host"`
 	LID        uint32          `json:"lid"`
 	Manager    string          `json:"manager"`
 	Connected  bool            `json:"connected"` // to a manager
-	Leased     bool            `json:"leased"`    // a manager is obeyed
+	Leased     bool            `json:"leased"`    // the lease of a manager is valid
 	Refused    string          `json:"refused,omitempty"`
 	Management vnic.AgentStats `json:"management"`
 	Strangers  uint64          `json:"management_strangers"`
@@ -48,31 +48,31 @@ type HostReport struct {
 	Ports      []PortReport    `json:"ports"`
 }
 
-// OrderReport counts trains that did not come in order.
+// OrderReport counts trains (messages with the packets of one frame) that arrived out of order.
 type OrderReport struct {
 	Early   uint64 `json:"early"`
 	Late    uint64 `json:"late"`
 	Skipped uint64 `json:"skipped"`
 }
 
-// Entry is an address in a table.
+// Entry is an Ethernet address in a table of a port.
 type Entry struct {
 	Port   uint8   `json:"port"`
 	MAC    string  `json:"mac"`
 	VLAN   uint16  `json:"vlan"`
 	LID    uint32  `json:"lid"`
-	Kind   string  `json:"kind"` // table, or learned
+	Kind   string  `json:"kind"` // "table" or "learned"
 	AgeSec float64 `json:"age_seconds,omitempty"`
 }
 
-// CountReport are the counters of a port by name.
+// CountReport holds the counters of a port by name.
 type CountReport struct {
 	Port     uint8             `json:"port"`
 	Device   string            `json:"device"`
 	Counters map[string]uint64 `json:"counters"`
 }
 
-// Report tells of the agent and its ports.
+// Report returns a description of the agent and its ports.
 func (a *Agent) Report(ctx context.Context) (r HostReport, err error) {
 	err = a.do(ctx, func() {
 		_, leased := a.core.Lease(clock())
@@ -131,7 +131,8 @@ func (p *port) report() PortReport {
 	return r
 }
 
-// Entries lists the tables of all ports: rows of the manager, and learned addresses.
+// Entries lists the address tables of all ports. If learned is set, Entries lists the learned
+// addresses, and otherwise the rows that the manager has sent.
 func (a *Agent) Entries(ctx context.Context, learned bool) (list []Entry, err error) {
 	list = []Entry{}
 	err = a.do(ctx, func() {
@@ -168,14 +169,14 @@ func (a *Agent) Entries(ctx context.Context, learned bool) (list []Entry, err er
 	return list, err
 }
 
-// counts adds up a port's parts. It is called on the control thread.
+// counts returns the sum of the counters of a port's parts. The control thread calls counts.
 func (a *Agent) counts(vport uint8) (c vnic.Counts) {
 	p := a.ports[vport]
 	if p == nil || p.dev == nil {
 		return c
 	}
 	c.Add(&p.trainsLost)
-	first := true // of all ports: it is charged with what no port could be
+	first := true // the first port also gets packets that belong to no port
 	for _, other := range a.ports[:vport] {
 		first = first && other == nil
 	}
@@ -201,7 +202,7 @@ func (a *Agent) counts(vport uint8) (c vnic.Counts) {
 	return c
 }
 
-// Counters tells the counters of all ports.
+// Counters returns the counters of all ports.
 func (a *Agent) Counters(ctx context.Context) (list []CountReport, err error) {
 	list = []CountReport{}
 	err = a.do(ctx, func() {
@@ -220,5 +221,5 @@ func (a *Agent) Counters(ctx context.Context) (list []CountReport, err error) {
 	return list, err
 }
 
-// Stats are the counters of the transport.
+// Stats returns the counters of the transport.
 func (a *Agent) Stats() btl.Stats { return a.module.Stats() }

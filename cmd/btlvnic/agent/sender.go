@@ -17,29 +17,30 @@ import (
 
 const (
 	sendBuffers = 1024
-	readBatch   = 64  // frames of a device before the others' turn
-	postBatch   = 256 // packets that leave together
-	// frameRoom is the size of the buffer for one read from a device.
+	readBatch   = 64  // frames of a device in one turn
+	postBatch   = 256 // packets sent in one batch
+	// frameRoom is the size in bytes of the buffer for one read from a device.
 	frameRoom = 1<<16 + 256
 )
 
-// outlet is a port as one sending thread sees it.
+// outlet is the part of a port that belongs to one sending thread.
 type outlet struct {
 	port  *port
 	out   *vnic.Egress
 	queue frameQueue // nil while it cannot be read
-	// failures are the reads that failed since the last that did not.
+	// failures counts the reads that have failed since the last successful read.
 	failures int
-	// mtuBytes is the largest packet that the path of datagrams is known to carry.
+	// mtuBytes is the size in bytes of the largest packet that the path is known to carry.
 	mtuBytes int
 }
 
-// sender is a thread that reads one queue of each device and sends.
+// sender is a thread that reads one queue of each device, and sends the frames.
 type sender struct {
-	mu    sync.Mutex // of what follows
+	mu    sync.Mutex // guards the fields below
 	agent *Agent
 	link  *endpoint
-	// byLID are the addresses of a host's endpoints: a flow keeps to one.
+	// byLID holds the addresses of the endpoints of each host, by LID. A flow always uses the same
+	// address.
 	byLID   map[uint32][]fabric.Addr
 	outlets []*outlet
 	inject  []injected
@@ -49,17 +50,18 @@ type sender struct {
 	splits offload.Splitter
 	frame  []byte
 	free   []fabric.Buf
-	refs   []uint16 // sends that a buffer waits for
+	refs   []uint16 // pending sends of each buffer
 	batch  []fabric.Send
-	owner  []*outlet // of each send in batch
+	owner  []*outlet // the outlet of each send in batch
 	done   [pollBatch]fabric.Completion
-	// prover is the manager's endpoint to which proofs go, and its name.
+	// prover is the address of the manager's endpoint for address checks, and proverName is its
+	// name.
 	prover     fabric.Addr
 	proverName []byte
 	fds        []unix.PollFd
 }
 
-// injected is a frame of our own, to be sent as if the device had.
+// injected is a frame that the agent itself sends, as if the device had sent it.
 type injected struct {
 	port  *port
 	frame []byte
@@ -80,7 +82,8 @@ func newSender(a *Agent, link *endpoint) (*sender, error) {
 	return s, nil
 }
 
-// run serves the devices until stop. An error is that of a broken fabric.
+// run serves the devices until the sender is told to stop. run returns an error if the fabric
+// fails.
 func (s *sender) run() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -96,15 +99,15 @@ func (s *sender) run() error {
 	}
 }
 
-// sleep waits until a device has a frame, or the bell rings.
+// sleep waits until a device has a frame, or another thread rings the bell.
 func (s *sender) sleep() {
-	_, _ = unix.Poll(s.fds, -1) // an error, such as EINTR, is an early return
+	_, _ = unix.Poll(s.fds, -1) // an error such as EINTR is an early return
 	if s.fds[0].Revents != 0 {
 		s.bell.hush()
 	}
 }
 
-// pass reads some frames of each device and sends them.
+// pass reads some frames of each device, and sends them.
 func (s *sender) pass() (frames int, stop bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,19 +124,20 @@ func (s *sender) pass() (frames int, stop bool, err error) {
 	return frames, false, err
 }
 
-// turn does a pass on a receiver's thread: what answers a frame that was just delivered is mostly
-// there already, and would have to wait until this sender's thread has woken up.
+// turn does the work of a pass on a receiver's thread. After a frame was delivered, the reply is
+// mostly available at once. Without turn the reply would wait until the sender's thread has woken
+// up.
 func (s *sender) turn() {
 	if !s.mu.TryLock() {
-		return // it is awake
+		return // the sender's thread is awake
 	}
 	defer s.mu.Unlock()
 	if !s.stop {
-		_, _ = s.work() // a broken fabric is told by the next pass
+		_, _ = s.work() // the next pass reports a failed fabric
 	}
 }
 
-// work is a pass, with the lock held.
+// work does the work of a pass. The caller holds the lock.
 func (s *sender) work() (frames int, err error) {
 	if p := s.agent.peers.Load(); p != s.link.seen {
 		s.learn(p)
@@ -157,7 +161,7 @@ func (s *sender) work() (frames int, err error) {
 	return frames, nil
 }
 
-// serve reads the frames of a device.
+// serve reads and sends up to readBatch frames of a device.
 func (s *sender) serve(o *outlet) (frames int) {
 	for ; frames < readBatch && o.queue != nil; frames++ {
 		h, n, err := o.queue.Read(s.frame)
@@ -176,11 +180,12 @@ func (s *sender) serve(o *outlet) (frames int) {
 	return frames
 }
 
-// readFailuresMax is how many reads may fail in a row before the control thread is to look.
+// readFailuresMax is the number of reads that may fail in a row before the control thread checks
+// the device.
 const readFailuresMax = 16
 
-// failed counts a read that failed. One is a frame lost; a device that is gone, or fails again and
-// again, is left to the control thread.
+// failed handles a failed read. A single failure counts as a lost frame. If the device is gone or
+// fails repeatedly, the control thread checks the device.
 func (s *sender) failed(o *outlet, err error) {
 	o.out.Counts.DropTx(vnic.TxFIFO)
 	o.failures++
@@ -191,7 +196,7 @@ func (s *sender) failed(o *outlet, err error) {
 	}
 }
 
-// send decides about a frame and makes its packets.
+// send decides about a frame, and makes the packets of the frame.
 func (s *sender) send(o *outlet, frame []byte, h offload.Header) {
 	if d := o.port.dump.Load(); d != nil {
 		d.capture(frame, true)
@@ -240,7 +245,7 @@ func (s *sender) packet(dst []byte, h *vnic.Header, i int) []byte {
 	return h.Seal(dst, n)
 }
 
-// datagrams queues the packets of a frame. To several hosts goes the same buffer.
+// datagrams queues the packets of a frame. A packet to several hosts uses one buffer.
 func (s *sender) datagrams(o *outlet, t *vnic.Tables, d *vnic.Decision) {
 	count := s.splits.Count()
 	if len(s.batch)+count*max(len(t.Members), 1) > postBatch {
@@ -248,7 +253,7 @@ func (s *sender) datagrams(o *outlet, t *vnic.Tables, d *vnic.Decision) {
 	}
 	if len(s.free) < count {
 		s.post()
-		_ = s.reap() // a broken fabric is told by the next pass
+		_ = s.reap() // the next pass reports a failed fabric
 	}
 	if len(s.free) < count {
 		o.out.Counts.DropTx(vnic.TxFIFO)
@@ -293,11 +298,11 @@ func (s *sender) datagrams(o *outlet, t *vnic.Tables, d *vnic.Decision) {
 	}
 }
 
-// partsMax bounds the packets of one frame: a large one of the kernel has 64 KiB, and segments of
-// 88 bytes or more when it has more than some hundreds of them.
+// partsMax is the maximum number of packets of one frame. A large frame of the kernel has at most
+// 64 KiB. A frame with several hundred segments has segments of 88 bytes or more.
 const partsMax = 768
 
-// post sends the batch. bufs that were complete when Post returned are free again.
+// post sends the batch. Buffers whose sends were complete when Post returned are free again.
 func (s *sender) post() {
 	if len(s.batch) == 0 {
 		return
@@ -312,8 +317,8 @@ func (s *sender) post() {
 	s.batch, s.owner = s.batch[:0], s.owner[:0]
 }
 
-// lost counts a packet that was not sent. A packet that was too large for the path reduces the
-// port's MTU.
+// lost counts a packet that was not sent. If the packet was too large for the path, lost reduces
+// the port's MTU.
 func (s *sender) lost(o *outlet, f fabric.Send, err error) {
 	if int(f.Len) > s.link.caps.InjectBytes { // no completion will come
 		s.release(f.Buf)
@@ -335,7 +340,7 @@ func (s *sender) release(b fabric.Buf) {
 	}
 }
 
-// reap takes the completions of sends, where the fabric makes any.
+// reap polls the completions of sends, if the fabric makes completions.
 func (s *sender) reap() error {
 	if s.link.caps.InjectBytes >= s.link.caps.MTUBytes {
 		return nil
@@ -349,7 +354,7 @@ func (s *sender) reap() error {
 	return err
 }
 
-// learn makes the addresses of receivers anew.
+// learn replaces the known addresses of the receivers of other hosts.
 func (s *sender) learn(p *peers) {
 	byEntry := s.link.insert(p, func(e *vnic.LIDEntry, add func([]byte)) {
 		for _, n := range e.Ways.Receive {
@@ -362,7 +367,7 @@ func (s *sender) learn(p *peers) {
 	}
 }
 
-// end has run return.
+// end tells the sender to stop.
 func (s *sender) end() {
 	s.mu.Lock()
 	s.stop = true

@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	trainsWaiting = 256 // of all ports together
+	trainsWaiting = 256 // trains of all ports together
 	redialEvery   = time.Second
 )
 
-// Bounds of what the control thread holds. The module has fragmentsMax descriptors, for management
-// too; of those that trains may have each peer has an equal share, and so it is with the memory.
+// The constants limit the memory and the descriptors that the control thread uses. The module has
+// fragmentsMax descriptors, of which trains may use trainsFlyingMax. Each peer has an equal share
+// of the descriptors and the memory for trains.
 const (
 	fragmentsMax    = 4096
 	trainsFlyingMax = fragmentsMax - 1024
@@ -29,23 +30,24 @@ const (
 	peerQueueMax    = 512
 )
 
-// train is a frame, or what it was cut into, on its way to the control thread.
+// train is a message with the packets of one frame, on its way to the control thread.
 type train struct {
-	port    *port // is told of a loss
+	port    *port // the port that counts a loss
 	frames  int
 	to      uint32
 	entropy uint16
 	vesw    uint16
-	mem     []byte // with room for the train's header
+	mem     []byte // begins with room for the train's header
 }
 
-// trainBytes are the sizes of the memory of trains, each with a pool: a small frame must not take
-// what a large one needs.
+// trainBytes holds the sizes of the trains' buffers. Each size has a pool, so that a small frame
+// does not use a large buffer.
 var trainBytes = [...]int{512, 4 << 10, 16 << 10, vnic.TrainBytesMax}
 
 var trainPools [len(trainBytes)]sync.Pool
 
-// newTrain returns a train with room for some bytes, at most vnic.TrainBytesMax.
+// newTrain returns a train with a buffer for the given number of bytes. newTrain returns nil for
+// more than vnic.TrainBytesMax bytes.
 func newTrain(bytes int) *train {
 	for i, size := range trainBytes {
 		if bytes > size {
@@ -59,7 +61,7 @@ func newTrain(bytes int) *train {
 	return nil
 }
 
-// recycle gives a train's memory to a later one.
+// recycle returns a train and its buffer to the pool.
 func (tr *train) recycle() {
 	tr.port = nil
 	for i, size := range trainBytes {
@@ -69,7 +71,8 @@ func (tr *train) recycle() {
 	}
 }
 
-// trains makes a train of the frame that is being split, one for each receiver, and waits for room.
+// trains makes a train of the frame that is being split, for each host that receives the frame.
+// trains waits until the queue of the control thread has room.
 func (s *sender) trains(o *outlet, t *vnic.Tables, d *vnic.Decision) {
 	if d.Verdict == vnic.ToGroup {
 		for _, m := range t.Members {
@@ -86,7 +89,7 @@ func (s *sender) train(o *outlet, to uint32, d *vnic.Decision) {
 	size := vnic.PacketBytes(max(s.splits.Largest(), vnic.FrameBytesMin))
 	tr := newTrain(vnic.TrainHeaderBytes + s.splits.Count()*size)
 	if tr == nil {
-		o.out.Counts.DropTx(vnic.TxLogic) // more than the kernel makes
+		o.out.Counts.DropTx(vnic.TxLogic) // larger than any frame of the kernel
 		return
 	}
 	tr.port, tr.frames = o.port, s.splits.Count()
@@ -99,8 +102,8 @@ func (s *sender) train(o *outlet, to uint32, d *vnic.Decision) {
 	select {
 	case s.agent.trains <- tr:
 	default:
-		// The control thread is behind, or the network is. The device's queue is the place to wait in;
-		// meanwhile others may have the lock.
+		// The control thread or the network is too slow. Frames wait in the device's queue, and
+		// other threads may have the lock meanwhile.
 		s.mu.Unlock()
 		select {
 		case s.agent.trains <- tr:
@@ -111,7 +114,7 @@ func (s *sender) train(o *outlet, to uint32, d *vnic.Decision) {
 	s.agent.wake()
 }
 
-// peer is the connection to another host, for trains.
+// peer is the connection to another host for trains.
 type peer struct {
 	lid   uint32
 	name  []byte
@@ -119,11 +122,12 @@ type peer struct {
 	next  map[flowKey]uint32
 	order *vnic.Order
 	retry mono.Time
-	// What waits for the module, and what it has and the peer has not acknowledged.
+	// queue holds the trains that wait for the module. The flying fields count the trains that the
+	// peer has not acknowledged.
 	queue                   []*train
 	queueBytes, flyingBytes int
 	flying                  int
-	full                    bool // the module had no room
+	full                    bool // the module had no free buffers
 }
 
 type flowKey struct {
@@ -131,8 +135,8 @@ type flowKey struct {
 	entropy uint16
 }
 
-// dial sees to it that there is a connection to every host that fragments may go to or come from:
-// only from those whose end this side has asked for by name it knows whose they are.
+// dial connects to every host with which this host may exchange trains. A train is accepted only on
+// a connection that this host has opened by name, because only then the sender is known.
 func (a *Agent) dial(now mono.Time) {
 	want := make(map[uint32]bool)
 	for _, p := range a.ports {
@@ -175,14 +179,14 @@ func (a *Agent) connect(now mono.Time, p *peer) {
 	}
 	p.retry = now.Add(redialEvery)
 	ep, err := a.module.Connect(now, p.name)
-	if err != nil || a.byEnd[ep] != nil { // two LIDs, one name: it belongs to who had it first
+	if err != nil || a.byEnd[ep] != nil { // two LIDs with one name: the first LID has the endpoint
 		return
 	}
 	p.ep, p.next, p.order = ep, make(map[flowKey]uint32), vnic.NewOrder(0)
 	a.byEnd[ep] = p
 }
 
-// mateEvent hears of the module's endpoints.
+// mateEvent handles the end of an endpoint of the module.
 func (a *Agent) mateEvent(ep *btl.Endpoint, ev btl.Event, _ error) {
 	if p := a.byEnd[ep]; p != nil && ev != btl.EventConnected {
 		delete(a.byEnd, ep)
@@ -191,7 +195,7 @@ func (a *Agent) mateEvent(ep *btl.Endpoint, ev btl.Event, _ error) {
 	}
 }
 
-// lose counts a train that does not leave, with all its frames.
+// lose counts all frames of a train that cannot be sent.
 func (a *Agent) lose(tr *train, reason vnic.Counter) {
 	a.trainsLost.Add(1)
 	tr.port.trainsLost[reason] += uint64(tr.frames)
@@ -206,17 +210,17 @@ func (a *Agent) loseQueue(p *peer) {
 	p.queue, p.queueBytes, p.full = nil, 0, false
 }
 
-// shares returns the share of each peer in the descriptors and in the memory. The memory share
-// applies twice: to waiting trains and to trains in flight.
+// shares returns each peer's share of the descriptors and of the memory. The memory share applies
+// separately to the waiting trains and to the trains in flight.
 func (a *Agent) shares() (trains, bytes int) {
 	n := max(len(a.mates), 1)
 	return max(trainsFlyingMax/n, peerTrainsMin),
 		min(max(trainBytesMax/2/n, peerBytesMin), peerBytesMax)
 }
 
-// sendTrains passes the trains of the senders to the module. Trains that a peer cannot accept now
-// wait, within bounds for each peer. So a slow peer, or a dead peer before its detection, does not
-// delay others.
+// sendTrains passes the trains of the senders to the module. If a peer cannot accept a train now,
+// the train waits in the bounded queue of the peer. A slow or dead peer therefore does not delay
+// other peers.
 func (a *Agent) sendTrains() (n int) {
 	trains, bytes := a.shares()
 	for _, p := range a.mates {
@@ -253,8 +257,8 @@ func (a *Agent) sendTrains() (n int) {
 	return n
 }
 
-// sendTrain returns false if the peer can take no more now. It has the train then no longer if it
-// returns true.
+// sendTrain passes a train to the module. sendTrain returns false if the peer can accept no train
+// now, and the caller then keeps the train.
 func (a *Agent) sendTrain(p *peer, tr *train, trains, bytes int) bool {
 	size := len(tr.mem)
 	if !p.ep.Connected() || p.flying >= trains || p.flying > 0 && p.flyingBytes+size > bytes ||
@@ -295,7 +299,7 @@ func (a *Agent) sendTrain(p *peer, tr *train, trains, bytes int) bool {
 	return true
 }
 
-// takeTrain handles a train that has arrived.
+// takeTrain handles a train that has arrived from another host.
 func (a *Agent) takeTrain(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	p := a.byEnd[ep]
 	t, packets, err := vnic.ParseTrain(data)
@@ -313,7 +317,7 @@ func (a *Agent) takeTrain(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	p.order.Take(clock(), t, packets, func(b []byte) { a.deliver(p.lid, b) })
 }
 
-// deliver gives the packets of a train to their port.
+// deliver passes the packets of a train to the ports.
 func (a *Agent) deliver(from uint32, packets []byte) {
 	for {
 		var one []byte
@@ -326,7 +330,8 @@ func (a *Agent) deliver(from uint32, packets []byte) {
 	a.local.flush()
 }
 
-// expire drops the trains that have waited for too long.
+// expire drops trains that have waited too long for earlier trains. expire returns the next
+// deadline.
 func (a *Agent) expire(now mono.Time) (next mono.Time) {
 	next = mono.Never
 	a.local.mu.Lock()

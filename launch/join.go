@@ -21,7 +21,7 @@ func HostName() []byte {
 	if err != nil || name == "" {
 		name = rand.Text()
 	}
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // boot id and namespace exist only on Linux
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // both files exist only on Linux
 	network, _ := os.Readlink("/proc/self/ns/net")
 	return fmt.Appendf(nil, "%s %s %s", name, bytes.TrimSpace(boot), network)
 }

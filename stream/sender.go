@@ -144,8 +144,7 @@ func (s *Sender) addReceiver(id Identity) error {
 	return nil
 }
 
-// progress does the due work of the sender once. progress returns the number of sent datagrams or
-// puts.
+// progress does the due work once, and returns the number of sent datagrams or puts.
 func (s *Sender) progress(now mono.Time) (n int) {
 	if s.begun == 0 {
 		s.begun = now

@@ -136,8 +136,8 @@ var matchingMutations = []mutation{
 		name:  "header-received",
 		fault: "an active message is received with its header before it",
 		in:    "pml",
-		old:   "$r.scatter($m.data[$m.head:])",
-		new:   "$r.scatter($m.data)",
+		old:   "$r.scatter($m.data[$m.head:], 0)",
+		new:   "$r.scatter($m.data, 0)",
 		test:  "./test/sim/matching -run TestActive",
 	},
 	{

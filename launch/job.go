@@ -130,8 +130,8 @@ func (j *Job) LocalRank() int {
 // LocalSize returns the number of ranks on this process's node.
 func (j *Job) LocalSize() int { return len(j.locals) }
 
-// Put publishes a copy of value under a key of this rank. After the next Fence the other ranks can
-// read the value by Get. Each key may be put only once. The errors are ErrKey, ErrTooLarge,
+// Put publishes a copy of value under a key of this rank. After the next Fence, the other ranks can
+// read the value with Get. Each key may be put only once. The errors are ErrKey, ErrTooLarge,
 // ErrFinalized, ErrRefused if the launcher's store is full, and the launcher errors of Join.
 func (j *Job) Put(ctx context.Context, key string, value []byte) error {
 	if err := checkKey(key); err != nil {
@@ -172,10 +172,10 @@ func (j *Job) put(ctx context.Context, key string, value []byte) error {
 	return nil
 }
 
-// Fence waits until all ranks have called Fence. Values that any rank has put before its Fence can
-// then be read. If Fence fails, even because ctx has ended, the connection to the launcher is
-// closed and the job is over. The errors are ErrFinalized, ErrTimeout after Config.FenceTimeout,
-// the cause of ctx, and the launcher errors of Join.
+// Fence waits until all ranks have called Fence. After Fence, this rank can Get all values that
+// other ranks put before their Fence. If Fence fails, even because ctx has ended, the connection to
+// the launcher is closed and the job is over. The errors are ErrFinalized, ErrTimeout after
+// Config.FenceTimeout, the cause of ctx, and the launcher errors of Join.
 func (j *Job) Fence(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -250,8 +250,8 @@ func (j *Job) get(ctx context.Context, rank int, key string) ([]byte, error) {
 	return value, nil
 }
 
-// lookUp returns the text under a key of the store. The error is ErrRefused if the store does not
-// have the key.
+// lookUp returns the text under a key of the store. The error of lookUp is ErrRefused if the store
+// does not have the key.
 func (j *Job) lookUp(ctx context.Context, key string) (string, error) {
 	line := "cmd=get kvsname=" + j.name + " key=" + key
 	m, err := j.link.ask(ctx, j.cfg.Timeout, line, "get_result")
@@ -268,8 +268,8 @@ func (j *Job) lookUp(ctx context.Context, key string) (string, error) {
 	return text, nil
 }
 
-// Exchange puts a value under a key, waits for all ranks in Fence, and returns the values of all
-// ranks under this key. The result is indexed by rank. The errors are the errors of Put, Fence and
+// Exchange puts a value under a key, waits in Fence for all ranks, and returns the value of each
+// rank under this key. The result is indexed by rank. The errors are the errors of Put, Fence and
 // Get.
 func (j *Job) Exchange(ctx context.Context, key string, value []byte) ([][]byte, error) {
 	if err := checkKey(key); err != nil {
@@ -328,7 +328,7 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	if j.link == nil {
 		return nil
 	}
-	// A server ends the connection instead of sending a reply.
+	// A server replies to an abort by closing the connection.
 	_, err := j.link.ask(ctx, j.cfg.Timeout, line, "aborted")
 	j.closeAll(ErrFinalized)
 	if errors.Is(err, ErrGone) {
@@ -383,11 +383,11 @@ func (j *Job) closeAll(err error) {
 }
 
 // hostKey is the key under which ranks publish their host names if the launcher does not tell the
-// nodes. Users cannot put this key, because hostKey contains a dot.
+// nodes. Users cannot put hostKey, because a dot is not allowed in the keys of users.
 const hostKey = "launch.host"
 
-// findNodes gets the node of each rank from the launcher. If the launcher has no usable mapping,
-// the ranks exchange their host names.
+// findNodes gets the node of each rank from the launcher. If the launcher has no usable mapping
+// from ranks to nodes, the ranks exchange their host names.
 func (j *Job) findNodes(ctx context.Context) error {
 	text, err := j.lookUp(ctx, pmi.MappingKey)
 	if err == nil && text != "" {

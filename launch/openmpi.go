@@ -39,8 +39,8 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 			at.address = j.meet.listener.Addr().String()
 		}
 	} else if at.network == "unix" {
-		// The directory must belong to this user, because another user may have made a directory of
-		// this name.
+		// The directory of the rendezvous socket must belong to this user, because another user may
+		// have made a directory of this name.
 		if err := awaitOwn(ctx, filepath.Dir(at.address), j.cfg.Timeout); err != nil {
 			return err
 		}
@@ -95,6 +95,7 @@ func (e environment) meeting(size int) (meeting, error) {
 	if checkOwn(base) != nil {
 		base = os.TempDir()
 	}
-	// Only this user has access to the directory, so the key need not be secret.
+	// Only this user has access to the directory of the socket, so the key of the job need not be
+	// secret.
 	return meeting{"unix", filepath.Join(base, name, "pmi"), []byte(job + "/" + secret), name}, nil
 }

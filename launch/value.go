@@ -31,8 +31,8 @@ func checkKey(key string) error {
 }
 
 // pieceBytes returns the maximum size of a piece in bytes. valueMax is the launcher's limit for
-// values, and name is the name of the store. The maximum lengths of the lines with the piece are
-// further limits.
+// values, and name is the name of the store. The maximum line length of PMI-1 limits the size of a
+// piece further.
 func pieceBytes(name string, valueMax int) int {
 	put := len("cmd=put kvsname= key= value=\n") + len(name) + pmi.KeyBytesMax
 	got := len("cmd=get_result rc=0 msg=success value=\n")
@@ -57,7 +57,8 @@ type joiner struct {
 	text  strings.Builder
 }
 
-// add adds the next piece, and reports whether it was the last one.
+// add adds the next piece of a value. done reports whether the piece was the last piece of the
+// value.
 func (j *joiner) add(number int, text string) (done bool, err error) {
 	if number == 0 {
 		size, rest, ok := strings.Cut(text, ".")

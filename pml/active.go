@@ -13,7 +13,8 @@ const headerMost = 4 << 10
 // the order of sending. A Handler can reply to m.Peer. A Handler may send and receive, but must not
 // call Progress. m is valid until the Handler returns, or longer if the Handler calls Keep. If m is
 // announced (Announced), m stays valid until m is received (RecvMessage) or dropped (Drop), at any
-// later time. Until then, the send of an announced message does not end.
+// later time. The send of an announced message does not end before the message is received or
+// dropped.
 type Handler func(now btl.Time, m *Message)
 
 // HandleActive sets the handler of the active messages with an id. A nil fn removes the handler.

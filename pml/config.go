@@ -56,15 +56,16 @@ type Config struct {
 	Tag btl.Tag
 	// EagerBytes is the maximum size of an eager message, which is sent before a receive has
 	// matched the message. The maximum is 1 MiB, and 0 means 64 KiB. A negative value disables
-	// eager messages. The largest fragment that the module can send at once is a further limit.
+	// eager messages. The largest fragment that the module can send at once also limits the size of
+	// an eager message.
 	EagerBytes int
 	// UnexpectedBytes limits the unreceived data from one peer, up to 1 GiB. Each message counts as
 	// its size plus 64 bytes. 0 means 1 MiB.
 	UnexpectedBytes int
 	// GoneBytes limits the memory of unreceived messages from peers that are gone, up to 1<<40
-	// bytes. Each such peer counts 4096 bytes more, and each message 256 bytes more. 0 means eight
-	// times UnexpectedBytes. Above the limit, the peer address with the most bytes loses the
-	// messages of its oldest connection.
+	// bytes. Each peer that is gone counts 4096 bytes, and each of its messages counts 256 bytes in
+	// addition to the data. 0 means eight times UnexpectedBytes. If GoneBytes is exceeded, the peer
+	// address with the most bytes loses the messages of its oldest connection.
 	GoneBytes int64
 	// EnvelopesMax limits the number of unreceived messages from one peer, including announced
 	// messages. EnvelopesMax is a power of two, from 4 to 1<<20. 0 means 4096.
@@ -130,7 +131,7 @@ func (c Config) Validate() error {
 }
 
 // mayLeave returns ErrEager for a message in mode Eager that might never be sent eagerly. The limit
-// is three quarters of UnexpectedBytes, because a peer may delay its report of the last quarter of
+// is three quarters of UnexpectedBytes, because a peer may delay its report of up to a quarter of
 // the received bytes (see Layer.took).
 func (c *Config) mayLeave(bytes int, mode Mode) error {
 	most := min(c.EagerBytes, c.UnexpectedBytes-c.UnexpectedBytes/4-messageOverhead)

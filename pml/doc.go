@@ -1,7 +1,7 @@
 // Package pml is the point-to-point layer of an MPI-like library over btl. A receive matches a
 // message by a 64-bit tag with a mask, from one peer or from any peer. Messages from one peer match
-// in the order of sending. The package also has active messages, which are passed to the handler of
-// their id in the same order.
+// in the order of sending. The package also has active messages. Each active message is passed to
+// the handler of its id, in the order of sending.
 //
 //	Send                                                               Recv
 //	  |  small, and the peer has room       eager: envelope and bytes    |
@@ -54,12 +54,13 @@
 //	credit      taken    bytes taken, in all
 //
 // The unreceived messages from a peer are limited to EnvelopesMax envelopes with UnexpectedBytes of
-// eager data. Above the limit for data, messages are only announced. Receivers report to each
-// sender how much they have received (credit). While the limits do not allow another message to a
-// peer, the sender queues its messages in order. Both peers must have the same Config. Dropped
-// messages of refused tag groups (Refuse) count as received. An active message counts as received
-// when its handler has returned, and a kept active message when the message is dropped or received.
-// An announced active message counts the bytes of its header.
+// eager data. Above the limit for data, messages are only announced. Each receiver reports to each
+// sender how many messages and bytes the receiver has received (credit). While the limits do not
+// allow another message to a peer, the sender queues its messages in order. Both peers must have
+// the same Config. Dropped messages of refused tag groups (Refuse) count as received. An active
+// message counts as received when its handler has returned, and a kept active message when the
+// message is dropped or received. An announced active message counts towards the limits only with
+// its header.
 //
 // Only the goroutine that calls Progress may use a Layer. A Layer has no lock, no goroutine and no
 // clock, so a simulator can run the same code as production.

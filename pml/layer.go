@@ -147,8 +147,8 @@ func (l *Layer) Stats() Stats {
 // model.
 func (l *Layer) Observe(fn func(from *Peer, tag, size uint64, eager bool)) { l.observe = fn }
 
-// CheckIdle returns an error if the Layer still holds resources. The caller must have ended all
-// sends, receives and unreceived messages. CheckIdle is for tests and simulators.
+// CheckIdle returns an error if the Layer still holds resources. Before CheckIdle the caller must
+// end all sends and receives, and receive all messages. CheckIdle is for tests and simulators.
 func (l *Layer) CheckIdle() error {
 	s := l.Stats()
 	switch {
@@ -206,8 +206,8 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 	return n, err
 }
 
-// Deadline returns the module's deadline. Queued work needs no deadline, because a received packet
-// makes the work possible.
+// Deadline returns the module's deadline. Messages that wait for a free buffer or for the peer need
+// no deadline, because a received packet ends the wait.
 func (l *Layer) Deadline() btl.Time { return l.m.Deadline() }
 
 // advance sends the queued messages and data for a peer, until the module or the peer accepts no
@@ -250,7 +250,8 @@ func (l *Layer) sendHead(now btl.Time, p *Peer, h *head) bool {
 	return true
 }
 
-// give sends a fragment. The module refuses the fragment only if the endpoint has ended.
+// give sends a fragment. The btl module refuses a fragment of the Layer only if the endpoint has
+// ended.
 func (l *Layer) give(now btl.Time, p *Peer, f *btl.Fragment) {
 	if _, err := p.ep.Send(now, f); err != nil {
 		_ = p.ep.Free(f) // the caller still owns f after an error
@@ -273,8 +274,8 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 }
 
 // took records that a message from a peer has been received. cost is the number of bytes that the
-// message counts. took reports the receipts to the peer when a quarter of a limit has been received
-// since the last report.
+// message counts towards Config.UnexpectedBytes. took reports the receipts to the peer when a
+// quarter of a limit has been received since the last report.
 func (l *Layer) took(now btl.Time, p *Peer, cost uint64) {
 	p.taken++
 	p.takenBytes += cost
@@ -312,8 +313,8 @@ func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	l.settle()
 }
 
-// end ends all requests that depend on a peer. Complete messages from the peer may still be
-// received.
+// end ends all requests that depend on a peer. Complete messages from a peer that is gone may still
+// be received.
 func (l *Layer) end(p *Peer, why error) {
 	if p.err != nil {
 		return

@@ -13,11 +13,12 @@ import (
 type Layout interface {
 	// Bytes returns the size of the message in bytes.
 	Bytes() int
-	// Gather copies the bytes of the message from offset at on into to, until to is full. The
-	// message has at least at+len(to) bytes. The Layer calls Gather for each packet to be sent.
+	// Gather fills to with bytes of the message, beginning at offset at of the message. The message
+	// has at least at+len(to) bytes. The Layer calls Gather for each packet to be sent.
 	Gather(to []byte, at int)
-	// Scatter copies from into the message's memory from offset at on. The message has at least
-	// at+len(from) bytes. The Layer calls Scatter for each packet that arrives.
+	// Scatter copies the bytes in from into the message's memory, beginning at offset at of the
+	// message. The message has at least at+len(from) bytes. The Layer calls Scatter for each packet
+	// that arrives.
 	Scatter(from []byte, at int)
 	// Run returns the contiguous memory that begins with byte at of the message. at is less than
 	// Bytes. A nil result means that the process cannot access the memory directly, as for device
@@ -40,7 +41,7 @@ func (r *Request) room() int {
 	return len(r.mem)
 }
 
-// gather copies the data of a send from offset at on into to, until to is full.
+// gather fills to with the data of a send, beginning at offset at of the message.
 func (r *Request) gather(to []byte, at int) {
 	if r.Layout == nil {
 		copy(to, r.mem[at:])
@@ -49,8 +50,8 @@ func (r *Request) gather(to []byte, at int) {
 	r.Layout.Gather(to, at)
 }
 
-// scatter copies received data into the caller's memory, from offset at of the message on. scatter
-// discards data beyond the end of the memory.
+// scatter copies received data into the caller's memory, beginning at offset at of the message.
+// scatter discards data beyond the end of the memory.
 func (r *Request) scatter(from []byte, at int) {
 	if r.Layout == nil {
 		copy(r.mem[at:], from)

@@ -85,9 +85,9 @@ func (r *Request) wants(p *Peer, tag uint64) bool {
 }
 
 // unexpected holds the messages that wait for a receive. Each message is in three lists in order of
-// arrival, for all messages, for its peer, and for its peer and tag. A receive from one peer
-// therefore searches only messages from that peer. A receive of a tag from any peer searches all
-// waiting messages.
+// arrival. The first list has all messages, the second has the messages of one peer, and the third
+// has the messages of one peer and one tag. A receive from one peer therefore searches only
+// messages from that peer. A receive of a tag from any peer searches all waiting messages.
 type unexpected struct {
 	all   list[Message]
 	exact table[Message]

@@ -28,8 +28,8 @@ const (
 	// underBytesMax is the maximum number of bytes in flight in packets to one peer. A small
 	// message to the peer waits until earlier packets are sent.
 	underBytesMax = 1 << 20
-	// underShare is the divisor of the module's send buffers. The packets in flight to one peer may
-	// use the quotient, because small messages also need send buffers.
+	// underShare limits the packets in flight to one peer to 1/underShare of the module's send
+	// buffers, because small messages also need send buffers.
 	underShare = 4
 )
 
@@ -105,8 +105,8 @@ func (l *Layer) packetDone(f *btl.Fragment, err error) {
 	l.settle()
 }
 
-// onData handles a packet of a matched message. A hostile sender may repeat an offset. In that case
-// the receive ends although some bytes in the caller's memory were not overwritten.
+// onData handles a packet of a matched message. If a hostile sender repeats an offset, the receive
+// ends although some bytes in the caller's memory were not overwritten.
 func (l *Layer) onData(now btl.Time, p *Peer, h *head, data []byte) bool {
 	r := l.named(p, h.a, landing)
 	if r == nil || h.c != 0 && r.region == nil {

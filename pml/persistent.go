@@ -13,8 +13,8 @@ const (
 
 // SendInit prepares r for repeated sends of the same memory to the same peer (MPI_Send_init,
 // _Ssend_init or _Rsend_init, according to mode). Start begins each send. The caller may change
-// data whenever r is Done. A call of Send, Recv or RecvMessage with r removes the preparation. The
-// error is ErrBusy.
+// data whenever r is Done. After a call of Send, Recv or RecvMessage with r, the caller must
+// prepare r again before Start. The error is ErrBusy.
 func (l *Layer) SendInit(r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if r.state != idle {
 		return ErrBusy
@@ -25,8 +25,8 @@ func (l *Layer) SendInit(r *Request, to *Peer, tag uint64, data []byte, mode Mod
 }
 
 // RecvInit prepares r for repeated receives into the same memory with the same arguments as for
-// Recv (MPI_Recv_init). Start begins each receive. A call of Send, Recv or RecvMessage with r
-// removes the preparation. The error is ErrBusy.
+// Recv (MPI_Recv_init). Start begins each receive. After a call of Send, Recv or RecvMessage with
+// r, the caller must prepare r again before Start. The error is ErrBusy.
 func (l *Layer) RecvInit(r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	if r.state != idle {
 		return ErrBusy

@@ -20,8 +20,8 @@ func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 }
 
 // Post is Recv for the case that no matching message has arrived yet. Post returns false if Post
-// has not begun a receive. In that case the caller must call Recv, which receives the message or
-// returns the error.
+// has not begun a receive. If Post returns false, the caller must call Recv, which receives the
+// message or returns the error.
 func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool {
 	if r.state != idle || from != nil && from.err != nil || l.unexpected.find(from, tag, mask) != nil {
 		return false
@@ -283,8 +283,8 @@ func (l *Layer) matchKept(now btl.Time, m *Message) {
 	l.unexpected.add(m)
 }
 
-// receive passes a message to a matching receive. The caller must have removed the message and the
-// receive from all queues.
+// receive passes a message to a matching receive. Before receive, the caller must remove the
+// message and the receive from all queues.
 func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	p := m.peer
 	r.state, r.peer, r.tag, r.size, r.announced = landing, p, m.tag, m.size, !m.eager
@@ -310,8 +310,8 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	}
 }
 
-// regionsPart is the divisor of the module's regions. The receives from one peer may use at most
-// the quotient, so a slow or stalled peer leaves regions for the other peers.
+// regionsPart limits the receives from one peer to 1/regionsPart of the module's memory regions. A
+// slow or stalled peer therefore leaves regions for the other peers.
 const regionsPart = 16
 
 // house gives memory regions to the matched receives from a peer, in the order of matching, up to

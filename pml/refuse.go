@@ -11,8 +11,8 @@ func group(tag uint64) uint64 { return tag >> GroupBits }
 
 // Refuse permanently drops all messages whose tags are in the same group as tag. Refuse applies to
 // messages that have arrived, messages that MProbe has returned, and messages that arrive later.
-// The sends of dropped messages end as if the messages had been received, so no sender waits
-// forever. A waiting receive that matches only tags of this group ends with the error why. The
+// The send of a dropped message ends as if the message had been received, so the sender does not
+// wait forever. A waiting receive that matches only tags of this group ends with the error why. The
 // caller must not begin further receives for this group. now is the current time.
 func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	if l.refused == nil {
@@ -25,8 +25,8 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 			l.finish(r, why)
 		}
 	})
-	// drop may end a peer, and thereby release other kept messages. All messages of the group are
-	// therefore removed from the lists first.
+	// drop may end a peer, and thereby release other kept messages. Refuse therefore removes all
+	// messages of the group from the lists first.
 	var come, probed []*Message
 	for m := l.unexpected.all.first; m != nil; m = m.order.next {
 		if group(m.tag) == g {
@@ -55,7 +55,7 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	l.settle()
 }
 
-// drop replies to a message that will not be received as if the message had been received.
+// drop drops a message, and replies to the sender as if the message had been received.
 func (l *Layer) drop(now btl.Time, m *Message) {
 	l.stats.Refused++
 	switch {

@@ -18,8 +18,9 @@ const (
 	// peer's limits, the message and later messages to the peer wait at the sender. A message that
 	// is too long returns ErrEager.
 	Eager
-	// Announce is like Standard, but the message is always announced, even if it is short. The send
-	// is therefore Done when the receive has the data, or when the message was refused.
+	// Announce is like Standard, but the message is always announced, even if it is short. An
+	// announced send is Done when the receive has the data, or when the peer has refused the
+	// message.
 	Announce
 
 	active    Mode = 1 << 7 // an active message
@@ -88,8 +89,8 @@ type Request struct {
 // Done reports whether the request is not in use.
 func (r *Request) Done() bool { return r.state == idle }
 
-// Err returns the result of the last use of the request. The result is nil, ErrTruncated, ErrShort,
-// ErrCancelled, ErrTransfer, ErrNoHandler, or ErrPeer with the reason.
+// Err returns the result of the last use of the request. Err returns nil, or an error that wraps
+// ErrTruncated, ErrShort, ErrCancelled, ErrTransfer, ErrNoHandler or ErrPeer.
 func (r *Request) Err() error { return r.err }
 
 // Peer returns the sender of a received message, or the destination of a send.
@@ -106,7 +107,7 @@ func (r *Request) Size() uint64 { return r.size }
 
 // Announced reports whether the last message of the request was announced. The data of an announced
 // message is sent after a receive has matched the message. The data of an eager message is sent at
-// once. The result is valid when the request is Done without an error.
+// once. The result of Announced is valid when the request is Done without an error.
 func (r *Request) Announced() bool { return r.announced }
 
 // Message is an unreceived message that has arrived or has been announced.

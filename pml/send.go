@@ -23,8 +23,8 @@ func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 }
 
 // TrySend sends a small message without a request if the message can be sent at once. TrySend
-// returns false if nothing was sent. In that case the caller must call Send, which queues the
-// message or returns the error.
+// returns false if nothing was sent. If TrySend returns false, the caller must call Send, which
+// queues the message or returns the error.
 func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	cost := uint64(len(data)) + messageOverhead
 	if len(data) > min(tinyMost, l.cfg.EagerBytes) || to.err != nil || to.sends.first != nil ||
@@ -196,7 +196,8 @@ func (l *Layer) sent(r *Request, eager bool, cost uint64) {
 func (l *Layer) Abandon(r *Request, why error) bool {
 	switch {
 	case r.state == announced:
-		// The placeholder keeps the id of the send in use, and handles the peer's reply.
+		// A placeholder request keeps the id of the abandoned send in use, and handles the peer's
+		// reply.
 		rest := &Request{
 			state: announced, mode: r.mode | abandoned, peer: r.peer, tag: r.tag, size: r.size, id: r.id,
 		}

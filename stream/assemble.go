@@ -17,14 +17,14 @@ type assembler struct {
 	horizon uint64
 	closeAt uint64 // value of high at which region lo is handed over
 	ended   bool
-	// limit is the first ordinal that the sender cannot have sent yet. Datagrams with this or a
-	// higher ordinal count as foreign.
+	// limit is the first ordinal that the sender cannot have sent yet. Datagrams with ordinal limit
+	// or above count as foreign.
 	limit uint64
 	// cost is the work for one region from its opening to its end, in bytes of memory accessed.
 	// budget is the work that may be spent on regions now. budget is at most budgetMax.
 	cost, budget, budgetMax uint64
-	// overwrite means that no reader releases regions, so each region is free again as soon as it
-	// is handed over.
+	// overwrite means that no reader releases regions, so each region is free again as soon as the
+	// region is handed over.
 	overwrite bool
 	// done is called with each region that is handed over to the reader. done must not block.
 	done func(Region)
@@ -69,7 +69,7 @@ const (
 const horizonMessages = 1024
 
 // newFiller returns an assembler for complete messages in order, as in the reliable mode. The
-// caller may use fill, skip and grant of the result, but not take.
+// caller may call fill, skip and grant on the assembler, but must not call take.
 func newFiller(ring *Ring, first uint64) *assembler {
 	return assemblerOf(ring, newCounter(first), ring.geo.MessageBytes)
 }
@@ -130,9 +130,9 @@ func (a *assembler) place(ordinal uint64, i uint32) []byte {
 	return a.ring.Region(a.slot(n))[at:]
 }
 
-// take records a datagram and stores its payload. With landed the payload is already in its final
-// memory. With block, take returns resultBlocked if the datagram finds no free region. The caller
-// must then offer the datagram again.
+// take records a datagram and stores its payload. landed means that the payload is already in its
+// final memory. With block, take returns resultBlocked if the datagram finds no free region. The
+// caller must then offer the datagram again.
 func (a *assembler) take(
 	ordinal uint64, datagram uint32, payload []byte, block, landed bool,
 ) result {
@@ -192,9 +192,9 @@ func (a *assembler) whole(slot int) bool {
 	return a.ring.get(slot, wordReceived) == a.ring.get(slot, wordMessages)
 }
 
-// leap skips regions if a datagram of region n is far ahead. The skipped regions are those that the
-// horizon or the budget no longer covers. leap returns false if the budget does not suffice for
-// region n.
+// leap skips regions if a datagram of region n is far ahead. leap skips the regions that are beyond
+// the horizon, or for which the budget does not suffice. leap returns false if the budget does not
+// suffice for region n.
 func (a *assembler) leap(n uint64) bool {
 	back := min(uint64(a.ring.geo.Regions-1), a.horizon/uint64(a.ring.geo.RegionMessages)+1)
 	pays := a.budget / a.cost
@@ -323,8 +323,8 @@ func (a *assembler) finish() {
 }
 
 // fill records that all messages below an ordinal have been put into granted regions. fill is for
-// the reliable mode, in which messages arrive in order. fill returns false if the caller has
-// reported this ordinal before.
+// the reliable mode, in which messages arrive in order. fill returns false if all messages below
+// the ordinal were recorded before.
 func (a *assembler) fill(to uint64) bool {
 	from := a.track.edge
 	if to = min(to, a.track.total); to <= from || to > a.regionFirst(a.hi) {

@@ -80,8 +80,8 @@ func newCaster(s *Sender) (*caster, error) {
 	return c, nil
 }
 
-// cut chooses the size of datagrams. datagramBytes is an upper limit (0 means no limit). Messages
-// are split into as few datagrams as possible. All datagrams except perhaps the last have the same
+// cut chooses the size of datagrams. datagramBytes is an upper limit (0 means no limit). cut splits
+// messages into as few datagrams as possible. All datagrams except perhaps the last have the same
 // size, so the kernel can send several in one call.
 func (c *caster) cut(datagramBytes int) error {
 	room := c.mtu - headerBytes
@@ -105,7 +105,7 @@ const floorBytes = 1200
 
 // floor returns the smallest datagram size that a receiver may request. A receiver with smaller
 // datagrams would slow down all other receivers. If the sender's own configuration requires smaller
-// datagrams, the limit is lower.
+// datagrams, the result of floor is lower.
 func (c *caster) floor() int {
 	most := (c.s.ring.geo.MessageBytes + datagramsMax - 1) / datagramsMax
 	return min(c.mtu, max(floorBytes, most+headerBytes))
@@ -272,7 +272,7 @@ func (c *caster) booked(now mono.Time) {
 	c.release()
 }
 
-// release releases the regions whose datagrams have all been sent and completed.
+// release releases the regions of which the fabric has sent and completed all datagrams.
 func (c *caster) release() {
 	s := c.s
 	for s.seqLo < c.seq && c.open[s.seqLo%uint64(len(c.open))] == 0 {

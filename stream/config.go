@@ -45,9 +45,10 @@ type Overrun uint8
 
 // The policies.
 const (
-	// Block means that the message waits. In the unreliable mode the message waits in the
-	// receiver's socket buffer, which may overflow. The kernel counts the dropped packets
-	// (Stats.SocketDrops). A run of datagrams that the kernel has combined counts as one packet.
+	// Block means that the message waits. With Block in the unreliable mode, the message waits in
+	// the receiver's socket buffer, which may overflow. The kernel counts the packets that overflow
+	// the buffer (Stats.SocketDrops). A run of datagrams that the kernel has combined counts as one
+	// packet in SocketDrops.
 	Block Overrun = iota
 	// Drop means that the message is dropped and counted.
 	Drop
@@ -111,9 +112,9 @@ type Config struct {
 	// never sent together, and the sender does not catch up after a stall. 0 means no delay.
 	Delay time.Duration
 	// DatagramBytes is the maximum size of datagrams in the unreliable mode, including 24 bytes of
-	// headers. 0 means the largest size that all receivers at the start accept. A receiver is
-	// refused if its maximum is below both 1200 bytes and DatagramBytes, because one small path
-	// would slow down all receivers.
+	// headers. With DatagramBytes 0 the sender uses the largest size that all receivers at the
+	// start accept. A receiver is refused if its maximum is below both 1200 bytes and
+	// DatagramBytes, because one small path would slow down all receivers.
 	DatagramBytes int
 	// Group is a multicast address with port, for example "239.1.2.3:5000". With a Group the sender
 	// sends each datagram once, and all receivers listen at the Group. Group requires the
@@ -123,7 +124,7 @@ type Config struct {
 	// The following fields are for receivers only, except that a sender also uses Grace.
 
 	// Grace is how long a receiver waits for late datagrams after the sender's end and after the
-	// latest new datagram. The total wait is at most Grace plus Timeout, unless the receiver's
+	// latest new datagram. A receiver waits at most Grace plus Timeout in total, unless its own
 	// reader delays the datagrams. 0 means 200 ms. For a sender, Grace is the maximum Grace of a
 	// receiver, and 0 means Timeout.
 	Grace time.Duration

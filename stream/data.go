@@ -206,7 +206,8 @@ func (d *dataPort) leave(de *dataEndpoint) {
 type dropCount struct{ last, total uint64 }
 
 // look records a reading of the counter and returns the extended count. The counter may be a sum of
-// several 32-bit counters, if at most one has wrapped around since the previous reading.
+// several 32-bit counters, if at most one 32-bit counter has wrapped around since the previous
+// reading.
 func (c *dropCount) look(value uint64) uint64 {
 	more := value - c.last
 	if value < c.last {

@@ -52,7 +52,7 @@ const (
 
 // NewEngine starts an engine on a module. data is a domain for the unreliable mode, opened with
 // DataConfig, or nil. The engine owns m and data, even if NewEngine returns an error. The engine
-// uses the module's tags 1 and 2, OnEndpoint and OnRoom.
+// uses tags 1 and 2, OnEndpoint and OnRoom of the module, so the caller must not use these.
 func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	e := &Engine{
 		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),
@@ -169,7 +169,7 @@ func (e *Engine) Close() error {
 }
 
 // letGo returns the rings of ended senders to the program after the fabric's last read of a ring.
-// With all, letGo does not wait, because the fabric is closed.
+// If all is true, letGo does not wait, because the fabric is closed.
 func (e *Engine) letGo(all bool) {
 	if len(e.lingering) == 0 {
 		return

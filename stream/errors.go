@@ -30,8 +30,8 @@ var (
 	// ErrFile means that a data file or a ring file has the wrong size or format, or cannot be read
 	// or written.
 	ErrFile = errors.New("stream: file")
-	// ErrTaken means that another peer is using the stream at present. The caller may try again
-	// later.
+	// ErrTaken means that another peer is using the sender or receiver at present. The caller may
+	// try again later.
 	ErrTaken = errors.New("stream: taken")
 	// ErrOverrun means that no region is free, and that the configuration forbids waiting.
 	ErrOverrun = errors.New("stream: no region is free")

@@ -162,9 +162,9 @@ func ExchangeFiles(name string) Exchange {
 	}
 }
 
-// readExchange reads a file of ExchangeFiles. The results are the identity of the file's writer and
-// the peer identity that the writer has read. readExchange returns an error if the file has another
-// format.
+// readExchange reads a file of ExchangeFiles. readExchange returns the identity of the file's
+// writer, and the identity that the writer has read from the peer's file. readExchange returns an
+// error if the file has another format.
 func readExchange(name string) (writer, seen string, err error) {
 	b, err := readSmall(name, 4*identityTextMax)
 	if err != nil {

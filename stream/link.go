@@ -106,8 +106,8 @@ func (k *link) letter(l *letter) {
 	}
 }
 
-// ready handles the receiver's ready message. In the reliable mode the message contains the handles
-// for puts.
+// ready handles the receiver's ready message. In the reliable mode the receiver's ready message
+// contains the handles for puts.
 func (k *link) ready(r *ready) error {
 	n := uint64(len(r.Blocks))
 	if k.s.cast == nil && (n == 0 || n > BlocksMax || k.ringMessages%n != 0) {
@@ -122,8 +122,8 @@ func (k *link) ready(r *ready) error {
 	return nil
 }
 
-// welcomed handles the receiver's welcome message. In the unreliable mode the message contains the
-// address for datagrams.
+// welcomed handles the receiver's welcome message. In the unreliable mode the receiver's welcome
+// message contains the address for datagrams.
 func (k *link) welcomed(w *welcome) error {
 	s := k.s
 	k.grace = time.Duration(min(w.GraceNs, uint64(time.Hour)))

@@ -35,9 +35,9 @@ func mapLayout(g Geometry) (mem, size int) {
 }
 
 // CreateRing makes a ring in a new file, for instance in /dev/shm. Other processes can open the
-// ring with OpenRing. Such a process may be the producer for a sender in this process, or the
-// reader for a receiver in this process. CreateRing replaces an existing file. Ring.Close does not
-// remove the file.
+// ring with OpenRing. A process that opens the ring may be the producer for a sender in this
+// process, or the reader for a receiver in this process. CreateRing replaces an existing file.
+// Ring.Close does not remove the file.
 func CreateRing(file string, g Geometry) (*Ring, error) {
 	g = g.WithDefaults()
 	if err := g.Validate(); err != nil {

@@ -57,7 +57,7 @@ func (e *Engine) send(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 }
 
 // replace replaces a queued notice of the same kind and stream if there is one. Only the latest
-// notice matters, because notices are cumulative.
+// notice of a kind matters, because the numbers in notices are cumulative.
 func (o *outbox) replace(data []byte) bool {
 	const same = 16 // kind and key
 	for _, w := range o.waiting {

@@ -12,11 +12,11 @@ import (
 )
 
 // A sender validates the data address that a receiver reports, because a receiver could report the
-// address of a victim. Without the validation, the sender would send the whole stream to the
-// victim. The sender posts a probe to the address, which is a header with a random number and
-// without payload. The receiver returns a hash of the random number and of the receiver's own name,
-// on the connection for control messages. The hash includes the receiver's name, so a malicious
-// receiver cannot use the answer of another receiver.
+// address of a victim. Without the validation of the address, the sender would send the whole
+// stream to the victim. The sender posts a probe to the receiver's data address. A probe is a
+// header with a random number and without payload. The receiver returns a hash of the random number
+// and of the receiver's own name, on the connection for control messages. The hash includes the
+// receiver's name, so a malicious receiver cannot use the answer of another receiver.
 //
 //	sender                               receiver
 //	   <------- welcome (address) ----------
@@ -25,7 +25,7 @@ import (
 //	   -------- start --------------------->
 
 const (
-	// probeDatagram is the datagram number that marks a probe. The datagram numbers of messages are
+	// probeDatagram is the datagram number that marks a probe. Ordinary datagrams have numbers
 	// below datagramsMax.
 	probeDatagram = 1<<32 - 1
 	probeEvery    = 50 * time.Millisecond

@@ -14,7 +14,7 @@ import (
 
 const (
 	// putBytesMax is the maximum size of a put with several messages. The size of the receiver's
-	// ring divided by putsPerRing is a further limit. With this limit other puts are in flight
+	// ring divided by putsPerRing also limits the size of a put. Other puts are therefore in flight
 	// while one put is acknowledged and its region is read.
 	putBytesMax = 1 << 20
 	putsPerRing = 2
@@ -271,7 +271,7 @@ func (k *link) tell() {
 func (k *link) seqEmpty() bool { return !k.find() }
 
 // skipTo tells the receiver that the messages from next to ordinal-1 are dropped. The receiver must
-// know all earlier messages first. skipTo returns false until the receiver has been told.
+// know all earlier messages first. skipTo returns false until the sender has told the receiver.
 func (k *link) skipTo(ordinal uint64) bool {
 	if k.placed != k.next || k.told != k.next || !k.settled() {
 		return false

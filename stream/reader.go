@@ -46,7 +46,8 @@ func (d *Reader) any() (int, bool) {
 }
 
 // earliest returns the populated region with the earliest messages. i is any populated region. All
-// earlier regions were populated before region i, so these regions are visible now.
+// regions with earlier messages were populated before region i, so the states of the earlier
+// regions are visible now.
 func (d *Reader) earliest(i int) int {
 	for k := range d.ring.geo.Regions {
 		if d.ring.Populated(k) && d.ring.get(k, wordFirst) < d.ring.get(i, wordFirst) {

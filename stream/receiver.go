@@ -176,8 +176,8 @@ func (r *Receiver) start(s *suitor, st *start) error {
 const leapPerSecond = 1 << 26
 
 // sent records that all ordinals below the argument have been sent. A sender reports its progress
-// every noticeEvery, or is considered lost after Config.Timeout. The next ordinals are therefore
-// limited to the number of messages that a sender can send within Config.Timeout.
+// every noticeEvery, or is considered lost after Config.Timeout. A datagram is therefore foreign if
+// its ordinal is further ahead than a sender can get within Config.Timeout.
 func (r *Receiver) sent(below uint64) {
 	below = min(below, ordinalsMax)
 	r.asm.track.extend(below)
@@ -271,8 +271,8 @@ func (r *Receiver) progress(now mono.Time) {
 	case stateRunning:
 		r.running(now)
 	case stateEnding:
-		// The stream ends when the report is acknowledged, when the sender is gone, or after
-		// Config.Timeout.
+		// A receiver that has sent its report ends when the report is acknowledged, when the sender
+		// is gone, or after Config.Timeout.
 		packets, waiting := r.ep.Outstanding()
 		if packets+waiting == 0 && r.e.outboxes[r.ep] == nil || r.ep.Err() != nil ||
 			now.Sub(r.doneAt) > r.cfg.Timeout {
@@ -333,7 +333,8 @@ func (r *Receiver) report(now mono.Time) {
 	r.e.sendLetter(r.ep, &letter{Kind: letterReport, Key: r.key, Report: &st})
 }
 
-// fail ends the stream with an error. The messages that have been received are still handed over.
+// fail ends the stream with an error. Messages that were received before the error are still handed
+// over to the reader.
 func (r *Receiver) fail(err error) {
 	switch r.state {
 	case stateDone:

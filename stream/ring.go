@@ -83,8 +83,8 @@ const (
 	regionPopulated
 )
 
-// The words of a region's descriptor. A bitmap follows, in which bit i means that message i is in
-// the region.
+// The words of a region's descriptor. The descriptor's words are followed by a bitmap, in which bit
+// i means that message i is in the region.
 const (
 	wordState    = iota
 	wordFirst    // ordinal of the region's first message
@@ -118,10 +118,11 @@ type Ring struct {
 }
 
 // NewRing returns a ring over the caller's memory. mem is one slice of Geometry.Bytes, or one slice
-// of Geometry.RegionBytes per region for up to BlocksMax regions. The caller may then access the
-// memory only as the states of the regions allow. If mem is empty or nil, NewRing allocates
-// contiguous page-aligned memory. The memory may be a mapping of a file or of a device. With a
-// slice per region, no put is longer than a region, so small regions make a reliable stream slower.
+// of Geometry.RegionBytes per region for up to BlocksMax regions. While the ring is in use, the
+// caller may access the memory only as the states of the regions allow. If mem is empty or nil,
+// NewRing allocates contiguous page-aligned memory. mem may be a mapping of a file or of a device.
+// With a slice per region, no put is longer than a region, so small regions make a reliable stream
+// slower.
 func NewRing(g Geometry, mem ...[]byte) (*Ring, error) {
 	g = g.WithDefaults()
 	if err := g.Validate(); err != nil {
@@ -159,8 +160,8 @@ func pages(size int) []byte {
 	return mem[skip : skip+size : skip+size]
 }
 
-// descriptorWords returns the size of a region's descriptor in words. The size is a multiple of a
-// cache line, so two regions do not share a cache line.
+// descriptorWords returns the size of a region's descriptor in words. The size of a descriptor is a
+// multiple of a cache line, so two regions do not share a cache line.
 func descriptorWords(g Geometry) int {
 	const line = 8
 	return (wordBitmap + (g.RegionMessages+63)/64 + line - 1) / line * line
@@ -275,8 +276,8 @@ func (r *Ring) SetAllPopulated(populated bool) {
 
 // Transferred returns the ordinal of message k of region i, and whether the message has been
 // transferred. On the receiving side, ok means that the message has arrived completely. On the
-// sending side, ok means that the message has been sent. The result is valid until the region is
-// filled again.
+// sending side, ok means that the message has been sent. The result of Transferred is valid until
+// the region is filled again.
 func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
 	if i < 0 || i >= r.geo.Regions || k < 0 || k >= r.geo.RegionMessages {
 		return 0, false

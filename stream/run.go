@@ -34,7 +34,7 @@ type PortConfig struct {
 	// programs that wrap the domain.
 	OpenData func(fabric.Info, fabric.DomainConfig) (fabric.Domain, error)
 	// Spin is how long the loop polls after the latest event before the loop sleeps. 0 means 50 us.
-	// With a negative value the loop sleeps without polling.
+	// With a negative Spin the loop sleeps without polling.
 	Spin time.Duration
 	// Setup runs on the loop's locked OS thread before the loop starts, for example to pin the
 	// thread to a core.
@@ -242,8 +242,8 @@ func (p *Port) listensToModule() bool {
 	return true
 }
 
-// nudge wakes the loop if the loop is asleep. If the loop is just falling asleep, the new work may
-// wait up to parkMax.
+// nudge wakes the loop if the loop is asleep. If the loop is just falling asleep, the work of the
+// caller may wait up to parkMax.
 func (p *Port) nudge() {
 	if p.parked.Load() {
 		p.wake()

@@ -116,8 +116,8 @@ func (m *Meeting) hear(g *bounded.Guest) {
 	}
 }
 
-// Answers of a meeting that contain no identity. With refusal the peer must not try again, and with
-// busyLine the peer may try again.
+// Answers of a meeting that contain no identity. After refusal the peer must not try again. After
+// busyLine the peer may try again later.
 const (
 	refusal  = "no: "
 	busyLine = "later"
@@ -142,8 +142,8 @@ func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err
 
 // Serve answers each new peer at once with the identity that answer returns, until ctx ends. No
 // peer waits for another peer. One goroutine at a time calls answer, and only for peers of the
-// opposite role. If answer returns an error that wraps ErrTaken, the peer may try again later. With
-// any other error the peer is refused with this error as the reason.
+// opposite role. If answer returns an error that wraps ErrTaken, the peer may try again later. If
+// answer returns any other error, the peer is refused with the text of the error as the reason.
 func (m *Meeting) Serve(ctx context.Context, role Role, answer func(Identity) (Identity, error),
 ) error {
 	return m.each(ctx, func(g guest) bool {

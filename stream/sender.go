@@ -42,8 +42,8 @@ type Sender struct {
 	cast   *caster // nil in the reliable mode
 	drops  uint64
 	told   mono.Time // time of the latest progress report
-	// underWay is the number of puts and sends that the fabric has not completed. The fabric reads
-	// the ring for these puts and sends.
+	// underWay is the number of puts and sends that the fabric has not completed. The fabric may
+	// read the ring until underWay is 0.
 	underWay int
 	// registered are the registrations of the ring's memory for puts.
 	registered []*btl.Registration
@@ -212,9 +212,10 @@ func (s *Sender) meeting(now mono.Time) {
 	}
 }
 
-// choose selects the first receivers with validated addresses, when there are as many as the sender
-// waits for. With Only, choose waits for all receivers of Connect. choose sends a start message to
-// the selected receivers, with the same datagram size for all.
+// choose selects the receivers for the start of the stream. choose waits until enough receivers
+// have validated addresses (Config.Receivers). With Only, choose waits for all receivers of
+// Connect. choose sends a start message to the selected receivers, with the same datagram size for
+// all.
 func (s *Sender) choose(there int) {
 	wanted := s.cfg.Receivers
 	if s.cfg.Only {

@@ -8,7 +8,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The end of a sender, by the reports of its receivers or by an error.
+// The following methods end a sender's stream, after the reports of the receivers or after an
+// error.
 
 // awaitReports ends the stream when each receiver has sent its report, or when the time for the
 // reports is over.
@@ -25,8 +26,8 @@ func (s *Sender) awaitReports(now mono.Time) {
 }
 
 // endTimeouts is the maximum wait, in units of Config.Timeout, for receivers that report progress
-// after the end. Such receivers are still reading datagrams from their sockets, because no region
-// was free before.
+// after the end. After the end, a receiver may still be reading datagrams from its socket, because
+// no region was free before.
 const endTimeouts = 30
 
 // grace returns the longest Grace of the receivers.

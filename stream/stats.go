@@ -16,11 +16,11 @@ type Stats struct {
 	// Missing is the number of messages that did not arrive completely, including messages that the
 	// sender dropped.
 	Missing uint64 `json:"missing"`
-	// MissingDatagrams is the number of datagrams that did not arrive, in the unreliable mode. The
-	// datagrams of messages that the sender dropped are included.
+	// MissingDatagrams is the number of datagrams that did not arrive, in the unreliable mode.
+	// MissingDatagrams includes the datagrams of messages that the sender dropped.
 	MissingDatagrams uint64 `json:"missing_datagrams"`
 	// SenderDropped is the number of messages that the sender dropped because no region was free. A
-	// receiver knows the number only after the sender's end.
+	// receiver knows SenderDropped only after the sender has ended the stream.
 	SenderDropped uint64 `json:"sender_dropped"`
 
 	// Datagrams is the number of datagrams sent or received in the unreliable mode, or the number
@@ -33,8 +33,8 @@ type Stats struct {
 	Stale      uint64 `json:"stale"`
 	Foreign    uint64 `json:"foreign"`
 	// SocketDrops is the number of packets that the kernel dropped at this port's sockets, for all
-	// streams of the port. A run of up to 128 datagrams that arrived as one packet counts once.
-	// MissingDatagrams has the number of lost datagrams.
+	// streams of the port. A run of up to 128 datagrams that arrived as one packet counts once in
+	// SocketDrops. MissingDatagrams has the number of lost datagrams.
 	SocketDrops uint64 `json:"socket_drops"`
 	// SendErrors is the number of datagrams that the fabric refused.
 	SendErrors uint64 `json:"send_errors"`
@@ -62,8 +62,8 @@ type Stats struct {
 	Peers uint64 `json:"peers"`
 	// Refused counts the refused peers by reason.
 	Refused Refusals `json:"refused"`
-	// PeersLost is the number of receivers that were lost before the end. The stream fails only if
-	// the stream waited for the lost receiver at its start.
+	// PeersLost is the number of receivers that were lost before the end. The loss of a receiver
+	// makes the stream fail only if the stream waited for the receiver at the start.
 	PeersLost uint64 `json:"peers_lost"`
 }
 

@@ -3,8 +3,8 @@ package stream
 import "math/bits"
 
 // tracker counts the outcome of each message of a stream. The ordinals [first, edge) are known to
-// have been sent. For the latest of these ordinals (the history), the tracker records which
-// datagrams have arrived. A tracker does not access payload, clocks or the ring.
+// have been sent. For the latest sent ordinals (the history), the tracker records which datagrams
+// have arrived. A tracker does not access payload, clocks or the ring.
 //
 //	first                          edge-len(state)                 edge
 //	  |  settled: an arrival is stale |  known datagram by datagram  |  not sent yet, as far as known
@@ -30,9 +30,9 @@ type tracker struct {
 	foreign                 uint64 // datagrams with invalid ordinals or numbers
 }
 
-// messageState is the history entry of a message. mark identifies the message of an entry. An entry
-// is initialized only when a datagram of its message arrives. The cost of a datagram therefore does
-// not depend on how far the datagram is ahead.
+// messageState is the history entry of a message. mark identifies the message of an entry. A
+// history entry is initialized only when a datagram of the entry's message arrives. The cost of a
+// datagram therefore does not depend on how far the datagram is ahead.
 type messageState struct {
 	mark   uint64 // ordinal + 1 of the message; 0: unused
 	left   uint32 // datagrams that have not arrived yet

@@ -133,7 +133,7 @@ func (a *Agent) Refused() Status {
 	return a.refused
 }
 
-// Outbox returns the messages to send, and removes the returned messages from the agent.
+// Outbox returns the messages that the caller must send, and removes the messages from the agent.
 func (a *Agent) Outbox() []Outgoing {
 	out := a.out
 	a.out = nil

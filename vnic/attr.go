@@ -217,7 +217,7 @@ func ParseMembers(b []byte) (lids []uint32, err error) {
 	return lids, nil
 }
 
-// reserved marks eight reserved bytes in the lists below.
+// reserved stands for eight reserved bytes in summaryCounters and errorCounters.
 const reserved = numCounters
 
 var summaryCounters = func() []Counter {

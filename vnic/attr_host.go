@@ -27,7 +27,7 @@ func (w *Ways) Equal(o *Ways) bool { return string(w.append(nil)) == string(o.ap
 // complete reports whether the endpoint names suffice to reach a host.
 func (w *Ways) complete() bool { return len(w.Receive) > 0 && len(w.Send) > 0 && len(w.Module) > 0 }
 
-// none reports whether w has no endpoint names. In a table of LIDs an entry without names means
+// none reports whether w has no endpoint names. In a table of LIDs, an entry without names means
 // that the agent must keep the names that it knows of the host.
 func (w *Ways) none() bool { return len(w.Receive) == 0 && len(w.Send) == 0 && len(w.Module) == 0 }
 
@@ -134,8 +134,8 @@ func ParseRegistration(b []byte) (r Registration, err error) {
 	return r, nil
 }
 
-// NameOK reports whether a name of a host or manager is valid: 1 to HostNameBytesMax printable
-// ASCII characters without spaces.
+// NameOK reports whether s is a valid name of a host or manager. A valid name has 1 to
+// HostNameBytesMax printable ASCII characters without spaces.
 func NameOK(s string) bool {
 	if len(s) < 1 || len(s) > HostNameBytesMax {
 		return false

@@ -110,8 +110,8 @@ func Counters() []Counter {
 // Counts are the values of all counters of a port, or of a part of a port.
 type Counts [numCounters]uint64
 
-// countCongestion counts a packet with a congestion mark. The caller delivers a marked packet like
-// any other.
+// countCongestion counts a packet with a congestion mark. The caller delivers a packet with a
+// congestion mark like any other packet.
 func (c *Counts) countCongestion(h *Header) {
 	if h.FECN {
 		c[RxFECN]++
@@ -160,8 +160,8 @@ func (c *Counts) CountRx(i *FrameInfo, frameBytes, n int) {
 	c.count(i, frameBytes, n, RxPackets, RxBytes, RxUnicast, Rx64)
 }
 
-// count adds n frames to the counters of one direction. cast and size are the first counters of
-// their classes.
+// count adds n frames to the counters of one direction. cast is the first of the counters by kind
+// of address and tag. size is the first of the counters by frame size.
 func (c *Counts) count(i *FrameInfo, frameBytes, n int, packets, bytes, cast, size Counter) {
 	wire := max(frameBytes, FrameBytesMin) + fcsBytes
 	c[packets] += uint64(n)

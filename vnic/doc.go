@@ -17,7 +17,7 @@
 // host's port on a switch is a vport, with a number from 1 to 255. A Tables value determines where
 // the frames of a port go. A Tables value is immutable, and is replaced as a whole.
 //
-// The package reads no clock, starts no goroutine and takes no lock of its own. Each value belongs
-// to one goroutine, except that all goroutines may share Tables. docs/vnic.md has the packet
-// formats and diagrams.
+// The package reads no clock, starts no goroutine and takes no lock of its own. Only one goroutine
+// may use each value of this package, except that all goroutines may share Tables. docs/vnic.md has
+// the packet formats and diagrams.
 package vnic

@@ -37,7 +37,7 @@ type FDB struct {
 }
 
 // sweepEvery is the minimum time between two searches of a full table for expired entries. The
-// limit keeps a flood of addresses from causing a search for each frame.
+// minimum time prevents a search for each frame during a flood of addresses.
 const sweepEvery = time.Second
 
 // Configure sets the ageing time and the maximum size. Entries above a smaller maximum remain until

@@ -69,7 +69,7 @@ func (m MAC) String() string {
 	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3], b[4], b[5])
 }
 
-// Group reports whether the address is a group address: multicast or broadcast.
+// Group reports whether the address is a multicast or broadcast address.
 func (m MAC) Group() bool { return m&macGroupBit != 0 }
 
 // Local reports whether the address is locally administered.
@@ -165,8 +165,8 @@ func (i *FrameInfo) ipv4(p []byte, hash uint64) uint64 {
 	}
 	i.Class = RCIPv4
 	hash = mix(hash, be.Uint64(p[12:]))
-	// Only the first fragment of an IP datagram contains the ports. The hash of a fragment
-	// therefore uses only the IP addresses.
+	// Only the first fragment of an IP datagram contains the TCP or UDP ports. The flow hash of an
+	// IP fragment therefore uses only the IP addresses.
 	if be.Uint16(p[6:])&0x3FFF != 0 {
 		return hash
 	}

@@ -31,9 +31,9 @@ func (in *Ingress) Tables() *Tables { return in.tables }
 // Host decodes the packets that arrive at a host and finds the port of each packet. ports is
 // indexed by the number of the switch.
 type Host struct {
-	// Strangers counts the packets that belong to no port. Strangers include invalid packets,
-	// packets from unknown senders, and packets for a switch without a port on this host. As in
-	// Omni-Path, the port with the lowest number reports Strangers.
+	// Strangers counts the received packets that belong to no port of this host. Strangers include
+	// invalid packets, packets from unknown senders, and packets for a switch without a port on
+	// this host. As in Omni-Path, the port with the lowest number reports Strangers.
 	Strangers Counts
 	ports     [VESWMax + 1]*Ingress
 }
@@ -58,9 +58,9 @@ type Arrival struct {
 	Frame  []byte // part of the packet
 }
 
-// Accept checks a packet from the host with the LID from. A from of 0 means an unknown host. If ok
-// is true, the caller must deliver the frame. If ok is false, Accept has counted the packet under
-// the reason of the drop.
+// Accept checks a packet that arrived from the host whose LID is from. A from of 0 means an unknown
+// host. If ok is true, the caller must deliver the frame. If ok is false, Accept has counted the
+// packet under the reason of the drop.
 func (h *Host) Accept(now mono.Time, from uint32, packet []byte) (a Arrival, ok bool) {
 	hdr, frame, err := Parse(packet)
 	switch {

@@ -56,7 +56,7 @@ type ManagerStats struct {
 	TrapsIgnored uint64 `json:"traps_ignored"`
 }
 
-// HostState is the state of a host in a manager. The manager keeps the state after the host has
+// HostState is the state of a host in a manager. The manager keeps a HostState after the host has
 // disconnected.
 type HostState struct {
 	Name      string           `json:"name"`
@@ -84,8 +84,8 @@ type report struct {
 	generation uint16
 }
 
-// problem records the fault of a part of a host. An empty text removes the fault. Problem becomes
-// the fault with the lowest port and attribute.
+// problem records the fault of a part of a host. An empty text removes the fault. HostState.Problem
+// becomes the fault with the lowest port and attribute.
 func (h *HostState) problem(k wantKey, text string) {
 	if text == "" {
 		delete(h.problems, k)
@@ -172,8 +172,8 @@ func NewManager(cfg ManagerConfig) *Manager {
 // Config returns the configuration of the manager.
 func (m *Manager) Config() ManagerConfig { return m.cfg }
 
-// SetPlan sets the plan. The caller must have called Complete on the plan. The manager sends only
-// the differences to the agents.
+// SetPlan sets the plan. The caller must have called Complete on the plan. After SetPlan the
+// manager sends only the differences between the old and the new plan to the agents.
 func (m *Manager) SetPlan(p *Plan) {
 	m.plan = p
 	for name, h := range m.hosts {
@@ -242,15 +242,15 @@ func (m *Manager) Traps() []TrapSeen { return slices.Clone(m.traps) }
 // Plan returns the plan in use.
 func (m *Manager) Plan() *Plan { return m.plan }
 
-// Outbox returns the messages to send, and removes the returned messages from the manager.
+// Outbox returns the messages that the caller must send, and removes the messages from the manager.
 func (m *Manager) Outbox() []Outgoing {
 	out := m.out
 	m.out = nil
 	return out
 }
 
-// Failed returns the connections that the caller must close, and removes the returned connections
-// from the manager.
+// Failed returns the connections that the caller must close, and removes the connections from the
+// manager.
 func (m *Manager) Failed() []int {
 	f := m.failed
 	m.failed = nil
@@ -320,9 +320,8 @@ func (m *Manager) register(now mono.Time, conn int, msg *Message) {
 	m.answer(now, conn, msg, &r, status)
 }
 
-// admits returns StatusOK if the manager may accept a registration before the verification of
-// addresses. admits returns the reason of the refusal if the manager must not accept the
-// registration.
+// admits checks a registration before the verification of addresses. admits returns StatusOK, or
+// the reason why the manager must refuse the registration.
 func (m *Manager) admits(r *Registration) Status {
 	switch {
 	case r.Manager != m.cfg.Name || m.plan.lidOf(r.Host) == 0 || !r.Ways.complete():
@@ -387,8 +386,9 @@ func (s *session) askOnce(vport uint8, attr Attribute, data []byte) {
 	}
 }
 
-// reviewPorts is the number of ports that are checked at each renewal of the lease. The check is
-// needed because a trap may be lost, and because an agent drops a fifth trap in a window.
+// reviewPorts is the number of ports that are checked at each renewal of the lease. A regular check
+// of ports is needed because a trap may be lost, and because an agent drops a fifth trap in a
+// window.
 const reviewPorts = 4
 
 // review requests the state of the next ports in turn, at most reviewPorts.

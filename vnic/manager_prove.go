@@ -70,7 +70,8 @@ func (m *Manager) release(p *proving) {
 	}
 }
 
-// decided ends the verification of a registration, and sends the response.
+// decided ends the verification of a registration's addresses, and sends the response to the
+// registration.
 func (m *Manager) decided(now mono.Time, p *proving, status Status) {
 	delete(m.provings, p.conn)
 	m.release(p)
@@ -104,7 +105,8 @@ func (m *Manager) proveAll(now mono.Time) (int, error) {
 	return n, err
 }
 
-// heard marks the addresses that proof verifies, among the addresses for which here returns true.
+// heard marks an address in list as verified if here returns true for the address and if proof is
+// the expected hash.
 func (p *proving) heard(list []unprovenName, proof uint64, here func(*unprovenName) bool) {
 	for i := range list {
 		n := &list[i]

@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Progress sends the due messages to the agents. The messages renew leases, send queued requests,
-// and remove differences from the plan.
+// Progress sends the due messages to the agents. The messages renew leases, carry queued requests,
+// and change hosts that differ from the plan.
 func (m *Manager) Progress(now mono.Time) {
 	for _, conn := range m.conns() {
 		s := m.sessions[conn]

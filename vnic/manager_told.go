@@ -78,9 +78,9 @@ type pages struct {
 
 const pagesAgainMax = 8
 
-// toldAddresses handles one page of a device's addresses. The manager uses the list only after its
-// last page. If the list changed between two pages, the manager requests the list from the
-// beginning, at most pagesAgainMax times.
+// toldAddresses handles one page of a device's addresses. The manager uses a device's list of
+// addresses only after the last page of the list. If the list changed between two pages, the
+// manager requests the list from the beginning, at most pagesAgainMax times.
 func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) bool {
 	ask, _ := ParseMACList(asked) // our own request
 	l, err := ParseMACList(data)
@@ -115,8 +115,8 @@ func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) boo
 }
 
 // toldRows handles one page of a host's MAC table. A row that is not in the plan may belong to a
-// host that has not reported its addresses yet. toldRows treats the address of the row as reported
-// by that host to an earlier manager.
+// host that has not reported its addresses yet. toldRows treats the address of an unplanned row as
+// reported by the row's host to an earlier manager.
 func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	ask, _ := ParseMACEntries(asked) // our own request
 	a, err := ParseMACEntries(data)

@@ -24,10 +24,10 @@ type nearValue struct {
 	lid    uint32 // LID of the host that sent the message
 	router bool   // the neighbour is a router
 	seen   mono.Time
-	// told lists the devices that know the neighbour's MAC address. A device is in the list if the
-	// port has answered its request, or if the device has asked the neighbour directly. A repeated
-	// broadcast request from a device in the list goes to all members, because the neighbour did
-	// not reply to the device.
+	// told lists the devices that know the neighbour's MAC address. A device is in told if the port
+	// has answered its request, or if the device has asked the neighbour directly. A repeated
+	// broadcast request from a device in told goes to all members, because the neighbour did not
+	// reply to the device.
 	told  [4]MAC
 	tells uint8 // number of insertions into told
 }

@@ -119,7 +119,7 @@ func (a *Agent) setProof(conn int, m *Message) Status {
 	return StatusOK
 }
 
-// Proofs returns the datagrams to send, and removes the returned datagrams from the agent.
+// Proofs returns the datagrams that the caller must send, and removes the datagrams from the agent.
 func (a *Agent) Proofs() []Proof {
 	p := a.proofs
 	a.proofs = nil

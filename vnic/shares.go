@@ -36,7 +36,7 @@ func (s *shares[K, V]) drop(keep func(K, V) bool) {
 }
 
 // room reports whether a host may add a row to a table of at most limit rows. In a full table, room
-// may remove a row of another host.
+// may remove a row of another host to make space.
 func (s *shares[K, V]) room(lid uint32, limit int) bool {
 	if len(s.rows) < limit {
 		return true

@@ -23,7 +23,7 @@ type party interface {
 
 // Station carries the management messages of an Agent or a Manager over a btl module. Only the
 // goroutine that owns the module may use the Station. The caller must call Progress and Deadline of
-// the Station instead of those methods of the module.
+// the Station instead of Progress and Deadline of the module.
 type Station struct {
 	// Strangers counts messages to an agent on connections that the agent did not open.
 	Strangers uint64
@@ -40,9 +40,9 @@ type Station struct {
 	watch   func(ep *btl.Endpoint, ev btl.Event, err error)
 }
 
-// waitingMax bounds the messages of one connection that the module has not accepted. Above this
-// limit the Station closes the connection. A manager and an agent do not reach the limit in normal
-// operation, because only one request is pending at a time.
+// waitingMax bounds the messages of one connection that the module has not accepted. Above
+// waitingMax the Station closes the connection. A manager and an agent do not reach the limit in
+// normal operation, because only one request is pending at a time.
 const waitingMax = 256
 
 // NewAgentStation makes a Station for an agent on the module. watch may be nil. The Station calls

@@ -179,7 +179,7 @@ func (o *Order) watch(now mono.Time, f *orderFlow) {
 const gapsMax = 4 * orderFlowsMax
 
 // earlier reports whether element i of the heap has a smaller sequence number than element j. The
-// sequence numbers may wrap around, and all of them are within half of the number range.
+// sequence numbers in a heap may wrap around, but span at most half of the number range.
 func (f *orderFlow) earlier(i, j int) bool { return int32(f.seqs[i]-f.seqs[j]) < 0 }
 
 func (f *orderFlow) push(seq uint32) {

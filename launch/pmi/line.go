@@ -17,8 +17,8 @@ const (
 	ValueBytesMax = 1024     // of a value
 )
 
-// pairsMax is the maximum number of pairs in a line. The limit is needed because Parse compares
-// each pair with all previous pairs. Lines of PMI-1 have few pairs.
+// pairsMax is the maximum number of pairs in a line. pairsMax is needed because Parse compares each
+// pair with all previous pairs. Lines of PMI-1 have few pairs.
 const pairsMax = 64
 
 // RanksMax is the maximum number of ranks of a job.

@@ -50,7 +50,7 @@ const (
 	finished              // has finalized, or was lost before init
 )
 
-// Server is the PMI-1 server for all clients of a job:
+// Server is the PMI-1 server for all clients of a job. Each client goes through these states:
 //
 //	fresh --init--> joined --barrier_in--> waiting --all are--> joined --finalize--> finished
 //
@@ -128,9 +128,9 @@ func (s *Server) Leave(rank int) error {
 	return fmt.Errorf("rank %d: %w", rank, ErrGone)
 }
 
-// Lose tells the server that a process has died and that the other processes continue. The process
-// sends no more messages, and no later barrier can complete. Lose returns an error if other ranks
-// wait in a barrier, because the job cannot continue.
+// Lose tells the server that a process has died and that the other processes continue. The dead
+// process sends no more messages, and no later barrier can complete. Lose returns an error if other
+// ranks wait in a barrier, because the job cannot continue.
 func (s *Server) Lose(rank int) error {
 	switch s.ranks[rank] {
 	case finished:

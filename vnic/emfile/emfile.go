@@ -27,7 +27,7 @@ var ErrFile = errors.New("manager's file")
 const BytesMax = 16 << 20
 
 // leaseMin is the minimum duration of a lease. leaseMin is several times the duration of a message
-// exchange, because a shorter lease would expire between two messages.
+// exchange, because a shorter lease could expire between two messages.
 const leaseMin = 100 * time.Millisecond
 
 // File is the content of a file.

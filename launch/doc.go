@@ -5,7 +5,7 @@
 //	mpiexec.hydra, btlrun, srun --mpi=pmi2      PMI_FD                PMI-1 over an inherited socket
 //	mpiexec.hydra -pmi-port                     PMI_PORT, PMI_ID      PMI-1 over TCP
 //	mpirun of Open MPI                          OMPI_COMM_WORLD_RANK  PMI-1 with rank 0
-//	none                                        nothing of these      nothing: a job of one rank
+//	none                                        no such variable      nothing, for a job of one rank
 //
 // At the start of a job, each rank publishes one or more values of up to ValueBytesMax bytes
 // (business cards), and reads the values of the other ranks.
@@ -15,7 +15,7 @@
 // A value that is too long for one line of PMI-1 is split into pieces:
 //
 //	key                 value
-//	b3.btl.0            40.Aq0f...    the bytes, then the first piece of them, base64url
+//	b3.btl.0            40.Aq0f...    size in bytes, then the first base64url piece
 //	b3.btl.1            ...
 //
 // The package validates the sizes, numbers, keys and line syntax of all input from a launcher. A

@@ -6,8 +6,8 @@ import (
 	"gobtl/btl"
 )
 
-// Recv begins to receive a message into mem. A message matches if it comes from the given peer, or
-// from any peer if from is nil, and if its tag equals tag in the bits that are set in mask. Recv
+// Recv begins to receive a message into mem. A message matches if the message comes from the peer
+// from and its tag equals tag in the bits that are set in mask. A nil from means any peer. Recv
 // receives the earliest matching message. If several receives match a message, the first posted
 // receive gets the message. mem must not be accessed until r is Done. now is the current time. The
 // errors are ErrBusy, and ErrPeer if the peer is gone and has left no matching message.

@@ -6,8 +6,9 @@ package stream
 //
 //	handed over     lo            hi         not begun
 //	----------------|--- open ----|---------------------
-//	                 \__ of these the first is handed over when it is whole, or when the stream is
-//	                     horizon messages beyond its end, with zeros where a message is missing
+//
+// The first open region is handed over when all its messages have arrived, or when a message more
+// than horizon messages after the region has arrived. Missing messages are filled with zeros.
 type assembler struct {
 	ring    *Ring
 	track   tracker

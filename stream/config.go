@@ -91,10 +91,10 @@ type Config struct {
 	// Begin is called when the peers are ready, before the first message can arrive. Begin runs on
 	// the engine's goroutine, under the same rules as Sample. Begin may be nil.
 	Begin func()
-	// Sample is called with the counters whenever Every more messages have been sent, as far as
-	// this side knows, but at most once per Progress of the engine. Sample runs on the engine's
-	// goroutine, and must not block or call the Port. There are no calls if Every is 0 or Sample is
-	// nil.
+	// Sample is called with the counters when the number of messages known to be sent reaches the
+	// next multiple of Every. Sample is called at most once per Progress of the engine. Sample runs
+	// on the engine's goroutine, and must not block or call the Port. There are no calls if Every
+	// is 0 or Sample is nil.
 	Every  uint64
 	Sample func(Stats)
 

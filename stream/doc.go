@@ -10,10 +10,12 @@
 //	| messages, contiguous   |                              | messages, contiguous   |
 //	+------------------------+                              +------------------------+
 //
-//	reliable     Sender puts messages into the reader's ring, as far as the reader has given
-//	             regions back, and tells how far they are in place: nothing is missing
-//	unreliable   Sender posts datagrams straight to the fabric and waits for nobody; the receiver
-//	             puts each into its place and counts what came, came twice, came late, never came
+// In the reliable mode, the sender puts messages into regions of the receiver's ring that the
+// reader has released, and reports the progress to the receiver. No message is missing.
+//
+// In the unreliable mode, the sender posts datagrams to the fabric and does not wait for receivers.
+// The receiver stores each datagram in its place in the ring. The receiver counts received,
+// repeated, late and missing datagrams.
 //
 // Every message has an ordinal, a 64-bit number that counts up from Config.First. The ordinal
 // determines the place of the message in the receiver's ring. A missing message is filled with

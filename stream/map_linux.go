@@ -14,12 +14,15 @@ import (
 
 // A mapped ring is a file with the following layout:
 //
-//	0      magic "gobtlrng", version 1 (u64), MessageBytes, Regions, RegionMessages (u64 each)
-//	40     1 when the producer has finished, 1 when the stream is over (u64 each)
-//	4096   the descriptors: for each region whole cache lines of u64 in the machine's byte order:
-//	       state (0 free, 1 busy, 2 populated), first ordinal, messages, received, skipped, and a bit
-//	       for each message
-//	then, from the next multiple of 4096 on, the memory of the regions
+//	0      magic "gobtlrng", version 1, MessageBytes, Regions, RegionMessages
+//	40     words of the end: 1 if the producer has finished, 1 if the stream is over
+//	4096   descriptors of the regions
+//	next multiple of 4096   memory of the regions
+//
+// All numbers are u64 in the machine's byte order. A descriptor occupies whole cache lines. The
+// words of a descriptor are the state (0 free, 1 busy, 2 populated), the first ordinal, and the
+// numbers of messages, received messages and skipped ordinals. A bitmap with one bit per message
+// follows.
 const (
 	mapMagic   = "gobtlrng"
 	mapVersion = 1

@@ -17,8 +17,8 @@ func (s *Sender) Identity() Identity {
 
 // Next waits until the next region in order is free, and returns the region. The producer fills the
 // region, and then calls Populate. Only one goroutine may be the producer. With Overrun Drop, Next
-// does not wait. With Overrun Drop, Next returns ErrOverrun if no region is free, and the producer
-// may drop messages with Sender.Drop. Next must not be used for an Unmonitored sender. With a nil
+// does not wait, but returns ErrOverrun if no region is free. The producer may then drop messages
+// with Sender.Drop. Next must not be used for an Unmonitored sender. With a nil
 // ctx, Next returns btl.ErrContext.
 func (s *Sender) Next(ctx context.Context) (Region, error) {
 	if ctx == nil {

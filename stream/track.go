@@ -7,14 +7,14 @@ import "math/bits"
 // have arrived. A tracker does not access payload, clocks or the ring.
 //
 //	first                          edge-len(state)                 edge
-//	  |  settled: an arrival is stale |  known datagram by datagram  |  not sent yet, as far as known
+//	  |  not in the history           |  history                     |  not known to have been sent
 //
 // Every sent message is in exactly one of the counts received, late, overrun and missing.
 //
-//	received   all its datagrams came, and all were stored
-//	late       all came, one of them after the region was handed over
-//	overrun    all came, one of them found no free region
-//	missing    the rest: what was sent, less the three
+//	received   all datagrams arrived and were stored
+//	late       all datagrams arrived, one after its region was handed over
+//	overrun    all datagrams arrived, one without a free region
+//	missing    not all datagrams arrived
 type tracker struct {
 	first, edge uint64
 	total       uint64 // first ordinal that is never sent, or unknownTotal

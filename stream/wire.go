@@ -8,11 +8,11 @@ import (
 
 // The datagrams of the unreliable mode, little-endian:
 //
-//	 0  check      4  mix of all that follows in the header: damage is not taken for a message
-//	 4  datagram   4  its number within the message
-//	 8  key        8  of the stream, random
-//	16  ordinal    8  of the message
-//	24  payload       its part of the message; all parts but the last are of one size
+//	 0  check      4  hash of the rest of the header
+//	 4  datagram   4  number within the message
+//	 8  key        8  random key of the stream
+//	16  ordinal    8  ordinal of the message
+//	24  payload       part of the message
 const headerBytes = 24
 
 type header struct {

@@ -63,9 +63,9 @@ func NewManagerStation(m *btl.Module, manager *Manager, prover *Prover) (*Statio
 	return newStation(s)
 }
 
-// proves reports whether all endpoint names in w belong to the host at the other end of the
-// connection conn, and whether w.Module is the module at the other end. The check is needed because
-// other hosts send frames to the names of a host without a handshake.
+// proves reports whether all names in w belong to the peer of the connection conn. The names of
+// endpoints must be at the peer's host, and w.Module must be the peer's module. The check is needed
+// because other hosts send frames to the names of a host without a handshake.
 func (s *Station) proves(conn int, w *Ways) bool {
 	ep := s.eps[conn]
 	elsewhere := func(name []byte) bool { return !ep.AtHost(name) }

@@ -9,11 +9,9 @@ import (
 )
 
 // A train is the content of a btl fragment. A train has a header of eight bytes, followed by
-// contiguous encapsulated packets of one flow.
-//
-//	0  u32  number of the train in its flow, from 0 on
-//	4  u16  entropy of the flow
-//	6  u16  number of the switch
+// contiguous encapsulated packets of one flow. The header has the number of the train in its flow
+// (u32, from 0 on), the entropy of the flow (u16) and the number of the switch (u16), in
+// little-endian order.
 const (
 	TrainHeaderBytes = 8
 	// TrainBytesMax is the maximum size of a train. A train holds the packets of one frame with

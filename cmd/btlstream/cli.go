@@ -24,7 +24,7 @@ missing. Run it twice: as it is it receives, with --send it sends. Both sides mu
 -m, -t, --mode and --first. Without -x, --listen and --connect the two ask for each other's identity
 on their terminals.`
 
-// cli is the command line.
+// cli holds the options of the command line.
 //
 //nolint:lll // A struct tag cannot be broken.
 type cli struct {
@@ -75,7 +75,7 @@ type cli struct {
 	faults impair.Faults
 }
 
-// total is the value of -t.
+// total is the value of the option -t.
 type total uint64
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -92,7 +92,7 @@ func (t *total) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// delay is the value of -d.
+// delay is the value of the option -d.
 type delay time.Duration
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -109,14 +109,14 @@ func (d *delay) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// geometry is the ring's shape.
+// geometry returns the shape of the ring.
 func (c *cli) geometry() stream.Geometry {
 	return stream.Geometry{
 		MessageBytes: int(c.MessageBytes), Regions: c.Regions, RegionMessages: c.Contiguous,
 	}
 }
 
-// total is the number of messages in all, 0 for no end.
+// total returns the number of messages of the stream, or 0 for an endless stream.
 func (c *cli) total() uint64 {
 	if c.Total != nil {
 		return uint64(*c.Total)
@@ -127,7 +127,7 @@ func (c *cli) total() uint64 {
 
 func (c *cli) drops() bool { return c.Overrun == "drop" }
 
-// config is the stream's.
+// config returns the configuration of the stream.
 func (c *cli) config() stream.Config {
 	cfg := stream.Config{
 		Mode: c.Mode, Messages: c.total(), First: c.First, Timeout: c.Timeout, Meet: c.Wait,
@@ -149,7 +149,7 @@ func (c *cli) config() stream.Config {
 	return cfg
 }
 
-// Validate is called by kong after parsing; its error is one of usage.
+// Validate checks the options, and returns a usage error. kong calls Validate after parsing.
 func (c *cli) Validate() error {
 	g := c.geometry()
 	for _, f := range []struct {
@@ -201,7 +201,7 @@ func (c *cli) Validate() error {
 	return checkAddress("--metrics", c.Metrics)
 }
 
-// validateMeeting checks how the peers meet.
+// validateMeeting checks the options by which the peers meet.
 func (c *cli) validateMeeting() error {
 	ways := 0
 	for _, set := range []bool{c.Exchange != "", c.Listen != "", len(c.Connect) > 0} {
@@ -232,10 +232,10 @@ func (c *cli) validateMeeting() error {
 	return checkAddress("--listen", c.Listen)
 }
 
-// peersMax bounds --receivers and --streams.
+// peersMax is the largest value of --receivers and --streams.
 const peersMax = 256
 
-// validateRole checks what only one side, or one mode, can have.
+// validateRole checks the options that only one side, or one mode, can have.
 func (c *cli) validateRole() error {
 	unreliable := c.Mode == stream.Unreliable
 	for _, f := range []struct {
@@ -276,7 +276,8 @@ func (c *cli) validateRole() error {
 	return err
 }
 
-// checkAddress reports an address that is not HOST:PORT; empty is none.
+// checkAddress returns an error if an address is not of the form HOST:PORT. An empty address is
+// valid.
 func checkAddress(what, addr string) error {
 	if addr == "" {
 		return nil
@@ -291,10 +292,10 @@ func checkAddress(what, addr string) error {
 	return nil
 }
 
-// influxPort is the one at which InfluxDB takes posts if nothing else is said.
+// influxPort is the default TCP port of InfluxDB.
 const influxPort = "8086"
 
-// influxURL reads the value of -o.
+// influxURL parses the value of the option -o.
 func influxURL(addr string) (string, error) {
 	if !strings.Contains(addr, "://") {
 		if checkAddress("-o", addr) != nil {
@@ -318,8 +319,8 @@ func influxURL(addr string) (string, error) {
 	return u.String(), nil
 }
 
-// newParser returns the parser of the command line. exit is called by --help and --version, and
-// must not return.
+// newParser returns the parser of the command line. The options --help and --version call exit,
+// which must not return.
 func newParser(c *cli, out, errs io.Writer, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, usage.Bytes(),
 		kong.Name("btlstream"),

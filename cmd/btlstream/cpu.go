@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// cpusMax is one more than the largest CPU number that sched_setaffinity's fixed mask holds.
+// cpusMax is one more than the largest CPU number that the fixed mask of sched_setaffinity holds.
 const cpusMax = 1024
 
-// cpuMeter measures the CPU time that the process uses while a stream lasts. begin is called when
-// the first message may come, end after that stream has ended.
+// cpuMeter measures the CPU time that the process uses while a stream lasts. The caller calls begin
+// when the first message may arrive, and end after the stream has ended.
 type cpuMeter struct {
 	at         time.Time
 	cpu        time.Duration
@@ -18,14 +18,15 @@ type cpuMeter struct {
 
 func (m *cpuMeter) begin() { m.at, m.cpu = time.Now(), processCPU() }
 
-// end does nothing if the stream has never begun.
+// end stops the measurement. end does nothing if the stream has never begun.
 func (m *cpuMeter) end() {
 	if !m.at.IsZero() {
 		m.wall, m.used = time.Since(m.at), processCPU()-m.cpu
 	}
 }
 
-// percent is the CPU time by the time that has passed: at most 100 for each of the host's CPUs.
+// percent returns the CPU time in percent of the elapsed time. The maximum is 100 for each CPU of
+// the host.
 func (m *cpuMeter) percent() float64 {
 	if m.wall <= 0 {
 		return 0

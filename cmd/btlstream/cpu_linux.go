@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pinThread pins the calling thread, which must be locked to its goroutine.
+// pinThread pins the calling thread to a CPU. The thread must be locked to its goroutine.
 func pinThread(cpu int) error {
 	var set unix.CPUSet
 	set.Set(cpu)
 	return unix.SchedSetaffinity(0, &set)
 }
 
-// processCPU is the CPU time that the process has used.
+// processCPU returns the CPU time that the process has used.
 func processCPU() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Without Linux's calls nothing is pinned and CPU time is not known; the rest works.
+// Only Linux has the system calls to pin a thread and to read the CPU time of the process.
 
 func pinThread(int) error { return errors.ErrUnsupported }
 

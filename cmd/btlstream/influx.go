@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// influx posts samples as InfluxDB's line protocol. It never blocks the stream: a sample that finds
-// the queue full is dropped, and counted.
+// influx posts samples to InfluxDB in its line protocol. A post never blocks the stream. If the
+// queue is full, the sample is dropped and counted.
 type influx struct {
 	env     *environment
 	url     string
@@ -29,7 +29,8 @@ type influx struct {
 const (
 	influxQueue   = 1024
 	influxTimeout = 5 * time.Second
-	// influxEvery is the least time between two posts: a post costs more than many samples.
+	// influxEvery is the minimum time between two posts, because a post costs more than many
+	// samples.
 	influxEvery = 100 * time.Millisecond
 )
 
@@ -46,12 +47,12 @@ func newInflux(env *environment, url, role string) *influx {
 	return f
 }
 
-// influxTag escapes what separates in a tag's value.
+// influxTag escapes the separators in the value of a tag.
 func influxTag(s string) string {
 	return strings.NewReplacer(",", `\,`, "=", `\=`, " ", `\ `).Replace(s)
 }
 
-// influxLine is a sample as a line.
+// influxLine returns a sample as a line of the line protocol.
 func influxLine(tags string, s sample) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "gobtl_stream%s,stream=%d ", tags, s.stream)
@@ -65,7 +66,7 @@ func influxLine(tags string, s sample) string {
 	return b.String()
 }
 
-// post sends a sample soon.
+// post queues a sample to be sent soon.
 func (f *influx) post(s sample) {
 	select {
 	case f.lines <- influxLine(f.tags, s):
@@ -89,7 +90,7 @@ func (f *influx) run() {
 	}
 }
 
-// gather collects the samples that arrive within a short time, or before the end, into one post.
+// gather adds the samples that arrive within influxEvery, or before the end, to one post.
 func (f *influx) gather(body *bytes.Buffer) {
 	soon := time.NewTimer(influxEvery)
 	defer soon.Stop()
@@ -126,7 +127,7 @@ func (f *influx) send(body io.Reader) error {
 	return err
 }
 
-// close sends the remaining samples. Lost metrics are reported, but are no failure of the stream.
+// close sends the remaining samples. Lost samples are reported, but do not make the stream fail.
 func (f *influx) close() {
 	close(f.lines)
 	<-f.ended

@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ringMemory allocates the memory of a ring. The kernel refuses what the machine does not have, or
-// a limit forbids; Go's allocator would end the program instead. With huge the kernel is asked for
-// huge pages. It gives as many as it can.
+// ringMemory allocates the memory of a ring. The kernel refuses memory that the machine does not
+// have, or that a limit forbids. Go's allocator would end the program in that case. If huge is set,
+// the kernel provides as many huge pages as it can.
 func ringMemory(bytes int, huge bool) ([]byte, error) {
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
-	mem, err := unix.Mmap(-1, 0, bytes, prot, flags) // until the process ends
+	mem, err := unix.Mmap(-1, 0, bytes, prot, flags) // mapped until the process ends
 	if err == nil && huge {
 		if err = unix.Madvise(mem, unix.MADV_HUGEPAGE); err != nil {
 			err = errors.Join(fmt.Errorf("--huge-pages: %w", err), unix.Munmap(mem))

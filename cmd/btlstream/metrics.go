@@ -18,8 +18,8 @@ import (
 	"gobtl/stream"
 )
 
-// metricsServer serves the latest samples to Prometheus, and the transport's counters. A nil one,
-// for a program that was not asked to, does nothing.
+// metricsServer serves the latest samples and the counters of the transport to Prometheus. A nil
+// metricsServer does nothing.
 type metricsServer struct {
 	http *http.Server
 	role string
@@ -28,12 +28,13 @@ type metricsServer struct {
 	latest map[int]sample // by stream
 }
 
-// serveMetrics starts to serve on an address; empty serves nothing.
+// serveMetrics starts a metrics server on an address. For an empty address serveMetrics returns a
+// nil server.
 func serveMetrics(
 	env *environment, addr, role string, port *stream.Port,
 ) (*metricsServer, error) {
 	if addr == "" {
-		return nil, nil //nolint:nilnil // A nil server is one that does nothing.
+		return nil, nil //nolint:nilnil // A nil server does nothing.
 	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -54,7 +55,7 @@ func serveMetrics(
 	return m, nil
 }
 
-// show makes a sample the latest of its stream.
+// show makes a sample the latest sample of its stream.
 func (m *metricsServer) show(s sample) {
 	if m == nil {
 		return
@@ -64,8 +65,8 @@ func (m *metricsServer) show(s sample) {
 	m.latest[s.stream] = s
 }
 
-// Describe implements prometheus.Collector. It sends no descriptions, because the metrics are known
-// only with the first sample.
+// Describe implements prometheus.Collector. Describe sends no descriptions, because the metrics are
+// known only after the first sample.
 func (m *metricsServer) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -84,7 +85,7 @@ func (m *metricsServer) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// close stops serving, after the scrape that is under way.
+// close stops the server after the present scrape.
 func (m *metricsServer) close() error {
 	if m == nil {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -285,21 +286,24 @@ func TestLayoutArguments(t *testing.T) {
 		}
 		return err
 	}
-	none, err := mpi.Subarray(data[:0], []int{1 << 62, 0}, []int{1 << 62, 0}, []int{0, 0})
+	const huge = math.MaxInt/2 + 1
+	none, err := mpi.Subarray(data[:0], []int{huge, 0}, []int{huge, 0}, []int{0, 0})
 	if err != nil || none.Len() != 0 {
 		t.Errorf("no values: %v", err)
 	}
-	for _, count := range []int{0, 3, 1 << 62} {
+	for _, count := range []int{0, 3, huge} {
 		none, err := mpi.Strided(data, count, 0, 100)
 		if err != nil || none.Len() != 0 || none.Pack(data) != 0 {
 			t.Errorf("%d blocks of no values: %v", count, err)
 		}
 	}
-	same, err := mpi.Strided(data, 1<<40, 2, 0) // one block, again and again, takes no memory
-	if data[1] = 7; err != nil || same.Len() != 2<<40 || same.Pack(make([]int32, 3)) != 3 {
+	const many = math.MaxInt >> 23
+	same, err := mpi.Strided(data, many, 2, 0) // one block, again and again, takes no memory
+	if data[1] = 7; err != nil || same.Len() != 2*many || same.Pack(make([]int32, 3)) != 3 {
 		t.Errorf("one block again and again: %v", err)
 	}
 	_, pointers := mpi.Strided([]*int{nil}, 1, 1, 1)
+	const wide = 1 << (bits.UintSize / 2) // its square is more than an int holds
 	for i, is := range []struct{ err, want error }{
 		{made(mpi.Strided(data, 4, 1, 4)), mpi.ErrBounds},
 		{made(mpi.Strided(data, 3, 5, 4)), mpi.ErrBounds},
@@ -307,20 +311,20 @@ func TestLayoutArguments(t *testing.T) {
 		{made(mpi.Strided(data, -1, 1, 1)), mpi.ErrBounds},
 		{made(mpi.Strided(data, 1, -1, 1)), mpi.ErrBounds},
 		{made(mpi.Strided(data, -1, 0, 1)), mpi.ErrBounds},
-		{made(mpi.Strided(data, 1<<62, 1, 1<<62)), mpi.ErrBounds},
-		{made(mpi.Strided(data, 1<<62, 1, 4)), mpi.ErrBounds},
-		{made(mpi.Strided(data, 1<<62, 1, 0)), mpi.ErrBounds}, // more bytes than an int counts
+		{made(mpi.Strided(data, huge, 1, huge)), mpi.ErrBounds},
+		{made(mpi.Strided(data, huge, 1, 4)), mpi.ErrBounds},
+		{made(mpi.Strided(data, huge, 1, 0)), mpi.ErrBounds}, // more bytes than an int counts
 		{made(mpi.Strided(data, 2, 1, math.MinInt)), mpi.ErrBounds},
 		{made(mpi.Strided(data[:0], 1, 1, 0)), mpi.ErrBounds},
 		{made(mpi.IndexedBlocks(data, []int{11}, 2)), mpi.ErrBounds},
 		{made(mpi.IndexedBlocks(data, []int{-1}, 2)), mpi.ErrBounds},
-		{made(mpi.IndexedBlocks(data, []int{1}, 1<<63-1)), mpi.ErrBounds},
+		{made(mpi.IndexedBlocks(data, []int{1}, math.MaxInt)), mpi.ErrBounds},
 		{made(mpi.Indexed(data, []int{1}, nil)), mpi.ErrCount},
 		{made(mpi.Indexed(data, []int{1}, []int{12})), mpi.ErrBounds},
 		{made(mpi.Indexed(data, []int{1}, []int{-1})), mpi.ErrBounds},
 		{made(mpi.Subarray(data, []int{3, 4}, []int{2, 2}, []int{2, 0})), mpi.ErrBounds},
 		{made(mpi.Subarray(data, []int{3, 5}, []int{1, 1}, []int{0, 0})), mpi.ErrCount},
-		{made(mpi.Subarray(data[:0], []int{1 << 32, 1 << 32}, []int{1, 1}, []int{0, 0})), mpi.ErrCount},
+		{made(mpi.Subarray(data[:0], []int{wide, wide}, []int{1, 1}, []int{0, 0})), mpi.ErrCount},
 		{made(mpi.Subarray(data, []int{3, 3}, []int{1, 1}, []int{0, 0})), mpi.ErrCount},
 		{made(mpi.Subarray(data, []int{12}, []int{1, 1}, []int{0})), mpi.ErrCount},
 		{made(mpi.Subarray(data, nil, nil, nil)), mpi.ErrCount},

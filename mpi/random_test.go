@@ -24,7 +24,9 @@ type mail struct {
 }
 
 // first is the value that a message begins with.
-func (m mail) first(round int) int64 { return int64(round<<32 | m.from<<24 | m.to<<16 | m.number) }
+func (m mail) first(round int) int64 {
+	return int64(round)<<32 | int64(m.from<<24|m.to<<16|m.number)
+}
 
 // play is a rank in a random program.
 type play struct {

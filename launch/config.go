@@ -32,8 +32,8 @@ type Config struct {
 	// this process.
 	Environ []string
 	// Timeout is the maximum time for each reply of the launcher. Under a launcher without PMI-1,
-	// Timeout is also the maximum time until all ranks have connected to rank 0. The range is 1 ms
-	// to 24 h, and 0 means 30 s.
+	// Timeout is also the maximum time until this rank has reached rank 0. The range is 1 ms to 24
+	// h, and 0 means 30 s.
 	Timeout time.Duration
 	// FenceTimeout is the maximum time that Fence waits for all other ranks. The range is 1 ms to
 	// 24 h, and 0 means 5 min.

@@ -78,7 +78,7 @@ func (e environment) launcher() (Launcher, error) {
 }
 
 // alone returns an error if a process without PMI-1 belongs to a job of several processes. Without
-// this check each process of the job would run as a separate job of one rank.
+// the check of alone, each process of a job would run as a separate job of one rank.
 func (e environment) alone() error {
 	advice := ", or set " + LauncherVariable + "=none if each process shall be a job of its own"
 	tasks, err := strconv.Atoi(e["SLURM_STEP_NUM_TASKS"])

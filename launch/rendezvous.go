@@ -24,8 +24,8 @@ const (
 	// strangersMax is the maximum number of unauthenticated connections, in addition to one per
 	// rank.
 	strangersMax = 16
-	// proofPart divides the connection timeout. A client must authenticate itself within the
-	// connection timeout divided by proofPart.
+	// proofPart divides Config.Timeout. A client must authenticate itself within Config.Timeout
+	// divided by proofPart.
 	proofPart = 8
 	// proofLeast is the minimum time that a client has for its authentication while other clients
 	// wait. Many silent clients that connect before the ranks can therefore delay the ranks only

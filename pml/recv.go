@@ -69,8 +69,8 @@ func (l *Layer) Cancel(r *Request) bool {
 	return true
 }
 
-// Probe describes the message that a Recv with these arguments would receive now. ok is false if
-// there is no such message.
+// Probe describes the message that a Recv with the same arguments would receive now. The result is
+// false if no message matches.
 func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
 	m := l.unexpected.find(from, tag, mask)
 	if m == nil {
@@ -79,8 +79,8 @@ func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
 	return Info{Peer: m.peer, Tag: m.tag, Size: m.size}, true
 }
 
-// MProbe returns the message that a Recv with these arguments would receive now, or nil if there is
-// no such message. Only RecvMessage can receive a message that MProbe has returned. Until the
+// MProbe returns the message that a Recv with the same arguments would receive now, or nil if no
+// message matches. Only RecvMessage can receive a message that MProbe has returned. Until the
 // message is received, dropped or refused, the message counts towards its sender's limits.
 func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	m := l.unexpected.find(from, tag, mask)
@@ -363,8 +363,8 @@ func (l *Layer) expose(r *Request) bool {
 }
 
 // onFin ends a receive after all bytes were written. onFin reports the receipt to the sender at
-// once. The transport's acknowledgement, for which the sender waits, is then sent in the same
-// packet.
+// once. The transport's acknowledgement, for which the sender waits, is sent in the same packet as
+// the report.
 func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 	r := l.named(p, h.a, landing)
 	if r == nil || h.number == 0 && r.region == nil {

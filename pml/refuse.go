@@ -12,8 +12,8 @@ func group(tag uint64) uint64 { return tag >> GroupBits }
 // Refuse permanently drops all messages whose tags are in the same group as tag. Refuse applies to
 // messages that have arrived, messages that MProbe has returned, and messages that arrive later.
 // The send of a dropped message ends as if the message had been received, so the sender does not
-// wait forever. A waiting receive that matches only tags of this group ends with the error why. The
-// caller must not begin further receives for this group. now is the current time.
+// wait forever. A waiting receive that matches only tags of the refused group ends with the error
+// why. The caller must not begin further receives for the refused group. now is the current time.
 func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	if l.refused == nil {
 		l.refused = make(map[uint64]bool)

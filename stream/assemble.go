@@ -70,7 +70,7 @@ const (
 const horizonMessages = 1024
 
 // newFiller returns an assembler for complete messages in order, as in the reliable mode. The
-// caller may call fill, skip and grant on the assembler, but must not call take.
+// caller may call fill, skip and grant on an assembler of newFiller, but must not call take.
 func newFiller(ring *Ring, first uint64) *assembler {
 	return assemblerOf(ring, newCounter(first), ring.geo.MessageBytes)
 }

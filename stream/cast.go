@@ -227,8 +227,8 @@ func (c *caster) post() bool {
 	return true
 }
 
-// refused handles an error of a send. refused returns true if the error is permanent, and then ends
-// the stream.
+// refused handles an error of a send. If the error is permanent, refused ends the stream and
+// returns true.
 func (c *caster) refused(err error) bool {
 	switch {
 	case errors.Is(err, fabric.ErrClosed):

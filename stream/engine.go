@@ -52,7 +52,8 @@ const (
 
 // NewEngine starts an engine on a module. data is a domain for the unreliable mode, opened with
 // DataConfig, or nil. The engine owns m and data, even if NewEngine returns an error. The engine
-// uses tags 1 and 2, OnEndpoint and OnRoom of the module, so the caller must not use these.
+// uses tags 1 and 2, OnEndpoint and OnRoom of the module, so the caller must not use these tags and
+// callbacks.
 func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	e := &Engine{
 		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),

@@ -3,10 +3,10 @@ package stream
 import "unsafe"
 
 // Some fabrics can store received payload directly in its final memory (fabric.Lander). The
-// receiver gives such a fabric the memory from the next expected datagram to the end of the region.
-// Datagrams that arrive in order are then copied only once, by the kernel. Payload that was stored
-// in the wrong place is copied to the memory after its header before any payload is processed
-// (dataPort.rescue).
+// receiver gives a fabric.Lander the memory from the next expected datagram to the end of the
+// region. With a fabric.Lander, datagrams that arrive in order are copied only once, by the kernel.
+// Payload that was stored in the wrong place is copied to the memory after its header before any
+// payload is processed (dataPort.rescue).
 
 // landing returns the final memory of the next datagrams if datagrams arrive in order, or nil if
 // the next datagram cannot be predicted. The memory contains no received data.

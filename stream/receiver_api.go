@@ -30,15 +30,15 @@ func (r *Receiver) Met() bool {
 
 // SenderMessages returns the number of messages in the sender's ring, as reported by the sender.
 // SenderMessages returns 0 until Started is closed. If the sender sends its ring repeatedly,
-// message n of the stream is message n modulo this number in the sender's ring.
+// message n of the stream is message n modulo SenderMessages in the sender's ring.
 func (r *Receiver) SenderMessages() uint64 {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	return r.senderMessages
 }
 
-// Started returns a channel that is closed when the first message can arrive. The channel is also
-// closed if the stream ends before the first message.
+// Started returns a channel that is closed when the first message can arrive. The channel of
+// Started is also closed if the stream ends before the first message.
 func (r *Receiver) Started() <-chan struct{} { return r.started }
 
 // Done returns a channel that is closed when the stream has ended. After that, Err returns the

@@ -190,8 +190,8 @@ func (g *guest) answer(mine Identity, err error) bool {
 	return e == nil
 }
 
-// ExchangeAt exchanges identities at the peer's meeting at "host:port". While no peer listens
-// there, ExchangeAt tries again until ctx ends.
+// ExchangeAt exchanges identities at the peer's meeting at "host:port". While no peer listens at
+// the address, ExchangeAt tries again until ctx ends.
 func ExchangeAt(address string) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		for {

@@ -118,8 +118,8 @@ func (t *tracker) remembers(ordinal uint64) bool {
 	return t.edge-ordinal <= min(uint64(len(t.state)), t.edge-t.first) && ordinal < t.edge
 }
 
-// arrive records a received datagram. For a new datagram the caller must then call settle, which
-// records whether the caller has stored the payload.
+// arrive records a received datagram. After arrive has returned arrivalNew, the caller must call
+// settle, which records whether the caller has stored the payload.
 func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 	if ordinal < t.first || ordinal >= t.total || datagram >= t.datagrams {
 		t.foreign++

@@ -21,8 +21,8 @@ type AgentConfig struct {
 // Change reports that a port has changed, or with vport 0 that the table of LIDs has changed.
 type Change struct {
 	Vport uint8
-	// Moved means that the port is now on another switch, or on no switch. The addresses learned by
-	// the port are then invalid.
+	// Moved means that the port is now on another switch, or on no switch. After a move, the
+	// addresses learned by the port are invalid.
 	Moved bool
 }
 

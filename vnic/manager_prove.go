@@ -116,8 +116,9 @@ func (p *proving) heard(list []unprovenName, proof uint64, here func(*unprovenNa
 	}
 }
 
-// proveOne ends the verification of a registration if all addresses are verified or the rounds are
-// used up. While proofs are missing, proveOne asks for the missing proofs every proveEvery.
+// proveOne ends the verification of a registration if all addresses are verified, or if proveRounds
+// requests had no success. While proofs are missing, proveOne asks for the missing proofs every
+// proveEvery.
 func (m *Manager) proveOne(now mono.Time, p *proving) {
 	lacks := func(list []unprovenName) bool {
 		return slices.ContainsFunc(list, func(n unprovenName) bool { return n.missing() })

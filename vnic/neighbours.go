@@ -215,7 +215,7 @@ func answerARP(out, ask []byte, mac MAC) int {
 }
 
 // answerNeighbour writes a neighbour advertisement to out. The advertisement of a router has the
-// router flag, because a device without this flag would drop its routes.
+// router flag, because a device that gets an advertisement without the flag would drop its routes.
 func answerNeighbour(out, ask []byte, v *nearValue) int {
 	copy(out, ask[:ip6Bytes])
 	be.PutUint16(out[4:], neighbourLen)

@@ -11,8 +11,8 @@ var be = binary.BigEndian
 // is not folded yet. An odd last byte counts as the upper half of a word.
 func sum(b []byte, s uint64) uint64 {
 	// The loop adds words of eight bytes in the machine's byte order, with their carry. The bytes
-	// of the folded sum are swapped at the end. The Internet checksum allows this order of
-	// operations (RFC 1071).
+	// of the folded sum are swapped at the end. The Internet checksum allows bytes and carries to
+	// be put in order at the end (RFC 1071).
 	var acc, c uint64
 	for len(b) >= 64 {
 		acc, c = bits.Add64(acc, binary.NativeEndian.Uint64(b), 0)

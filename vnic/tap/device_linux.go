@@ -359,8 +359,8 @@ func (q *Queue) Read(b []byte) (h offload.Header, n int, err error) {
 	return h, max(int(got)-q.head, 0), nil
 }
 
-// Write writes one frame that consists of f.Parts. An error means that the kernel has refused this
-// frame. The kernel may accept a later frame.
+// Write writes one frame that consists of f.Parts. An error of Write means that the kernel has
+// refused the frame. The kernel may accept a later frame.
 func (q *Queue) Write(f *offload.Joined) error {
 	if len(f.Parts) > writeParts || q.head == 0 && f.Header != (offload.Header{}) {
 		return unix.EINVAL

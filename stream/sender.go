@@ -44,10 +44,9 @@ type Sender struct {
 	told   mono.Time // time of the latest progress report
 	// underWay is the number of puts and sends that the fabric has not completed. The fabric may
 	// read the ring until underWay is 0.
-	underWay int
-	// registered are the registrations of the ring's memory for puts.
-	registered []*btl.Registration
-	prunes     bool // a link has ended
+	underWay   int
+	registered []*btl.Registration // of the ring's memory, for puts
+	prunes     bool                // a link has ended
 
 	stats  Stats
 	showAt mono.Time // time of the next update of shown

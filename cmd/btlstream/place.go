@@ -13,24 +13,26 @@ import (
 	"gobtl/stream"
 )
 
-// The datagrams take the addresses of a meeting that has succeeded. Names have several addresses,
-// of which one may be answered, and a host that listens everywhere has several, of which a peer has
-// come to one: so these are found by a first visit, before this side opens its port.
+// The datagrams use the addresses of a meeting that has succeeded. A host name may have several
+// addresses, of which only one may answer. A host that listens on all its addresses does not know
+// to which address a peer connects. The functions of this file therefore find the addresses by a
+// first connection, before this side opens its port.
 
 const (
-	// visitAgain is between two visits to a peer that is not there yet.
+	// visitAgain is the time between two attempts to connect to a peer that does not listen yet.
 	visitAgain = 50 * time.Millisecond
-	// guestTime bounds the time until a guest sends its line. guestsMost bounds the guests that are
-	// read at the same time.
+	// guestTime is the longest wait for the line of a connected peer. guestsMost is the maximum
+	// number of connected peers that are read at the same time.
 	guestTime  = 5 * time.Second
 	guestsMost = 64
-	// guestLineMost is the longest line of a guest, in bytes: its identity.
+	// guestLineMost is the maximum length in bytes of a peer's line, which holds the peer's
+	// identity.
 	guestLineMost = 1024
-	// later has a guest come again.
+	// later is the line that makes a peer connect again.
 	later = "later\n"
 )
 
-// findPlace finds out which of its addresses this side is met at, where that is not said.
+// findPlace finds the local address to which peers connect, if no option names the address.
 func (s *session) findPlace() error {
 	if s.c.Node != "" {
 		return nil
@@ -47,12 +49,13 @@ func (s *session) findPlace() error {
 	}
 	host, _, err := net.SplitHostPort(s.c.Listen)
 	if ip, bad := netip.ParseAddr(host); err != nil || bad == nil && !ip.IsUnspecified() {
-		return nil // What is wrong is told by who listens.
+		return nil // Listen reports the error.
 	}
 	return s.findGuest(ctx)
 }
 
-// findPeer goes to a peer that is called by its name, and keeps the address that was answered.
+// findPeer connects to a peer that is given by its host name, and keeps the address that has
+// answered.
 func (s *session) findPeer(ctx context.Context, i int, address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if _, bad := netip.ParseAddr(host); err != nil || bad == nil {
@@ -74,15 +77,15 @@ func (s *session) findPeer(ctx context.Context, i int, address string) error {
 	}
 }
 
-// findGuest waits for the first peer that sends its identity, keeps the local address of that
-// connection, and tells the peer to connect again.
+// findGuest waits for the first peer that sends its identity. findGuest keeps the local address of
+// the peer's connection, and tells the peer to connect again.
 func (s *session) findGuest(ctx context.Context) error {
 	l, err := net.Listen("tcp", s.c.Listen)
 	if err != nil {
 		return fmt.Errorf("%w: %w", stream.ErrExchange, err)
 	}
 	listener := bounded.NewListener(l, guestsMost, later)
-	defer func() { _ = listener.Close() }() // Nobody is there but who was sent away.
+	defer func() { _ = listener.Close() }() // All guests were told to come again.
 	s.c.Listen = l.Addr().String()
 	s.env.logf(logNotice, "listening on %v", l.Addr())
 	come := make(chan net.Addr, 1)
@@ -99,7 +102,7 @@ func (s *session) findGuest(ctx context.Context) error {
 		_, _ = io.WriteString(g, later)
 		select {
 		case come <- g.LocalAddr():
-		default: // Another one was first.
+		default: // Another peer was first.
 		}
 	})
 	select {
@@ -114,7 +117,8 @@ func (s *session) findGuest(ctx context.Context) error {
 	return fmt.Errorf("%w: nobody came to %v", stream.ErrTimeout, l.Addr())
 }
 
-// hostOf is the address of a meeting without its port; empty: it is everywhere.
+// hostOf returns the address of a meeting without the port. An unspecified address results in an
+// empty string.
 func hostOf(a net.Addr) string {
 	at, ok := a.(*net.TCPAddr)
 	if !ok || at.IP.IsUnspecified() {

@@ -10,7 +10,7 @@ import (
 	"gobtl/stream"
 )
 
-// reader is a receiver's reader: it takes completed regions and gives them back.
+// reader reads the completed regions of one receiver, and then releases the regions.
 type reader struct {
 	s     *session
 	rx    *stream.Receiver
@@ -20,11 +20,11 @@ type reader struct {
 	cpu   cpuMeter
 	wrong uint64 // messages that differ from the pattern
 	ended chan struct{}
-	unmet error // why no sender was met
+	unmet error // why no sender was found
 	err   error
 }
 
-// receive is the receivers' part.
+// receive runs the receivers of this process.
 func (s *session) receive() error {
 	record, err := newRecorder(s.c.Record)
 	if err != nil {
@@ -74,14 +74,15 @@ func (s *session) receive() error {
 	return s.received(readers, record)
 }
 
-// noteFaults records the faults of --impair before the first stream began.
+// noteFaults records the counts of --impair before the first stream begins.
 func (s *session) noteFaults() {
 	if s.impaired != nil {
 		s.meant = s.impaired.Counts()
 	}
 }
 
-// streamName is the name of a file of stream i, which tells the stream if there are several.
+// streamName returns the name of a file for stream i. If there are several streams, the name
+// contains the number of the stream.
 func (s *session) streamName(name string, i int) string {
 	if name == "" || s.c.Streams == 1 {
 		return name
@@ -89,9 +90,10 @@ func (s *session) streamName(name string, i int) string {
 	return fmt.Sprintf("%s.stream%d", name, i)
 }
 
-// serveSenders gives each sender that comes to the meeting the identity of a receiver that has none
-// yet, first of one that no other sender is at. So no sender waits for another: the first sender
-// that starts its stream gets the receiver, and the others connect again.
+// serveSenders gives each sender that connects to the meeting the identity of a receiver whose
+// stream has not begun. Receivers that no other sender has been given come first. No sender waits
+// for another sender: the first sender that starts its stream gets the receiver, and the other
+// senders connect again.
 func (s *session) serveSenders(ctx context.Context, readers []*reader) {
 	next := 0
 	_ = s.meeting.Serve(ctx, stream.RoleReceiver, func(stream.Identity) (stream.Identity, error) {
@@ -105,10 +107,10 @@ func (s *session) serveSenders(ctx context.Context, readers []*reader) {
 			}
 		}
 		return stream.Identity{}, stream.ErrTaken
-	}) // ends with the time to meet
+	}) // ends with the time limit of the meeting
 }
 
-// run meets a sender and reads until the stream has ended.
+// run meets a sender, and reads until the stream has ended.
 func (r *reader) run(meet context.Context) {
 	var err error
 	if r.s.meeting == nil {
@@ -128,7 +130,7 @@ func (r *reader) run(meet context.Context) {
 		if cause := context.Cause(r.s.env.ctx); cause != nil {
 			err = cause
 		}
-		_ = r.s.port.AbortReceiver(r.rx, err) // the loop may have ended
+		_ = r.s.port.AbortReceiver(r.rx, err) // an error means that the loop has ended
 		<-r.rx.Done()
 	} else if err = r.rx.Err(); errors.Is(err, stream.ErrTimeout) && r.unmet != nil {
 		err = errors.Join(err, r.unmet)
@@ -137,11 +139,13 @@ func (r *reader) run(meet context.Context) {
 	r.err = err
 }
 
-// comeTime is how long a sender that was met has to come: to say hello over the transport.
+// comeTime is the longest wait for the first transport packet of a sender that has exchanged
+// identities.
 const comeTime = 3 * time.Second
 
-// meet offers this receiver to senders until a stream has begun, for one that was met may have died
-// since, or die before the beginning. A person is asked once.
+// meet offers this receiver to senders until a stream has begun. A sender may die after the
+// exchange of identities and before the stream begins, so meet repeats the offer. If a person
+// carries the identities by hand, meet asks only once.
 func (r *reader) meet(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -161,13 +165,13 @@ func (r *reader) meet(ctx context.Context) error {
 		case err != nil:
 			return err
 		case r.s.asksPerson() || !r.leftAlone(ctx):
-			return nil // the receiver has a time-out of its own
+			return nil // the receiver has its own timeout.
 		}
 		r.s.env.logf(logNotice, "the sender that was met does not come; waiting for another")
 	}
 }
 
-// begun says whether the stream has begun, or ended before.
+// begun reports whether the stream has begun, or has ended before.
 func (r *reader) begun() bool {
 	select {
 	case <-r.rx.Started():
@@ -177,8 +181,8 @@ func (r *reader) begun() bool {
 	}
 }
 
-// leftAlone waits until the stream has begun, or until no sender was there for some time, which it
-// says.
+// leftAlone waits until the stream has begun, or until no sender has been connected for comeTime.
+// leftAlone reports true in the second case.
 func (r *reader) leftAlone(ctx context.Context) bool {
 	const look = 50 * time.Millisecond
 	for since := time.Now(); time.Since(since) < comeTime; {
@@ -192,7 +196,8 @@ func (r *reader) leftAlone(ctx context.Context) bool {
 	return !r.begun()
 }
 
-// read takes the regions as they come. Where another process reads the ring, it only looks on.
+// read processes the regions in the order of their completion. If another process reads the ring,
+// read only waits for the end.
 func (r *reader) read() {
 	defer close(r.ended)
 	if r.s.c.Ring != "" || r.unmonitored() {
@@ -213,7 +218,8 @@ func (r *reader) read() {
 	}
 }
 
-// unmonitored: the regions are not read, so there is nothing to wait for.
+// unmonitored reports whether this process does not read the regions, so that the stream need not
+// wait for a reader.
 func (r *reader) unmonitored() bool {
 	c := r.s.c
 	return c.Delay == 0 && !c.Verify && c.Ring == ""
@@ -238,7 +244,7 @@ func (r *reader) verify(region stream.Region) {
 	}
 }
 
-// received saves and reports the received data, even of failed streams.
+// received saves and reports the received data, even after failed streams.
 func (s *session) received(readers []*reader, record *recorder) error {
 	var outcomes []outcome
 	err := record.close()

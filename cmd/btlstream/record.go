@@ -16,18 +16,19 @@ import (
 	"gobtl/stream"
 )
 
-// recordBytes is the size of a record of an arrival, in little-endian order: key, ordinal, messages
-// (8 bytes each), number of the datagram (4), 1 if it was new (4).
+// recordBytes is the size in bytes of the record of an arrival. A record holds in little-endian
+// order the key, the ordinal and the number of messages (8 bytes each). The number of the datagram
+// (4 bytes) and a flag for a new datagram (4 bytes) follow.
 const recordBytes = 32
 
-// partSuffix ends the name of a file that is not whole yet.
+// partSuffix is the suffix of a file name while the file is incomplete.
 const partSuffix = ".part"
 
-// recorder writes the arrivals to a pcap file with times in nanoseconds, of the link type that is
-// free for such use (147). A nil one records nothing.
+// recorder writes the arrivals of datagrams to a pcap file. The times are in nanoseconds, and the
+// link type is 147, which is free for private use. A nil recorder records nothing.
 type recorder struct {
 	name string
-	lock sync.Mutex // arrivals come on the port's goroutine, close on another
+	lock sync.Mutex // the port's goroutine records, another one closes
 	file *os.File
 	buf  *bufio.Writer
 	pcap *pcapgo.Writer
@@ -37,7 +38,7 @@ type recorder struct {
 
 func newRecorder(name string) (*recorder, error) {
 	if name == "" {
-		return nil, nil //nolint:nilnil // A nil recorder is one that does nothing.
+		return nil, nil //nolint:nilnil // A nil recorder does nothing.
 	}
 	f, err := os.Create(name + partSuffix)
 	if err != nil {
@@ -51,7 +52,7 @@ func newRecorder(name string) (*recorder, error) {
 	return r, nil
 }
 
-// arrival returns the function for arrivals, or nil if they are not recorded.
+// arrival returns the function that records arrivals, or nil if r is nil.
 func (r *recorder) arrival() func(stream.Arrival) {
 	if r == nil {
 		return nil
@@ -79,8 +80,8 @@ func (r *recorder) record(a stream.Arrival) {
 	}, b)
 }
 
-// close writes the remaining records and renames the file. After an error, for example of the disk,
-// the file remains under its temporary name.
+// close writes the remaining records, and renames the file to its final name. After an error, for
+// example of the disk, the file keeps its temporary name.
 func (r *recorder) close() error {
 	if r == nil {
 		return nil
@@ -98,8 +99,8 @@ func (r *recorder) close() error {
 	return nil
 }
 
-// gapList writes the messages that are not among the data to a file, FIRST-LAST a line. A nil one
-// writes nothing.
+// gapList writes the missing messages to a file, with one range FIRST-LAST in each line. A nil
+// gapList writes nothing.
 type gapList struct {
 	file *os.File
 	buf  *bufio.Writer
@@ -109,7 +110,7 @@ type gapList struct {
 
 func newGapList(name string) (*gapList, error) {
 	if name == "" {
-		return nil, nil //nolint:nilnil // A nil list is one that does nothing.
+		return nil, nil //nolint:nilnil // A nil list does nothing.
 	}
 	f, err := os.Create(name + partSuffix)
 	if err != nil {
@@ -118,7 +119,8 @@ func newGapList(name string) (*gapList, error) {
 	return &gapList{file: f, buf: bufio.NewWriter(f), name: name}, nil
 }
 
-// add is called on the port's goroutine, and never after the stream has ended.
+// add adds a range of missing messages. The goroutine of the port calls add, and never after the
+// end of the stream.
 func (g *gapList) add(first, last uint64) {
 	if g == nil || g.err != nil {
 		return
@@ -126,7 +128,7 @@ func (g *gapList) add(first, last uint64) {
 	_, g.err = fmt.Fprintf(g.buf, "%d-%d\n", first, last)
 }
 
-// close gives the file its name: it is whole.
+// close completes the file, and renames it to its final name.
 func (g *gapList) close() error {
 	if g == nil {
 		return nil

@@ -16,17 +16,17 @@ const (
 	schema     = "gobtl-stream/1"
 )
 
-// outcome is how a stream has ended.
+// outcome is the result of a stream that has ended.
 type outcome struct {
 	role    string
 	stream  int
 	stats   stream.Stats
-	reports []stream.Stats // of a sender: what the receivers have counted
+	reports []stream.Stats // of a sender: the counts that the receivers sent
 	cpu     cpuMeter
 	err     error
 }
 
-// record is an outcome as JSON.
+// record is the JSON form of an outcome.
 type record struct {
 	Schema     string  `json:"schema"`
 	Role       string  `json:"role"`
@@ -56,7 +56,7 @@ type record struct {
 	CPUPercent    float64         `json:"cpu_percent"`
 	Impair        *impair.Counts  `json:"impair,omitempty"`
 	Receivers     []*stream.Stats `json:"receivers,omitempty"`
-	// Meeting counts the peers that were sent away at --listen, for all streams.
+	// Meeting counts the peers that --listen has refused, for all streams.
 	Meeting *stream.MeetingRefusals `json:"meeting,omitempty"`
 	Error   string                  `json:"error,omitempty"`
 }
@@ -94,7 +94,7 @@ func (s *session) record(o *outcome) *record {
 	return r
 }
 
-// report writes the closing reports.
+// report writes the closing report of each stream.
 func (s *session) report(outcomes []outcome) error {
 	if s.c.Format == formatJSON {
 		enc := json.NewEncoder(s.env.stdout)
@@ -113,7 +113,7 @@ func (s *session) report(outcomes []outcome) error {
 	return nil
 }
 
-// text writes one for people.
+// text writes the closing report of a stream as text.
 func (s *session) text(o *outcome) error {
 	st := &o.stats
 	out := s.env.stdout
@@ -148,7 +148,7 @@ func (s *session) text(o *outcome) error {
 	return err
 }
 
-// refusedText says why peers were refused.
+// refusedText returns a text with the reasons why peers were refused.
 func refusedText(r *stream.Refusals) string {
 	var parts []string
 	for _, f := range refusedFields(r) {
@@ -159,7 +159,7 @@ func refusedText(r *stream.Refusals) string {
 	return strings.Join(parts, ", ")
 }
 
-// refusedField is a reason with its count.
+// refusedField is a reason for a refusal, with the number of refused peers.
 type refusedField struct {
 	reason string
 	n      uint64
@@ -203,7 +203,7 @@ func lossText(st *stream.Stats) string {
 	return text
 }
 
-// since returns the faults of --impair since an earlier reading.
+// since returns the faults that --impair has injected since an earlier reading.
 func since(now, before impair.Counts) impair.Counts {
 	return impair.Counts{
 		Arrived:    now.Arrived - before.Arrived,

@@ -14,14 +14,15 @@ import (
 	"gobtl/internal/usage"
 )
 
-// Exit statuses. After a signal it is 128 plus the signal's number, as shells have it.
+// The constants are exit statuses. After a signal the exit status is 128 plus the number of the
+// signal, as in shells.
 const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
 )
 
-// The levels of -l.
+// The constants are the levels of the option -l.
 const (
 	logError   = 3
 	logWarning = 4
@@ -36,10 +37,10 @@ type environment struct {
 	stdout, stderr io.Writer
 	level          int
 	// ctx ends with a *signalError as its cause when the user asks to stop.
-	ctx context.Context //nolint:containedctx // It is the lifetime of the command, not of a call.
+	ctx context.Context //nolint:containedctx // the lifetime of the command, not of a call
 }
 
-// logf writes one line to standard error, if it is important enough.
+// logf writes one line to standard error, if the level is enabled.
 func (e *environment) logf(level int, format string, args ...any) {
 	if level <= e.level {
 		text := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "; ")
@@ -52,7 +53,7 @@ type signalError struct{ sig syscall.Signal }
 
 func (e *signalError) Error() string { return "interrupted: " + e.sig.String() }
 
-// exitPanic carries the exit status out of kong's flags that end the program.
+// exitPanic carries an exit status to run when an option such as --help ends the program.
 type exitPanic int
 
 // run executes a command line and returns the exit status.
@@ -94,8 +95,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) 
 	return exitFailure
 }
 
-// notifyContext returns a context that ends at the first SIGINT or SIGTERM. A second signal has its
-// default effect, in case the orderly end hangs.
+// notifyContext returns a context that ends at the first signal that ends the program, such as
+// SIGINT. A second signal has its default effect, in case the orderly end hangs.
 func notifyContext() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)

@@ -13,15 +13,14 @@ import (
 	"gobtl/stream"
 )
 
-// source is a stream that is watched.
+// source is a stream from which samples are taken.
 type source struct {
 	stats func() stream.Stats
 	done  <-chan struct{}
-	total uint64 // 0: no end
+	total uint64 // number of messages; 0: endless
 }
 
-// measured has the counters of a stream at an instant, and the resource usage of the process by
-// then.
+// measured holds the counters of a stream and the CPU time of the process at one instant.
 type measured struct {
 	stream int
 	at     time.Time
@@ -29,21 +28,22 @@ type measured struct {
 	stats  stream.Stats
 }
 
-// sample is a stream at an instant, with the rates since the sample before.
+// sample describes a stream at one instant, with the rates since the previous sample.
 type sample struct {
 	stream int
 	at     time.Time
 	fields []field
 }
 
-// field is a figure of a sample, the same for Prometheus and InfluxDB.
+// field is a figure of a sample, which is the same for Prometheus and InfluxDB.
 type field struct {
 	name, help string
 	value      float64
-	counter    bool // it never falls
+	counter    bool // the value never falls
 }
 
-// newSample makes a sample from the counters of a stream since the previous sample.
+// newSample makes a sample from the counters of a stream and from the counters at the previous
+// sample.
 func newSample(i int, now time.Time, st, before *stream.Stats, wall, cpu time.Duration) sample {
 	messages := st.Received
 	if st.Received == 0 && st.Late == 0 && st.Overrun == 0 && st.Missing == 0 {
@@ -90,7 +90,7 @@ func newSample(i int, now time.Time, st, before *stream.Stats, wall, cpu time.Du
 	return s
 }
 
-// sampler looks at the streams while they run: for the metrics, and for the progress bar.
+// sampler takes samples of the running streams, for the metrics and for the progress bar.
 type sampler struct {
 	env     *environment
 	c       *cli
@@ -104,7 +104,7 @@ type sampler struct {
 	last    []lastSample
 }
 
-// lastSample is the previous sample of a stream, with which the next one is compared.
+// lastSample is the previous sample of a stream, with which the next sample is compared.
 type lastSample struct {
 	at     time.Time
 	cpu    time.Duration
@@ -114,9 +114,9 @@ type lastSample struct {
 
 const (
 	tick = 100 * time.Millisecond
-	// samplesMax bounds those of -v that wait to be shown.
+	// samplesMax is the maximum number of samples of -v that wait to be shown.
 	samplesMax = 4096
-	// sampleEvery is how often Prometheus gets a new sample without -v.
+	// sampleEvery is the interval between two samples for Prometheus without -v.
 	sampleEvery = time.Second
 )
 
@@ -148,7 +148,7 @@ func newSampler(
 	return s, nil
 }
 
-// openBar shows a bar on a terminal.
+// openBar shows a progress bar if standard error is a terminal.
 func (s *sampler) openBar() {
 	f, ok := s.env.stderr.(*os.File)
 	if s.c.Quiet || !ok || !term.IsTerminal(int(f.Fd())) {
@@ -197,7 +197,7 @@ func (s *sampler) run() {
 	}
 }
 
-// look takes a sample of a stream if it is time for one.
+// look takes a sample of a stream if the stream has ended, or if a sample is due.
 func (s *sampler) look(i int, now time.Time) {
 	last := &s.last[i]
 	if last.closed {
@@ -218,12 +218,13 @@ func (s *sampler) look(i int, now time.Time) {
 	}
 }
 
-// measure looks at a stream now.
+// measure reads the counters of a stream now.
 func (s *sampler) measure(i int, now time.Time) measured {
 	return measured{i, now, processCPU(), s.sources[i].stats()}
 }
 
-// take takes a sample and shows it.
+// take makes a sample from measured counters, and shows the sample. If post is set, take also sends
+// the sample to InfluxDB and to the log.
 func (s *sampler) take(m measured, post bool) {
 	i, last := m.stream, &s.last[m.stream]
 	sm := newSample(i, m.at, &m.stats, &last.stats, m.at.Sub(last.at), m.cpu-last.cpu)
@@ -241,7 +242,7 @@ func (s *sampler) take(m measured, post bool) {
 		i, f[0].value, f[1].value, f[2].value, f[3].value, f[4].value)
 }
 
-// draw moves the bar. A terminal that went away is no reason to stop.
+// draw updates the progress bar. A terminal that has gone away does not end the stream.
 func (s *sampler) draw(now time.Time) {
 	var messages, missing, bytes uint64
 	for i := range s.sources {
@@ -259,7 +260,7 @@ func (s *sampler) draw(now time.Time) {
 	_ = s.bar.Set64(int64(min(messages, math.MaxInt64)))
 }
 
-// close takes the last samples and ends.
+// close takes the last samples, and ends the sampler.
 func (s *sampler) close() error {
 	close(s.stop)
 	s.ended.Wait()

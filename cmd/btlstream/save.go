@@ -8,8 +8,8 @@ import (
 	"gobtl/stream"
 )
 
-// tryFiles checks before the meeting that the receiver's files can be saved after the stream. It
-// fails for a missing or unwritable directory, and for a file name that is a directory.
+// tryFiles checks before the meeting that the receiver's files can be saved after the stream.
+// tryFiles fails for a missing or unwritable directory, and for a file name that is a directory.
 func (s *session) tryFiles() error {
 	for i := range s.c.Streams {
 		if name := s.streamName(s.c.File, i); name != "" {
@@ -36,7 +36,7 @@ func (s *session) tryFiles() error {
 	return nil
 }
 
-// tryName says why no file can be given a name: a directory has it.
+// tryName returns an error if a directory has the name of the file.
 func tryName(name string) error {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return fmt.Errorf("%w: %s is a directory", stream.ErrFile, name)
@@ -44,13 +44,13 @@ func tryName(name string) error {
 	return nil
 }
 
-// tryDir says why a directory takes no new file.
+// tryDir returns an error if no file can be created in a directory.
 func tryDir(dir string) error {
 	f, err := os.CreateTemp(dir, ".btlstream-*")
 	if err != nil {
 		return fmt.Errorf("%w: %w", stream.ErrFile, err)
 	}
-	_ = f.Close() // It is empty.
+	_ = f.Close() // The file is empty.
 	if err := os.Remove(f.Name()); err != nil {
 		return fmt.Errorf("%w: %w", stream.ErrFile, err)
 	}

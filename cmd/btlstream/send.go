@@ -9,11 +9,11 @@ import (
 	"gobtl/stream"
 )
 
-// send is the sender's part.
+// send runs the sender of this process.
 func (s *session) send() error {
 	c, ring := s.c, s.rings[0]
 	switch {
-	case c.Ring != "": // another process fills it
+	case c.Ring != "": // another process fills the ring
 	case c.File != "":
 		if err := ring.Load(c.File); err != nil {
 			return err
@@ -25,11 +25,11 @@ func (s *session) send() error {
 		return err
 	}
 	cfg := c.config()
-	// The memory is sent over and over unchanged, unless another process populates the regions.
+	// The memory is sent repeatedly without changes, unless another process populates the regions.
 	producer := c.Ring == "" && (c.total() == 0 || c.drops() && c.Mode == stream.Reliable)
 	cfg.Unmonitored = c.Ring == "" && !producer
 	if producer && c.drops() {
-		const headroom = 1.25 // the instrument's clock sets the pace; this only smooths it
+		const headroom = 1.25 // the instrument sets the pace; the sender only smooths it
 		cfg.BitsPerSecond *= headroom
 		cfg.Delay = time.Duration(float64(cfg.Delay) / headroom)
 	}
@@ -53,7 +53,7 @@ func (s *session) send() error {
 	if err == nil {
 		err = s.waitSent(tx)
 	} else {
-		_ = s.port.Abort(tx, err) // the loop may have ended
+		_ = s.port.Abort(tx, err) // an error means that the loop has ended
 		<-tx.Done()
 	}
 	cpu.end()
@@ -62,8 +62,9 @@ func (s *session) send() error {
 	}}, err)
 }
 
-// meetReceivers passes the receivers' identities to the sender: those of all receivers that connect
-// to an address, those at given addresses, or the one from a file or a person.
+// meetReceivers passes the identities of the receivers to the sender. The receivers connect to this
+// process, or are found at given addresses. A single receiver may give its identity by a file or a
+// person.
 func (s *session) meetReceivers(ctx context.Context, tx *stream.Sender) error {
 	if s.meeting != nil {
 		go s.serveReceivers(ctx, tx)
@@ -86,7 +87,8 @@ func (s *session) meetReceivers(ctx context.Context, tx *stream.Sender) error {
 	return nil
 }
 
-// visit meets the receiver at an address. While another sender has taken that it meets it again.
+// visit meets the receiver at an address. If another sender has taken the receiver, visit meets the
+// receiver again.
 func (s *session) visit(ctx context.Context, tx *stream.Sender, address string) error {
 	id, err := stream.ExchangeAt(address)(ctx, tx.Identity())
 	if err != nil {
@@ -104,7 +106,7 @@ func (s *session) visit(ctx context.Context, tx *stream.Sender, address string) 
 			s.env.logf(logNotice, "%s is taken by another sender; trying again", address)
 			if sleepUntil(meet, time.Now().Add(againTime)) {
 				if err := s.visit(meet, tx, address); err != nil {
-					_ = s.port.Abort(tx, err) // the loop may have ended
+					_ = s.port.Abort(tx, err) // an error means that the loop has ended
 				}
 			}
 		case <-tx.Started():
@@ -114,12 +116,12 @@ func (s *session) visit(ctx context.Context, tx *stream.Sender, address string) 
 	return nil
 }
 
-// againTime is between two visits to a place that is taken.
+// againTime is the time between two visits to a receiver that another sender has taken.
 const againTime = 50 * time.Millisecond
 
-// serveReceivers offers the stream to all receivers that connect to the meeting. The first ones
-// whose addresses are validated take part. In the unreliable mode more receivers may join while the
-// stream runs.
+// serveReceivers offers the stream to all receivers that connect to the meeting. The first
+// receivers whose addresses are validated take part. In the unreliable mode more receivers may join
+// while the stream runs.
 func (s *session) serveReceivers(ctx context.Context, tx *stream.Sender) {
 	_ = s.meeting.Serve(ctx, stream.RoleSender, func(id stream.Identity) (stream.Identity, error) {
 		err := s.port.Connect(tx, id)
@@ -133,7 +135,7 @@ func (s *session) serveReceivers(ctx context.Context, tx *stream.Sender) {
 	}) // ends with the stream
 }
 
-// started says whether a stream has begun.
+// started reports whether a stream has begun.
 func started(tx *stream.Sender) bool {
 	select {
 	case <-tx.Started():
@@ -143,7 +145,7 @@ func started(tx *stream.Sender) bool {
 	}
 }
 
-// waitSent waits for the stream's end. An interrupted stream without end is ended in order.
+// waitSent waits for the end of the stream. An interrupted endless stream is ended in order.
 func (s *session) waitSent(tx *stream.Sender) error {
 	select {
 	case <-tx.Done():
@@ -159,13 +161,13 @@ func (s *session) waitSent(tx *stream.Sender) error {
 		case <-time.After(s.c.Timeout):
 		}
 	}
-	_ = s.port.Abort(tx, cause) // the loop may have ended
+	_ = s.port.Abort(tx, cause) // an error means that the loop has ended
 	<-tx.Done()
 	return cause
 }
 
-// produce simulates an instrument. It makes messages at their rate. Messages without a free region
-// are dropped or wait.
+// produce simulates an instrument, which makes messages at a given rate. A message that finds no
+// free region is dropped, or waits for a region.
 func (s *session) produce(ctx context.Context, tx *stream.Sender) {
 	c := s.c
 	select {
@@ -206,7 +208,7 @@ func (s *session) produce(ctx context.Context, tx *stream.Sender) {
 	tx.Finish()
 }
 
-// sleepUntil returns false if ctx ends before.
+// sleepUntil sleeps until the time at. sleepUntil returns false if ctx ends before.
 func sleepUntil(ctx context.Context, at time.Time) bool {
 	d := time.Until(at)
 	if d <= 0 {
@@ -222,7 +224,7 @@ func sleepUntil(ctx context.Context, at time.Time) bool {
 	}
 }
 
-// finish stops the watchers and writes the closing reports.
+// finish stops the sampler, and writes the closing reports.
 func (s *session) finish(outcomes []outcome, err error) error {
 	e := s.sampler.close()
 	if n := s.unseen.Load(); n > 0 {

@@ -20,24 +20,25 @@ import (
 	"gobtl/stream"
 )
 
-// session is a run of the program: its rings, its port, and its monitors.
+// session is a run of the program, with its rings, its port, and its sampler.
 type session struct {
 	env      *environment
 	c        *cli
 	rings    []*stream.Ring
 	meeting  *stream.Meeting
-	met      net.Addr // where the first peer has come to, if that was asked
+	met      net.Addr // local address to which the first peer connected, if known
 	port     *stream.Port
 	impaired *impair.Domain
 	sampler  *sampler
-	samples  chan measured // of -v, from the port's goroutine
-	unseen   atomic.Uint64 // samples that found no room there
+	samples  chan measured // samples from the port's goroutine
+	unseen   atomic.Uint64 // samples that found no room in the channel
 	taken    takenPeers
-	// meant is what --impair had done when the streams began: it meets what finds the way, too.
+	// meant is the state of --impair's counters when the streams began, because the search for the
+	// network also triggers faults.
 	meant impair.Counts
 }
 
-// transfer sends or receives as the command line says.
+// transfer sends or receives, as the command line says.
 func transfer(env *environment, c *cli) (err error) {
 	s := &session{env: env, c: c}
 	s.note()
@@ -57,7 +58,7 @@ func transfer(env *environment, c *cli) (err error) {
 		if s.meeting, err = stream.Listen(c.Listen); err != nil {
 			return err
 		}
-		if s.met == nil { // else it was told
+		if s.met == nil { // else findGuest has logged the address
 			env.logf(logNotice, "listening on %v", s.meeting.Addr())
 		}
 	}
@@ -70,7 +71,7 @@ func transfer(env *environment, c *cli) (err error) {
 	return s.receive()
 }
 
-// note tells of options that do nothing here.
+// note logs the options that have no effect.
 func (s *session) note() {
 	if s.c.GID != -1 {
 		s.env.logf(logNotice, "-g %d does nothing: there are no GIDs here; choose with --node", s.c.GID)
@@ -104,7 +105,7 @@ func (s *session) makeRing(g stream.Geometry) (*stream.Ring, error) {
 	return stream.NewRing(g, mem)
 }
 
-// openPort finds the network and opens a port on it.
+// openPort finds the network, and opens a port on it.
 func (s *session) openPort() error {
 	info, err := s.findNetwork()
 	if err != nil {
@@ -127,7 +128,8 @@ func (s *session) openPort() error {
 	return err
 }
 
-// openData opens the domain of the datagrams: on the port of -p, and with the faults of --impair.
+// openData opens the domain for the datagrams. The domain uses the UDP port of -p, and injects the
+// faults of --impair.
 func (s *session) openData(
 	info fabric.Info, cfg fabric.DomainConfig,
 ) (fabric.Domain, error) {
@@ -146,11 +148,11 @@ func (s *session) openData(
 	return d, err
 }
 
-// findNetwork chooses the network by -r and --node, or as the meeting suggests.
+// findNetwork chooses the network by the options -r and --node, or by the address of the meeting.
 func (s *session) findNetwork() (fabric.Info, error) {
 	hints := fabric.Hints{Provider: "udp", Node: s.node()}
 	device := s.c.Device
-	switch { // families alone are asked: libfabric would be loaded to be looked through
+	switch { // other providers would load libfabric to be listed
 	case device == "":
 	case slices.Contains(fabric.Families(), fabric.FamilyOf(device)):
 		hints.Provider = device
@@ -159,7 +161,7 @@ func (s *session) findNetwork() (fabric.Info, error) {
 	}
 	infos, err := fabric.GetInfo(hints)
 	if err == nil && len(infos) == 0 && s.c.Node == "" {
-		hints.Node = "" // the meeting's address is not of this provider, or device
+		hints.Node = "" // the address is not of this provider or device
 		infos, err = fabric.GetInfo(hints)
 	}
 	if err != nil && !errors.Is(err, fabric.ErrNoProvider) {
@@ -172,7 +174,8 @@ func (s *session) findNetwork() (fabric.Info, error) {
 	return infos[0], nil
 }
 
-// node is the local address to use: as told, else as the meeting's address suggests.
+// node returns the local address to use. Without --node, the address of the meeting determines the
+// local address.
 func (s *session) node() string {
 	if s.c.Node != "" {
 		return s.c.Node
@@ -186,7 +189,7 @@ func (s *session) node() string {
 		}
 	}
 	if len(s.c.Connect) > 0 {
-		// No packet is sent: the kernel says which address it would come from.
+		// No packet is sent. The kernel only chooses the local address of the socket.
 		if conn, err := net.Dial("udp", s.c.Connect[0]); err == nil {
 			defer conn.Close()
 			if a, ok := conn.LocalAddr().(*net.UDPAddr); ok {
@@ -197,8 +200,8 @@ func (s *session) node() string {
 	return ""
 }
 
-// exchange returns the Exchange of this side, except for sides that listen or connect to several
-// peers.
+// exchange returns the Exchange of this side. Sides that listen, or that connect to several peers,
+// do not use the result.
 func (s *session) exchange() stream.Exchange {
 	switch {
 	case s.c.Exchange != "":
@@ -216,12 +219,12 @@ func (s *session) asksPerson() bool {
 	return s.c.Exchange == "" && s.meeting == nil && len(s.c.Connect) == 0
 }
 
-// meetingContext bounds the time to meet.
+// meetingContext returns a context that ends with the time limit of the meeting.
 func (s *session) meetingContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.env.ctx, s.c.Wait)
 }
 
-// refused tells of a peer that does not fit. It is called by the port's goroutine.
+// refused logs a refused peer. The goroutine of the port calls refused.
 func (s *session) refused(r stream.Refusal) {
 	if errors.Is(r.Err, stream.ErrTaken) {
 		s.taken.tell(r.Key)
@@ -231,13 +234,14 @@ func (s *session) refused(r stream.Refusal) {
 	s.env.logf(logWarning, "refused, %s: %v", r.Peer, r.Err)
 }
 
-// takenPeers are the senders that wait to be told that a receiver has taken another sender.
+// takenPeers holds the senders that wait for the news that a receiver has taken another sender.
 type takenPeers struct {
 	lock    sync.Mutex
 	waiting map[uint64]chan struct{}
 }
 
-// awaitTaken returns a channel that is closed when the receiver of a key has taken another sender.
+// awaitTaken returns a channel that is closed when the receiver with the given key has taken
+// another sender.
 func (s *session) awaitTaken(key uint64) <-chan struct{} {
 	t := &s.taken
 	t.lock.Lock()
@@ -259,8 +263,9 @@ func (t *takenPeers) tell(key uint64) {
 	}
 }
 
-// sampled has a stream's counters be sampled as -v says: after so many messages, or after each pass
-// over the regions of the ring. What shows them keeps no stream waiting.
+// sampled makes the stream take samples of its counters, as the option -v says. The stream takes a
+// sample after the given number of messages, or after each pass over the regions of the ring. The
+// stream never waits for a sample to be shown.
 func (s *session) sampled(cfg *stream.Config, index int) {
 	c := s.c
 	if c.Out == "" && c.Metrics == "" && c.Log < logInfo {
@@ -281,7 +286,7 @@ func (s *session) sampled(cfg *stream.Config, index int) {
 	}
 }
 
-// watch starts the monitors of the running streams.
+// watch starts the sampler of the running streams.
 func (s *session) watch(sources []source) error {
 	var err error
 	s.sampler, err = newSampler(s.env, s.c, s.port, sources, s.samples)
@@ -303,8 +308,8 @@ func (s *session) showRings() error {
 	return nil
 }
 
-// displayBytes is how many bytes of each end of a region fit a line: 10, or what a narrow terminal
-// has room for.
+// displayBytes returns the number of bytes of each end of a region that fit into one line. The
+// number is 10, or less on a narrow terminal.
 func displayBytes(out io.Writer) int {
 	const most, least, beside, each = 10, 1, len("Memory region 0000:  ..."), 2 * len(" 00")
 	f, ok := out.(*os.File)
@@ -318,7 +323,7 @@ func displayBytes(out io.Writer) int {
 	return min(most, max(least, (width-beside)/each))
 }
 
-// close releases everything.
+// close releases all resources of the session.
 func (s *session) close() error {
 	var err error
 	if s.meeting != nil {

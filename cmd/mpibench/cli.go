@@ -19,7 +19,7 @@ const cliDescription = `Latency, bandwidth, message rate and collective operatio
 between the ranks of a job: start it under btlrun, mpiexec.hydra, mpirun or srun --mpi=pmi2. Sizes
 are bytes with the binary suffixes K, M and G; MB is 1000000 bytes.`
 
-// cli is the command line.
+// cli is the command line, with one field for each command.
 //
 //nolint:lll // A struct tag cannot be broken.
 type cli struct {
@@ -32,10 +32,10 @@ type cli struct {
 	Neighbour neighbourCmd `cmd:"" hidden:"" help:"Be a neighbour until standard input ends."`
 }
 
-// testList is a list of tests.
+// testList is a list of names of tests.
 type testList []string
 
-// UnmarshalText parses "latency,bw" or "all".
+// UnmarshalText parses a list such as "latency,bw", or "all".
 func (l *testList) UnmarshalText(text []byte) error {
 	if string(text) == "all" {
 		*l = bench.Tests()
@@ -56,7 +56,7 @@ func (l *testList) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// measureCmd measures.
+// measureCmd is the command that measures between the ranks of a job.
 //
 //nolint:lll // A struct tag cannot be broken.
 type measureCmd struct {
@@ -76,7 +76,7 @@ type measureCmd struct {
 	Limit    time.Duration `default:"10m" help:"Time after which a job is given up. Default: ${default}."`
 }
 
-// The bounds of the command line.
+// The constants are limits of options.
 const (
 	windowMax  = 4096
 	threadsMax = 1024
@@ -102,7 +102,8 @@ func (c *measureCmd) Validate() error {
 	return nil
 }
 
-// newParser returns the parser of the command line. exit is called by --help, and must not return.
+// newParser returns the parser of the command line. The option --help calls exit, which must not
+// return.
 func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, usage.Bytes(),
 		kong.Name("mpibench"),
@@ -115,7 +116,7 @@ func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
 	)
 }
 
-// environment is what a command may touch of the process that it runs in.
+// environment holds the parts of the process that a command may use.
 type environment struct {
 	stdout, stderr io.Writer
 }

@@ -16,8 +16,9 @@ import (
 	"gobtl/cmd/mpibench/compare"
 )
 
-// besideCmd runs a command while a neighbour works on each of some CPUs. The command and the
-// neighbours are children of this process. They are in its session, unless the kind says otherwise.
+// besideCmd runs a command while a neighbour process works on each of the given CPUs. The command
+// and the neighbours are children of this process. All children are in the session of this process,
+// unless the kind of neighbour says otherwise.
 type besideCmd struct {
 	Kind    compare.Beside `arg:""`
 	CPUs    plan.CPUList   `arg:"" name:"cpus"`
@@ -30,7 +31,7 @@ func (c *besideCmd) Run(ctx context.Context, env *environment) (err error) {
 	if err != nil {
 		return err
 	}
-	runtime.LockOSThread() // a child dies with the thread that has started it
+	runtime.LockOSThread() // a child dies with the thread that started it
 	defer runtime.UnlockOSThread()
 	for _, cpu := range c.CPUs {
 		n := exec.CommandContext(ctx, self, "neighbour", string(c.Kind), strconv.Itoa(cpu))
@@ -42,7 +43,7 @@ func (c *besideCmd) Run(ctx context.Context, env *environment) (err error) {
 			return err
 		}
 		defer func() {
-			_ = in.Close() // ends it
+			_ = in.Close() // ends the neighbour
 			_ = n.Wait()
 		}()
 	}
@@ -52,7 +53,7 @@ func (c *besideCmd) Run(ctx context.Context, env *environment) (err error) {
 	return cmd.Run()
 }
 
-// neighbourCmd works on a CPU until its standard input ends.
+// neighbourCmd works on a CPU until standard input ends.
 type neighbourCmd struct {
 	Kind compare.Beside `arg:""`
 	CPU  int            `arg:"" name:"cpu"`
@@ -76,7 +77,8 @@ func (c *neighbourCmd) Run() error {
 	return <-failed
 }
 
-// place puts the calling thread where the kind of neighbour wants it.
+// place gives the calling thread the session, the priority and the CPU that the kind of neighbour
+// requires.
 func (c *neighbourCmd) place() error {
 	var err error
 	switch c.Kind {
@@ -93,7 +95,7 @@ func (c *neighbourCmd) place() error {
 	return errors.Join(err, layers.PinThread(c.CPU))
 }
 
-// work never returns.
+// work works on the CPU without end, and never returns.
 func (c *neighbourCmd) work() {
 	const compute, sleep = 100 * time.Microsecond, time.Millisecond
 	for {

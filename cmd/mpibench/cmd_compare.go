@@ -16,7 +16,7 @@ import (
 	"gobtl/internal/report"
 )
 
-// compareCmd measures beside other MPIs.
+// compareCmd is the command that compares package mpi with other MPI libraries.
 //
 //nolint:lll // A struct tag cannot be broken.
 type compareCmd struct {
@@ -52,7 +52,7 @@ func (c *compareCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	var document []byte
-	if c.UpdateDocs != "" { // Before the work: whoever mistyped it should not wait for that.
+	if c.UpdateDocs != "" { // An error must not come after a long measurement.
 		if document, err = os.ReadFile(c.UpdateDocs); err != nil {
 			return fmt.Errorf("--update-docs: %w", err)
 		}
@@ -74,7 +74,7 @@ func (c *compareCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	fmt.Fprint(env.stdout, r.Text())
-	if err != nil { // It was cut short: that says too little for a document.
+	if err != nil { // An incomplete report does not go into a document.
 		document = nil
 	}
 	return errors.Join(err, c.write(env, r, document))
@@ -112,7 +112,7 @@ func (c *compareCmd) config() (*compare.Config, error) {
 	return cfg, nil
 }
 
-// write writes the report to files.
+// write writes the report and the plots to files.
 func (c *compareCmd) write(env *environment, r *compare.Report, document []byte) error {
 	plots, err := r.Plots()
 	if err != nil {

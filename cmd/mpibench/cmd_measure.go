@@ -13,7 +13,7 @@ import (
 	"gobtl/mpi"
 )
 
-// waits are the values of --wait.
+// waits maps the values of --wait to the ways of waiting.
 var waits = map[string]runner.Waiting{
 	"adaptive": runner.WaitAdaptive, "busy": runner.WaitBusy, "event": runner.WaitEvent,
 }
@@ -23,7 +23,7 @@ func (c *measureCmd) Run(ctx context.Context, env *environment) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Limit,
 		fmt.Errorf("--limit: not done within %v", c.Limit))
 	defer cancel()
-	// The thread that measures is pinned. What Go starts for the rest is not.
+	// Only the measuring thread is pinned. Other threads of the Go runtime are not pinned.
 	runtime.LockOSThread()
 	cfg := mpi.Config{Wait: waits[c.Wait]}
 	cfg.Fabric.Provider, cfg.Fabric.Node = c.Provider, c.Node
@@ -38,14 +38,14 @@ func (c *measureCmd) Run(ctx context.Context, env *environment) error {
 	c.tellWaits(env, w)
 	var misuse *usageError
 	if errors.As(err, &misuse) {
-		if w.Rank() == 0 { // before the others end
+		if w.Rank() == 0 { // before the other ranks end
 			env.notef("%v", misuse)
 		}
 		misuse.told = true
 		return errors.Join(err, w.Finalize(ctx))
 	}
 	if errors.Is(err, bench.ErrVerify) {
-		return errors.Join(err, w.Finalize(ctx)) // All ranks know, and end.
+		return errors.Join(err, w.Finalize(ctx)) // All ranks have the error, and end.
 	}
 	if err != nil {
 		return fmt.Errorf("rank %d: %w", w.Rank(), err)
@@ -53,8 +53,8 @@ func (c *measureCmd) Run(ctx context.Context, env *environment) error {
 	return w.Finalize(ctx)
 }
 
-// tellWaits says how the rank has waited: always if it polled a CPU that others wanted, too, though
-// told that the CPU is its own, and else if asked.
+// tellWaits logs how the rank has waited, if the user asked for it. With --wait busy, tellWaits
+// also logs if other programs used the CPU of the rank.
 func (c *measureCmd) tellWaits(env *environment, w *mpi.World) {
 	waits := w.Waits()
 	taken := c.Wait == "busy" && waits.Crowded > 0
@@ -92,7 +92,7 @@ func (c *measureCmd) measure(ctx context.Context, env *environment, w *mpi.World
 	return errors.Join(err, out.flush())
 }
 
-// localRank is this rank's number among those of its host.
+// localRank returns this rank's number among the ranks of its host.
 func localRank(w *mpi.World) (local int) {
 	job := w.Job()
 	for r := range w.Rank() {

@@ -1,14 +1,15 @@
-// Mpibench measures package mpi between the ranks of a job, as the OSU benchmarks measure an MPI:
-// messages between two ranks, of many pairs at once, and the collective operations.
+// Command mpibench measures package mpi between the ranks of a job, as the OSU benchmarks measure
+// an MPI library. The tests measure messages between two ranks, messages of many pairs at once, and
+// collective operations.
 //
 //	btlrun -n 2 mpibench --test latency,bw --size 8,1M
 //	mpiexec.hydra -n 4 mpibench --test all --verify
 //	mpibench compare                       beside Open MPI and MPICH, in turns
 //
-// The command line and its output are here; bench has the tests, compare starts jobs of this
-// program and of one in C under other MPIs.
+// Package main contains the command line and its output. Package bench contains the tests. Package
+// compare starts jobs of mpibench, and jobs of a C program under other MPI libraries.
 //
-// Rank 0 writes the figures, each table or line when it is there, to standard output; everything
-// else goes to standard error, a mistake on the command line once, by rank 0. Exit status: 0
-// success, 1 failure, wrong data among them, 2 usage.
+// Rank 0 writes the figures to standard output, and writes each table or line as soon as it is
+// complete. All other output goes to standard error. Rank 0 reports a mistake on the command line
+// once. The exit status is 0 for success, 1 for a failure or wrong data, and 2 for wrong usage.
 package main

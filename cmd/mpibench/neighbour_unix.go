@@ -4,11 +4,12 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// ownSession gives the process a session of its own.
+// ownSession moves the process to a session of its own.
 func ownSession() error {
 	_, err := unix.Setsid()
 	return err
 }
 
-// beNice gives the process, on Linux the calling thread, the least share of the CPU.
+// beNice gives the calling thread the lowest CPU priority. On systems other than Linux beNice
+// applies to the whole process.
 func beNice() error { return unix.Setpriority(unix.PRIO_PROCESS, 0, 19) }

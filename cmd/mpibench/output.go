@@ -11,17 +11,18 @@ import (
 	"gobtl/internal/report"
 )
 
-// output writes figures: lines of JSON as they come, or a table when its test is done.
+// output writes figures. In the JSON format each figure is written at once. In the text format the
+// table of a test is written when the test is complete.
 type output struct {
 	w       io.Writer
 	json    bool
-	pending []bench.Result // of one test
+	pending []bench.Result // figures of the present test
 	tables  int
 }
 
 func newOutput(w io.Writer, format string) *output { return &output{w: w, json: format == "json"} }
 
-// show takes a figure.
+// show writes a figure, or keeps the figure for the table of its test.
 func (o *output) show(r bench.Result) error {
 	if o.json {
 		return json.NewEncoder(o.w).Encode(r)
@@ -35,7 +36,7 @@ func (o *output) show(r bench.Result) error {
 	return nil
 }
 
-// flush writes the table that is not written yet.
+// flush writes the table of the present test.
 func (o *output) flush() error {
 	if len(o.pending) == 0 {
 		return nil
@@ -58,5 +59,5 @@ func (o *output) flush() error {
 	return err
 }
 
-// figure writes a figure of four digits, without an exponent.
+// figure formats a figure without an exponent.
 func figure(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }

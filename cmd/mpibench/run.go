@@ -11,23 +11,23 @@ import (
 	"gobtl/launch"
 )
 
-// Exit statuses.
+// The constants are exit statuses.
 const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
 )
 
-// usageError is a mistake on the command line that only the job, or the machine, shows.
+// usageError is a mistake on the command line that only the job or the machine reveals.
 type usageError struct {
 	err  error
-	told bool // already, by this rank or another one
+	told bool // already reported, by this or another rank
 }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// exitPanic carries the exit status out of kong's help flag.
+// exitPanic carries the exit status of the option --help to run.
 type exitPanic int
 
 // run executes a command line and returns the exit status.
@@ -70,12 +70,14 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 	return exitFailure
 }
 
-// refuseLimit is how long a rank waits for the others before it tells of a mistake by itself.
+// refuseLimit is the time for which a rank waits for the other ranks before the rank itself reports
+// a mistake.
 const refuseLimit = 5 * time.Second
 
-// refuse tells of a mistake on the command line: once for the job, by rank 0, whose line is out
-// before the first rank ends, as a launcher may end the others then. Who does not meet the others,
-// as their command lines are right, tells of its own.
+// refuse reports a mistake on the command line. Rank 0 reports the mistake once for the whole job.
+// The ranks wait until rank 0 has written its line, because a launcher may end all ranks when the
+// first rank ends. If the command lines of other ranks are right, those ranks do not take part, and
+// each refused rank reports its own mistake.
 func (e *environment) refuse(ctx context.Context, text string) {
 	ctx, cancel := context.WithTimeout(ctx, refuseLimit)
 	defer cancel()
@@ -92,7 +94,8 @@ func (e *environment) refuse(ctx context.Context, text string) {
 		e.notef("rank %d: %s", job.Rank(), text)
 	}
 	if err == nil {
-		// The first that ends may have the launcher end all: none does before every one knows.
+		// When the first rank ends, the launcher may end all ranks. No rank ends before all ranks
+		// know of the mistake.
 		_, _ = job.Exchange(ctx, "known", nil)
 	}
 	_ = job.Finalize(ctx) // The launcher learns by the status how it went.

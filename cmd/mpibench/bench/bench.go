@@ -20,8 +20,9 @@ const Schema = "gobtl-mpibench/1"
 // ErrVerify: received data differ from the sent data.
 var ErrVerify = errors.New("data differs")
 
-// Result is the result of a test at one size and number of ranks, a line of JSON. For times of
-// single messages or operations Min is the best value. For rates of windows it is the worst value.
+// Result is the result of a test for one message size and one number of ranks. Results are written
+// as lines of JSON. In a test that reports times, Min is the best value. In a test that reports
+// rates, Min is the value of the slowest window.
 type Result struct {
 	Schema string  `json:"schema"`
 	Test   string  `json:"test"`
@@ -35,48 +36,48 @@ type Result struct {
 
 // Options select the measurements. All ranks must have the same Options.
 type Options struct {
-	Tests    []string      // of Tests
+	Tests    []string      // names of tests, from Tests
 	Sizes    []int         // bytes
-	Ranks    []int         // 2 to the world's size; those numbers of ranks take part, from rank 0 on
-	Duration time.Duration // of each figure, about
-	Window   int           // messages in flight, where they are not one after the other
+	Ranks    []int         // numbers of ranks that take part, from rank 0 on
+	Duration time.Duration // approximate time for each figure
+	Window   int           // messages in flight, in tests with windows
 	Threads  int           // goroutines that send, in latency_mt
 	Verify   bool
-	// Show is given each figure, at rank 0 alone, by its test.
+	// Show is called with each figure, at rank 0 only.
 	Show func(Result) error
 }
 
-// RanksMin is the smallest number of ranks that can be measured.
+// RanksMin is the smallest number of ranks with which a test can run.
 const RanksMin = 2
 
-// trial is one figure under way.
+// trial is one figure that is being measured.
 type trial struct {
 	Options
 	c     *mpi.Comm
 	size  int
-	hist  *hdrhistogram.Histogram // ns of each iteration, at ranks that measure
+	hist  *hdrhistogram.Histogram // time of each iteration in ns, at ranks that measure
 	clock time.Time
 	mu    sync.Mutex
-	wrong error                       // the first difference seen
-	free  func(context.Context) error // what the test has used, at its end; nil: nothing
+	wrong error                       // the first wrong byte or value that was found
+	free  func(context.Context) error // releases the resources of the test; nil: none
 }
 
-// histMaxNs bounds the times that are told apart.
+// histMaxNs is the largest time that the histogram can hold, in nanoseconds.
 const histMaxNs = 600e9
 
 func newHist() *hdrhistogram.Histogram { return hdrhistogram.New(1, histMaxNs, 3) }
 
-// now is the time since the trial began, in nanoseconds.
+// now returns the time since the beginning of the trial, in nanoseconds.
 func (t *trial) now() int64 { return int64(time.Since(t.clock)) }
 
-// record takes a sample down, in nanoseconds; less than 0 is none.
+// record adds a sample in nanoseconds to a histogram. A negative sample is ignored.
 func (t *trial) record(h *hdrhistogram.Histogram, took int64) {
 	if took >= 0 {
-		_ = h.RecordValue(min(took, histMaxNs)) // In range by that.
+		_ = h.RecordValue(min(took, histMaxNs)) // The value is in range.
 	}
 }
 
-// look records whether received data equal the sent data. Any goroutine may call it.
+// look records the error of a check of received data. Any goroutine may call look.
 func (t *trial) look(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,14 +86,15 @@ func (t *trial) look(err error) {
 	}
 }
 
-// window is how many messages are in flight: fewer of large ones, each of which has its memory.
+// window returns the number of messages in flight. For large messages the number is smaller,
+// because each message has its own memory.
 func (t *trial) window() int {
 	const bytesMax = 64 << 20
 	return min(t.Window, max(2, bytesMax/max(1, t.size)))
 }
 
-// Run measures. Every rank of the world must call it with the same options, of which the tests and
-// the numbers of ranks are judged: unknown ones are an error.
+// Run runs the selected tests. Every rank of the world must call Run with the same options. Run
+// returns an error for an unknown test or an impossible number of ranks.
 func Run(ctx context.Context, w *mpi.World, o Options) error {
 	list := make([]*test, len(o.Tests))
 	for i, name := range o.Tests {
@@ -130,7 +132,7 @@ func Run(ctx context.Context, w *mpi.World, o Options) error {
 	return nil
 }
 
-// first is the communicator of the first n ranks, nil at the others.
+// first returns the communicator of the first n ranks. At the other ranks the result is nil.
 func first(ctx context.Context, c *mpi.Comm, n int) (*mpi.Comm, error) {
 	colour := 0
 	if c.Rank() >= n {
@@ -139,8 +141,8 @@ func first(ctx context.Context, c *mpi.Comm, n int) (*mpi.Comm, error) {
 	return c.Split(ctx, colour, c.Rank())
 }
 
-// one measures one figure among the ranks of c. c is nil at ranks that only wait for the others.
-// All ranks end it together, with an error if one of them has received wrong data.
+// one measures one figure among the ranks of c. c is nil at ranks that only wait for the ranks of
+// c. All ranks end the measurement together, with an error if a rank has received wrong data.
 func one(ctx context.Context, w *mpi.World, c *mpi.Comm, x *test, size int, o Options) error {
 	t := &trial{Options: o, c: c, size: size, hist: newHist(), clock: time.Now()}
 	if c != nil {
@@ -173,13 +175,13 @@ func one(ctx context.Context, w *mpi.World, c *mpi.Comm, x *test, size int, o Op
 	return nil
 }
 
-// warmUp is the number of iterations that a trial begins with.
+// warmUp is the number of iterations with which a trial begins.
 const warmUp = 16
 
-// calibrated runs as many iterations as fill the time. It first runs other iterations to determine
-// that number. Rank 0 decides on the number and sends it to the others.
+// calibrated runs as many iterations as fill the wanted time. calibrated first determines the
+// number by shorter runs. Rank 0 decides on the number, and sends the number to the other ranks.
 func (t *trial) calibrated(ctx context.Context, run func(context.Context, int) error) error {
-	plan := []int64{warmUp, 0} // iterations, and whether these are measured
+	plan := []int64{warmUp, 0} // iterations, and 1 if the run is measured
 	for {
 		t.hist.Reset()
 		begin := t.now()
@@ -200,8 +202,8 @@ func (t *trial) calibrated(ctx context.Context, run func(context.Context, int) e
 	}
 }
 
-// agree combines the measurements of all ranks at rank 0: the times of the slowest rank, or the sum
-// of the rates.
+// agree combines the measurements of all ranks at rank 0. The result is the time of the slowest
+// rank, or the sum of the rates of all ranks.
 func (x *test) agree(ctx context.Context, t *trial) error {
 	mine, op := make([]float64, 3), mpi.Max[float64]()
 	at := func(percentile float64) float64 {
@@ -234,7 +236,7 @@ func (x *test) agree(ctx context.Context, t *trial) error {
 	})
 }
 
-// rankCounts are the numbers of ranks that a test is run with.
+// rankCounts returns the numbers of ranks with which a test runs.
 func (x *test) rankCounts(ranks []int) (counts []int) {
 	for _, n := range ranks {
 		switch {
@@ -250,7 +252,8 @@ func (x *test) rankCounts(ranks []int) (counts []int) {
 	return counts
 }
 
-// sizeList are the sizes that a test is run with: whole numbers of values, each once.
+// sizeList returns the message sizes with which a test runs. Each size is a whole number of values,
+// and occurs once.
 func (x *test) sizeList(sizes []int) (list []int) {
 	if x.unsized || x.fixed > 0 {
 		return []int{x.fixed}

@@ -6,16 +6,17 @@ import (
 	"gobtl/mpi"
 )
 
-// operation is a collective operation of one rank. fill prepares its input of an iteration, and
-// check verifies its output.
+// operation is a collective operation of one rank. fill prepares the input of an iteration, and
+// check verifies the output.
 type operation struct {
 	fill  func(iteration int)
 	do    func(ctx context.Context) error
 	check func(iteration int) error
 }
 
-// collective prepares a test of an operation. All ranks synchronize between two operations, so that
-// no rank is ahead of the others. The barrier needs no further synchronization.
+// collective prepares a test of a collective operation. All ranks synchronize before each
+// operation, so that no rank is ahead of the other ranks. A test of the barrier needs no further
+// synchronization.
 func collective(of func(t *trial) operation) func(t *trial) func(context.Context, int) error {
 	return func(t *trial) func(context.Context, int) error {
 		op, iteration := of(t), 0
@@ -60,13 +61,14 @@ func bcast(t *trial) operation {
 	}
 }
 
-// sums is a reduction: a slice of values of each rank, and as many of the result, from first on,
-// which is the sum over the ranks below n; none if n is 0.
+// sums returns a reduction with the sum as its operation. Each rank gives a slice of values, and
+// receives the given number of results, from index first on. Each result is the sum over the ranks
+// below n. If n is 0, the results are not checked.
 func (t *trial) sums(results, first, n int,
 	do func(ctx context.Context, in, out []float64) error,
 ) operation {
 	in, out := make([]float64, t.size/valueBytes), make([]float64, results)
-	fillValues(in, t.c.Rank(), 0) // Numbers, also where nobody looks.
+	fillValues(in, t.c.Rank(), 0) // valid numbers, even if nobody checks the results
 	return operation{
 		fill: func(iteration int) { fillValues(in, t.c.Rank(), iteration) },
 		do:   func(ctx context.Context) error { return do(ctx, in, out) },
@@ -84,7 +86,7 @@ func (t *trial) count() int { return t.size / valueBytes }
 func reduce(t *trial) operation {
 	n := t.c.Size()
 	if t.c.Rank() != 0 {
-		n = 0 // Others get nothing.
+		n = 0 // other ranks get no result
 	}
 	return t.sums(t.count(), 0, n, func(ctx context.Context, in, out []float64) error {
 		return mpi.Reduce(ctx, t.c, in, out, mpi.Sum[float64](), 0)
@@ -110,7 +112,7 @@ func exscan(t *trial) operation {
 	})
 }
 
-// reduceScatter gives each rank a part of the result, as even as can be.
+// reduceScatter gives each rank a part of the result. The parts are as equal as possible.
 func reduceScatter(t *trial) operation {
 	n := t.c.Size()
 	counts, first := make([]int, n), 0
@@ -128,8 +130,9 @@ func reduceScatter(t *trial) operation {
 	return t.sums(counts[t.c.Rank()], first, n, do)
 }
 
-// parts is an operation that moves parts of t.size bytes, with a given number of parts from this
-// rank and from the others. It gets the seeds of the others.
+// parts returns an operation that moves parts of t.size bytes. The rank gives the given number of
+// parts, and receives got parts. givenSeed and gotSeed return the seeds of the content of the
+// parts.
 func (t *trial) parts(given, got int, givenSeed, gotSeed func(i int) int,
 	do func(ctx context.Context, in, out []byte) error,
 ) operation {
@@ -153,10 +156,10 @@ func (t *trial) parts(given, got int, givenSeed, gotSeed func(i int) int,
 	}
 }
 
-// seed is that of the part that a rank has for another one.
+// seed returns the seed for the part that one rank sends to another rank.
 func (t *trial) seed(from, to int) int { return from*t.c.Size() + to }
 
-// same are the counts of parts of one size.
+// same returns the counts for parts of equal size.
 func (t *trial) same() []int {
 	counts := make([]int, t.c.Size())
 	for i := range counts {
@@ -165,7 +168,7 @@ func (t *trial) same() []int {
 	return counts
 }
 
-// rootOnly is the number of parts at rank 0.
+// rootOnly returns the number of parts at this rank, if only rank 0 has parts.
 func (t *trial) rootOnly() int {
 	if t.c.Rank() == 0 {
 		return t.c.Size()

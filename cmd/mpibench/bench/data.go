@@ -2,7 +2,8 @@ package bench
 
 import "fmt"
 
-// fill writes the content of a message, which depends on the seed and differs at each place.
+// fill writes the content of a message. The content depends on the seed, and neighbouring bytes
+// differ.
 func fill(b []byte, seed int) {
 	for i := range b {
 		b[i] = byteOf(seed, i)
@@ -11,7 +12,7 @@ func fill(b []byte, seed int) {
 
 func byteOf(seed, i int) byte { return byte(seed*37 + i + i>>8*101) }
 
-// check reports whether a message has the content of fill.
+// check returns an error if a message does not have the content that fill writes.
 func check(b []byte, seed int) error {
 	for i, got := range b {
 		if want := byteOf(seed, i); got != want {
@@ -21,7 +22,8 @@ func check(b []byte, seed int) error {
 	return nil
 }
 
-// fillValues writes the input of a rank in a reduction: whole numbers, so that sums are exact.
+// fillValues writes the input of a rank for a reduction. The values are whole numbers, so that
+// their sums are exact.
 func fillValues(v []float64, rank, iteration int) {
 	for i := range v {
 		v[i] = float64(rank+1) * valueOf(iteration, i)
@@ -30,7 +32,8 @@ func fillValues(v []float64, rank, iteration int) {
 
 func valueOf(iteration, i int) float64 { return float64((iteration+i)%13 + 1) }
 
-// checkValues looks whether the values, from the first one on, are the sum over the ranks below n.
+// checkValues returns an error if the values, which begin at index first, are not the sums over the
+// ranks below n.
 func checkValues(v []float64, first, n, iteration int) error {
 	for i, got := range v {
 		if want := float64(n*(n+1)/2) * valueOf(iteration, first+i); got != want {

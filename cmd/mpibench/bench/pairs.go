@@ -10,28 +10,30 @@ import (
 	"gobtl/mpi"
 )
 
-// The tags of messages and of answers.
+// The constants are the tags of messages and of replies.
 const (
 	tagMessage = 1
 	tagAnswer  = 2
-	tagThreads = 16 // and one more for each
+	tagThreads = 16 // the first of the threads' tags
 )
 
-// pingPong is messages to and fro between ranks 0 and 1.
+// pingPong sends messages back and forth between ranks 0 and 1.
 type pingPong struct {
 	t       *trial
 	out, in []byte
 	tag     int
 	round   int
 	hist    *hdrhistogram.Histogram
-	// Of messages of strided blocks: where these lie.
+	// from and to are the layouts of strided messages. In other tests from and to are nil.
 	from, to *mpi.Layout[byte]
 }
 
-// stridedBytes is the size of the blocks of vector_latency. As much lies between them.
+// stridedBytes is the size in bytes of the blocks in the test vector_latency. The gaps between the
+// blocks have the same size.
 const stridedBytes = 256
 
-// vectorLatency is latency of messages that are every second block of their memory.
+// vectorLatency measures the latency of messages that consist of every second block of their
+// memory.
 func vectorLatency(t *trial) func(context.Context, int) error {
 	p := t.newPingPong(tagMessage, t.hist)
 	block := max(1, min(stridedBytes, t.size))
@@ -72,7 +74,7 @@ func (p *pingPong) fill(seed int) {
 	}
 }
 
-// check reports whether a message has the content of fill.
+// check returns an error if a message does not have the content that fill writes.
 func (p *pingPong) check(seed int) error {
 	if p.to != nil {
 		p.to.Pack(p.in)
@@ -86,8 +88,8 @@ func (t *trial) newPingPong(tag int, hist *hdrhistogram.Histogram) *pingPong {
 	}
 }
 
-// run does n round trips. Each begins where the one before it ended, and is recorded while the next
-// is under way, so that the time of a message is not that of taking it down.
+// run does n round trips. Each round trip begins where the previous one ended. A round trip is
+// recorded during the next one, so that the measured time does not include the recording.
 func (p *pingPong) run(ctx context.Context, n int) error {
 	t := p.t
 	me, other := t.c.Rank(), 1-t.c.Rank()
@@ -129,7 +131,8 @@ func latency(t *trial) func(context.Context, int) error {
 	return t.newPingPong(tagMessage, t.hist).run
 }
 
-// latencyThreads is latency of goroutines each with a tag of its own, which share n.
+// latencyThreads measures the latency of several goroutines at once. Each goroutine has its own
+// tag, and the goroutines share the n round trips.
 func latencyThreads(t *trial) func(context.Context, int) error {
 	all := make([]*pingPong, t.Threads)
 	for i := range all {
@@ -150,18 +153,19 @@ func latencyThreads(t *trial) func(context.Context, int) error {
 	}
 }
 
-// flow is windows of messages between two ranks.
+// flow sends windows of messages between two ranks. A window is a number of messages in flight at
+// the same time.
 type flow struct {
 	t         *trial
 	peer      int
-	out, in   [][]byte // nil if this rank sends, or receives, none
+	out, in   [][]byte // messages of a window; nil: none in this direction
 	requests  []*mpi.Request
 	answer    [1]byte
 	iteration int
 }
 
-// newFlow prepares windows. Messages have memory of their own only where their bytes are looked at:
-// so it is with the OSU benchmarks.
+// newFlow prepares windows of messages. Each message has its own memory only if the content is
+// verified. The OSU benchmarks also use one buffer for all messages.
 func (t *trial) newFlow(peer int, sends, receives bool) *flow {
 	f := &flow{t: t, peer: peer}
 	window := func() [][]byte {
@@ -183,10 +187,10 @@ func (t *trial) newFlow(peer int, sends, receives bool) *flow {
 	return f
 }
 
-// seed is that of a message of a rank.
+// seed returns the seed of the content of message i of a rank.
 func (f *flow) seed(rank, i int) int { return f.iteration*7 + rank*3 + i }
 
-// window does one window. Receives are begun first.
+// window sends and receives one window of messages. The receives begin before the sends.
 func (f *flow) window(ctx context.Context) error {
 	t := f.t
 	for i, b := range f.in {
@@ -202,7 +206,7 @@ func (f *flow) window(ctx context.Context) error {
 	return mpi.WaitAll(ctx, nil, f.requests...)
 }
 
-// fill fills the messages of the next window.
+// fill writes the content of the messages of the next window.
 func (f *flow) fill() {
 	f.iteration++
 	if f.t.Verify {
@@ -212,7 +216,7 @@ func (f *flow) fill() {
 	}
 }
 
-// check verifies the received data.
+// check verifies the data of the received messages.
 func (f *flow) check() {
 	if f.t.Verify {
 		for i, b := range f.in {
@@ -221,7 +225,7 @@ func (f *flow) check() {
 	}
 }
 
-// oneWay has the lower half of the ranks send to the upper one.
+// oneWay makes the lower half of the ranks send to the upper half.
 func oneWay(t *trial) func(context.Context, int) error {
 	half := t.c.Size() / 2
 	sends := t.c.Rank() < half
@@ -250,7 +254,7 @@ func oneWay(t *trial) func(context.Context, int) error {
 	}
 }
 
-// bothWays has two ranks send to each other.
+// bothWays makes two ranks send to each other at the same time.
 func bothWays(t *trial) func(context.Context, int) error {
 	f := t.newFlow(1-t.c.Rank(), true, true)
 	return func(ctx context.Context, n int) error {

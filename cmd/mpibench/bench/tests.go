@@ -2,32 +2,33 @@ package bench
 
 import "context"
 
-// The units.
+// The constants are the units of the figures.
 const (
 	unitTime     = "us"
 	unitBytes    = "MB/s"
 	unitMessages = "messages/s"
 )
 
-// test is one that can be asked for.
+// test describes a test that the user can select.
 type test struct {
 	name, title string
 	unit        string
-	two, pairs  bool // of ranks 0 and 1 alone; of as many pairs as there are
+	two, pairs  bool // two: only ranks 0 and 1; pairs: an even number of ranks
 	unsized     bool
-	fixed       int     // the only size, of tests of one value; 0: any
-	values      bool    // its messages are values of valueBytes
-	share       float64 // what a sample is of the time that is told: 2 is a round trip
-	// amount is what an iteration has moved, of tests that tell a rate.
+	fixed       int     // the only size in bytes; 0: any size
+	values      bool    // messages consist of values of valueBytes
+	share       float64 // ratio of a sample to the reported time; round trip: 2
+	// amount returns the amount that an iteration has moved, in a test that reports a rate. In a
+	// test that reports a time, amount is nil.
 	amount func(t *trial) float64
 	// prepare returns a function that runs a given number of iterations at this rank.
 	prepare func(t *trial) func(ctx context.Context, n int) error
 }
 
-// valueBytes is the size of the values of reductions.
+// valueBytes is the size in bytes of the values in reductions.
 const valueBytes = 8
 
-// tests are those, in the order in which they are told.
+// tests lists all tests in the order of the documentation.
 var tests = []*test{
 	{
 		name: "latency", unit: unitTime, two: true, share: 2, prepare: latency,
@@ -129,7 +130,7 @@ var tests = []*test{
 	},
 }
 
-// Tests lists their names.
+// Tests returns the names of all tests.
 func Tests() (names []string) {
 	for _, x := range tests {
 		names = append(names, x.name)
@@ -137,7 +138,7 @@ func Tests() (names []string) {
 	return names
 }
 
-// Title is the heading of a test; "" if there is none such.
+// Title returns the heading of a test, or an empty string if there is no such test.
 func Title(name string) string {
 	if x := find(name); x != nil {
 		return x.title

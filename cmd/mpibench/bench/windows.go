@@ -7,27 +7,28 @@ import (
 	"gobtl/mpi"
 )
 
-// oneSided is an operation of rank 0 on the memory of rank 1, which makes no call for it. Rank 0
-// waits for each operation, or starts several before it waits for all of them. With verification
-// both ranks synchronize before and after each iteration, and rank 1 prepares and checks its
-// memory.
+// oneSided is an operation of rank 0 on the memory of rank 1, which makes no call for the
+// operation. Rank 0 waits for each operation, or starts several operations and then waits for all
+// of them. With verification both ranks synchronize before and after each iteration, and rank 1
+// prepares and checks its memory.
 type oneSided[T any] struct {
 	t     *trial
-	count int // values of an operation
-	many  int // operations of an iteration
+	count int // values in an operation
+	many  int // operations in an iteration
 	both  bool
 	win   *mpi.Window[T]
-	data  []T // of all operations, or of one that is used by all where nobody looks
+	data  []T // data of all operations; without verification of one
 	// begin begins operation i of an iteration.
 	begin func(ctx context.Context, s *oneSided[T], i int) error
-	// ready fills the memory of both ranks for an iteration, check looks at it.
+	// ready fills the memory of both ranks for an iteration, and check verifies the memory after
+	// the iteration.
 	ready func(s *oneSided[T], iteration int)
 	check func(s *oneSided[T], iteration int) error
 
 	iteration int
 }
 
-// operations prepares many operations of count values; ready and check must be set.
+// operations prepares many operations of count values each. The caller must set ready and check.
 func operations[T any](t *trial, count, many int,
 	begin func(context.Context, *oneSided[T], int) error,
 ) *oneSided[T] {
@@ -36,7 +37,7 @@ func operations[T any](t *trial, count, many int,
 	return s
 }
 
-// places is the number of operations that have memory of their own.
+// places returns the number of operations that have their own memory.
 func (s *oneSided[T]) places() int {
 	if s.t.Verify {
 		return s.many
@@ -44,14 +45,15 @@ func (s *oneSided[T]) places() int {
 	return 1
 }
 
-// at is the first value of an operation, at both ranks; part is its data.
+// at returns the index of the first value of an operation, at both ranks, and part returns the data
+// of the operation.
 func (s *oneSided[T]) at(i int) int   { return i % s.places() * s.count }
 func (s *oneSided[T]) part(i int) []T { return s.data[s.at(i):][:s.count] }
 
-// other is the rank whose memory is used.
+// other returns the rank whose memory the operations use.
 func (s *oneSided[T]) other() int { return 1 - s.t.c.Rank() }
 
-// run does n iterations.
+// run runs n iterations.
 func (s *oneSided[T]) run(ctx context.Context, n int) (err error) {
 	if s.win == nil {
 		if s.win, err = mpi.NewWindow(ctx, s.t.c, make([]T, s.count*s.places())); err != nil {
@@ -68,7 +70,7 @@ func (s *oneSided[T]) run(ctx context.Context, n int) (err error) {
 		return nil
 	}
 	if s.t.c.Rank() != 0 {
-		return nil // Its memory is all that is needed.
+		return nil // Rank 1 only provides its memory.
 	}
 	for range n {
 		if err := s.iterate(ctx); err != nil {
@@ -78,8 +80,8 @@ func (s *oneSided[T]) run(ctx context.Context, n int) (err error) {
 	return nil
 }
 
-// iterate does and times one iteration, until it is over at the other rank. Of both ranks the fence
-// says that.
+// iterate runs and times one iteration, until the operations are complete at the other rank. If
+// both ranks run operations, a fence ends the iteration.
 func (s *oneSided[T]) iterate(ctx context.Context) error {
 	begin := s.t.now()
 	for i := range s.many {
@@ -100,7 +102,7 @@ func (s *oneSided[T]) iterate(ctx context.Context) error {
 	return nil
 }
 
-// together does one iteration for which both ranks meet.
+// together runs one iteration in which both ranks take part.
 func (s *oneSided[T]) together(ctx context.Context) error {
 	s.iteration++
 	if s.t.Verify {
@@ -121,7 +123,7 @@ func (s *oneSided[T]) together(ctx context.Context) error {
 		return err
 	}
 	s.t.look(s.check(s, s.iteration))
-	return s.win.Fence(ctx) // Nobody readies what the other one looks at.
+	return s.win.Fence(ctx) // Both ranks have checked the memory.
 }
 
 func beginPut(ctx context.Context, s *oneSided[byte], i int) error {
@@ -132,7 +134,7 @@ func beginGet(ctx context.Context, s *oneSided[byte], i int) error {
 	return s.win.Get(ctx, s.part(i), s.other(), s.at(i))
 }
 
-// puts has rank 0, or both ranks, put so many messages.
+// puts makes rank 0, or both ranks, put many messages in each iteration.
 func (t *trial) puts(many int, both bool) func(context.Context, int) error {
 	s := operations(t, t.size, many, beginPut)
 	s.both = both
@@ -146,7 +148,7 @@ func (t *trial) puts(many int, both bool) func(context.Context, int) error {
 	return s.run
 }
 
-// gets has rank 0 get so many messages.
+// gets makes rank 0 get many messages in each iteration.
 func (t *trial) gets(many int) func(context.Context, int) error {
 	s := operations(t, t.size, many, beginGet)
 	s.ready = func(s *oneSided[byte], iteration int) { fill(s.win.Mem(), 2*iteration+t.c.Rank()) }
@@ -165,8 +167,8 @@ func putFlow(t *trial) func(context.Context, int) error    { return t.puts(t.win
 func getFlow(t *trial) func(context.Context, int) error    { return t.gets(t.window()) }
 func putBoth(t *trial) func(context.Context, int) error    { return t.puts(t.window(), true) }
 
-// accumulateLatency has rank 0 add to the values of rank 1: what it has there, as if it were of
-// rank 0, and its own, as if it were of rank 1.
+// accumulateLatency makes rank 0 add its values to the values of rank 1. Rank 1 begins with the
+// input of rank 0 in a reduction, and rank 0 adds the input of rank 1.
 func accumulateLatency(t *trial) func(context.Context, int) error {
 	sum := mpi.Sum[float64]()
 	begin := func(ctx context.Context, s *oneSided[float64], i int) error {
@@ -187,8 +189,8 @@ func accumulateLatency(t *trial) func(context.Context, int) error {
 	return s.run
 }
 
-// counter makes rank 0 increment a number in the memory of rank 1, by an operation that returns the
-// previous value.
+// counter makes rank 0 increment a number in the memory of rank 1. The operation next returns the
+// previous value of the number.
 func counter(t *trial, next func(context.Context, *mpi.Window[int64], int64) (int64, error),
 ) func(context.Context, int) error {
 	value := int64(0)

@@ -2,26 +2,30 @@ package compare
 
 import "gobtl/cmd/btlbench/plan"
 
-// Beside is the kind of work that other programs do on the CPUs of the ranks meanwhile.
+// Beside is the kind of work that neighbour processes do on the CPUs of the ranks during a
+// measurement.
 type Beside string
 
-// The kinds of neighbours. There is one neighbour on each CPU of the ranks.
+// The constants are the kinds of neighbours. One neighbour runs on each CPU of the ranks.
 const (
-	// Alone is no neighbour.
+	// Alone means that there are no neighbours.
 	Alone Beside = "none"
-	// Quiet is no neighbour either, for the tests that are measured beside neighbours.
+	// Quiet also means that there are no neighbours, but selects the tests that are run with
+	// neighbours.
 	Quiet Beside = "quiet"
-	// Loops compute without end in the session of the ranks, as another step of a batch job does.
+	// Loops is a neighbour that computes without end in the session of the ranks. Another step of a
+	// batch job does the same.
 	Loops Beside = "loops"
-	// Sessions compute without end, each in a session of its own.
+	// Sessions is a neighbour that computes without end in its own session.
 	Sessions Beside = "sessions"
-	// Nice computes without end in the session of the ranks, with nice 19.
+	// Nice is a neighbour that computes without end in the session of the ranks, with nice value
+	// 19.
 	Nice Beside = "nice"
-	// Wakes sleeps for a millisecond and computes for a tenth of one, in turns.
+	// Wakes is a neighbour that alternately sleeps for 1 ms and computes for 0.1 ms.
 	Wakes Beside = "wakes"
 )
 
-// Description says what the neighbours do.
+// Description returns a text that says what the neighbours do.
 func (b Beside) Description() string {
 	switch b {
 	case Loops:
@@ -37,7 +41,8 @@ func (b Beside) Description() string {
 	return "nothing else"
 }
 
-// named is the name of the report's lines in a document, and of its files.
+// named returns the name of the report's section in a document, which is also the name of its
+// files.
 func (b Beside) named() string {
 	if b == Alone || b == "" {
 		return Name
@@ -45,7 +50,7 @@ func (b Beside) named() string {
 	return "busy-" + string(b)
 }
 
-// wrap returns the command that runs another one beside the neighbours.
+// wrap returns the command that runs another command beside the neighbours.
 func (b Beside) wrap(mpibench string, cpus plan.CPUList, name string, args []string) (
 	string, []string,
 ) {
@@ -55,10 +60,10 @@ func (b Beside) wrap(mpibench string, cpus plan.CPUList, name string, args []str
 	return mpibench, append([]string{"beside", string(b), cpus.String(), name}, args...)
 }
 
-// gobtlEvent is package mpi whose ranks sleep whenever they wait.
+// gobtlEvent is the name of package mpi when its ranks sleep whenever they wait.
 const gobtlEvent = "gobtl event"
 
-// besideJobs are the jobs that are measured beside neighbours.
+// besideJobs returns the jobs that are measured beside neighbours.
 func besideJobs() []job {
 	return []job{
 		{2, []string{"latency", "bw"}, []int{8, 4 * k, 64 * k, m}},

@@ -13,24 +13,24 @@ import (
 	"gobtl/internal/report"
 )
 
-// Programs are the files of the programs of the house.
+// Programs holds the paths of the programs of this project.
 type Programs struct{ Mpibench, Btlrun, Btlbench string }
 
-// Config is what to compare.
+// Config describes a comparison.
 type Config struct {
 	Programs Programs
 	Rounds   int
-	Each     time.Duration // of each figure
-	Limit    time.Duration // of each process
-	CPUs     plan.CPUList  // to which the ranks are pinned in turn
+	Each     time.Duration // time for each figure
+	Limit    time.Duration // time limit for each process
+	CPUs     plan.CPUList  // CPUs to which the ranks are pinned in turn
 	Quick    bool
-	Beside   Beside // the work of others meanwhile; "" is Alone
+	Beside   Beside // the kind of neighbours; "" is Alone
 	Machine  report.Machine
-	// Progress is told what is done next; it may be nil.
+	// Progress is called before each step of the comparison. Progress may be nil.
 	Progress func(step, total int, what string)
 }
 
-// Point is what a figure is of.
+// Point identifies a figure by its test, message size in bytes and number of ranks.
 type Point struct {
 	Test  string `json:"test"`
 	Size  int    `json:"size"`
@@ -39,15 +39,15 @@ type Point struct {
 
 func (p Point) isRate() bool { return p.Test == "bw" || p.Test == "mbw_mr" }
 
-// Figure is the medians that the rounds have come to at a point.
+// Figure holds the measured values of one system at one point.
 type Figure struct {
 	Point
 	System string    `json:"system"`
-	Median float64   `json:"median"` // of Rounds
+	Median float64   `json:"median"` // median of Rounds
 	Rounds []float64 `json:"rounds"`
 }
 
-// Report is what a comparison has come to.
+// Report is the result of a comparison.
 type Report struct {
 	StartedAt time.Time         `json:"started_at"`
 	Machine   report.Machine    `json:"machine"`
@@ -60,13 +60,14 @@ type Report struct {
 	Failures  []string          `json:"failures,omitempty"`
 }
 
-// Run measures. With an error of ctx the report, if there is one, has what was measured by then.
+// Run runs a comparison. If ctx ends, Run returns the figures that were measured so far with the
+// cause of ctx.
 func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	dir, err := os.MkdirTemp("", "mpibench")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // A leftover harms nobody.
+	defer func() { _ = os.RemoveAll(dir) }() // An error leaves a temporary folder.
 	h := systems.NewHost(cfg.CPUs, cfg.Each, cfg.Limit, dir)
 	h.InParts(ownParts)
 	r := &Report{
@@ -100,14 +101,14 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	for round := range cfg.Rounds {
 		for number, j := range list {
 			for i := range present {
-				s := present[(i+round)%len(present)] // nobody is always the first
+				s := present[(i+round)%len(present)] // each round begins with another system
 				tell(fmt.Sprintf("%s, %d ranks", s.name, j.ranks))
 				if s.broken[number] {
 					continue
 				}
 				figures, err := s.measure(ctx, h, j, cfg)
 				r.add(s.name, figures, err)
-				s.broken[number] = err != nil // It would hang the other rounds up as well.
+				s.broken[number] = err != nil // The job would fail in the other rounds, too.
 			}
 		}
 		if !r.busy() {
@@ -125,13 +126,14 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	return r, nil
 }
 
-// busy says that others worked on the CPUs meanwhile.
+// busy reports whether neighbours worked on the CPUs during the measurement.
 func (r *Report) busy() bool { return r.Beside.named() != Name }
 
-// Named is the name of the report's lines in a document, and of its files.
+// Named returns the name of the report's section in a document, which is also the name of its
+// files.
 func (r *Report) Named() string { return r.Beside.named() }
 
-// add takes the figures of a round.
+// add adds the figures of a system in one round.
 func (r *Report) add(system string, figures []bench.Result, err error) {
 	if err != nil {
 		r.Failures = append(r.Failures, fmt.Sprintf("%s: %v", system, err))
@@ -160,7 +162,7 @@ func (r *Report) find(system string, p Point) *Figure {
 	return nil
 }
 
-// value is a system's figure at a point, 0 if it has none.
+// value returns the figure of a system at a point, or 0 if there is no figure.
 func (r *Report) value(system string, p Point) float64 {
 	if f := r.find(system, p); f != nil {
 		return f.Median
@@ -168,7 +170,8 @@ func (r *Report) value(system string, p Point) float64 {
 	return 0
 }
 
-// better is the better of the other MPIs' figures at a point, 0 if there is none.
+// better returns the better figure of the two other MPI libraries at a point, or 0 if there is no
+// figure.
 func (r *Report) better(p Point) (best float64) {
 	for _, s := range []string{openMPI, mpich} {
 		v := r.value(s, p)

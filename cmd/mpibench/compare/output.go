@@ -11,15 +11,16 @@ import (
 	"gobtl/internal/report"
 )
 
-// Name is that of the report's lines in a document, and of its files.
+// Name is the name of the report's section in a document, and of the report's files.
 const Name = "compare-mpi"
 
-// goal is a ratio that was set: of package mpi's figure at a point by the transport's own, or by
-// the better of the other MPIs'.
+// goal is a target for the ratio of two figures at a point. The ratio is the figure of package mpi
+// divided by another figure. If own is set, the other figure is the transport's own. Otherwise the
+// other figure is the better one of the other MPI libraries.
 type goal struct {
 	Point
 	own   bool
-	least bool // it is to be reached; else not to be passed
+	least bool // limit is a minimum; else a maximum
 	limit float64
 }
 
@@ -34,7 +35,7 @@ var goals = []goal{
 	{Point{"allreduce", m, 8}, false, false, 1.2},
 }
 
-// Text is the report in tables.
+// Text returns the report as tables.
 func (r *Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Medians of %d rounds, %s a figure, ranks pinned to CPUs %s in turn.\n"+
@@ -48,7 +49,7 @@ func (r *Report) Text() string {
 		b.WriteString("\n" + r.goals().String())
 	}
 	for _, f := range r.Failures {
-		const charsMax = 72 // The rest is the launchers' advice.
+		const charsMax = 72 // the rest is advice of the launcher
 		line, _, _ := strings.Cut(plan.OneLine(f), " / ")
 		b.WriteString("\n" + line[:min(len(line), charsMax)] + "\n")
 	}
@@ -90,7 +91,7 @@ func (r *Report) figures() *report.Table {
 	return t
 }
 
-// goals is the table of what was asked for.
+// goals returns the table of the goals.
 func (r *Report) goals() *report.Table {
 	t := &report.Table{Heads: [][]string{{"asked for", "is", "reached"}}, Left: []int{0, 2}}
 	for _, g := range goals {
@@ -116,7 +117,7 @@ func (r *Report) goals() *report.Table {
 	return t
 }
 
-// text writes a figure; 0 is none.
+// text formats a figure, where 0 means that there is no figure.
 func text(x float64) string {
 	switch {
 	case x == 0:
@@ -134,17 +135,17 @@ func ratio(x, by float64) string {
 	return strconv.FormatFloat(x/by, 'f', 2, 64)
 }
 
-// WriteJSON writes the report as one document.
+// WriteJSON writes the report as one JSON document.
 func (r *Report) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(r)
 }
 
-// PlotNames lists the plots' files.
+// PlotNames lists the file names of the plots.
 var PlotNames = []string{"mpi-latency.svg", "mpi-bandwidth.svg", "mpi-allreduce.svg"}
 
-// Plots returns the plots by file name; there are none beside neighbours.
+// Plots returns the plots by file name. A report with neighbours has no plots.
 func (r *Report) Plots() (map[string]string, error) {
 	if r.busy() {
 		return nil, nil
@@ -190,7 +191,7 @@ func (r *Report) Plots() (map[string]string, error) {
 	return plots, nil
 }
 
-// UpdateDocs returns a document with what stands between its markers replaced by the report.
+// UpdateDocs returns a document in which the report replaces the text between its markers.
 func (r *Report) UpdateDocs(doc []byte) ([]byte, error) {
 	var plots []string
 	target := "busy"

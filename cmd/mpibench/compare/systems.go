@@ -18,12 +18,12 @@ import (
 	"gobtl/cmd/mpibench/bench"
 )
 
-// peerSource is the program that the ranks of the other MPIs run.
+// peerSource is the source of the C program that the ranks of the other MPI libraries run.
 //
 //go:embed mpi/peer.c
 var peerSource []byte
 
-// The systems.
+// The constants are the names of the compared systems.
 const (
 	gobtl   = "gobtl mpi"
 	openMPI = "Open MPI"
@@ -31,7 +31,8 @@ const (
 	btlOwn  = "btl"
 )
 
-// job is what one process group measures: tests by sizes, among so many ranks.
+// job describes what one run of a job measures. A job runs each test with each size, among the
+// given number of ranks.
 type job struct {
 	ranks int
 	tests []string
@@ -43,7 +44,7 @@ const (
 	m = 1 << 20
 )
 
-// jobs are all of them; the barrier has no sizes.
+// jobs returns all jobs of a comparison. The barrier has no sizes.
 func jobs(quick bool) []job {
 	if quick {
 		return []job{
@@ -60,19 +61,19 @@ func jobs(quick bool) []job {
 	}
 }
 
-// system is an MPI that is measured.
+// system is an MPI library that is measured.
 type system struct {
 	name     string
-	compiler string // of the program in C; "" is package mpi
+	compiler string // compiler of the C program; "" is package mpi
 	launcher string
-	args     []string // of the launcher, before "-n"
+	args     []string // arguments of the launcher before "-n"
 	env      []string
-	wait     string   // how a rank of package mpi waits; "" is its default
-	version  []string // a command that tells it
-	pattern  string   // where it stands there
+	wait     string   // value of --wait for package mpi; "" is the default
+	version  []string // the command that prints the version
+	pattern  string   // regular expression that finds the version
 	packages string
-	program  string       // built
-	found    string       // the version
+	program  string       // path of the program that the ranks run
+	found    string       // the version that was found
 	broken   map[int]bool // jobs that have failed, by number
 }
 
@@ -105,10 +106,10 @@ func all(programs Programs, beside Beside) []*system {
 	}...)
 }
 
-// errMissing says that a system is not installed.
+// errMissing means that a system is not installed.
 var errMissing = errors.New("not installed")
 
-// probe finds out the version, and builds the program.
+// probe finds the version of a system, and builds the C program.
 func (s *system) probe(ctx context.Context, h *systems.Host, dir string) error {
 	if s.compiler == "" {
 		return nil
@@ -138,7 +139,7 @@ func (s *system) probe(ctx context.Context, h *systems.Host, dir string) error {
 	return nil
 }
 
-// line is the command of a job: the launcher, and its arguments.
+// line returns the command of a job, which consists of the launcher and its arguments.
 func (s *system) line(j job, cfg *Config) (name string, args []string) {
 	var sizes []string
 	for _, n := range j.sizes {
@@ -159,7 +160,7 @@ func (s *system) line(j job, cfg *Config) (name string, args []string) {
 	return cfg.Beside.wrap(cfg.Programs.Mpibench, cfg.CPUs, s.launcher, args)
 }
 
-// figures is the number of figures of a job.
+// figures returns the number of figures that a job measures.
 func (j job) figures() (n int) {
 	for _, test := range j.tests {
 		if test == "barrier" {
@@ -171,8 +172,9 @@ func (j job) figures() (n int) {
 	return n
 }
 
-// measure runs a job, and returns its figures, of one that failed those before. How it ends does
-// not matter when it has told all: MPICH does not always come out of MPI_Finalize.
+// measure runs a job, and returns the figures of the job. If the job fails, measure returns the
+// figures that came before the failure. An error after the last figure is ignored, because MPICH
+// sometimes hangs in MPI_Finalize.
 func (s *system) measure(ctx context.Context, h *systems.Host, j job, cfg *Config) (
 	figures []bench.Result, err error,
 ) {
@@ -193,11 +195,12 @@ func (s *system) measure(ctx context.Context, h *systems.Host, j job, cfg *Confi
 	return figures, err
 }
 
-// ownParts is into how many parts btlbench's time is cut: with the usual one they are about as long
-// as a window of the largest messages.
+// ownParts is the number of parts into which btlbench divides its time. With this number a part is
+// about as long as a window of the largest messages takes.
 const ownParts = 7
 
-// measureOwn has btlbench measure the transport alone, and tells it as mpibench would.
+// measureOwn measures the transport without package mpi by btlbench. measureOwn returns the figures
+// in the form of mpibench.
 func measureOwn(ctx context.Context, h *systems.Host, cfg *Config) ([]bench.Result, error) {
 	var figures []bench.Result
 	for _, own := range systems.All(systems.Network, systems.Program{Self: cfg.Programs.Btlbench}) {

@@ -15,8 +15,8 @@
 // A value that is too long for one line of PMI-1 is split into pieces:
 //
 //	key                 value
-//	b3.btl.0            40.Aq0f...    size in bytes, then the first base64url piece
-//	b3.btl.1            ...
+//	b3.btl.0            40.Aq0fKxZm   size in bytes, a dot, and the first piece in base64url
+//	b3.btl.1            w41cR2sV      second piece
 //
 // The package validates the sizes, numbers, keys and line syntax of all input from a launcher. A
 // late or invalid reply of the launcher is an error.

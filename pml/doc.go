@@ -21,12 +21,12 @@
 // A message of this layer is a btl fragment with a header of 16 bytes, in little-endian order:
 //
 //	0   1   kind
-//	1   1   flags: synchronous 1, ready 2; of clear: in packets 4
-//	2   2   of an active message its id, else 0
-//	4   4   number: of envelopes, counted from 0 to each peer, modulo 2^32
+//	1   1   flags (1 synchronous, 2 ready, 4 data in packets)
+//	2   2   id of an active message, or 0
+//	4   4   number of the envelope, counted from 0 per peer modulo 2^32
 //	8   8   tag
-//	16  8   of announce, and of eager if it is synchronous: the send's id
-//	24  8   of announce: bytes of the message
+//	16  8   id of the send (in announce, and in synchronous eager)
+//	24  8   size of the message (in announce)
 //
 // If the memory of the sender or the receiver is not contiguous, the data is sent in packets
 // instead of puts (packets.go):
@@ -46,12 +46,12 @@
 // that take part in matching) by number before matching. Bulk data may arrive in any order.
 // Messages of the other kinds refer to requests by id, and have up to 24 more header bytes:
 //
-//	kind        number   at 8                      at 16             at 24
-//	clear       status   the send's id             the receive's id  the region, and its size at 32
-//	fin         status   the receive's id
-//	data        0        the receive's id  where in the message  bytes that were put, not sent so
-//	matched     0        the send's id
-//	credit      taken    bytes taken, in all
+//	kind     number             at 8               at 16              at 24         at 32
+//	clear    status             send id            receive id         region        size
+//	fin      status             receive id
+//	data     0                  receive id         message offset     bytes by put
+//	matched  0                  send id
+//	credit   received messages  received bytes
 //
 // The unreceived messages from a peer are limited to EnvelopesMax envelopes with UnexpectedBytes of
 // eager data. Above the limit for data, messages are only announced. Each receiver reports to each

@@ -34,13 +34,13 @@ type assembler struct {
 	gap  func(first, last uint64)
 	told uint64 // missing ordinals below told have been reported
 
-	// The ordinal and the datagram number of the latest stored datagram.
+	// lastOrdinal and lastDatagram identify the latest stored datagram, if stored is true.
 	lastOrdinal  uint64
 	lastDatagram uint32
 	stored       bool
 	straight     bool // the message's datagrams arrived in order, without others between
 
-	// The range of ordinals and the number of the region of the latest datagram.
+	// The region of the latest datagram has number curRegion and the ordinals [curFirst, curEnd).
 	curFirst, curEnd, curRegion uint64
 }
 

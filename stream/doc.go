@@ -28,11 +28,13 @@
 // Meeting). In both modes control messages (parameters, credit, the end and the reports) use the
 // reliable transport.
 //
-//	ring.go        regions and their states      track.go     what became of each message
-//	engine.go      one pass of everything        assemble.go  datagrams into regions, land.go
-//	sender.go      cast.go: datagrams            wire.go      what is on the wire
-//	link.go        put.go: puts                  pace.go      rate
-//	receiver.go    data.go: endpoints            run.go       Port: the clock and the goroutine
+//	ring.go       regions and their states       sender.go    sending side of a stream
+//	engine.go     progress of all streams        cast.go      datagrams of a sender
+//	run.go        clock and goroutine of a Port  put.go       puts of a sender
+//	wire.go       formats on the wire            link.go      connection to one receiver
+//	pace.go       rate of a sender               receiver.go  receiving side of a stream
+//	data.go       endpoints for datagrams        assemble.go  datagrams into regions
+//	track.go      outcome of each message        land.go      direct receive into regions
 //
 // The Engine of a Port has no goroutine, no contended lock and no clock, so a simulator can run the
 // same code as production. Any goroutine may call the methods of Ring, Sender and Receiver.

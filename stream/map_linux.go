@@ -15,7 +15,7 @@ import (
 // A mapped ring is a file with the following layout:
 //
 //	0      magic "gobtlrng", version 1, MessageBytes, Regions, RegionMessages
-//	40     words of the end: 1 if the producer has finished, 1 if the stream is over
+//	40     1 if the producer has finished, 1 if the stream is over
 //	4096   descriptors of the regions
 //	next multiple of 4096   memory of the regions
 //

@@ -2,7 +2,8 @@ package vnic
 
 import "fmt"
 
-// The sizes of attributes and rows in bytes, and the number of table rows per message.
+// Sizes are in bytes. MACEntriesPerMsg, MACsPerMsg and MembersPerMsg are the numbers of table rows
+// per message.
 const (
 	macHeaderBytes    = 8
 	macEntryBytes     = 16

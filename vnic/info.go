@@ -2,7 +2,7 @@ package vnic
 
 import "fmt"
 
-// The sizes of VeswportInfo and its two parts, in bytes.
+// The sizes of VeswportInfo and its two parts are in bytes.
 const (
 	veswInfoBytes = 152
 	portInfoBytes = 128
@@ -57,7 +57,7 @@ func PowerOn() VportInfo {
 	}
 }
 
-// The MTUs of a port, in bytes of an Ethernet frame's payload.
+// MTUs are in bytes of an Ethernet frame's payload.
 const (
 	MTUDefault = 1500
 	MTUMin     = 68

@@ -21,7 +21,7 @@ var (
 // Method is the method of a management message.
 type Method uint8
 
-// The methods, as in InfiniBand's management datagrams.
+// The methods have the same values as in InfiniBand's management datagrams.
 const (
 	MethodGet      Method = 0x01
 	MethodSet      Method = 0x02

@@ -8,7 +8,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The btl tags of fragments with management messages and of fragments with frames.
+// Fragments with management messages and fragments with frames have different btl tags.
 const (
 	TagManagement btl.Tag = 0x20
 	TagTrain      btl.Tag = 0x21

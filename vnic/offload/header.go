@@ -11,7 +11,7 @@ const (
 	DataValid     = 2
 )
 
-// The types of large frames, as in struct virtio_net_hdr.
+// The types of large frames have the same values as in struct virtio_net_hdr.
 const (
 	None = 0
 	TCP4 = 1

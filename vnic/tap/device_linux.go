@@ -14,7 +14,7 @@ import (
 
 const clonePath = "/dev/net/tun"
 
-// The kernel's TUN_F_USO4 and TUN_F_USO6 (Linux 6.2).
+// tunUSO4 and tunUSO6 are the kernel's TUN_F_USO4 and TUN_F_USO6 (Linux 6.2).
 const (
 	tunUSO4 = 0x20
 	tunUSO6 = 0x40

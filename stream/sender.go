@@ -255,8 +255,7 @@ const (
 	startTime = time.Second
 )
 
-// makeRoom refuses the oldest receiver without a validated address if there are pendingMax such
-// receivers.
+// makeRoom refuses the oldest of pendingMax receivers without a validated address.
 func (s *Sender) makeRoom() {
 	var first *link
 	pending := 0

@@ -36,7 +36,7 @@ const (
 const noticeHeadBytes = 32
 
 // notice is a control message between ranks, which no receive of the program can match. The fields
-// are little-endian, and the columns are offset, size in bytes, and meaning:
+// of a notice are little-endian, and the columns below are offset, size in bytes, and meaning:
 //
 //	0   1   kind
 //	1   1   1: further parts follow
@@ -48,7 +48,8 @@ const noticeHeadBytes = 32
 //	32  4   world rank of each dead rank
 //
 // A notice that names more dead ranks than fit into one message is sent in several parts, which may
-// arrive in any order. The receiver forms the union of the dead ranks of all parts.
+// arrive in any order. The receiver of a notice in several parts forms the union of the dead ranks
+// of all parts.
 type notice struct {
 	kind    noticeKind
 	more    bool
@@ -134,10 +135,10 @@ type round struct {
 
 // Agree returns the bitwise AND of the flags of all surviving ranks, with the same result at all of
 // them. Agree ignores dead ranks, and works in a revoked communicator, too. All surviving ranks
-// must call Agree and Shrink in the same order. If ctx ends first, the flags of this rank still
-// count, but this rank never learns the result. Agree returns ErrFinalized, ErrExcluded, ErrFreed,
-// the failure of the transport, or the cause of ctx. If the communicator was revoked before it was
-// freed, Agree returns ErrRevoked in place of ErrFreed.
+// must call Agree and Shrink in the same order. If ctx ends before the agreement, the flags of this
+// rank still count, but this rank never learns the result. Agree returns ErrFinalized, ErrExcluded,
+// ErrFreed, the failure of the transport, or the cause of ctx. If the communicator was revoked
+// before it was freed, Agree returns ErrRevoked in place of ErrFreed.
 func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 	d, err := c.round(ctx, flags, false)
 	return d.flags, err
@@ -145,8 +146,8 @@ func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 
 // Shrink returns a communicator of the surviving ranks, in the same order. All survivors must call
 // Shrink, and all survivors agree on the set of dead ranks. Shrink works in a revoked communicator,
-// too. If another rank dies during the call, the new communicator may contain the dead rank, and
-// must then be shrunk, too. Shrink returns the errors of Agree, or ErrContexts.
+// too. If another rank dies during the call of Shrink, the new communicator may contain the dead
+// rank, and must then be shrunk, too. Shrink returns the errors of Agree, or ErrContexts.
 func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	d, err := c.round(ctx, ^uint64(0), true)
 	if err != nil {
@@ -257,8 +258,8 @@ func (e *engine) hearRound(from int, n *notice) {
 		}
 		return
 	}
-	// The check drops late messages of rounds that all ranks have left, and messages of rounds that
-	// no rank can have begun.
+	// The range check drops late messages of rounds that all ranks have left, and messages of
+	// rounds that no rank can have begun.
 	if int32(n.round-c.rounds) < -2 || int32(n.round-c.rounds) > 1 {
 		return
 	}

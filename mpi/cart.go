@@ -7,7 +7,7 @@ import (
 )
 
 // Cart is a communicator whose ranks form a grid of any number of dimensions (MPI_Cart_create). The
-// ranks are in row-major order, so the last coordinate changes fastest.
+// ranks of the grid are in row-major order, so the last coordinate changes fastest.
 type Cart struct {
 	*Comm
 
@@ -42,8 +42,8 @@ func DimsCreate(ranks int, dims []int) error {
 }
 
 // factorize writes n as a product of non-increasing factors, the first of which is at most most.
-// factorize makes the first factor as small as possible, then the second factor, and so on. If no
-// such product exists, factorize reports false.
+// factorize makes the first factor as small as possible, then the second factor, and so on. If n is
+// no product of len(factors) such factors, factorize reports false.
 func factorize(n, most int, factors []int) bool {
 	if len(factors) == 0 {
 		return n == 1

@@ -145,8 +145,8 @@ func reachOf(a address) reach {
 }
 
 // commonFormat returns an address format in which each rank has an address that other hosts can
-// use. If several formats qualify, commonFormat returns the first one in the offer of rank 0. If no
-// format qualifies, commonFormat returns an empty string.
+// use. If all ranks have addresses of several formats, commonFormat returns the first one in the
+// offer of rank 0. If the ranks have no format in common, commonFormat returns an empty string.
 func commonFormat(offers []offer) string {
 	for _, a := range offers[0].Addrs {
 		everywhere := true
@@ -259,8 +259,8 @@ func clash(offers []offer, chosen []int, rank int) error {
 	return nil
 }
 
-// way adds details to the error of an unreachable rank. The details are the local and the remote
-// address, and a limit of this process that may be the reason.
+// way adds details to the error of an unreachable rank. The added details are the local and the
+// remote address, and a limit of this process that may be the reason.
 func (e *engine) way(rank int, err error) error {
 	if !errors.Is(err, btl.ErrUnreachable) {
 		return err

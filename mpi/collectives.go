@@ -3,26 +3,28 @@ package mpi
 import "context"
 
 // A collective operation involves all ranks of a communicator. All ranks must call the same
-// operations in the same order, with the same sizes and the same root. A function returns when this
-// rank's part of the operation is done. Only Barrier implies that all other ranks have called it.
+// operations in the same order, with the same sizes and the same root. A blocking collective
+// operation returns when this rank's part of the operation is done. Only Barrier implies that all
+// other ranks have called it.
 //
 // A function whose name begins with I starts the operation and returns at once. The request r ends
-// with the operation. The operation owns the slices until its end. If ctx ends first, or another
-// rank fails, the returned error includes ErrInUse, and the operation continues.
+// with the operation. The operation owns the slices until its end. If ctx ends before the
+// operation, or another rank fails, the returned error includes ErrInUse, and the operation
+// continues.
 //
 // A rank that receives data of an unexpected size returns ErrCount, and its results are undefined.
-// The ranks that depend on the results of such a rank return ErrCount, too. A call that is refused
-// for its arguments counts as one operation, but sends nothing. The ranks that need the refused
-// call's messages wait until their contexts end. The next calls of all ranks match again.
+// The ranks that depend on the results of a rank with ErrCount return ErrCount, too. A call that is
+// refused for its arguments counts as one operation, but sends nothing. The ranks that need the
+// refused call's messages wait until their contexts end. The next calls of all ranks match again.
 //
-// The slices in and out must not overlap (ErrConfig), with the following exceptions. In a reduction
-// or a scan, in and out may be the same slice. In an Alltoall with the same counts for in and out,
-// in and out may be the same slice. In an Allgather, and at the root of a Gather, in may be the
-// rank's own part of out. At the root of a Scatter, out may be the root's own part of in.
-// ReduceScatter allows any overlap.
+// The slices in and out of a collective operation must not overlap (ErrConfig), with the following
+// exceptions. In a reduction or a scan, in and out may be the same slice. In an Alltoall with the
+// same counts for in and out, in and out may be the same slice. In an Allgather, and at the root of
+// a Gather, in may be the rank's own part of out. At the root of a Scatter, out may be the root's
+// own part of in. ReduceScatter allows any overlap.
 //
-// The functions return ErrConfig, ErrRank, ErrType, ErrCount, ErrFinalized, a RankError, the
-// failure of the transport, or the cause of ctx. A function whose name begins with I may also
+// Collective operations return ErrConfig, ErrRank, ErrType, ErrCount, ErrFinalized, a RankError,
+// the failure of the transport, or the cause of ctx. A function whose name begins with I may also
 // return ErrBusy.
 
 // Barrier returns when all ranks of c have called it.

@@ -18,10 +18,10 @@ type Config struct {
 	Launch launch.Config
 	// Fabric chooses the network provider, which the program must have imported, and the local
 	// address. If Fabric names no provider, the World chooses "shm" or "udp". The World chooses
-	// "shm" if the program has imported that provider, all ranks are on one host, and all ranks can
-	// open the same shared memory. World.Network returns the choice. With "udp", a job on one host
-	// uses a loopback address. In a job on several hosts each rank uses the address by which most
-	// other hosts can reach the rank. A rank uses no address that another host has, too.
+	// "shm" if all ranks are on one host and can open the same shared memory. The program must have
+	// imported the provider shm, too. World.Network returns the choice. With "udp", a job on one
+	// host uses a loopback address. In a job on several hosts each rank uses the address by which
+	// most other hosts can reach the rank. A rank uses no address that another host has, too.
 	Fabric fabric.Hints
 	// Transport tunes the transport module. Environment variables GOBTL_* override Transport.
 	// PeerTimeout is the time for which a rank may fail to answer, where 0 means 30 s. A
@@ -61,9 +61,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports the first value of the configuration that is out of range. The zero fields must
-// have been replaced by their defaults. Validate does not check Launch, Transport and Layer, which
-// their own packages check.
+// Validate reports the first value of the configuration that is out of range. Before the call,
+// defaults must have replaced the zero fields of the configuration. Validate does not check Launch,
+// Transport and Layer, which their own packages check.
 func (c Config) Validate() error {
 	if c.CloseTimeout < time.Millisecond || c.CloseTimeout > time.Hour {
 		return fmt.Errorf("%w: CloseTimeout is %v, want 1 ms to 1 h", ErrConfig, c.CloseTimeout)

@@ -21,8 +21,8 @@ const (
 const askMost = 5 * time.Second
 
 // question asks a silent rank whether it considers this rank dead, because possibly this rank was
-// the one that did not answer. A refused connection means yes. After any other result the silent
-// rank is recorded as dead, because messages on their way to it are lost.
+// the one that did not answer. A refused connection means yes. If the silent rank does not refuse
+// the connection, this rank records it as dead, because messages on their way to it are lost.
 type question struct {
 	rank  int
 	peer  *pml.Peer
@@ -30,8 +30,8 @@ type question struct {
 	why   error // why the rank is considered dead
 }
 
-// admit decides whether a process may connect. Only ranks of this job that this rank does not
-// consider dead are accepted.
+// admit decides whether a process may connect. admit accepts only ranks of this job that this rank
+// does not consider dead.
 func (e *engine) admit(r btl.Request) btl.Verdict {
 	rank, ok := e.rankCalled(string(r.Label))
 	switch {
@@ -109,8 +109,8 @@ func (e *engine) ask(rank int, why error) {
 	}
 }
 
-// lookAtAnswers handles the ends of questions. A rank that has not answered that it considers this
-// rank dead is recorded as dead.
+// lookAtAnswers handles the ends of questions. If the asked rank has not answered that it considers
+// this rank dead, this rank records the asked rank as dead.
 func (e *engine) lookAtAnswers() {
 	f, now := &e.failures, e.now()
 	var over []question

@@ -11,9 +11,10 @@ import (
 )
 
 // noticeAllRanks is the largest number of ranks for which a rank sends its control messages to all
-// other ranks. In a larger job a rank sends the control messages to the ranks that are a power of
-// two away in either direction. The receivers forward the messages to their own neighbours. All
-// ranks hear the news unless all 2*log2(n) neighbours of a rank die at once.
+// other ranks. In a job with more than noticeAllRanks ranks, a rank sends its control messages to
+// the ranks that are a power of two away in either direction. The receivers forward the control
+// messages to their own neighbours. All ranks hear the news unless all 2*log2(n) neighbours of a
+// rank die at once.
 const noticeAllRanks = 64
 
 // letter is an outgoing control message that waits until the transport can take it.
@@ -89,7 +90,7 @@ func (e *engine) lookAtNews() {
 	}
 	clear(f.fresh)
 	f.fresh = f.fresh[:0]
-	// A rank that learns that the others have excluded it must no longer send news of other ranks.
+	// A rank that the other ranks have excluded must no longer send news of other ranks.
 	gone := f.gone
 	f.gone = nil
 	for _, p := range gone {
@@ -205,7 +206,7 @@ func (c *Comm) register() {
 // Free releases a communicator that has no operation in progress. Calling Free is optional, and
 // affects this rank alone. After Free this rank sends no control messages about the communicator.
 // Operations that begin later at this rank, including persistent requests, return ErrFreed. If the
-// communicator was revoked before, later operations return ErrRevoked.
+// communicator was revoked before Free, later operations return ErrRevoked.
 func (c *Comm) Free() {
 	c.e.lock()
 	defer c.e.unlock()
@@ -288,8 +289,8 @@ func (e *engine) revoke(context uint64) {
 }
 
 // tellRevoked forwards the revocations to other ranks, as far as the transport can take messages.
-// Revocations that wait are kept in the list of revoked communicators, and not in queues. Therefore
-// neither many revocations nor a rank that receives nothing can use up memory.
+// Revocations that wait are kept in the list of revoked communicators, and not in queues. Memory
+// therefore stays bounded, even with many revocations, or with a rank that receives nothing.
 func (e *engine) tellRevoked() {
 	f := &e.failures
 	if f.untold = false; f.told == nil {
@@ -367,8 +368,8 @@ func (e *engine) eachNeighbour(fn func(rank int)) {
 	}
 }
 
-// tell puts a control message for a rank into the outbox. A message that names too many dead ranks
-// is split into parts.
+// tell puts a control message for a rank into the outbox. A control message that names too many
+// dead ranks is split into parts.
 func (e *engine) tell(rank int, n *notice) {
 	f := &e.failures
 	if rank == e.rank || f.dead[rank] != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // filesForPeer is the number of file descriptors that a rank needs for a shared-memory connection
-// to another rank. The connection has a socket and a ring for each direction.
+// to another rank. A shared-memory connection has a socket and a ring for each direction.
 const filesForPeer = 4
 
 // filesAfter is the time for which a rank without free file descriptors tries to connect to another
@@ -20,7 +20,7 @@ const filesAfter = time.Second
 
 // limitOfFiles tests whether this process can open the given number of further files. If a limit of
 // the process or the host prevents the opening, limitOfFiles returns a text that names the limit.
-// If there are enough descriptors, limitOfFiles returns an empty string.
+// If this process can open the files, limitOfFiles returns an empty string.
 func limitOfFiles(files int) string {
 	for range files {
 		f, err := os.Open(os.DevNull)

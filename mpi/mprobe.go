@@ -104,8 +104,8 @@ func Mrecv[T any](ctx context.Context, m *Message, data []T) (Status, error) {
 }
 
 // Imrecv begins to receive a message that Mprobe has found into data (MPI_Imrecv). The program must
-// not access data until r has ended. Imrecv returns the errors of Irecv, or ErrMessage if the
-// message was already received.
+// not access data until the request r has ended. Imrecv returns the errors of Irecv, or ErrMessage
+// if the message was already received.
 func Imrecv[T any](r *Request, m *Message, data []T) error {
 	b, err := bytesOf(data)
 	if err != nil {

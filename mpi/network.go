@@ -33,9 +33,9 @@ type wish struct {
 	Lack     string // an obstacle to shared memory outside of the program
 }
 
-// chooseNetwork returns the provider that all ranks of a job use. A provider named by the Config of
-// some rank has priority. Otherwise the ranks use shared memory if all ranks see the same shared
-// memory, or else UDP.
+// chooseNetwork returns the provider that all ranks of a job use. If the Config of some rank names
+// a provider, all ranks use this provider. If no Config names a provider, the ranks use shared
+// memory if all ranks see the same memory, or else UDP.
 func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, error) {
 	switch {
 	case hints.Provider != "" && (job.Nodes() != 1 || job.Size() == 1):
@@ -104,12 +104,12 @@ func agreeOnNetwork(wishes []wish) (Network, error) {
 	return Network{memoryProvider, "all ranks are on this host and see the same memory"}, nil
 }
 
-// sharedMemory returns an identity of the shared memory that this process sees. Other hosts,
-// containers and users have other identities. If the program cannot use shared memory, the identity
-// is empty. The result lack is the obstacle to shared memory with the given number of ranks, or an
-// empty string. sharedMemory opens the provider as a test, because another user may have taken the
-// path of the provider's sockets. The ranks must know of such an obstacle before they agree on a
-// network.
+// sharedMemory returns an identity of the shared memory that this process sees. Processes of other
+// hosts, containers and users see shared memory with another identity. If the program cannot use
+// shared memory, the identity is empty. The result lack is the obstacle to shared memory with the
+// given number of ranks, or an empty string. sharedMemory opens the provider as a test, because
+// another user may have taken the path of the provider's sockets. The ranks must know of obstacles
+// to shared memory before they agree on a network.
 func sharedMemory(ranks int) (memory, lack string) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: memoryProvider})
 	if err != nil {

@@ -36,9 +36,10 @@ type Op[T any] struct {
 // must not call this package.
 //
 // If f panics, the operation ends with an OpError, which holds the value and the stack of the
-// panic. Ranks at which f did not panic get no error, and their results are undefined. The rank
-// with the error can inform the other ranks by Revoke. If f ends its goroutine by runtime.Goexit,
-// as FailNow of a test does, all present and later operations of this rank's World fail with ErrOp.
+// panic. Ranks at which f did not panic get no error, but the results of these ranks are undefined.
+// The rank with the error can inform the other ranks by Revoke. If f ends its goroutine by
+// runtime.Goexit, as FailNow of a test does, all present and later operations of this rank's World
+// fail with ErrOp.
 func NewOp[T any](f func(low, high T) T, commutes bool) Op[T] {
 	return Op[T]{commutes: commutes, fold: func(acc, x []byte, xFirst bool) {
 		a, b := valuesOf[T](acc), valuesOf[T](x)

@@ -24,9 +24,9 @@ const (
 
 // Send sends data to a rank, and returns when the program may change data again. A small message is
 // copied, and Send returns at once. For a large message, Send returns after the receiver has
-// received the data. If ctx ends first, the error includes ErrInUse, and the library may still read
-// data. Send returns ErrRank, ErrTag, ErrType, a RankError, ErrFinalized, the failure of the
-// transport, or the cause of ctx.
+// received the data. If ctx ends before the send, the error includes ErrInUse, and the library may
+// still read data. Send returns ErrRank, ErrTag, ErrType, a RankError, ErrFinalized, the failure of
+// the transport, or the cause of ctx.
 func Send[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
 	return sendMode(ctx, c, data, to, tag, pml.Standard)
 }
@@ -71,9 +71,9 @@ func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode p
 
 // Recv receives the earliest message from a rank (or AnySource) with a tag (or AnyTag) into data. A
 // shorter message fills the beginning of data, and Status.Count is the number of values of the
-// message. If ctx ends first, Recv cancels the receive. If the message has already begun to arrive,
-// the error includes ErrInUse, and the library may still write data. Recv returns ErrRank, ErrTag,
-// ErrType, or the errors of Request.Wait.
+// message. If ctx ends before a message arrives, Recv cancels the receive. If the message has
+// already begun to arrive, the error includes ErrInUse, and the library may still write data. Recv
+// returns ErrRank, ErrTag, ErrType, or the errors of Request.Wait.
 func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status, error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -98,14 +98,14 @@ func (c *Comm) recv(ctx context.Context, b []byte, l *shape, size, from, tag int
 	return e.complete(ctx, r)
 }
 
-// Isend begins to send data to a rank. The program must not change data until r has ended. Isend
-// returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
+// Isend begins to send data to a rank. The program must not change data until the request r has
+// ended. Isend returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
 func Isend[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return isendMode(r, c, data, to, tag, pml.Standard)
 }
 
-// IsendSync is Isend in synchronous mode. The request ends only after a receive has matched the
-// message.
+// IsendSync is Isend in synchronous mode. The request of a synchronous send ends only after a
+// receive has matched the message.
 func IsendSync[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return isendMode(r, c, data, to, tag, pml.Synchronous)
 }
@@ -121,7 +121,8 @@ func isendMode[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode)
 }
 
 // Irecv begins to receive a message into data, as Recv does. The program must not access data until
-// r has ended. Irecv returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
+// the request r has ended. Irecv returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or
+// ErrFinalized.
 func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -134,9 +135,10 @@ func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 
 // Sendrecv sends data to the rank to, and receives a message from the rank from into room. The send
 // and the receive may happen in any order. The slices data and room must not overlap (ErrConfig).
-// If ctx ends first, the error includes ErrInUse, and the library may still use both slices. If the
-// send is refused, nothing is received. If the send fails later, a message that has already arrived
-// is received, and the Status describes the message. Sendrecv returns the errors of Send and Recv.
+// If ctx ends before the two transfers, the error includes ErrInUse, and the library may still use
+// both slices. If the send is refused, nothing is received. If the send fails later, a message that
+// has already arrived is received, and the Status describes the message. Sendrecv returns the
+// errors of Send and Recv.
 func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, room []R,
 	from, fromTag int,
 ) (Status, error) {

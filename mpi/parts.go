@@ -31,8 +31,8 @@ func (e *engine) noticeRanksMax() int {
 	return max(1, (min(noticeBytesMax, e.m.Limits().FragmentBytesMax)-noticeHeadBytes)/4)
 }
 
-// whole adds a received part to an incomplete control message of a rank. If the message is now
-// complete, whole copies the dead ranks of all parts to n, and reports true.
+// whole adds a received part to an incomplete control message of a rank. If the control message is
+// now complete, whole copies the dead ranks of all parts to n, and reports true.
 func (e *engine) whole(from int, n *notice) bool {
 	if len(n.dead) > min(len(e.names), (noticeBytesMax-noticeHeadBytes)/4) {
 		return false // Too many ranks for the job, or for one message.

@@ -32,8 +32,8 @@ func SendInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Standard)
 }
 
-// SendSyncInit is SendInit in synchronous mode (MPI_Ssend_init). The request ends only after a
-// receive has matched the message.
+// SendSyncInit is SendInit in synchronous mode (MPI_Ssend_init). The request of a synchronous send
+// ends only after a receive has matched the message.
 func SendSyncInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Synchronous)
 }

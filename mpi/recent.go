@@ -11,8 +11,8 @@ type recent struct {
 // has reports whether the set contains a communicator.
 func (r *recent) has(context uint64) bool { return r.known[context] }
 
-// add adds a communicator. If the ring is full, the new communicator replaces the oldest one. add
-// reports false if the communicator is already present.
+// add adds a communicator. If the ring is full, the new communicator replaces the oldest
+// communicator. add reports false if the communicator is already present.
 func (r *recent) add(context uint64) bool {
 	if r.known[context] {
 		return false

@@ -84,11 +84,11 @@ func (r *Request) result() (Status, error) {
 	return status, errors.Join(r.err, err)
 }
 
-// Wait waits for the end of the request. If ctx ends first, Wait returns the cause of ctx, and the
-// request stays active. The library then still uses the memory of the request, and the caller must
-// call Wait again. Wait returns ErrInactive, ErrTruncated, ErrCancelled, a RankError, the failure
-// of the transport, or the cause of ctx. Wait returns ErrCount if the message is not a whole number
-// of values.
+// Wait waits for the end of the request. If ctx ends before the request, Wait returns the cause of
+// ctx, and the request stays active. The library then still uses the memory of the request, and the
+// caller must call Wait again. Wait returns ErrInactive, ErrTruncated, ErrCancelled, a RankError,
+// the failure of the transport, or the cause of ctx. Wait returns ErrCount if the message is not a
+// whole number of values.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -149,8 +149,8 @@ func (r *Request) Active() bool { return r != nil && r.active }
 
 // WaitAll waits until all requests have ended. Inactive requests count as ended. If statuses is not
 // nil, statuses receives the status of each request. WaitAll joins the errors of all requests, each
-// with the index of its request. If ctx ends first, the requests that have not ended are still
-// active.
+// with the index of its request. If ctx ends before all requests have ended, the remaining requests
+// are still active.
 func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error {
 	if ctx == nil {
 		return ErrContext

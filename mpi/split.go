@@ -108,9 +108,9 @@ func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 // CreateGroup is a Create that only the ranks of the group call (MPI_Comm_create_group).
 // CreateGroup works even if other ranks of this communicator are dead. CreateGroup sends messages
 // with the given tag in this communicator, between ranks of the group. During the call no other
-// receive may ask for the same tag. If ctx ends first, other ranks may get the communicator or
-// ErrGroup. CreateGroup returns ErrGroup, also if the caller does not belong to the group,
-// ErrContexts, or the errors of Send and Recv.
+// receive may ask for the same tag. If ctx ends before the call of CreateGroup returns, other ranks
+// may get the communicator or ErrGroup. CreateGroup returns ErrGroup, also if the caller does not
+// belong to the group, ErrContexts, or the errors of Send and Recv.
 func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -138,8 +138,8 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 	} else if made, full := c.e.newContext(); !full {
 		context[0] = made
 	}
-	// The ranks below in the tree get a message even if there is no context. Without a message the
-	// ranks below would wait for ever.
+	// The ranks below this rank in the tree get a message even if there is no context, because they
+	// wait for a message.
 	for reach /= 2; reach > 0; reach /= 2 {
 		if own+reach < len(members) {
 			err = errors.Join(err, Send(ctx, c, context, members[own+reach], tag))

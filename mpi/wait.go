@@ -14,9 +14,9 @@ const (
 	// transport meanwhile.
 	helpEvery = 5 * time.Millisecond
 	// spinFor is the time for which a call polls before the call sleeps. On a shared processor a
-	// call yields during this time. spinFor is several times the cost of a wake-up, because a
-	// sleeping rank delays the ranks that wait for it, which then sleep, too. Each operation would
-	// then take as long as several wake-ups.
+	// polling call also yields the processor. spinFor is several times the cost of a wake-up,
+	// because a sleeping rank delays the ranks that wait for it, which then sleep, too. If all
+	// ranks slept, each operation would take as long as several wake-ups.
 	spinFor = 300 * time.Microsecond
 	// napMost is the longest sleep with a fabric that cannot wake a sleeping call.
 	napMost = 100 * time.Microsecond
@@ -67,7 +67,7 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 		return true
 	}
 	if e.asleep {
-		// The helper sleeps on the fabric. The helper is woken, so that arriving data wakes the
+		// The helper sleeps on the fabric. The wake-up of the helper lets arriving data wake the
 		// waiting call first.
 		e.m.Wake()
 		e.mu.Unlock()

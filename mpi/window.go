@@ -27,11 +27,11 @@ import (
 // Concurrent operations on the same values of a rank take effect in any order. Accumulate,
 // GetAccumulate, FetchAndOp and CompareAndSwap are atomic for each value. The atomic operations of
 // one rank take effect in the order of their calls. A rank may access its own memory as a slice
-// between two Fences, or while it holds its own Lock. Other ranks must not access the memory at the
-// same time.
+// between two Fences, or while it holds its own Lock. Other ranks must not access the memory while
+// its rank accesses the memory as a slice.
 //
-// With NoRank as the target, as at the edge of a grid, the operations do nothing. Returned old
-// values are then zero values.
+// An operation with NoRank as the target, as at the edge of a grid, does nothing. With NoRank as
+// the target, returned old values are zero values.
 //
 // Any goroutine may use a Window. Fence and Free are collective operations.
 type Window[T any] struct {
@@ -251,8 +251,8 @@ func (w *Window[T]) Lock(ctx context.Context, rank int, alone bool) error {
 }
 
 // Unlock calls Flush for the rank, and then releases the lock. Unlock returns ErrInactive if this
-// process does not hold the lock, or the errors of Flush. The lock is released even after an error,
-// unless ctx has ended.
+// process does not hold the lock, or the errors of Flush. Unlock releases the lock even after an
+// error, unless ctx has ended.
 func (w *Window[T]) Unlock(ctx context.Context, rank int) error { return w.w.unlock(ctx, rank) }
 
 // LockAll takes a shared Lock of each rank, one rank after the other.

@@ -12,7 +12,7 @@ import (
 
 // Locks and atomic operations such as Accumulate are messages in the window's communicator.
 // Requests have tag 0, and the reply to a request has the tag that the request names. The columns
-// are offset, size in bytes, and meaning:
+// of the request format are offset, size in bytes, and meaning:
 //
 //	0   1   kind
 //	1   1   operation, of Accumulate's kind
@@ -198,7 +198,7 @@ func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank
 // ask sends a request to a rank, waits for the reply, and copies the reply to old. mu is held.
 func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []byte) error {
 	// A request that is still in progress when ctx ends must not write to the caller's memory. The
-	// reply therefore goes to a buffer, and is copied.
+	// reply to a request therefore goes to a buffer, and is copied to the caller's memory.
 	var into []byte
 	if len(old) > 0 {
 		into = make([]byte, len(old))
@@ -265,8 +265,8 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 // waits. A slow rank therefore does not delay operations with other ranks.
 func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*windowOp, error) {
 	t := &w.targets[rank]
-	// An Unlock does not wait for the limits, because its Lock has already waited. The wait of an
-	// Unlock could depend on a rank that makes no progress.
+	// An Unlock does not wait for the limits, because its Lock has already waited. If an Unlock
+	// waited, it could wait for a rank that makes no progress.
 	if kind != windowUnlock || w.free == nil && len(w.ops) >= windowOpsAll {
 		if err := w.awaitRoom(ctx, t); err != nil {
 			return nil, err

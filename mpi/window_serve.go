@@ -9,9 +9,9 @@ import (
 	"gobtl/pml"
 )
 
-// windowServer carries out the requests of other ranks while this rank polls the transport. The
-// requests are carried out in the order in which they were matched. For each rank the order of
-// matching is the order of sending.
+// windowServer carries out the requests of other ranks while this rank polls the transport. A
+// window server carries out requests in the order in which the requests were matched. For each rank
+// the order of matching is the order of sending.
 type windowServer struct {
 	places  int              // number of receive buffers for requests
 	posted  []*servedRequest // posted receives, the oldest first
@@ -286,8 +286,9 @@ func (w *window) grant() {
 	}
 }
 
-// dropLock releases the lock that a rank holds. If the rank waits for a lock, its request is
-// dropped. If answer is not nil, dropLock sends the reply of the dropped request to answer.
+// dropLock releases the lock that a rank holds. If a rank waits for a lock, dropLock drops the lock
+// request of the rank. If answer is not nil, dropLock sends the reply of the dropped request to
+// answer.
 func (w *window) dropLock(rank int, answer *pml.Peer) {
 	s := &w.server
 	switch s.holders[rank] {

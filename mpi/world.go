@@ -152,9 +152,9 @@ func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World,
 	return w, nil
 }
 
-// makeRoom raises the limits of the transport so that all ranks of a job can connect. The limits
-// suffice even if all ranks are on one host, and if connections of dead ranks still count. Only
-// ranks of the job are admitted.
+// makeRoom raises the limits of the transport so that all ranks of a job can connect. The new
+// limits suffice even if all ranks are on one host, and if connections of dead ranks still count.
+// Only ranks of the job are admitted.
 func makeRoom(cfg *btl.Config, ranks int) {
 	cfg.PeersMax = max(cfg.PeersMax, min(4096+ranks, 1<<20))
 	if cfg.PeersPerHost == 0 {

@@ -64,8 +64,8 @@ func input(stdin *os.File) io.Reader {
 	return terminal{stdin}
 }
 
-// terminal is a terminal that is read only while this process is in the foreground. In the
-// background the input belongs to other processes, and the kernel stops a background process that
+// terminal is a terminal that is read only while this process is in the foreground. The input of a
+// terminal belongs to the foreground processes, and the kernel stops a background process that
 // reads.
 type terminal struct{ file *os.File }
 

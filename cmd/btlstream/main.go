@@ -3,7 +3,7 @@ package main
 import (
 	"os"
 
-	// The imports are the providers that --device can name.
+	// The imports below are the network providers that the option --device can name.
 	_ "gobtl/fabric/net"
 	_ "gobtl/fabric/ofi"
 	_ "gobtl/fabric/udp"

@@ -16,16 +16,17 @@ import (
 	"gobtl/stream"
 )
 
-// recordBytes is the size in bytes of the record of an arrival. A record holds in little-endian
-// order the key, the ordinal and the number of messages (8 bytes each). The number of the datagram
-// (4 bytes) and a flag for a new datagram (4 bytes) follow.
+// recordBytes is the size in bytes of the record of an arrival. A record begins with the key, the
+// ordinal and the number of messages (8 bytes each, little-endian). A record ends with the number
+// of the datagram (4 bytes) and a flag for a new datagram (4 bytes).
 const recordBytes = 32
 
 // partSuffix is the suffix of a file name while the file is incomplete.
 const partSuffix = ".part"
 
-// recorder writes the arrivals of datagrams to a pcap file. The times are in nanoseconds, and the
-// link type is 147, which is free for private use. A nil recorder records nothing.
+// recorder writes the arrivals of datagrams to a pcap file. The times in the pcap file are in
+// nanoseconds, and its link type is 147, which is free for private use. A nil recorder records
+// nothing.
 type recorder struct {
 	name string
 	lock sync.Mutex // the port's goroutine records, another one closes

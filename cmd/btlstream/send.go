@@ -25,7 +25,8 @@ func (s *session) send() error {
 		return err
 	}
 	cfg := c.config()
-	// The memory is sent repeatedly without changes, unless another process populates the regions.
+	// The memory of the ring is sent repeatedly without changes, unless another process populates
+	// the regions.
 	producer := c.Ring == "" && (c.total() == 0 || c.drops() && c.Mode == stream.Reliable)
 	cfg.Unmonitored = c.Ring == "" && !producer
 	if producer && c.drops() {
@@ -63,8 +64,8 @@ func (s *session) send() error {
 }
 
 // meetReceivers passes the identities of the receivers to the sender. The receivers connect to this
-// process, or are found at given addresses. A single receiver may give its identity by a file or a
-// person.
+// process, or this process connects to the receivers at given addresses. A single receiver may give
+// its identity by a file or a person.
 func (s *session) meetReceivers(ctx context.Context, tx *stream.Sender) error {
 	if s.meeting != nil {
 		go s.serveReceivers(ctx, tx)
@@ -120,8 +121,8 @@ func (s *session) visit(ctx context.Context, tx *stream.Sender, address string) 
 const againTime = 50 * time.Millisecond
 
 // serveReceivers offers the stream to all receivers that connect to the meeting. The first
-// receivers whose addresses are validated take part. In the unreliable mode more receivers may join
-// while the stream runs.
+// receivers whose addresses are validated take part in the stream. In the unreliable mode more
+// receivers may join while the stream runs.
 func (s *session) serveReceivers(ctx context.Context, tx *stream.Sender) {
 	_ = s.meeting.Serve(ctx, stream.RoleSender, func(id stream.Identity) (stream.Identity, error) {
 		err := s.port.Connect(tx, id)

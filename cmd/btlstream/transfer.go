@@ -128,8 +128,8 @@ func (s *session) openPort() error {
 	return err
 }
 
-// openData opens the domain for the datagrams. The domain uses the UDP port of -p, and injects the
-// faults of --impair.
+// openData opens the domain for the datagrams. The domain uses the UDP port of the option -p, and
+// injects the faults of the option --impair.
 func (s *session) openData(
 	info fabric.Info, cfg fabric.DomainConfig,
 ) (fabric.Domain, error) {
@@ -189,7 +189,8 @@ func (s *session) node() string {
 		}
 	}
 	if len(s.c.Connect) > 0 {
-		// No packet is sent. The kernel only chooses the local address of the socket.
+		// No packet is sent. net.Dial only makes the kernel choose the local address of the UDP
+		// socket.
 		if conn, err := net.Dial("udp", s.c.Connect[0]); err == nil {
 			defer conn.Close()
 			if a, ok := conn.LocalAddr().(*net.UDPAddr); ok {

@@ -1,6 +1,7 @@
-// Command btlvnic runs virtual Ethernet switches over a fabric. The command contains the Ethernet
-// Manager, the agent of a host, and commands that show the state of both. Package vnic implements
-// the rules, and package cmd/btlvnic/agent implements the threads. btlvnic needs Linux.
+// Command btlvnic runs virtual Ethernet switches over a fabric. The command btlvnic contains the
+// Ethernet Manager, the agent of a host, and commands that show the state of the manager and the
+// agent. Package vnic implements the rules, and package cmd/btlvnic/agent implements the threads.
+// btlvnic needs Linux.
 //
 //	cli.go        the command line
 //	agent.go      the command agent

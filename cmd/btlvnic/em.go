@@ -222,7 +222,8 @@ func (m *manager) introduce(l net.Listener) {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		// The line fits into every socket buffer, so a client that does not read delays nothing.
+		// The introduction fits into every socket buffer, so a client that does not read delays
+		// nothing.
 		_ = c.SetDeadline(time.Now().Add(time.Second))
 		_, _ = c.Write(line)
 		_ = c.Close()

@@ -75,9 +75,9 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 const refuseLimit = 5 * time.Second
 
 // refuse reports a mistake on the command line. Rank 0 reports the mistake once for the whole job.
-// The ranks wait until rank 0 has written its line, because a launcher may end all ranks when the
-// first rank ends. If the command lines of other ranks are right, those ranks do not take part, and
-// each refused rank reports its own mistake.
+// The refused ranks wait until rank 0 has written its line, because a launcher may end all ranks
+// when the first rank ends. If the command lines of other ranks are right, those ranks do not take
+// part, and each refused rank reports its own mistake.
 func (e *environment) refuse(ctx context.Context, text string) {
 	ctx, cancel := context.WithTimeout(ctx, refuseLimit)
 	defer cancel()

@@ -21,7 +21,7 @@ type agent struct {
 }
 
 // Serve runs an agent. Serve carries out the frames from in until in ends, and then kills all ranks
-// that are left. Serve returns after all ranks have ended. The result is the error of in, or nil if
+// that are left. Serve returns after all ranks have ended. Serve returns the error of in, or nil if
 // in ended in order.
 func Serve(in io.Reader, out io.Writer) error {
 	if _, err := io.WriteString(out, Greeting); err != nil {

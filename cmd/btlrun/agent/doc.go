@@ -10,6 +10,6 @@
 //	     <-- pmi, out, err, exit, taken, signalled ---
 //	--- end of the stream ------------->  kills what is left
 //
-// After the greeting, btlrun and the agent exchange frames. The columns are offset, size in bytes,
-// and meaning:
+// After the greeting, btlrun and the agent exchange frames. The columns of the frame format are
+// offset, size in bytes, and meaning:
 package agent

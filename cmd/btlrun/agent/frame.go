@@ -11,7 +11,7 @@ import (
 )
 
 // GreetingPrefix is the beginning of the first line that an agent writes. The version and a newline
-// follow the prefix. Any other output at this point comes from the remote shell.
+// follow the prefix. If the first line has another beginning, the line comes from the remote shell.
 const (
 	GreetingPrefix = "btlrun agent "
 	Version        = "3"
@@ -43,13 +43,13 @@ const (
 )
 
 // The constants limit the output of a rank that has been sent but not yet acknowledged by credit,
-// in bytes. The limits apply to standard output and to standard error separately.
+// in bytes. Each limit applies to standard output and to standard error separately.
 const (
 	// WindowBytes is the limit for a running rank. The agent sends further output only after it has
 	// received credit.
 	WindowBytes = 64 << 10
 	// LastBytes limits the output that an agent may send without credit after the rank has ended.
-	// The remaining output is the content of the rank's pipe.
+	// After the end of the rank, its pipe may still contain output.
 	LastBytes = 128 << 10
 )
 

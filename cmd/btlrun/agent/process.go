@@ -116,8 +116,8 @@ func (c *command) within(path string) string {
 	return filepath.Join(c.dir, path)
 }
 
-// explain adds details to the error of a rank that could not be started. The details are the limit
-// that was reached, or the interpreter that is missing.
+// explain adds details to the error of a rank that could not be started. The added details name the
+// limit that was reached, or the missing interpreter of a script.
 func explain(err error) error {
 	var of *os.PathError
 	switch {
@@ -244,7 +244,7 @@ func (p *process) take(f Frame) {
 	switch {
 	case p.cmd == nil: // The rank was never started.
 	case f.Kind == KindPMI:
-		// The deadline keeps a rank that does not read its PMI answers from delaying the other
+		// A write deadline keeps a rank that does not read its PMI answers from delaying the other
 		// ranks of the host.
 		_ = p.conn.SetWriteDeadline(time.Now().Add(lingering))
 		_, _ = p.conn.Write(f.Body) // After an error the rank's end is reported.

@@ -6,8 +6,8 @@
 //	                        |                     ...
 //	standard output <-- lines with labels <------ readers, one a host
 //
-// One goroutine owns the state of the job. Its events are frames of agents, signals and timers. The
-// output of ranks bypasses this goroutine, through queues whose size is limited by the credit
-// granted to the agents. A blocked reader of btlrun's output therefore delays only the ranks that
-// write.
+// One goroutine owns the state of the job. The events of the job are frames of agents, signals and
+// timers. The output of ranks bypasses the goroutine of the job through queues. The credit that
+// btlrun grants to the agents limits the size of the queues. A blocked reader of btlrun's output
+// therefore delays only the ranks that write.
 package job

@@ -132,8 +132,8 @@ func (j *job) read(h *host) {
 }
 
 // why returns the reason why no further frames arrive from a host, or nil after an orderly end. The
-// reason is the error of the host's reader, or the exit status of the remote shell with its last
-// message.
+// returned error is the error of the host's reader, or the exit status of the remote shell with its
+// last message.
 func (h *host) why(found, ended error) error {
 	last := h.remarks.last()
 	if found == nil {

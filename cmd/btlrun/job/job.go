@@ -16,8 +16,8 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// killed is the longest wait after a SIGKILL. An agent that does not report the ends of its ranks
-// within this time is given up.
+// killed is the longest wait after a SIGKILL. btlrun gives up an agent that does not report the
+// ends of its ranks within the time killed.
 const killed = 5 * time.Second
 
 // Options are the parameters of a job.
@@ -69,10 +69,10 @@ type job struct {
 	halt     *time.Timer // ends the wait for the hosts
 }
 
-// Run runs a job to its end and returns the exit status of the job. The status is 0 if all ranks
-// have ended with status 0. Otherwise the status is that of the first rank that ended with another
-// status. For a rank that a signal has ended, the status is 128 plus the number of the signal. Run
-// returns an error only for failures of btlrun itself.
+// Run runs a job to its end and returns the exit status of the job. The status of the job is 0 if
+// all ranks have ended with status 0. If a rank ends with another status, the status of the job is
+// the status of the first such rank. The status of a rank that a signal has ended is 128 plus the
+// number of the signal. Run returns an error only for failures of btlrun itself.
 func Run(o Options) (status int, err error) {
 	j := &job{
 		Options: o, env: cleanEnv(o.Env), ended: make([]bool, o.Size), left: o.Size,
@@ -293,9 +293,9 @@ func (j *job) onExit(f agent.Frame) {
 	}
 }
 
-// died handles the death of ranks. The job ends, unless KeepGoing lets the other ranks continue.
-// Even with KeepGoing the job ends if other ranks wait for a dead rank in a barrier of the
-// launcher. The status of the job is the status of the first dead rank.
+// died handles the death of ranks. The death of a rank ends the job, unless KeepGoing lets the
+// other ranks continue. Even with KeepGoing the job ends if other ranks wait for a dead rank in a
+// barrier of the launcher. The status of the job is the status of the first dead rank.
 func (j *job) died(ranks []int, status int, format string, args ...any) {
 	if !j.KeepGoing || j.failed {
 		j.fail(status, format, args...)

@@ -82,8 +82,8 @@ func (o *outlet) close() {
 	o.more.Signal()
 }
 
-// next waits for queued output and returns all of it. After close, next returns nil when the queue
-// is empty.
+// next waits for queued output and returns all of it. After a call of close, next returns nil when
+// the queue is empty.
 func (o *outlet) next() []said {
 	o.lock.Lock()
 	defer o.lock.Unlock()

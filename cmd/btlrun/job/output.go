@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// lineBytesMax is the maximum length of a line of output in bytes, without the newline. A longer
-// line is written in pieces of lineBytesMax bytes. At most lineBytesMax bytes of an unfinished line
-// are stored.
+// lineBytesMax is the maximum length of a line of output in bytes, without the newline. A line of
+// more than lineBytesMax bytes is written in pieces of lineBytesMax bytes. At most lineBytesMax
+// bytes of an unfinished line are stored.
 const lineBytesMax = 32 << 10
 
 // output writes the output of many ranks, and never mixes lines of different ranks.

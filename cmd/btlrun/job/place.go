@@ -22,8 +22,8 @@ type Host struct {
 	Local bool // the host on which btlrun runs
 }
 
-// ParseHosts parses a list of hosts such as "a,b:2". An empty list means this host, with slots for
-// all ranks. ParseHosts returns ErrHosts if the list is invalid.
+// ParseHosts parses a list of hosts such as "a,b:2". An empty list of hosts means this host, with
+// slots for all ranks. ParseHosts returns ErrHosts if the list is invalid.
 func ParseHosts(text string) ([]Host, error) {
 	own, err := os.Hostname()
 	if err != nil {

@@ -4,6 +4,6 @@ package job
 
 import "syscall"
 
-// remoteShell returns the process attributes of a remote shell. The shell has its own process
-// group, because btlrun itself forwards the signals of the terminal.
+// remoteShell returns the process attributes of a remote shell. The remote shell has its own
+// process group, because btlrun itself forwards the signals of the terminal.
 func remoteShell() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

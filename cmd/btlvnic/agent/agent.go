@@ -86,8 +86,8 @@ const (
 	parkMax    = time.Second
 )
 
-// moduleConfig returns the transport configuration of hosts and managers. With this configuration a
-// dead host or manager is detected within some seconds.
+// moduleConfig returns the transport configuration of hosts and managers. The timeouts are so short
+// that a dead host or manager is detected within some seconds.
 func moduleConfig() btl.Config {
 	return btl.Config{
 		SendBuffers: 4096, FragmentsMax: fragmentsMax, RecvDepth: 1024,
@@ -291,7 +291,8 @@ func (a *Agent) keepDevices() {
 }
 
 // Kept returns the names of the interfaces that an Agent has left behind, because its Run has ended
-// with ErrAddress. The next Agent removes the interfaces at its own end.
+// with ErrAddress. The next Agent takes over the interfaces of the earlier Agent, and removes the
+// interfaces at its own end.
 func (a *Agent) Kept() map[string]bool { return a.kept }
 
 // control is the main loop of the control thread.

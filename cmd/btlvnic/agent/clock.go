@@ -13,9 +13,9 @@ import (
 var clockBase = time.Now()
 
 // idling decides when an idle thread goes to sleep. In a stream of frames the next batch mostly
-// arrives before a sleeping thread would have woken up. The thread therefore polls for a while, and
-// yields the processor meanwhile. After a single frame the thread does not poll, because polling
-// would delay the threads that forward the frame.
+// arrives before a sleeping thread would have woken up. An idle thread therefore polls for a while,
+// and yields the processor between two polls. After a single frame an idle thread sleeps at once,
+// because polling would delay the threads that forward the frame.
 type idling struct {
 	since mono.Time // when the thread began to poll; 0: not polling
 	last  mono.Time // when the thread last had work
@@ -28,8 +28,8 @@ func newIdling() idling {
 	return idling{policy: waiting.New(waiting.Busy, 0, new(waiting.OSThread), clock())}
 }
 
-// spin is the time for which a thread polls for further frames. A shorter time costs a stream of
-// frames a quarter of its rate.
+// spin is the time for which a thread polls for further frames. If spin is shorter, a stream of
+// frames loses a quarter of its rate.
 const spin = 80 * time.Microsecond
 
 // over reports whether the thread should sleep, after a poll that has handled n items.

@@ -12,8 +12,8 @@ import (
 	"gobtl/vnic/tap"
 )
 
-// port is a port of a virtual switch on this host. The control thread owns a port. The comments of
-// the fields name the fields that other threads use.
+// port is a port of a virtual switch on this host. The control thread owns a port. Other threads
+// use only the fields whose comments say so.
 type port struct {
 	num uint8
 	dev *tap.Device
@@ -92,8 +92,8 @@ func (p *port) wantedMTU(datagramBytes int) int {
 	return max(min(mtu, usableMTU(datagramBytes)), vnic.MTUMin)
 }
 
-// try records or clears a failure for the report. The agent continues after a failure, because it
-// may lack the rights to change a device of the administrator.
+// try records or clears a failure for the report. A failure does not end the agent, because the
+// agent may lack the rights to change a device of the administrator.
 func (p *port) try(what string, err error) {
 	if err != nil {
 		p.problems[what] = err.Error()
@@ -114,8 +114,8 @@ func (p *port) apply(datagramBytes int) {
 	if mtu := p.wantedMTU(datagramBytes); mtu != p.mtu {
 		p.try("mtu", p.dev.SetMTU(mtu))
 		p.mtu = mtu
-		// The kernel carries one UDP message of up to 65473 bytes whole. A large frame should still
-		// fit into such a message after the frame was split and encapsulated.
+		// The kernel carries one UDP message of up to 65473 bytes whole. The maximum size of large
+		// frames ensures that a split and encapsulated frame fits into one UDP message.
 		if p.dev.LargeTCP() {
 			const perFrame = vnic.OverheadBytesMax + 14 + 4 + 60 + 60
 			p.try("gso_max_size", p.dev.SetLargest(65473/(mtu+perFrame)*mtu))

@@ -76,8 +76,8 @@ func (a *Agent) probe(p *port, ar *vnic.Arrival) {
 // injectMax is the maximum number of the agent's own frames that wait for the sending thread.
 const injectMax = 64
 
-// inject sends a frame as if the port's device had sent it. The control thread queues the frame,
-// because the caller of inject may hold a lock.
+// inject sends a frame as if the port's device had sent it. The control thread queues the injected
+// frame, because the caller of inject may hold a lock.
 func (a *Agent) inject(p *port, frame []byte) {
 	a.later(func() { // frames beyond the queue's length are lost
 		s := a.senders[0]

@@ -71,8 +71,8 @@ func (a *Agent) prove() (n int) {
 	return n
 }
 
-// prove sends a datagram for an address check to a manager's endpoint. A lost datagram does no
-// harm, because the manager asks again.
+// prove sends a datagram for an address check to a manager's endpoint. If the datagram is lost, the
+// manager repeats its question.
 func (s *sender) prove(to, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,9 +30,9 @@ type inlet struct {
 	joiner offload.Joiner
 	taken  bool // frames wait in the joiner
 	buf    []byte
-	// lanes holds the inlets of a thread that takes the frames of all flows. lanes has one inlet
-	// for each queue of the device, and the first one is this inlet. An empty lanes means that this
-	// inlet takes all frames.
+	// lanes holds the inlets of a thread that takes the frames of all flows. The slice lanes has
+	// one inlet for each queue of the device, and lanes[0] is this inlet. If lanes is empty, this
+	// inlet takes the frames of all flows.
 	lanes []*inlet
 	// refused counts the large TCP and UDP frames that the device has refused since it last
 	// accepted one.
@@ -66,8 +66,8 @@ func (n *inlet) attach(q *tap.Queue, dev *tap.Device) {
 
 // attachAll connects an inlet to all queues of a device. The kernel delivers the frames of a flow
 // to the queue to which the flow's replies were last written. attachAll therefore maps each flow to
-// one queue. The chosen queue is the same one to which the receiver of the flow's datagrams writes
-// (see sender.datagrams).
+// one queue. Datagrams and trains of one flow are thus written to the same queue (see
+// sender.datagrams).
 func (n *inlet) attachAll(queues []*tap.Queue, dev *tap.Device) {
 	n.lanes = n.lanes[:0]
 	for i, q := range queues {
@@ -90,8 +90,9 @@ func (n *inlet) lane(entropy uint16) *inlet {
 }
 
 // write writes a frame to the device. If the device refuses a large frame, write splits the frame
-// again. After several refusals no more large frames are made, because kernels differ in what they
-// accept. An interface that is down, or a lack of memory, does not count as a refusal.
+// again. After several refusals the agent makes no more large frames, because kernels differ in the
+// frames that they accept. An error because the interface is down, or because memory is short, does
+// not count as a refusal.
 func (n *inlet) write(f *offload.Joined) {
 	kind, off := 0, &n.joiner.NoTCP
 	if f.Header.Type == offload.UDP4 {

@@ -124,9 +124,9 @@ func (s *sender) pass() (frames int, stop bool, err error) {
 	return frames, false, err
 }
 
-// turn does the work of a pass on a receiver's thread. After a frame was delivered, the reply is
-// mostly available at once. Without turn the reply would wait until the sender's thread has woken
-// up.
+// turn does the work of a pass on a receiver's thread. After a frame was delivered, the device
+// mostly has a reply frame at once. Without turn the reply frame would wait until the sender's
+// thread has woken up.
 func (s *sender) turn() {
 	if !s.mu.TryLock() {
 		return // the sender's thread is awake

@@ -40,8 +40,8 @@ type train struct {
 	mem     []byte // begins with room for the train's header
 }
 
-// trainBytes holds the sizes of the trains' buffers. Each size has a pool, so that a small frame
-// does not use a large buffer.
+// trainBytes holds the sizes of the trains' buffers. Each buffer size has its own pool, so that a
+// small frame does not use a large buffer.
 var trainBytes = [...]int{512, 4 << 10, 16 << 10, vnic.TrainBytesMax}
 
 var trainPools [len(trainBytes)]sync.Pool
@@ -122,8 +122,8 @@ type peer struct {
 	next  map[flowKey]uint32
 	order *vnic.Order
 	retry mono.Time
-	// queue holds the trains that wait for the module. The flying fields count the trains that the
-	// peer has not acknowledged.
+	// queue holds the trains that wait for the module. The fields flying and flyingBytes count the
+	// trains, and their bytes, that the peer has not acknowledged.
 	queue                   []*train
 	queueBytes, flyingBytes int
 	flying                  int

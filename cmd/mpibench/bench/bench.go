@@ -86,8 +86,8 @@ func (t *trial) look(err error) {
 	}
 }
 
-// window returns the number of messages in flight. For large messages the number is smaller,
-// because each message has its own memory.
+// window returns the number of messages in flight. Fewer large messages are in flight, because each
+// message has its own memory.
 func (t *trial) window() int {
 	const bytesMax = 64 << 20
 	return min(t.Window, max(2, bytesMax/max(1, t.size)))
@@ -179,7 +179,8 @@ func one(ctx context.Context, w *mpi.World, c *mpi.Comm, x *test, size int, o Op
 const warmUp = 16
 
 // calibrated runs as many iterations as fill the wanted time. calibrated first determines the
-// number by shorter runs. Rank 0 decides on the number, and sends the number to the other ranks.
+// number of iterations by shorter runs. Rank 0 decides on the number of iterations, and sends the
+// number to the other ranks.
 func (t *trial) calibrated(ctx context.Context, run func(context.Context, int) error) error {
 	plan := []int64{warmUp, 0} // iterations, and 1 if the run is measured
 	for {

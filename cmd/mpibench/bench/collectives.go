@@ -130,9 +130,8 @@ func reduceScatter(t *trial) operation {
 	return t.sums(counts[t.c.Rank()], first, n, do)
 }
 
-// parts returns an operation that moves parts of t.size bytes. The rank gives the given number of
-// parts, and receives got parts. givenSeed and gotSeed return the seeds of the content of the
-// parts.
+// parts returns an operation that moves parts of t.size bytes. Each rank sends given parts, and
+// receives got parts. givenSeed and gotSeed return the seeds of the content of the parts.
 func (t *trial) parts(given, got int, givenSeed, gotSeed func(i int) int,
 	do func(ctx context.Context, in, out []byte) error,
 ) operation {

@@ -2,8 +2,8 @@ package bench
 
 import "fmt"
 
-// fill writes the content of a message. The content depends on the seed, and neighbouring bytes
-// differ.
+// fill writes the content of a message. The content of a message depends on the seed, and
+// neighbouring bytes differ.
 func fill(b []byte, seed int) {
 	for i := range b {
 		b[i] = byteOf(seed, i)
@@ -22,8 +22,8 @@ func check(b []byte, seed int) error {
 	return nil
 }
 
-// fillValues writes the input of a rank for a reduction. The values are whole numbers, so that
-// their sums are exact.
+// fillValues writes the input of a rank for a reduction. The input values are whole numbers, so
+// that the sums of the values are exact.
 func fillValues(v []float64, rank, iteration int) {
 	for i := range v {
 		v[i] = float64(rank+1) * valueOf(iteration, i)

@@ -6,8 +6,8 @@
 //	  measure:   so many iterations, each a sample of a histogram
 //	  agree:     the slowest rank's times, or the sum of all senders' rates --> Result at rank 0
 //
-// With Options.Verify every message is filled and checked, outside of the timed sections. A
-// difference ends the job at all ranks with ErrVerify.
+// With Options.Verify every message is filled and checked, outside of the timed sections. If
+// received data differ from the sent data, Run returns ErrVerify at all ranks.
 //
 // One goroutine of each rank calls Run.
 package bench

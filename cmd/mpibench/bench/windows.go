@@ -189,8 +189,8 @@ func accumulateLatency(t *trial) func(context.Context, int) error {
 	return s.run
 }
 
-// counter makes rank 0 increment a number in the memory of rank 1. The operation next returns the
-// previous value of the number.
+// counter makes rank 0 increment a number in the memory of rank 1. The function next increments the
+// number, and returns its previous value.
 func counter(t *trial, next func(context.Context, *mpi.Window[int64], int64) (int64, error),
 ) func(context.Context, int) error {
 	value := int64(0)

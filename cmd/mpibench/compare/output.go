@@ -15,8 +15,9 @@ import (
 const Name = "compare-mpi"
 
 // goal is a target for the ratio of two figures at a point. The ratio is the figure of package mpi
-// divided by another figure. If own is set, the other figure is the transport's own. Otherwise the
-// other figure is the better one of the other MPI libraries.
+// divided by another figure. If own is set, the other figure is the figure of the transport without
+// package mpi. If own is not set, the other figure is the better figure of the two other MPI
+// libraries.
 type goal struct {
 	Point
 	own   bool

@@ -195,8 +195,8 @@ func (s *system) measure(ctx context.Context, h *systems.Host, j job, cfg *Confi
 	return figures, err
 }
 
-// ownParts is the number of parts into which btlbench divides its time. With this number a part is
-// about as long as a window of the largest messages takes.
+// ownParts is the number of parts into which btlbench divides its time. With ownParts parts, each
+// part is about as long as a window of the largest messages.
 const ownParts = 7
 
 // measureOwn measures the transport without package mpi by btlbench. measureOwn returns the figures

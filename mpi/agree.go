@@ -215,8 +215,8 @@ func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, err
 }
 
 // arrived waits until all living ranks of c have received the control messages of this rank. The
-// leader acts on its decision only after arrived has returned. If the leader acted earlier and
-// died, possibly no other rank would know the decision.
+// leader acts on its decision only after the function arrived has returned. If the leader acted
+// earlier and died, possibly no other rank would know the decision.
 func (e *engine) arrived(ctx context.Context, c *Comm) error {
 	f := &e.failures
 	within := func(rank int) bool { _, ok := c.rankIn(rank); return ok }

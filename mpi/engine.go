@@ -169,8 +169,8 @@ func (e *engine) passAt(now mono.Time) int {
 	return n
 }
 
-// wait waits until w is over or ctx ends. Meanwhile wait polls the transport, or lets another call
-// poll. mu is held.
+// wait waits until w is over or ctx ends. During this time the function wait polls the transport,
+// or lets another call poll. mu is held.
 func (e *engine) wait(ctx context.Context, w *waiter) error {
 	drives := false
 	defer func() {

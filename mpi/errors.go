@@ -15,8 +15,7 @@ var (
 	ErrRank = errors.New("mpi: no such rank")
 	// ErrTag: a tag is below 0 or above TagMax.
 	ErrTag = errors.New("mpi: tag out of range")
-	// ErrType: values of this type contain pointers, or the size of the values depends on the
-	// machine.
+	// ErrType: the values contain pointers, or the size of a value depends on the machine.
 	ErrType = errors.New("mpi: values of this type cannot be sent")
 	// ErrCount: the lengths of the slices do not fit each other, or do not fit the number of ranks.
 	ErrCount = errors.New("mpi: lengths do not fit")

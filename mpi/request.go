@@ -309,8 +309,8 @@ func engineOf(requests []*Request) (e *engine, err error) {
 	return e, nil
 }
 
-// waitFor waits until at least enough of the requests have ended, or all active requests have
-// ended. A request that is listed twice counts once. mu is held.
+// waitFor waits until the number of ended requests has reached enough, or until all active requests
+// have ended. A request that is listed twice counts once. mu is held.
 func (e *engine) waitFor(ctx context.Context, requests []*Request, enough int) error {
 	w := e.newWaiter(0)
 	running, done := 0, 0

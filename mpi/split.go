@@ -107,10 +107,10 @@ func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 
 // CreateGroup is a Create that only the ranks of the group call (MPI_Comm_create_group).
 // CreateGroup works even if other ranks of this communicator are dead. CreateGroup sends messages
-// with the given tag in this communicator, between ranks of the group. During the call no other
-// receive may ask for the same tag. If ctx ends before the call of CreateGroup returns, other ranks
-// may get the communicator or ErrGroup. CreateGroup returns ErrGroup, also if the caller does not
-// belong to the group, ErrContexts, or the errors of Send and Recv.
+// with the given tag in this communicator, between ranks of the group. During a call of CreateGroup
+// no other receive may ask for the same tag. If ctx ends before the call of CreateGroup returns,
+// other ranks may get the communicator or ErrGroup. CreateGroup returns ErrGroup, also if the
+// caller does not belong to the group, ErrContexts, or the errors of Send and Recv.
 func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error) {
 	if ctx == nil {
 		return nil, ErrContext

@@ -37,8 +37,8 @@ func (e *engine) now() mono.Time {
 // later calls fn after the given time.
 func later(after time.Duration, fn func()) { time.AfterFunc(after, fn) }
 
-// lately returns an instant at or shortly after the latest locking of mu. lately is for work
-// directly after the lock, before any computation or wait. mu is held.
+// lately returns an instant at or shortly after the latest locking of mu. Only work directly after
+// the lock, before any computation or wait, may use lately. mu is held.
 func (e *engine) lately() mono.Time {
 	if e.latest == 0 {
 		return e.now()
@@ -46,9 +46,9 @@ func (e *engine) lately() mono.Time {
 	return e.latest
 }
 
-// sleep sleeps until data may have arrived, the module has something to do, or the time most is
-// over. sleep reports false if no sleep took place, because work was waiting, or because the sleep
-// would be too short. mu is held, except during the sleep.
+// sleep sleeps until data may have arrived, or until the module has something to do. The argument
+// most is the longest sleep. sleep reports false if no sleep took place, because work was waiting,
+// or because the sleep would be too short. mu is held, except during the sleep.
 func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	begin := e.now()
 	d := most
@@ -67,8 +67,8 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 		return true
 	}
 	if e.asleep {
-		// The helper sleeps on the fabric. The wake-up of the helper lets arriving data wake the
-		// waiting call first.
+		// The helper sleeps on the fabric. A helper that is awake leaves the fabric to the waiting
+		// call, which arriving data then wakes first.
 		e.m.Wake()
 		e.mu.Unlock()
 		time.Sleep(napMost)

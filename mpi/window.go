@@ -141,8 +141,9 @@ func (w *window) open(ctx context.Context) error {
 }
 
 // expose registers the memory as a memory region for remote access. Windows leave an eighth of the
-// module's regions to announced messages, each of which needs a region until the message has
-// arrived. Without a free region an announced message would wait for ever.
+// module's memory regions to large messages. Each large message is announced first, and needs a
+// region until it has arrived. Without a free memory region, an announced message would wait for
+// ever.
 func (w *window) expose() (err error) {
 	e := w.c.e
 	most := e.m.Config().RegionsMax

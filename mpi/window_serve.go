@@ -30,11 +30,11 @@ func (s *windowServer) waits(rank int) bool {
 }
 
 // A window starts with windowPlaces receive buffers for requests. When fewer than windowReserve
-// buffers are free, the window adds buffers. Buffers are occupied by announced requests whose
-// senders are slow to deliver the data. An honest rank announces at most windowSendsMax requests at
-// once, apart from a few Unlocks. A rank that occupies more than windowHeldMax buffers blocks other
-// ranks, so the window ends its connection. A rank with more than windowRepliesMax unfinished
-// replies also loses its connection.
+// buffers are free, the window adds buffers. Announced requests occupy buffers if their senders are
+// slow to deliver the data. An honest rank announces at most windowSendsMax requests at once, apart
+// from a few Unlocks. A rank that occupies more than windowHeldMax buffers blocks other ranks, so
+// the window ends its connection. A rank with more than windowRepliesMax unfinished replies also
+// loses its connection.
 const (
 	windowPlaces     = 16
 	windowReserve    = 4

@@ -91,9 +91,9 @@ func (s *session) streamName(name string, i int) string {
 }
 
 // serveSenders gives each sender that connects to the meeting the identity of a receiver whose
-// stream has not begun. Receivers that no other sender has been given come first. No sender waits
-// for another sender: the first sender that starts its stream gets the receiver, and the other
-// senders connect again.
+// stream has not begun. serveSenders prefers receivers whose identity no other sender has received.
+// No sender waits for another sender: the first sender that starts its stream gets the receiver,
+// and the other senders connect again.
 func (s *session) serveSenders(ctx context.Context, readers []*reader) {
 	next := 0
 	_ = s.meeting.Serve(ctx, stream.RoleReceiver, func(stream.Identity) (stream.Identity, error) {

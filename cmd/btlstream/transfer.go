@@ -201,8 +201,8 @@ func (s *session) node() string {
 	return ""
 }
 
-// exchange returns the Exchange of this side. Sides that listen, or that connect to several peers,
-// do not use the result.
+// exchange returns the Exchange of this side. A side that listens, or that connects to several
+// peers, does not use the returned Exchange.
 func (s *session) exchange() stream.Exchange {
 	switch {
 	case s.c.Exchange != "":

@@ -273,8 +273,8 @@ func (s *Schedule) move(into, from []byte) {
 	s.steps = append(s.steps, step{kind: move, into: into, from: from})
 }
 
-// fold adds a step that combines x with acc. Values of lower ranks are the left operand, for which
-// xFirst is set.
+// fold adds a step that combines x with acc. If x holds the values of lower ranks, the caller sets
+// xFirst, so that x is the left operand.
 func (s *Schedule) fold(acc, x []byte, xFirst bool) {
 	k := fold
 	if xFirst {
@@ -346,7 +346,7 @@ func (s *Schedule) even(data []byte, valueBytes int) even {
 	return even{data: data, per: (values + s.size - 1) / s.size * valueBytes}
 }
 
-// of returns part i, and to returns the parts from i to j-1.
+// The method of returns part i, and the method to returns the parts from i to j-1.
 func (e even) of(i int) []byte { return e.to(i, i+1) }
 
 func (e even) to(i, j int) []byte {

@@ -159,8 +159,8 @@ func asStrings(list [][]byte) []string {
 // creditBytes is the size in bytes of the body of a KindCredit.
 const creditBytes = 5
 
-// CreditFrame returns a frame that grants credit, because count bytes of a rank's KindStdout or
-// KindStderr have been written.
+// CreditFrame returns a frame that grants an agent credit for count bytes of a rank's output. The
+// argument of is KindStdout or KindStderr.
 func CreditFrame(rank int, of Kind, count int) Frame {
 	body := binary.BigEndian.AppendUint32([]byte{byte(of)}, uint32(count))
 	return Frame{Kind: KindCredit, Rank: rank, Body: body}

@@ -8,6 +8,6 @@
 //
 // One goroutine owns the state of the job. The events of the job are frames of agents, signals and
 // timers. The output of ranks bypasses the goroutine of the job through queues. The credit that
-// btlrun grants to the agents limits the size of the queues. A blocked reader of btlrun's output
-// therefore delays only the ranks that write.
+// btlrun grants to the agents limits the size of the queues. If the reader of btlrun's output is
+// blocked, only the ranks that write are delayed.
 package job

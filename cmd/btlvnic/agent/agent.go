@@ -210,8 +210,8 @@ func (a *Agent) close() {
 	}
 }
 
-// Run works until ctx is done, and then removes the devices. Run returns an error if the fabric
-// fails.
+// Run carries frames until ctx is done, and then removes the devices. Run returns an error if the
+// fabric fails.
 func (a *Agent) Run(ctx context.Context) error {
 	var threads sync.WaitGroup
 	spawn := func(run func() error) {

@@ -66,8 +66,8 @@ func (n *inlet) attach(q *tap.Queue, dev *tap.Device) {
 
 // attachAll connects an inlet to all queues of a device. The kernel delivers the frames of a flow
 // to the queue to which the flow's replies were last written. attachAll therefore maps each flow to
-// one queue. Datagrams and trains of one flow are thus written to the same queue (see
-// sender.datagrams).
+// one queue. The frames of a flow thus go to the same queue, whether they arrive as datagrams or in
+// trains (messages with the packets of one frame).
 func (n *inlet) attachAll(queues []*tap.Queue, dev *tap.Device) {
 	n.lanes = n.lanes[:0]
 	for i, q := range queues {

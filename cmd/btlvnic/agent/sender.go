@@ -124,9 +124,9 @@ func (s *sender) pass() (frames int, stop bool, err error) {
 	return frames, false, err
 }
 
-// turn does the work of a pass on a receiver's thread. After a frame was delivered, the device
-// mostly has a reply frame at once. Without turn the reply frame would wait until the sender's
-// thread has woken up.
+// turn does the same work as the method pass, but on a receiver's thread. After a frame was
+// delivered, the device mostly has a reply frame at once. Without turn the reply frame would wait
+// until the sender's thread has woken up.
 func (s *sender) turn() {
 	if !s.mu.TryLock() {
 		return // the sender's thread is awake
@@ -137,7 +137,7 @@ func (s *sender) turn() {
 	}
 }
 
-// work does the work of a pass. The caller holds the lock.
+// work does the work of the method pass. The caller holds the lock.
 func (s *sender) work() (frames int, err error) {
 	if p := s.agent.peers.Load(); p != s.link.seen {
 		s.learn(p)
@@ -196,7 +196,7 @@ func (s *sender) failed(o *outlet, err error) {
 	}
 }
 
-// send decides about a frame, and makes the packets of the frame.
+// send decides to which hosts a frame goes, and makes the packets of the frame.
 func (s *sender) send(o *outlet, frame []byte, h offload.Header) {
 	if d := o.port.dump.Load(); d != nil {
 		d.capture(frame, true)

@@ -7,20 +7,23 @@ import (
 	"gobtl/reliability"
 )
 
-// onAck processes the ACK on a packet; old says that it may be outdated. It returns false if the
-// ACK covers packets that were never sent.
+// onAck processes the acknowledgement in the header h of a packet that the peer of ep has sent. The
+// argument old says that h may be older than an acknowledgement that was already processed. onAck
+// returns false if the acknowledgement covers a packet that was never sent.
 func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 	dup := old || h.Flags&frag.FlagDup != 0
 	done, verdict := ep.snd.OnAck(m.now, h.Ack, h.Credit, dup, m.done[:0])
 	return m.afterAck(ep, h, done, verdict)
 }
 
-// afterAck processes the segments that an ACK has freed. It returns false if the ACK covers packets
-// that were never sent. A peer that acknowledges a withheld packet is lying: its endpoint is ended.
+// afterAck frees the send buffers of the packets in done, which an acknowledgement covers. afterAck
+// returns false if the acknowledgement covers a packet that was never sent. The sender holds some
+// packets back on purpose: a peer that acknowledges such an unsent packet is lying, and its
+// endpoint is ended with ErrBroken.
 func (m *Module) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token,
 	verdict reliability.AckVerdict,
 ) bool {
-	m.done = done[:0] // it may have grown
+	m.done = done[:0] // OnAck may have grown the slice
 	if verdict == reliability.AckBogus {
 		return false
 	}
@@ -53,7 +56,7 @@ func (m *Module) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token
 	return true
 }
 
-// grantedBytes converts the byte credit in an ACK to bytes.
+// grantedBytes converts the byte credit in an acknowledgement to bytes.
 func grantedBytes(units uint16) int {
 	if units == frag.CreditBytesAll {
 		return reliability.NoBytesBound
@@ -61,7 +64,7 @@ func grantedBytes(units uint16) int {
 	return int(units) * frag.CreditBytesUnit
 }
 
-// unitsOf converts bytes to the units of the byte credit in an ACK.
+// unitsOf converts bytes to the units of the byte credit in an acknowledgement, at least 1.
 func unitsOf(bytes int) uint16 {
 	if bytes >= frag.CreditBytesUnit*frag.CreditBytesAll {
 		return frag.CreditBytesAll
@@ -69,8 +72,9 @@ func unitsOf(bytes int) uint16 {
 	return uint16(max(bytes/frag.CreditBytesUnit, 1))
 }
 
-// ackedAll processes the segments that an ACK has freed. Most belong to one large fragment, whose
-// count is updated once for all of them.
+// ackedAll frees the send buffers of the packets in done, which an acknowledgement covers. Most of
+// these packets carry chunks of one large fragment, so ackedAll updates the fragment's count of
+// packets in flight once for all of them.
 func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
 	var f *Fragment
 	chunks, bytes := uint32(0), 0
@@ -95,11 +99,11 @@ func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
 	ep.snd.Carry(-bytes)
 }
 
-// acked processes a segment that is no longer in flight.
+// acked frees the send buffer of packet t, which is no longer in flight.
 func (m *Module) acked(t reliability.Token) {
 	s := &m.segs[t]
 	f, begins, pack := s.frag, s.begins, s.pack
-	if !m.port.Busy(segBuf(t)) { // as it mostly is
+	if !m.port.Busy(segBuf(t)) { // the usual case
 		ep := s.ep
 		*s = sendSegment{}
 		m.giveSeg(ep, t)
@@ -113,20 +117,21 @@ func (m *Module) acked(t reliability.Token) {
 		m.chainEnded(f, nil)
 		m.segEnded(begins)
 	case f != nil && f.isBye() && f.ep.snd.InFlight() > 0:
-		f.ep.byeAhead = f // a goodbye ends the connection after everything before it
+		f.ep.byeAhead = f // the Bye waits until all earlier packets are acknowledged
 	default:
 		m.segEnded(f)
 	}
 }
 
-// segEnded ends a fragment with its last segment.
+// segEnded subtracts one acknowledged packet from the fragment's packets in flight. The fragment
+// ends with its last packet.
 func (m *Module) segEnded(f *Fragment) {
 	if f != nil {
 		m.chunksEnded(f, 1)
 	}
 }
 
-// chunksEnded is segEnded for a number of chunks.
+// chunksEnded is segEnded for several acknowledged packets of one fragment.
 func (m *Module) chunksEnded(f *Fragment, chunks uint32) {
 	if chunks == 0 {
 		return
@@ -136,7 +141,8 @@ func (m *Module) chunksEnded(f *Fragment, chunks uint32) {
 	}
 }
 
-// complete ends an accepted send. Its OnDone is called after the book-keeping of the pass.
+// complete ends an accepted send. The OnDone function of the fragment is called later in the same
+// call of Progress, after all protocol state is updated.
 func (m *Module) complete(f *Fragment, err error) {
 	f.state, f.err = fragEnded, err
 	if f.op != nil && !f.answer {
@@ -147,7 +153,7 @@ func (m *Module) complete(f *Fragment, err error) {
 		m.giveAnswer(f)
 		return
 	} else if f.isBye() {
-		// No caller waits for this fragment.
+		// No caller waits for a Bye.
 	} else if err == nil {
 		m.stats.counters[CntDone]++
 	} else {
@@ -156,16 +162,18 @@ func (m *Module) complete(f *Fragment, err error) {
 	m.outbox.push(f)
 }
 
-// onNack fails the fragment that the refused packet belongs to. The packet's number must still
-// reach the peer, so an empty packet replaces it; the fragment's other packets in flight are
-// replaced likewise when they are refused in turn.
+// onNack processes a Nack, with which the peer refuses a packet, and fails the fragment of the
+// refused packet. The peer must still receive the packet's sequence number, so an empty packet is
+// sent under the same number. The fragment's other packets in flight are replaced by empty packets
+// when the peer refuses them, too. onNack returns false if the Nack is invalid, for example if the
+// packet is not in flight.
 func (m *Module) onNack(in *arrival) bool {
 	ep, h := in.ep, &in.Header
 	t, ok := ep.snd.Token(h.Seq)
 	if !ok || ep.snd.Withheld(h.Seq) {
 		return false
 	}
-	if h.Tag == frag.NackMemory { // it comes again by a timer
+	if h.Tag == frag.NackMemory { // a timer retransmits the packet
 		m.answeredBy(ep, t)
 		ep.snd.NoMemory(m.now, t, int(m.segs[t].bytes), m.cfg.PeerTimeout/4)
 		m.sched.rearm(ep)
@@ -187,7 +195,7 @@ func (m *Module) onNack(in *arrival) bool {
 	if !before {
 		ep.flushQueue().Refused(h.Seq, m.toldDone(t), err)
 	}
-	if s.pack { // not what a peer should say of a pack, but it will not take any of it
+	if s.pack { // a correct peer would refuse single fragments of the packet
 		for ; f != nil; f = f.next {
 			if f.err == nil {
 				f.err = err
@@ -201,7 +209,7 @@ func (m *Module) onNack(in *arrival) bool {
 	}
 	f.err = err
 	m.unanswered(f)
-	if f.state == fragQueued { // its other packets are not sent at all
+	if f.state == fragQueued { // the unsent packets of the fragment are dropped
 		m.unqueue(ep, f)
 		m.sched.rearm(ep)
 	}

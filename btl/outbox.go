@@ -6,27 +6,29 @@ import (
 	"gobtl/reliability"
 )
 
-// outbox holds the notifications for the owner: ended sends, events of endpoints, and completed
-// flushes. Callbacks run after the book-keeping of a pass, so that they may do anything but call
-// Progress; or the owner pulls the notifications at any time. The cost of each does not depend on
-// their number.
+// outbox holds the notifications for the module's owner: ended sends, endpoint events, and
+// completed flushes. The owner receives the notifications by callbacks, or polls for them with Pull
+// at any time. Callbacks run after Progress has updated the protocol state, so a callback may call
+// any method except Progress. The cost of a notification does not depend on the number of queued
+// ones.
 //
 //	complete --> ended ----+--> callOut: OnDone, OnEndpoint, functions of Flush
 //	fail, establish,       |    or
 //	checkFlushed --> notices    Pull: Completions
 type outbox struct {
-	ended   fragmentList // sends whose OnDone was not called yet
-	byes    fragmentList // the transport's own that have ended, if the owner pulls all others
+	ended   fragmentList // sends whose OnDone has not been called yet
+	byes    fragmentList // ended Byes of the transport itself, if the owner uses Pull
 	notices fifo[notice]
 	onEvent func(*Endpoint, Event, error)
 
-	wanting []*Endpoint // for which there was no room
+	wanting []*Endpoint // endpoints whose caller got ErrAgain and waits for room
 	onRoom  func(*Endpoint)
 
-	pulled bool // the owner asks; nothing is called
+	pulled bool // the owner polls with Pull; no callback is called
 }
 
-// notice is a queued notification: an event of an endpoint, the end of a flush, or new room.
+// notice is a queued notification: an endpoint event, the end of a flush, or, after ErrAgain, news
+// that a call would succeed now.
 type notice struct {
 	ep      *Endpoint
 	err     error
@@ -35,7 +37,7 @@ type notice struct {
 	kind    CompletionKind
 }
 
-// push adds a fragment that has ended.
+// push queues the notification that the send of fragment f has ended.
 func (o *outbox) push(f *Fragment) {
 	if o.pulled && f.isBye() {
 		o.byes.push(f)
@@ -44,17 +46,17 @@ func (o *outbox) push(f *Fragment) {
 	o.ended.push(f)
 }
 
-// note adds an event of an endpoint.
+// note queues a notification of an endpoint event.
 func (o *outbox) note(ep *Endpoint, ev Event, err error) {
 	o.notices.push(notice{ep: ep, kind: CompletionEvent, event: ev, err: err})
 }
 
-// noteFlush adds a flush that is over.
+// noteFlush queues the notification that a flush has completed; fn is the function given to Flush.
 func (o *outbox) noteFlush(ep *Endpoint, fn func(error), err error) {
 	o.notices.push(notice{ep: ep, kind: CompletionFlush, flushed: fn, err: err})
 }
 
-// due says whether a pass has callbacks to run.
+// due says whether Progress has callbacks to run.
 func (o *outbox) due() bool {
 	if o.pulled {
 		return o.byes.first != nil
@@ -62,11 +64,12 @@ func (o *outbox) due() bool {
 	return o.ended.first != nil || o.notices.len() > 0
 }
 
-// callOut calls the functions that wait to be called: OnDone of finished fragments, and endpoint
-// events. All book-keeping is done before, so callbacks may do anything but call Progress.
+// callOut calls the callbacks of all queued notifications: OnDone, OnEndpoint, OnRoom, and the
+// functions given to Flush. All protocol state is updated before, so a callback may call any method
+// except Progress.
 func (m *Module) callOut() {
 	o := &m.outbox
-	if !o.due() { // as it mostly is: a notice is large, and taking none out costs as much as one
+	if !o.due() { // the usual case; popping from an empty list would copy a whole notice
 		return
 	}
 	for f := o.byes.pop(); f != nil; f = o.byes.pop() {
@@ -86,7 +89,7 @@ func (m *Module) callOut() {
 				o.onRoom(n.ep)
 			}
 		case n.kind == CompletionFlush:
-			if n.flushed != nil { // else it was given while the owner pulled
+			if n.flushed != nil { // nil if the flush was requested while the owner used Pull
 				n.flushed(n.err)
 			}
 		case o.onEvent != nil:
@@ -95,11 +98,11 @@ func (m *Module) callOut() {
 	}
 }
 
-// finish calls a fragment's OnDone and takes the descriptor back.
+// finish calls the fragment's OnDone and frees the descriptor.
 func (m *Module) finish(f *Fragment) {
 	if f.isBye() {
 		m.byeDone(f.ep)
-		return // its descriptor is not of the pool
+		return // the descriptor of a Bye is not from the pool
 	}
 	if f.OnDone != nil {
 		f.OnDone(f, f.err)
@@ -114,39 +117,43 @@ type CompletionKind uint8
 const (
 	CompletionSend  CompletionKind = iota // of an accepted Send that returned Queued
 	CompletionFlush                       // of a Flush
-	CompletionEvent                       // what OnEndpoint would have been told
-	CompletionRoom                        // what OnRoom would have been told
+	CompletionEvent                       // an event, as for OnEndpoint
+	CompletionRoom                        // room after ErrAgain, as for OnRoom
 )
 
-// Completion is a notification for an owner that pulls, in place of a callback.
+// Completion is a notification that Pull returns in place of a callback.
 type Completion struct {
 	Endpoint *Endpoint
 	Err      error          // nil if a send or flush is acknowledged; of an event as for OnEndpoint
 	Context  uint64         // of a send: Fragment.Context
-	Kind     CompletionKind // what it is of
+	Kind     CompletionKind // the kind of notification
 	Event    Event          // of CompletionEvent
 }
 
-// PullCompletions chooses how the owner is notified: by Pull (true), or by callbacks from Progress,
-// those of OnDone, OnEndpoint and Flush (false, the default). Handlers are called from Progress in
-// any case. Choose before the first Connect; a Runner uses callbacks.
+// PullCompletions chooses how the module notifies its owner of ended sends, endpoint events and
+// flushes. With true the owner polls for completions by calling Pull. With false, the default,
+// Progress calls OnDone, OnEndpoint and the functions given to Flush. Progress calls the message
+// handlers in either case. The owner must choose before the first Connect. A Runner needs
+// callbacks.
 //
-// The descriptor of a send is free when its completion has been pulled, so FragmentsMax bounds
-// unpulled completions. While PeersMax events are unpulled, no further peer can connect.
+// The descriptor of a send is freed only when Pull has returned its completion. FragmentsMax
+// therefore bounds the number of unread completions. No further peer can connect while PeersMax
+// events are unread.
 func (m *Module) PullCompletions(on bool) {
 	o := &m.outbox
 	o.pulled = on
 	m.stir()
-	for _, l := range [...]*fragmentList{&o.ended, &o.byes} { // to the list where each belongs now
+	for _, l := range [...]*fragmentList{&o.ended, &o.byes} { // the mode decides the list of a Bye
 		for range l.count {
 			o.push(l.pop())
 		}
 	}
 }
 
-// Pull fills buf with the completions since the last call, the oldest first, sends before events
-// and flushes. It returns their number; if that is below len(buf) there are no more. The module's
-// owner may call it at any time, also from a handler, and after Close.
+// Pull fills buf with the completions since the last call of Pull, the oldest first. Completions of
+// sends come before those of events and flushes. Pull returns the number of completions; a number
+// below len(buf) means that no more are queued. The module's owner may call Pull at any time, also
+// from a handler and after Close.
 func (m *Module) Pull(buf []Completion) int {
 	o := &m.outbox
 	if !o.pulled {
@@ -168,10 +175,11 @@ func (m *Module) Pull(buf []Completion) int {
 	return len(buf)
 }
 
-// full says whether no further peers may connect, because their events are not pulled.
+// full says whether new connections are refused because Pull has not read enough endpoint events.
 func (o *outbox) full(peersMax int) bool { return o.pulled && o.notices.len() >= peersMax }
 
-// checkOutbox verifies the fragments whose end is not reported yet; c counts them.
+// checkOutbox verifies the ended fragments whose owner has not been notified yet, and counts these
+// fragments in c.
 func (m *Module) checkOutbox(c *checker) error {
 	o := &m.outbox
 	for _, l := range [...]*fragmentList{&o.ended, &o.byes} {
@@ -191,8 +199,8 @@ func (m *Module) checkOutbox(c *checker) error {
 	return nil
 }
 
-// checkEnded verifies a list of ended fragments that are not reported yet. A buffer that was never
-// sent is given back only at the report.
+// checkEnded verifies a list of ended fragments whose owner has not been notified yet. The send
+// buffer of a fragment that was never sent is freed only when the owner is notified.
 func (m *Module) checkEnded(c *checker, l *fragmentList) error {
 	count := 0
 	for f := l.first; f != nil; f = f.next {
@@ -221,16 +229,16 @@ func (m *Module) checkEnded(c *checker, l *fragmentList) error {
 	return nil
 }
 
-// fifo is a first-in-first-out list; adding and taking cost the same at any length. The zero value
-// is empty.
+// fifo is a first-in-first-out list in which pushing and popping take constant time on average. The
+// zero value is an empty list.
 type fifo[T any] struct {
 	items []T
-	head  int // items before it are gone
+	head  int // index of the oldest item
 }
 
 func (q *fifo[T]) len() int { return len(q.items) - q.head }
 
-// all are the items, the oldest first; they stay in the list.
+// all returns the items, the oldest first, without removing any.
 func (q *fifo[T]) all() []T { return q.items[q.head:] }
 
 func (q *fifo[T]) push(v T) { q.items = append(q.items, v) }
@@ -241,7 +249,7 @@ func (q *fifo[T]) pop() (v T, ok bool) {
 	}
 	var zero T
 	v, q.items[q.head] = q.items[q.head], zero
-	if q.head++; 2*q.head >= len(q.items) { // half of it is empty: each item moves once at most
+	if q.head++; 2*q.head >= len(q.items) { // half of the slice is unused
 		n := copy(q.items, q.items[q.head:])
 		clear(q.items[n:])
 		q.items, q.head = q.items[:n], 0

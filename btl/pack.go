@@ -7,53 +7,65 @@ import (
 	"gobtl/reliability"
 )
 
-// Small fragments that are sent in quick succession share a packet, a pack. The first one leaves at
-// once, alone: it is not known whether others follow, and a lone message must not wait. Later ones,
-// in the same pass or before the next, are copied one behind the other into a send buffer, the
-// endpoint's open pack. The pack is sealed (sequence number, ACK, timer) and sent when it is full,
-// when the next pass begins, or, if it was opened in a pass, when that pass serves the endpoint;
-// over a reliable fabric also when it holds its share of a burst (showPack). So a burst costs one
-// system call for its first message, and one for all others. A burst that follows one still in
-// flight costs only the second call, for its first message joins the pack. A message always leaves
-// at once if its endpoint has nothing in flight.
+// Small fragments that are sent in quick succession share a packet, which is called a pack. Each
+// fragment in a pack is called a record.
 //
-// An open pack keeps its endpoint on the ready list, and has the next sequence number reserved: no
-// other packet of the endpoint is sealed before it. So a pack is opened only while the window is
-// open, and can always be sealed.
+// The first fragment is sent at once in a packet of its own, because a lone message must not wait
+// for others. Later fragments are copied into the open pack, a send buffer of the endpoint, until
+// the next call of Progress. Sealing a pack gives the packet its sequence number, acknowledgement
+// and retransmission timer. The pack is sealed and sent when one of these events occurs:
+//
+//  - The pack is full.
+//  - The next call of Progress begins.
+//  - The scheduler serves the endpoint, if the pack was opened during a call of Progress.
+//  - Over a reliable fabric, the pack holds a certain number of records (showPack).
+//
+// A burst of small messages thus costs one system call for the first message and one for all
+// others. A burst that follows another burst still in flight needs only one system call, as even
+// its first message joins the pack. A message is sent at once if its endpoint has no packet in
+// flight.
+//
+// While a pack is open, its endpoint stays on the scheduler's list. The open pack has the
+// endpoint's next sequence number reserved: no other packet of the endpoint is sealed before the
+// pack. A pack is opened only while the send window is open, so an open pack can always be sealed.
 
-// openPack is an endpoint's pack under construction.
+// openPack is an endpoint's pack (a packet of several small fragments) under construction.
 type openPack struct {
-	last    *Fragment // of those whose senders want to be told, the first of which is the segment's
+	last    *Fragment // last fragment with OnDone wanted; segment.frag is the first
 	seg     reliability.Token
-	bytes   uint32 // of the datagram, header included; 0: no pack is open
+	bytes   uint32 // datagram size with header; 0: no pack is open
 	records uint32
-	tag     uint8 // of the first record, which has no record header while it is alone
+	tag     uint8 // tag of the first record, which has no record header while alone
 }
 
 func (p *openPack) open() bool { return p.bytes != 0 }
 
-// alone says whether a message sent now may be a lone one: its endpoint has sent nothing in this
-// pass, or since the latest pass, and no burst of it is still in flight.
+// alone says whether a message sent now may be a lone one, which must not wait for others. A
+// message is alone if the endpoint has sent nothing during or since the latest call of Progress,
+// and has no burst in flight.
 func (ep *Endpoint) alone() bool {
 	return ep.sentIn != ep.m.sendEpoch && (!ep.bursts || !ep.busy())
 }
 
-// packBytesMax is the size of the largest pack to this peer.
+// packBytesMax is the maximum datagram size of a packet that small fragments to this peer share.
 func (ep *Endpoint) packBytesMax() int { return min(ep.mtu, ep.m.cfg.PackBytes) }
 
-// packs says whether a fragment of that size may share a packet: two of them must fit a packet, or
-// the only effect would be a further copy.
+// packs says whether a fragment of sizeBytes is small enough to share a packet. At least two such
+// fragments must fit into one packet, because a lone fragment gains nothing from the additional
+// copy.
 func (ep *Endpoint) packs(sizeBytes int) bool {
 	return 2*(sizeBytes+frag.RecordHeaderBytes) <= ep.packBytesMax()-frag.FragHeaderBytes
 }
 
-// packable says whether fragment f may share a packet. Marks and puts do not.
+// packable says whether fragment f may share a packet. Fragments of the transport itself, memory
+// operations, and fragments in several pieces may not.
 func (ep *Endpoint) packable(f *Fragment) bool {
 	return !f.put && f.op == nil && f.vec == nil && f.tag <= frag.TagUserMax && ep.packs(int(f.size))
 }
 
-// packSend puts a fragment into the endpoint's open pack, inside Send, if no fragment is queued
-// before it. The caller keeps the descriptor, unless the fragment is to be told of its end.
+// packSend copies fragment f into the endpoint's open pack, the packet that small fragments share.
+// packSend returns false if f cannot share a packet now, for example because other fragments are
+// queued before f. The caller keeps the descriptor of f unless f.Signal is set.
 func (ep *Endpoint) packSend(f *Fragment) bool {
 	if !ep.overtakes() || ep.id.State() != stateConnected || !ep.packable(f) {
 		return false
@@ -73,7 +85,8 @@ func (ep *Endpoint) packSend(f *Fragment) bool {
 	return true
 }
 
-// packData puts a copy of data into the endpoint's open pack, without a descriptor.
+// packData copies data into the endpoint's open pack, the packet that small messages share, without
+// a descriptor. packData returns false if data cannot share a packet now.
 func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 	if !ep.overtakes() || ep.id.State() != stateConnected || !ep.packs(len(data)) {
 		return false
@@ -96,13 +109,14 @@ func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 	return true
 }
 
-// showFirst is the number of records at which a reliable fabric's open pack is posted before the
-// next pass, if it is the first since a packet of the peer; the number doubles with each further
-// pack. So a burst after an answer starts early, and a stream has large packs.
+// showFirst is the number of records at which the first pack after a packet from the peer is posted
+// early, over a reliable fabric. The number doubles with each further pack posted early. A burst
+// after a reply therefore starts early, and a long stream uses large packs.
 const showFirst = 16
 
-// showPack posts an open pack over a reliable fabric once it holds its share of a burst. There a
-// post is no system call, and the peer can begin to read while further records are written.
+// showPack posts the open pack of an endpoint over a reliable fabric once the pack holds enough
+// records. Over a reliable fabric a post is no system call, and the peer can read the pack while
+// further records are written.
 func (m *Module) showPack(ep *Endpoint) {
 	s := ep.counts
 	if next := ep.rcv.Expected(); s.showSince != next || s.showAt == 0 {
@@ -118,8 +132,9 @@ func (m *Module) showPack(ep *Endpoint) {
 	}
 }
 
-// packRoom makes room for a record of sizeBytes: a pack without that room goes to the batch. Half
-// of a batch is left to packets that a pass sends: retransmissions, other endpoints.
+// packRoom makes room in the open pack for a record of sizeBytes. A pack that is too full is sealed
+// and added to the channel's batch. Half of each batch is reserved for packets that Progress sends,
+// such as retransmissions and packets of other endpoints.
 func (m *Module) packRoom(ep *Endpoint, sizeBytes int) bool {
 	if ep.pack.fits(sizeBytes, ep.packBytesMax()) {
 		return true
@@ -131,7 +146,8 @@ func (m *Module) packRoom(ep *Endpoint, sizeBytes int) bool {
 	return true
 }
 
-// fits says whether a record of sizeBytes fits into the pack, or no pack is open.
+// fits says whether a record of sizeBytes fits into the pack, which may have up to maxBytes.
+// Without an open pack the answer is true.
 func (p *openPack) fits(sizeBytes, maxBytes int) bool {
 	if p.records > 1 {
 		return int(p.bytes)+frag.RecordHeaderBytes+sizeBytes <= maxBytes
@@ -139,13 +155,15 @@ func (p *openPack) fits(sizeBytes, maxBytes int) bool {
 	return !p.open() || int(p.bytes)+2*frag.RecordHeaderBytes+sizeBytes <= maxBytes
 }
 
-// channel is the channel that carries the pack, with the peer's address on it.
+// channel returns the channel that carries the pack, and the peer's address on that channel.
 func (p *openPack) channel(ep *Endpoint) (*port.Channel, fabric.Addr) {
 	return ep.way(int(p.bytes))
 }
 
-// openPack makes a send buffer the endpoint's open pack. If the fragment has a buffer, that becomes
-// the pack unchanged, as a single record has the layout of a whole fragment.
+// openPack takes a send buffer for a new pack that begins with fragment f, and copies f into the
+// buffer. A buffer that f already has becomes the pack without copying, because a pack of one
+// record has the layout of a single fragment. openPack returns false if the window is closed or no
+// buffer is free.
 func (m *Module) openPack(ep *Endpoint, f *Fragment) bool {
 	if !ep.snd.Open() || !f.hasSeg && !m.takeSeg(ep, &f.seg) && !m.borrowSeg(f, &f.seg) {
 		return false
@@ -157,7 +175,8 @@ func (m *Module) openPack(ep *Endpoint, f *Fragment) bool {
 	return true
 }
 
-// addRecord puts a fragment into the pack; if no pack is open its buffer becomes the pack.
+// addRecord adds a fragment to the endpoint's open pack. If no pack is open, the fragment's send
+// buffer becomes the pack.
 func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 	p := &ep.pack
 	if !p.open() {
@@ -178,7 +197,8 @@ func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 	}
 }
 
-// beginPack opens a pack with one record, whose payload is, or will be, behind the header.
+// beginPack opens a pack in send buffer t with one record of sizeBytes. The caller writes the
+// payload behind the header, before or after the call.
 func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeBytes int) {
 	m.sched.packs++
 	m.recovery.Queue(t)
@@ -188,7 +208,8 @@ func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeByt
 	}
 }
 
-// chain adds a fragment in the open pack to those that are told when the pack is acknowledged.
+// chain adds a fragment in the open pack to the list of fragments whose OnDone is called when the
+// pack is acknowledged.
 func (m *Module) chain(ep *Endpoint, f *Fragment) {
 	p := &ep.pack
 	f.state, f.out, f.cursor, f.next = fragSent, 1, f.size, nil
@@ -200,8 +221,8 @@ func (m *Module) chain(ep *Endpoint, f *Fragment) {
 	p.last = f
 }
 
-// sendPack sends the open pack, after moving as many fragments from the queue's front into it as
-// fit. It returns the packet's length, 0 if there is no room for it now.
+// sendPack fills the open pack with fragments from the front of the endpoint's queue, and sends the
+// pack. sendPack returns the packet's length in bytes, or 0 if the packet cannot be sent now.
 func (m *Module) sendPack(ep *Endpoint) int {
 	for f := ep.small.queue.first; f != nil && ep.packable(f); f = ep.small.queue.first {
 		if ep.behindFence(f) ||
@@ -218,9 +239,9 @@ func (m *Module) sendPack(ep *Endpoint) int {
 	return m.sealPack(ep)
 }
 
-// sendPacks sends, at the begin of a pass, the open packs of flows whose turn it is: their records
-// need not wait for the polls of the pass, as even an empty poll is a system call. Other packs
-// leave when the pass serves their flow.
+// sendPacks sends the open packs of flows whose turn it is, at the beginning of a call of Progress.
+// The packs need not wait until Progress has polled the channels, as even a poll that finds nothing
+// costs a system call. The scheduler sends the other packs when it serves their flows.
 func (m *Module) sendPacks() {
 	for f := m.sched.newFlows.first; f != nil && m.sched.packs > 0; {
 		next := f.next
@@ -239,8 +260,9 @@ func (m *Module) sendPacks() {
 	m.post(&m.port.Data)
 }
 
-// sealPack makes the open pack a packet of its channel's batch: a plain fragment if it has only one
-// record. It returns the packet's length, 0 if there is no room for it now.
+// sealPack completes the open pack and adds the packet to its channel's batch. A pack with only one
+// record becomes a plain Frag packet. sealPack returns the packet's length in bytes, or 0 if the
+// batch has no room now.
 func (m *Module) sealPack(ep *Endpoint) int {
 	p := ep.pack
 	c, to := p.channel(ep)
@@ -266,7 +288,7 @@ func (m *Module) sealPack(ep *Endpoint) int {
 	return n
 }
 
-// failPack ends the fragments in the open pack of an endpoint that is gone.
+// failPack drops the open pack of an ended endpoint, and ends the pack's fragments with err.
 func (m *Module) failPack(ep *Endpoint, err error) {
 	p := ep.pack
 	if !p.open() {
@@ -281,7 +303,8 @@ func (m *Module) failPack(ep *Endpoint, err error) {
 	m.chainEnded(f, err)
 }
 
-// chainEnded ends the fragments of a pack with its segment.
+// chainEnded ends the send of fragment f and of the other fragments linked by next, which shared
+// its packet. A non-nil err becomes the error of each fragment.
 func (m *Module) chainEnded(f *Fragment, err error) {
 	for f != nil {
 		next := f.next
@@ -293,8 +316,9 @@ func (m *Module) chainEnded(f *Fragment, err error) {
 	}
 }
 
-// acceptPack accepts a pack and delivers its records in order, if the link admits them. A handler
-// may remove another handler, or end the endpoint: the remaining records for it are dropped.
+// acceptPack accepts a packet that several small fragments share, and delivers the fragments in
+// order. A handler may remove another handler or end the endpoint during the delivery. The
+// remaining fragments of the removed handler or ended endpoint are dropped.
 func (m *Module) acceptPack(in *arrival) {
 	ep, h := in.ep, &in.Header
 	if !m.admitRecords(in) {
@@ -307,14 +331,15 @@ func (m *Module) acceptPack(in *arrival) {
 		isPiece := frag.IsPiece(rest)
 		tag, data, rest = nextRecord(rest)
 		if len(rest) == 0 && ep.id.State() == stateConnected {
-			// An answer to an earlier record must not acknowledge the pack, as an Abort may prevent
-			// the delivery of the rest; the answer to the last record must carry that ACK.
+			// A reply to an earlier record must not acknowledge the pack, as Abort in a handler may
+			// prevent the delivery of the later records. The reply to the last record must carry
+			// the acknowledgement.
 			m.accepted(ep, h)
 			taken = true
 		}
 		switch {
 		case isPiece && ep.id.State() == stateConnected:
-			m.acceptPiece(ep, pieces) // its fragment needs it, whoever is there to get that
+			m.acceptPiece(ep, pieces) // the fragment needs the piece even without a handler
 			pieces++
 		case m.handlers[tag] == nil || ep.id.State() != stateConnected ||
 			ep.id.Counted && m.refusedTags.has(tag):
@@ -330,8 +355,8 @@ func (m *Module) acceptPack(in *arrival) {
 	m.checkBye(ep)
 }
 
-// onNackRecord fails the fragments with the tag that the peer has no handler for, and has the pack
-// sent again without them. A repeated Nack finds no such fragment.
+// onNackRecord fails those fragments in packet t whose tag has no handler at the peer, and has the
+// packet retransmitted without them. onNackRecord returns false for a repeated or invalid Nack.
 func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool {
 	s := &m.segs[t]
 	if !s.pack || s.void || s.strip || !m.hasRecord(t, tag) {
@@ -362,8 +387,8 @@ func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool
 	return true
 }
 
-// toldDone is the number of messages in a packet in flight whose Send returned Done, so that no
-// caller waits for them.
+// toldDone is the number of messages in packet t, which is in flight, for which Send has already
+// returned Done. No caller waits for the acknowledgement of these messages.
 func (m *Module) toldDone(t reliability.Token) (count int) {
 	s := &m.segs[t]
 	if s.mixed {
@@ -384,7 +409,7 @@ func (m *Module) toldDone(t reliability.Token) (count int) {
 	return count
 }
 
-// recordsOf is the payload, all records, of a sealed pack.
+// recordsOf returns the payload of a sealed pack, which consists of records.
 func (m *Module) recordsOf(t reliability.Token) []byte {
 	return m.port.Arena.Bytes(segBuf(t))[frag.FragHeaderBytes:m.segs[t].bytes]
 }

@@ -9,24 +9,25 @@ import (
 	"time"
 )
 
-// ErrParam: no tunable of that name, or a value that it cannot take.
+// ErrParam means that no tunable has the given name, or that the tunable cannot take the value.
 var ErrParam = errors.New("btl: invalid tunable")
 
-// EnvPrefix begins the environment variable of every tunable.
+// EnvPrefix is the prefix of the environment variables that set tunables.
 const EnvPrefix = "GOBTL_"
 
-// Param describes one tunable of Config by name, for programs that let people set them.
+// Param describes one tunable of Config by name, for programs that let users set tunables.
 type Param struct {
 	Name    string // "ack_delay"
-	Default string // for people: the value, or what it depends on
+	Default string // for users: the value, or a hint on what it depends
 	Help    string // one line
 	field   func(*Config) any
 }
 
-// Env is the tunable's environment variable.
+// Env returns the name of the tunable's environment variable.
 func (p Param) Env() string { return EnvPrefix + strings.ToUpper(p.Name) }
 
-// params is the only list of tunables: names, environment, documentation and Set come from it.
+// params is the only list of tunables: their names, environment variables and documentation, and
+// the method Set, are derived from params.
 var params = []Param{
 	{
 		"profile", "by the provider", "recovery rules: adaptive, usnic, or lossless if the provider is",
@@ -233,7 +234,7 @@ var params = []Param{
 	},
 }
 
-// Params lists the tunables.
+// Params returns a copy of the list of tunables.
 func Params() []Param { return append([]Param(nil), params...) }
 
 func param(name string) (Param, error) {
@@ -245,8 +246,9 @@ func param(name string) (Param, error) {
 	return Param{}, fmt.Errorf("%w: there is no %q", ErrParam, name)
 }
 
-// Set sets the tunable of that name. Durations take Go's notation (50us, 1.5s), sizes K, M or G for
-// powers of 1024. Ranges are checked by Validate.
+// Set sets the tunable called name. Durations have Go's notation (50us, 1.5s). Sizes may end with
+// K, M or G for powers of 1024. Set returns ErrParam for an unknown name or an unreadable value;
+// Validate checks the ranges.
 func (c *Config) Set(name, value string) error {
 	p, err := param(name)
 	if err != nil {
@@ -289,7 +291,7 @@ func assign(field any, value string) error {
 	return nil
 }
 
-// parseSize reads a whole number with an optional binary suffix.
+// parseSize reads a whole number with an optional suffix K, M or G for powers of 1024.
 func parseSize(s string) (int64, error) {
 	digits, shift := s, 0
 	if n := len(s); n > 0 {
@@ -309,8 +311,8 @@ func parseSize(s string) (int64, error) {
 	return n << shift, nil
 }
 
-// Get returns the value of a tunable as Set would take it; "" for an unknown name. Zero means that
-// the default applies.
+// Get returns the value of the tunable called name, in the notation of Set. Get returns "" for an
+// unknown name. The value zero means that the default applies.
 func (c *Config) Get(name string) string {
 	p, err := param(name)
 	if err != nil {
@@ -331,9 +333,10 @@ func (c *Config) Get(name string) string {
 	return ""
 }
 
-// LoadEnv sets every tunable that has an environment variable in environ (os.Environ's form), and
-// returns their names. A variable with the prefix that belongs to no tunable is an error: a
-// misspelt one must not pass unnoticed.
+// LoadEnv sets every tunable that has an environment variable in environ, which has the form of
+// os.Environ. LoadEnv returns the names of these tunables. A variable that begins with EnvPrefix
+// and names no tunable is an error, to detect misspelt names. Variables that begin with GOBTL_TEST_
+// are ignored.
 func (c *Config) LoadEnv(environ []string) (names []string, err error) {
 	for _, kv := range environ {
 		key, value, _ := strings.Cut(kv, "=")

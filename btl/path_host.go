@@ -9,10 +9,11 @@ import (
 	"gobtl/frag"
 )
 
-// pathHost is the module as package path knows it.
+// pathHost implements the interface by which package path uses the module.
 type pathHost struct{ m *Module }
 
-// pathOf is what package path knows of an endpoint, and its place.
+// pathOf returns the state that package path keeps for an endpoint, and the index of the endpoint
+// in the table of peers.
 func pathOf(ep *Endpoint) (*path.Path, uint32) { return &ep.path, ep.id.Slot }
 
 func (h pathHost) Clock() Time                 { return h.m.now }
@@ -58,20 +59,22 @@ func (h pathHost) EndNarrow(ep *Endpoint, baseBytes int) {
 		fmt.Errorf("%w: none of %d bytes, small ones do", ErrNarrow, baseBytes))
 }
 
-// beginPath starts the search for the path MTU of a connection that both sides have confirmed.
+// beginPath starts the search for the path MTU of a new connection. Connections over a reliable
+// fabric have no such search.
 func (m *Module) beginPath(ep *Endpoint) {
 	if !ep.id.Counted {
 		m.paths.Begin(ep, ep.mtuMost)
 	}
 }
 
-// overcommit is the module's state of overcommitted credits.
+// overcommit is the module's state for granting peers more receive credits than the buffers hold.
 type overcommit struct {
 	overruns path.Overruns
-	measure  *Endpoint // whose round trip is wanted
+	measure  *Endpoint // endpoint whose round trip is to be measured, or nil
 }
 
-// openOvercommit finds out whether the fabric counts overruns.
+// openOvercommit allows more receive credits than buffers if the fabric can report receive-buffer
+// overruns.
 func (m *Module) openOvercommit() {
 	cmd, data := &m.port.Command, &m.port.Data
 	capacity := min(cmd.Caps().RecvCapacity, data.Caps().RecvCapacity)
@@ -80,14 +83,16 @@ func (m *Module) openOvercommit() {
 	}
 }
 
-// wantsTrip requests a round-trip measurement for an endpoint whose peer could use more credits.
+// wantsTrip requests a round-trip measurement for an endpoint whose peer could use more receive
+// credits.
 func (m *Module) wantsTrip(ep *Endpoint) {
 	if !ep.id.Counted && ep.path.MayMeasure(m.now) && m.credits.Stretches() {
 		m.measure = ep
 	}
 }
 
-// tendOvercommit measures a requested round trip, and checks whether the buffer was overrun.
+// tendOvercommit sends the probe of a requested round-trip measurement, and checks whether the
+// receive buffer was overrun.
 func (m *Module) tendOvercommit() {
 	if ep := m.measure; ep != nil {
 		m.measure = nil
@@ -106,6 +111,6 @@ func (m *Module) tendOvercommit() {
 	}
 }
 
-// pathBase is the size of datagrams with which a connection begins, towards a path that takes up to
-// mostBytes.
+// pathBase is the initial datagram size of a connection in bytes; mostBytes is the largest size
+// that the search for the path MTU may reach.
 func pathBase(mostBytes int) int { return min(mostBytes, pmtu.BaseBytes) }

@@ -2,20 +2,21 @@ package btl
 
 import "gobtl/fabric"
 
-// vector is the payload of a fragment in several pieces.
+// vector is a fragment's payload that lies in several pieces of memory.
 type vector struct {
 	pieces [PiecesMax]vectorPiece
 	count  int
 }
 
-// vectorPiece is one piece of a vector: some bytes of the fragment, from at on.
+// vectorPiece is one piece of a vector; at is the offset of its first byte in the fragment.
 type vectorPiece struct {
 	mem []byte
 	at  uint32
 	source
 }
 
-// add adds a piece, unless it is empty.
+// add appends a piece at offset at, unless the piece is empty, and returns the offset behind the
+// piece.
 func (v *vector) add(mem []byte, at uint32) uint32 {
 	if len(mem) == 0 {
 		return at
@@ -28,7 +29,7 @@ func (v *vector) add(mem []byte, at uint32) uint32 {
 // all returns the pieces.
 func (v *vector) all() []vectorPiece { return v.pieces[:v.count] }
 
-// holding is the piece that contains byte at of the fragment.
+// holding returns the piece that contains the fragment's byte at offset at.
 func (v *vector) holding(at uint32) *vectorPiece {
 	p := &v.pieces[0]
 	for i := range v.all() {
@@ -40,7 +41,8 @@ func (v *vector) holding(at uint32) *vectorPiece {
 	return p
 }
 
-// copyTo copies the fragment's bytes into dst, from byte from on, until dst is full or they end.
+// copyTo copies the fragment's bytes from offset from on into dst, and returns the number of bytes
+// copied.
 func (v *vector) copyTo(dst []byte, from uint32) (copied int) {
 	for i := range v.all() {
 		p := &v.pieces[i]
@@ -51,8 +53,8 @@ func (v *vector) copyTo(dst []byte, from uint32) (copied int) {
 	return copied
 }
 
-// copyPayload copies a fragment's payload into dst, from byte from on, until dst is full or the
-// payload ends.
+// copyPayload copies a fragment's payload from offset from on into dst, and returns the number of
+// bytes copied.
 func (f *Fragment) copyPayload(dst []byte, from uint32) int {
 	if f.vec != nil {
 		return f.vec.copyTo(dst, from)
@@ -60,7 +62,8 @@ func (f *Fragment) copyPayload(dst []byte, from uint32) int {
 	return copy(dst, f.mem[from:])
 }
 
-// gathered is the part of a fragment's payload that the fabric gathers for one of its packets.
+// gathered returns the sizeBytes of a fragment's payload at offset at, which the fabric gathers for
+// one packet.
 func (f *Fragment) gathered(at uint32, sizeBytes uint16) []byte {
 	if f.vec == nil {
 		return f.mem[at:][:sizeBytes]
@@ -69,7 +72,8 @@ func (f *Fragment) gathered(at uint32, sizeBytes uint16) []byte {
 	return p.mem[at-p.at:][:sizeBytes]
 }
 
-// sourceAt is the registered region that contains byte at of a fragment, and the offset in it.
+// sourceAt returns the registered memory region that contains the fragment's byte at offset at, and
+// the byte's offset in the region.
 func (f *Fragment) sourceAt(at uint32) (fabric.Region, uint64) {
 	if f.vec == nil {
 		return f.gather, f.gatherOff + uint64(at)
@@ -78,7 +82,7 @@ func (f *Fragment) sourceAt(at uint32) (fabric.Region, uint64) {
 	return p.gather, p.gatherOff + uint64(at-p.at)
 }
 
-// takeVector takes an idle vector, or makes one.
+// takeVector takes an unused vector from the pool, or allocates one.
 func (d *descriptors) takeVector() *vector {
 	n := len(d.vectors)
 	if n == 0 {
@@ -89,7 +93,7 @@ func (d *descriptors) takeVector() *vector {
 	return v
 }
 
-// giveVector takes a vector back.
+// giveVector returns a vector to the pool.
 func (d *descriptors) giveVector(v *vector) {
 	clear(v.all())
 	v.count = 0

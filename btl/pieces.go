@@ -5,13 +5,14 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A pack may begin with the end of a fragment in chunks and end with the beginning of another one
-// (the sender's side is in stream.go). Such a pack is accepted whole or not at all: before
-// delivery, each piece must have memory in its fragment. Without memory the pack is dropped and
-// retransmitted, as a chunk is; if a tag has no handler the pack is resent without the records of
-// that tag.
+// A pack (a packet that several fragments share) may begin with the end of one large fragment, and
+// end with the beginning of another. Such a part of a large fragment in a pack is called a piece;
+// stream.go sends pieces. The receiver accepts a pack completely or not at all: before the delivery
+// begins, the memory for each piece must be reserved. Without memory for a piece, the receiver
+// drops the pack, and the sender retransmits it. If a tag has no handler, the sender retransmits
+// the pack without the records of that tag.
 
-// arrivedPieces holds the pieces of the pack that is being received.
+// arrivedPieces holds the pieces of large fragments in the pack that is being received.
 type arrivedPieces struct {
 	list  [2]arrivedPiece
 	count int
@@ -21,12 +22,13 @@ type arrivedPiece struct {
 	frag.Header // as of a Chunk
 	payload     []byte
 	place       frag.Reservation
-	// failed: the fragment has failed at its sender, or the owner refuses it. The piece is ignored.
+	// failed means that the piece is ignored: the sender has failed the fragment, or the owner
+	// refuses it.
 	failed bool
 }
 
-// push adds the piece with which the rest of a pack begins, and returns its fragment's id. Decode
-// ensures that there are at most two.
+// push appends the piece at the beginning of rest, the unread part of a pack, and returns the id of
+// the piece's fragment. A pack has at most two pieces, which the decoder of packets ensures.
 func (a *arrivedPieces) push(rest []byte) (fragID uint32) {
 	p := &a.list[a.count]
 	a.count++
@@ -39,7 +41,7 @@ func (a *arrivedPieces) push(rest []byte) (fragID uint32) {
 // of returns the pieces of the pack.
 func (a *arrivedPieces) of() []arrivedPiece { return a.list[:a.count] }
 
-// has says whether the pack has a piece of the fragment.
+// has says whether the pack contains a piece of the fragment fragID.
 func (a *arrivedPieces) has(fragID uint32) bool {
 	for i := range a.of() {
 		if a.list[i].FragID == fragID {
@@ -49,7 +51,8 @@ func (a *arrivedPieces) has(fragID uint32) bool {
 	return false
 }
 
-// admitPieces finds a place for each piece of a pack. False means that the pack is not accepted.
+// admitPieces reserves memory for each piece in a received pack. admitPieces returns false if the
+// pack cannot be accepted.
 func (m *Module) admitPieces(in *arrival) bool {
 	ep := in.ep
 	ep.cameWithout(in.Seq, &m.pieces)
@@ -72,13 +75,14 @@ func (m *Module) admitPieces(in *arrival) bool {
 	return true
 }
 
-// tooLongPiece says whether a piece is of a fragment longer than its tag's handler accepts. A
-// two-packet fragment may have no packet of its own that could be refused: it is accepted.
+// tooLongPiece says whether a piece belongs to a fragment longer than the handler of its tag
+// accepts. A fragment of two packets is accepted at any length, as possibly both packets are shared
+// and neither can be refused.
 func (m *Module) tooLongPiece(h *frag.Header) bool {
 	return m.tooLong(h) && h.SizeBytes > uint32(h.FirstBytes)+uint32(h.ChunkBytes)
 }
 
-// takeBack forgets the fragments that were begun for pieces of a pack that is not accepted.
+// takeBack drops the partial fragments that were created for the pieces of a refused pack.
 func (a *arrivedPieces) takeBack(ep *Endpoint) {
 	for i := range a.of() {
 		if p := &a.list[i]; p.place.Begun {
@@ -87,8 +91,8 @@ func (a *arrivedPieces) takeBack(ep *Endpoint) {
 	}
 }
 
-// acceptPiece adds the piece at a place in the list to its fragment, and delivers that if it is
-// whole.
+// acceptPiece adds piece number at of the received pack to its fragment, and delivers the fragment
+// if it is complete.
 func (m *Module) acceptPiece(ep *Endpoint, at int) {
 	p := &m.pieces.list[at]
 	if p.failed {
@@ -96,7 +100,7 @@ func (m *Module) acceptPiece(ep *Endpoint, at int) {
 		return
 	}
 	msg, err := ep.asm.AddReserved(&p.Header, &p.place, p.payload)
-	if err != nil { // a handler has done something that nobody may
+	if err != nil { // a handler has broken the rules, for example by ending the endpoint
 		m.stats.counters[CntRecordsDropped]++
 		return
 	}
@@ -106,13 +110,13 @@ func (m *Module) acceptPiece(ep *Endpoint, at int) {
 	case msg == nil:
 	case m.handlers[p.Tag] != nil:
 		m.deliverWhole(ep, msg)
-	default: // it was there when the pack was admitted; a handler has removed it
+	default: // a handler of this pack has removed the tag's handler
 		m.stats.counters[CntRecordsDropped]++
 		msg.Release()
 	}
 }
 
-// refusePieces notes the fragments of a refused pack whose tag has no handler.
+// refusePieces records the fragments whose pieces in a refused pack have a tag without a handler.
 func (m *Module) refusePieces(in *arrival, tag uint8) {
 	for rest := in.payload; len(rest) > 0; {
 		isPiece := frag.IsPiece(rest)
@@ -126,8 +130,8 @@ func (m *Module) refusePieces(in *arrival, tag uint8) {
 	}
 }
 
-// cameWithout discards the received data of fragments whose pieces in pack n were refused, now that
-// the pack has come without those pieces.
+// cameWithout drops the received data of fragments whose pieces in packet n were refused. The
+// sender has removed these pieces from the retransmitted packet n, so the fragments have failed.
 func (ep *Endpoint) cameWithout(n seq.Num, pieces *arrivedPieces) {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && !r.failed && !pieces.has(r.fragID) {
@@ -137,8 +141,8 @@ func (ep *Endpoint) cameWithout(n seq.Num, pieces *arrivedPieces) {
 	}
 }
 
-// pieceCame sets the expectation after a piece: the next chunk of its fragment, if enough full
-// packets of it follow.
+// pieceCame updates the prediction of the next packet after a piece has arrived. The next chunk of
+// the piece's fragment is expected if enough full packets of the fragment follow.
 func (m *Module) pieceCame(ep *Endpoint, h *frag.Header, whole bool) {
 	left := h.SizeBytes - h.OffsetBytes - uint32(h.PayloadLen)
 	if !whole && left >= m.landing.guessMin {

@@ -8,25 +8,26 @@ import (
 	"gobtl/fabric"
 )
 
-// polling is the state that passes keep for later ones: which channel a pass may skip, and whether
-// it may deliver a lone fragment before its book-keeping.
+// polling is the polling state that one call of Progress leaves for the next. The state decides
+// which channel a call may skip, and whether a lone fragment may be delivered early (fast receive).
 type polling struct {
-	pass          uint64         // number of the pass
-	fastLast      bool           // the latest pass has received fast
-	booksFirst    bool           // never fast: an answer takes the ACK of its request along
-	dataLast      bool           // the latest message came by the data channel
-	deliveredSeen uint64         // messages, when the data channel was polled last, or not
-	rxQueuedMax   time.Duration  // for how long what is handled now may have waited to be read
-	restUntil     Time           // until then passes that find nothing end with their polls: see rest
-	resumeUntil   Time           // restUntil as it was before the latest fast receive
-	exchanged     bool           // a message has left by the shortest way since
-	found         bool           // this pass has found something on a channel
-	askEnded      bool           // an operation that was waited for has ended since this was reset
-	readier       fabric.Readier // since somebody has asked for its descriptor
+	pass          uint64         // number of calls of Progress
+	fastLast      bool           // the latest call delivered a fragment early
+	booksFirst    bool           // no early delivery: a reply carries the ACK of its request
+	dataLast      bool           // the latest message came on the data channel
+	deliveredSeen uint64         // messages delivered when the data channel was last considered
+	rxQueuedMax   time.Duration  // longest time that the packets being handled waited unread
+	restUntil     Time           // until this time a call that finds nothing only polls (see rest)
+	resumeUntil   Time           // restUntil before the latest early delivery
+	exchanged     bool           // a message was sent on the shortest path since then
+	found         bool           // this call has found a completion
+	askEnded      bool           // an operation has got its reply since the last reset
+	readier       fabric.Readier // set by ReadyFd
 }
 
-// receiveFirst polls the command channel, unless that is skipped in this pass. If the first
-// completion is a tiny fragment it may be delivered fast.
+// receiveFirst polls the command channel, unless this call of Progress may skip the channel. If
+// mayFast is set and the first completion is a tiny fragment, the fragment may be delivered early
+// (fast).
 func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 	c := &m.port.Command
 	if mayFast && m.dataLast && m.port.Data.Idle() > 0 && c.Rests(m.now) {
@@ -45,7 +46,7 @@ func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 	return n, false, err
 }
 
-// receiveFound is the rest of receiveFirst, after its poll for one completion.
+// receiveFound handles the result of receiveFirst's poll for one completion, and polls for more.
 func (m *Module) receiveFound(got int, err error) (n int, fast bool, _ error) {
 	c := &m.port.Command
 	more, fast, err := m.takeFirst(c, got, err, &n)
@@ -59,11 +60,12 @@ func (m *Module) receiveFound(got int, err error) (n int, fast bool, _ error) {
 	return n, fast, err
 }
 
-// takeFirst handles the completion of a poll of a channel for one. A fragment of one packet for a
-// handler is delivered at once, and its book-keeping left for the next pass: usnic's fast receive
-// path (btl_usnic_component_progress, btl_usnic_recv_fast). Likewise the answer to a waiting
-// operation is reported at once, and the rest of the pass left for the next one. more says that
-// there may be others.
+// takeFirst handles the result of a poll of channel c for one completion. A fragment of one packet
+// is delivered to its handler at once, and the update of the receive state is left for the next
+// call of Progress. Open MPI's usnic has the same fast receive path (btl_usnic_component_progress,
+// btl_usnic_recv_fast). The reply to a waiting operation is likewise reported at once. The result
+// more says that further completions may follow; fast says that the rest of Progress is left for
+// the next call.
 func (m *Module) takeFirst(c *port.Channel, got int, err error, n *int) (more, fast bool, _ error) {
 	if got == 0 && err == nil {
 		return false, false, nil
@@ -92,7 +94,8 @@ func (m *Module) takeFirst(c *port.Channel, got int, err error, n *int) (more, f
 	return true, m.fastLast, nil
 }
 
-// receiveAll polls the data channel, unless that is skipped in this pass; due forces the poll.
+// receiveAll polls the data channel, unless this call of Progress may skip the channel. The
+// argument due forces the poll.
 func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 	c := &m.port.Data
 	delivered := m.stats.counters[CntDelivered]
@@ -105,8 +108,9 @@ func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 	}
 	more := true
 	if l := &m.landing; l.tag == 0 && (c.Idle() > 0 || l.justWhole) {
-		// A lone packet is delivered, and answered, before the empty poll that would follow it. And
-		// the chunks behind a large fragment's first one can already land.
+		// A lone packet is delivered, and its reply sent, before a further poll that would find
+		// nothing. The chunks behind the first chunk of a large fragment can then be received in
+		// place.
 		l.justWhole = false
 		if c.Idle() > 0 && mayFast && !l.armed {
 			got, e := c.Poll(m.now, 1)
@@ -129,8 +133,8 @@ func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 	return n, fast, err
 }
 
-// poll takes a batch of completions from a channel and handles them; *n counts the packets. more
-// says that there may be others.
+// poll polls a channel for up to limit completions, handles them, and adds the number of received
+// packets to *n. The result more says that further completions may follow.
 func (m *Module) poll(c *port.Channel, limit int, n *int) (more bool, err error) {
 	var got int
 	landing := c == m.landing.on
@@ -171,7 +175,7 @@ func (m *Module) broken(c *port.Channel, err error) error {
 	return fmt.Errorf("btl: %s channel: %w", c.Which(), err)
 }
 
-// handle processes one completion.
+// handle processes one completion of channel c.
 func (m *Module) handle(c *port.Channel, comp *fabric.Completion) {
 	if comp.Op == fabric.OpSend {
 		m.dirty = true

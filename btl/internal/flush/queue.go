@@ -9,7 +9,7 @@ import (
 // Flows is the number of flows of an endpoint: small fragments, and large ones.
 const Flows = 2
 
-// Tails are the last fragments of each flow, the zero value where a flow is empty.
+// Tails are the last queued fragments of each flow; an empty flow has the zero value.
 type Tails[F any] [Flows]F
 
 // entry is a pending call of Flush or Fence.
@@ -18,27 +18,28 @@ type entry[F comparable] struct {
 	after  Tails[F] // set while these fragments have not been sent whole
 	until  seq.Num  // acknowledged below this number means flushed
 	sent   seq.Num  // what was sent before the call has numbers below this one
-	open   bool     // and the last of these was an open pack
-	fence  bool     // nobody is told, but what waits behind it may be sent
+	open   bool     // the last packet sent before the call may still take messages
+	fence  bool     // a fence: no callback
 	fences uint32   // calls of Fence before this one
-	err    error    // some of that was refused
+	err    error    // the peer refused a message sent before the call
 }
 
-// waits says whether the flush waits for queued fragments to be sent.
+// waits reports whether the flush waits for queued fragments to be sent.
 func (e *entry[F]) waits() bool {
 	var none F
 	return e.after[0] != none || e.after[1] != none
 }
 
-// Queue is the pending calls of an endpoint, whose fragments are F. They complete in the order of
-// the calls. A nil Queue is empty, and may be read.
+// Queue holds the pending calls of an endpoint, whose fragments have the type F. The calls
+// complete in the order in which they were made. A nil Queue is empty, and its read-only
+// methods may be called.
 type Queue[F comparable] struct {
 	entries  []entry[F]
-	head     int    // entries before it are gone
-	set, met uint32 // calls of Fence, and those that are complete
+	head     int    // entries below this index are complete
+	set, met uint32 // number of fences called, and of fences complete
 	refused  uint64 // messages that the peer has refused after they were reported done
-	last     error  // why the latest of them
-	untold   error  // what the next flush is to say
+	last     error  // the reason for the latest refusal
+	untold   error  // the error that the next flush reports
 }
 
 // Len is the number of pending calls.
@@ -49,10 +50,10 @@ func (q *Queue[F]) Len() int {
 	return len(q.entries) - q.head
 }
 
-// all are the pending calls, the oldest first.
+// all returns the pending calls, oldest first.
 func (q *Queue[F]) all() []entry[F] { return q.entries[q.head:] }
 
-// Set is the number of calls of Fence: a fragment that is queued now stands behind them.
+// Set is the number of calls of Fence so far. A fragment queued now waits for all these fences.
 func (q *Queue[F]) Set() uint32 {
 	if q == nil {
 		return 0
@@ -68,14 +69,16 @@ func (q *Queue[F]) Met() uint32 {
 	return q.met
 }
 
-// Fenced says whether a fragment that is sent now would wait for an earlier fence.
+// Fenced reports whether a fragment sent now would have to wait for an earlier fence.
 func (q *Queue[F]) Fenced() bool { return q != nil && q.met != q.set }
 
-// Behind says whether a fragment with that many fences before it has to wait for one.
+// Behind reports whether a fragment that was queued after the given number of fences must still
+// wait for a fence.
 func (q *Queue[F]) Behind(fences uint32) bool { return q != nil && int32(fences-q.met) > 0 }
 
-// Add adds a call of Flush, with the last fragments that are queued. Sent is the number after all
-// sent packets; open says that the last of these is an open pack.
+// Add adds a call of Flush, which waits for the fragments in after, the last ones queued.
+// Parameter sent is the sequence number that follows the last packet sent. Parameter open is
+// true if the last packet sent is a pack (several small messages) that may still take messages.
 func (q *Queue[F]) Add(fn func(error), after Tails[F], sent seq.Num, open bool) {
 	q.entries = append(q.entries, entry[F]{
 		fn: fn, after: after, until: sent, sent: sent, open: open, fences: q.set, err: q.untold,
@@ -83,7 +86,7 @@ func (q *Queue[F]) Add(fn func(error), after Tails[F], sent seq.Num, open bool) 
 	q.untold = nil
 }
 
-// Fence adds a call of Fence, likewise.
+// Fence adds a call of Fence. The parameters have the same meaning as in Add.
 func (q *Queue[F]) Fence(after Tails[F], sent seq.Num, open bool) {
 	q.entries = append(q.entries, entry[F]{
 		fence: true, fences: q.set, after: after, until: sent, sent: sent, open: open,
@@ -91,8 +94,9 @@ func (q *Queue[F]) Fence(after Tails[F], sent seq.Num, open bool) {
 	q.set++
 }
 
-// Last is the number up to which the latest call waits for acknowledgements. False means that there
-// is no call, or that it waits for fragments to be sent.
+// Last returns the sequence number before which all packets must be acknowledged to complete
+// the latest call. The value of ok is false if no call is pending, or if the latest call still
+// waits for fragments to be sent.
 func (q *Queue[F]) Last() (until seq.Num, ok bool) {
 	if q.Len() == 0 {
 		return 0, false
@@ -101,15 +105,16 @@ func (q *Queue[F]) Last() (until seq.Num, ok bool) {
 	return e.until, !e.waits()
 }
 
-// Done is a call that is complete.
+// Done describes a completed call.
 type Done struct {
 	Fn    func(error)
 	Err   error
 	Fence bool
 }
 
-// Next takes the first call out if it is done: all numbers before oldest are acknowledged, and for
-// a fence no answer of the peer is awaited.
+// Next removes and returns the oldest call if that call is complete. A call is complete when
+// all packets before the call's number are acknowledged, which means that oldest is not before
+// that number. A fence also waits until the peer owes no answer to an operation.
 func (q *Queue[F]) Next(oldest seq.Num, answersAwaited bool) (d Done, ok bool) {
 	if q.Len() == 0 {
 		return d, false
@@ -124,7 +129,7 @@ func (q *Queue[F]) Next(oldest seq.Num, answersAwaited bool) (d Done, ok bool) {
 	return q.pop(), true
 }
 
-// Fail takes the first call out, whether or not it is done.
+// Fail removes and returns the oldest call, complete or not.
 func (q *Queue[F]) Fail() (d Done, ok bool) {
 	if q.Len() == 0 {
 		return d, false
@@ -132,8 +137,8 @@ func (q *Queue[F]) Fail() (d Done, ok bool) {
 	return q.pop(), true
 }
 
-// pop takes the first call out. When half of the entries are gone the others move: each moves once
-// at most.
+// pop removes the oldest call. When half of the slice is unused, pop moves the remaining
+// entries to the front; on average, an entry moves at most once.
 func (q *Queue[F]) pop() Done {
 	e := &q.entries[q.head]
 	d := Done{Fn: e.fn, Err: e.err, Fence: e.fence}
@@ -146,9 +151,10 @@ func (q *Queue[F]) pop() Done {
 	return d
 }
 
-// Sent gives the calls that wait for a fragment of a flow, whose last packet was sent, the number
-// after that packet. It says whether any now waits for that number alone. The calls stand in the
-// order of their fragments, so the loop ends at the first of another fragment.
+// Sent notes that the last packet of fragment f was sent, and that until is the sequence number
+// after that packet. The calls that waited for fragment f now wait for that number. Sent
+// returns true if one of these calls waits for no other fragment. Calls are ordered like their
+// fragments, so the loop ends at the first call that waits for another fragment.
 func (q *Queue[F]) Sent(f F, flow int, until seq.Num) (asks bool) {
 	if q == nil {
 		return false
@@ -167,8 +173,8 @@ func (q *Queue[F]) Sent(f F, flow int, until seq.Num) (asks bool) {
 	return asks
 }
 
-// Withdrawn has the calls that wait for a fragment, which leaves its queue unsent, wait for the one
-// before it.
+// Withdrawn notes that fragment f leaves its queue without being sent. The calls that waited
+// for f now wait for the fragment before it in the queue.
 func (q *Queue[F]) Withdrawn(f, before F) {
 	if q == nil {
 		return
@@ -183,8 +189,9 @@ func (q *Queue[F]) Withdrawn(f, before F) {
 	}
 }
 
-// Again has the calls that waited for a fragment of a flow, up to a number, wait for it again: it
-// is back in its queue, behind another one or, if that is the zero value, in front.
+// Again notes that fragment f, which was sent up to number until, is queued again. The calls
+// that had waited for f wait for f again. Parameter behind is the fragment queued before f, or
+// the zero value if f is first in the queue.
 func (q *Queue[F]) Again(f F, flow int, until seq.Num, behind F) {
 	if q == nil {
 		return
@@ -199,8 +206,9 @@ func (q *Queue[F]) Again(f F, flow int, until seq.Num, behind F) {
 	}
 }
 
-// Requeued has each call wait for the last fragments with at most so many fences before them: some
-// have changed their flow. A call may then wait for a little more than it must.
+// Requeued recomputes which fragments each call waits for, because some fragments have moved to
+// the other flow. Function last returns the last queued fragments that have at most the given
+// number of fences before them. A call may then wait for a few more fragments than necessary.
 func (q *Queue[F]) Requeued(last func(fences uint32) Tails[F]) {
 	if q == nil {
 		return
@@ -211,7 +219,8 @@ func (q *Queue[F]) Requeued(last func(fences uint32) Tails[F]) {
 	}
 }
 
-// Renumber adapts the calls of an endpoint that has sent nothing yet to its first number.
+// Renumber sets the sequence numbers of all calls to the endpoint's first number. Renumber may
+// be called only before the endpoint has sent a packet.
 func (q *Queue[F]) Renumber(sent seq.Num) {
 	if q == nil {
 		return
@@ -222,10 +231,11 @@ func (q *Queue[F]) Renumber(sent seq.Num) {
 	}
 }
 
-// Refused records messages in packet n that the peer has refused after they were reported done. The
-// first flush called after packet n was sent reports them, or else the next call. If a pack was
-// open at that call, the refused records may have joined it afterwards: then the next flush reports
-// them too.
+// Refused records messages of packet n that the peer refused after they were reported as done.
+// The oldest pending flush that was called after packet n was sent reports the error. If there
+// is no such flush, the next call of Flush reports the error. If packet n could still take
+// messages at the time of that flush, the refused messages may be later ones; the next flush
+// then reports the error too.
 func (q *Queue[F]) Refused(n seq.Num, messages int, err error) {
 	if messages <= 0 {
 		return
@@ -244,10 +254,10 @@ func (q *Queue[F]) Refused(n seq.Num, messages int, err error) {
 	q.untold = err
 }
 
-// Lost has the next flush report an error.
+// Lost makes the next flush report err.
 func (q *Queue[F]) Lost(err error) { q.untold = err }
 
-// Refusals is the number of messages that Refused was told of, and the latest reason.
+// Refusals returns the number of messages passed to Refused, and the latest error.
 func (q *Queue[F]) Refusals() (messages uint64, last error) {
 	if q == nil {
 		return 0, nil
@@ -255,8 +265,9 @@ func (q *Queue[F]) Refusals() (messages uint64, last error) {
 	return q.refused, q.last
 }
 
-// Check proves that no call is forgotten. Queued says whether a fragment is in a queue, oldest and
-// sent bound the numbers in flight.
+// Check verifies that every pending call waits for something that can still happen. Function
+// queued reports whether a fragment is in a queue. The packets in flight have numbers from
+// oldest up to, but not including, sent.
 func (q *Queue[F]) Check(
 	oldest, sent seq.Num, answersAwaited bool, queued func(F) bool,
 ) error {

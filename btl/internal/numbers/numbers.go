@@ -1,22 +1,24 @@
-// Package numbers counts the packets that are sent to a peer on each channel, retransmissions
-// included: no two packets on a channel have the same number. Now and then a number is skipped,
-// which exposes a peer that acknowledges packets that it has not received.
+// Package numbers assigns packet numbers to the packets sent to a peer. Each channel has its
+// own numbers, and a retransmission gets a new number: no two packets on a channel have the
+// same number. Some numbers are skipped at random, which exposes a peer that acknowledges
+// packets it has not received (an optimistic acknowledgement).
 //
 //	taken     1 .. n     n+1       n+2 ..
 //	on wire   sent       never     the next ones
 //
 // Start reading at Numbers.Take.
 //
-// What is here belongs to the goroutine of its owner.
+// All types of this package belong to the goroutine of their owner.
 package numbers
 
 import "gobtl/btl/internal/port"
 
-// Numbers has the packet numbers of one connection. The zero value has sent nothing.
+// Numbers holds the packet numbers of one connection. The zero value means that no packet was
+// sent.
 type Numbers struct {
 	ways [2]way // by channel
-	// Seen is the number of the latest accepted packet of the peer, SeenBy its channel; Acks report
-	// both. The owner sets them.
+	// Seen is the number of the latest accepted packet of the peer, and SeenBy is the channel
+	// of that packet. The owner sets both fields, and ACKs report both to the peer.
 	Seen   uint32
 	SeenBy port.Which
 }
@@ -31,39 +33,42 @@ type way struct {
 const (
 	// SkipEvery is the number of used packet numbers per skipped one, on average and at most.
 	SkipEvery = 512
-	// skipsLeast is the least number of skipped packet numbers, on average, per withheld packet.
+	// skipsLeast is the minimum number of skipped packet numbers, on average, per withheld
+	// packet (a packet that got a number but is deliberately not sent).
 	skipsLeast = 16
 )
 
-// Source is what all connections of an owner draw from: it says when a number is skipped, and when
-// a packet is to be withheld.
+// Source decides when a number is skipped, and when a packet is withheld (gets a number but is
+// not sent). All connections of an owner share one Source.
 type Source struct {
 	random func() uint64
 	every  uint64 // packets per withheld one; 0: none is
 	due    [2]withholding
 }
 
-// withholding is a channel's state of withholding a packet of its batch.
+// withholding says whether a channel must withhold a packet of its current batch.
 type withholding struct {
 	due  bool
 	from uint32 // a random number, which chooses where in the batch to look for it
 }
 
-// Init has random decide. Every is the number of packets of which one is withheld on average, 0 for
-// none.
+// Init sets the source of random numbers. Parameter every is the average number of packets per
+// withheld packet; 0 means that no packet is withheld.
 func (s *Source) Init(random func() uint64, every int) { s.random, s.every = random, uint64(every) }
 
-// Due says whether a packet of a channel's batch is to be withheld.
+// Due reports whether a packet of the channel's batch must be withheld.
 func (s *Source) Due(by port.Which) bool { return s.due[by].due }
 
-// Withhold is called to withhold a packet of a channel's batch. The result says where in the batch
-// to look for it.
+// Withhold notes that the caller withholds a packet of the channel's batch. The result is a
+// random number that selects the packet of the batch where the search for a suitable one
+// begins.
 func (s *Source) Withhold(by port.Which) (from uint32) {
 	s.due[by].due = false
 	return s.due[by].from
 }
 
-// Take returns the first of count consecutive packet numbers of a channel, in wire form.
+// Take returns the first of count consecutive packet numbers of a channel, truncated to 32 bits
+// as on the wire.
 func (n *Numbers) Take(s *Source, by port.Which, count uint32) uint32 {
 	w := &n.ways[by]
 	if w.left -= int32(count); w.left <= 0 {
@@ -79,15 +84,17 @@ func (n *Numbers) Latest() [2]uint32 {
 	return [2]uint32{uint32(n.ways[port.Command].next), uint32(n.ways[port.Data].next)}
 }
 
-// Sent says whether a packet of that number can have been seen on a channel: it was sent, and is
-// not the latest skipped one. 0 is reported by a peer that has seen no packet.
+// Sent reports whether the peer can have received a packet of this number on a channel: the
+// number was used, and is not the latest skipped one. A peer that has received no packet
+// reports number 0.
 func (n *Numbers) Sent(number uint32, by port.Which) bool {
 	w := &n.ways[by]
 	return int32(uint32(w.next)-number) >= 0 && (number != uint32(w.skipped) || number == 0)
 }
 
-// skip leaves out the next number, unless it is the first of all, and chooses the distance to the
-// next skip. Now and then a packet of the batch is withheld, too.
+// skip leaves out the next number, unless that number is the first of the channel. It then
+// draws at random the distance to the next skipped number, and whether a packet of the batch is
+// withheld.
 func (s *Source) skip(w *way, by port.Which) {
 	if w.next != 0 {
 		w.next++

@@ -8,33 +8,34 @@ import (
 	"gobtl/reliability"
 )
 
-// Time is an instant in nanoseconds on the owner's axis.
+// Time is an instant in nanoseconds on the owner's clock.
 type Time = mono.Time
 
-// Debt is an endpoint's Receiver, and its place on the lists of owed ACKs. It is not copied while
-// an ACK is owed.
+// Debt is an endpoint's Receiver, with its links in the lists of owed ACKs. A Debt must not be
+// copied while an ACK is owed.
 type Debt[E any] struct {
 	reliability.Receiver
 	Of         E // the endpoint
 	owed       bool
-	held       bool // back: it stands in Ledger.later, else in Ledger.list
+	held       bool // the Debt is in Ledger.later, not in Ledger.list
 	prev, next *Debt[E]
 }
 
-// Owes says whether an ACK is owed.
+// Owes reports whether the endpoint owes its peer an ACK.
 func (d *Debt[E]) Owes() bool { return d.owed }
 
-// Behind is the next Debt of its list, nil at the end.
+// Behind returns the next Debt of the same list, nil at the end.
 func (d *Debt[E]) Behind() *Debt[E] { return d.next }
 
 // Ledger is the endpoints that owe an ACK, ordered by due time.
 type Ledger[E any] struct {
 	list, later list[E]
-	lulls       uint32 // how often a pass has received nothing after one that had
-	lull        bool   // the latest one has received nothing
+	lulls       uint32 // count of empty passes right after one that received
+	lull        bool   // the latest pass received nothing
 }
 
-// NoteLull counts lulls: empty passes after one that received (reliability.Receiver.Pace).
+// NoteLull notes whether a progress pass received nothing, and counts lulls for
+// reliability.Receiver.Pace. A lull is an empty pass right after a pass that received packets.
 func (l *Ledger[E]) NoteLull(nothing bool) {
 	if nothing && !l.lull {
 		l.lulls++
@@ -42,21 +43,22 @@ func (l *Ledger[E]) NoteLull(nothing bool) {
 	l.lull = nothing
 }
 
-// Lulls is how often a pass has received nothing after one that had.
+// Lulls is the number of lulls: empty progress passes right after a pass that received packets.
 func (l *Ledger[E]) Lulls() uint32 { return l.lulls }
 
 // Len is the number of endpoints that owe an ACK.
 func (l *Ledger[E]) Len() int { return l.list.count + l.later.count }
 
-// First is the Debt that is due first, nil if there is none; Later is that of the ACKs of lone
-// answers.
+// First returns the Debt that is due first, without the ACKs of lone answers (see Later), or
+// nil if there is none.
 func (l *Ledger[E]) First() *Debt[E] { return l.list.first }
 
-// Later is First of the ACKs of lone answers.
+// Later returns the Debt that is due first among the ACKs of lone answers, or nil if there is
+// none.
 func (l *Ledger[E]) Later() *Debt[E] { return l.later.first }
 
-// Owe puts an endpoint on a list of owed ACKs: at the end, as all delays on a list are equal, or at
-// the front if the ACK is due at once.
+// Owe puts an endpoint on a list of owed ACKs: at the end, because all ACKs of a list have the
+// same delay, or at the front if the ACK is due at once.
 func (l *Ledger[E]) Owe(d *Debt[E], now Time) {
 	if d.held && !d.AckLater() {
 		l.Settle(d)
@@ -76,7 +78,7 @@ func (l *Ledger[E]) Owe(d *Debt[E], now Time) {
 	d.owed = true
 }
 
-// Settle takes an endpoint off its list of owed ACKs, because the ACK was sent or was dropped.
+// Settle removes an endpoint from its list of owed ACKs, because the ACK was sent or dropped.
 func (l *Ledger[E]) Settle(d *Debt[E]) {
 	switch {
 	case d.held:
@@ -87,11 +89,12 @@ func (l *Ledger[E]) Settle(d *Debt[E]) {
 	d.owed, d.held = false, false
 }
 
-// ripeLooks bounds the endpoints that Ripen examines: if more owe an ACK, there is enough to do.
+// ripeLooks is the maximum number of endpoints that one call of Ripen examines.
 const ripeLooks = 8
 
-// Ripen sends owed ACKs early, in an idle pass, if they cover at least a batch: the sender may have
-// only that in flight, and wait. A smaller ACK that is delayed blocks no sender.
+// Ripen makes those owed ACKs due now that cover at least a batch of packets. The owner calls
+// Ripen in a progress pass that received nothing. A sender that has only one batch in flight
+// waits for its ACK; a smaller delayed ACK blocks no sender.
 func (l *Ledger[E]) Ripen(now Time, rules *reliability.Rules) {
 	d := l.list.first
 	for n := 0; d != nil && n < ripeLooks; n++ {
@@ -104,10 +107,11 @@ func (l *Ledger[E]) Ripen(now Time, rules *reliability.Rules) {
 	}
 }
 
-// Tally counts the endpoints that say that they are on the lists.
+// Tally counts the endpoints that claim to be on the lists of owed ACKs.
 type Tally struct{ owing, held int }
 
-// Tally adds an endpoint to t, and compares its place with what its Receiver says.
+// Tally adds an endpoint to t, and returns an error if the endpoint's list contradicts its
+// Receiver.
 func (d *Debt[E]) Tally(t *Tally) error {
 	switch {
 	case d.held != d.AckLater() || d.held && !d.owed:
@@ -121,8 +125,8 @@ func (d *Debt[E]) Tally(t *Tally) error {
 	return nil
 }
 
-// Check proves that the lists hold exactly the living endpoints that owe an ACK, which t has
-// counted, in the order in which they are due.
+// Check verifies that the lists hold exactly the living endpoints that owe an ACK, in the order
+// of their due times. Parameter t must count these endpoints.
 func (l *Ledger[E]) Check(t Tally, now Time) error {
 	if err := l.list.check(t.owing, now); err != nil {
 		return fmt.Errorf("list of ACKs: %w", err)
@@ -133,7 +137,7 @@ func (l *Ledger[E]) Check(t Tally, now Time) error {
 	return nil
 }
 
-// list is a list of Debts.
+// list is a doubly linked list of Debts.
 type list[E any] struct {
 	first, last *Debt[E]
 	count       int
@@ -176,7 +180,8 @@ func (l *list[E]) remove(d *Debt[E]) {
 	l.count--
 }
 
-// check proves that as many living endpoints say that they are on the list as are there.
+// check verifies that the list is well-formed, ordered by due time, and has the given number of
+// members.
 func (l *list[E]) check(members int, now Time) error {
 	due, n := now, 0
 	var last *Debt[E]

@@ -1,5 +1,5 @@
-// Package path runs the searches for the largest datagrams that the paths to an owner's peers
-// carry, answers how far peers are, and decides when credits beyond the receive buffer do harm.
+// Package path runs the path MTU searches to an owner's peers, measures round trips, and
+// decides whether granting credits beyond the receive buffer does harm.
 //
 //	Begin, Pong, Lost, Delivered,  +-------+   Host: send a Ping, use a size, end a narrow path
 //	Refused, Expire -------------> | Paths |--> pmtu.Search, one for each endpoint
@@ -7,12 +7,14 @@
 //	Wants, Tend, Pong -----------> Trips: round trips by Pings, and overruns of the buffer
 //
 // Three things to know:
-//   - A Search (package pmtu) says what to try; Paths has its timer and does it by the Host.
-//   - A path is narrow when the base size is lost for as long as a peer may be silent, and the peer
-//     answers nevertheless.
-//   - A round trip counts after several answers: the first ones wait in queues on a short path too.
+//   - A Search (package pmtu) decides which sizes to probe. Paths runs the timer of the Search,
+//     and sends the probes through the Host.
+//   - A path is narrow if all packets of the base size are lost for as long as a peer may be
+//     silent, although the peer answers smaller packets.
+//   - A measured round trip counts only after several answers, because the first answers may wait
+//     in queues even on a short path.
 //
 // Start reading at Paths.
 //
-// What is here belongs to the goroutine of its owner.
+// All types of this package belong to the goroutine of their owner.
 package path

@@ -10,22 +10,22 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Time is an instant in nanoseconds on the owner's axis.
+// Time is an instant in nanoseconds on the owner's clock.
 type Time = mono.Time
 
 const (
-	// roundTrip stands for a round trip that was not measured yet.
+	// roundTrip is the assumed round trip until one is measured.
 	roundTrip = 10 * time.Millisecond
-	// pongsMax bounds the Pings of a peer that are answered within an interval of pongsEvery.
+	// pongsMax bounds how many Pings of a peer are answered within pongsEvery.
 	pongsMax   = 32
 	pongsEvery = 10 * time.Millisecond
 )
 
-// Path is what is known of the path to one peer. The zero value is one without a search.
+// Path is the state of the path to one peer. The zero value has no search.
 type Path struct {
 	pmtu.Search
 	doubt doubt
-	room  hotel.Room // of the search's timer; 0: it does not run
+	room  hotel.Room // of the search's timer; 0 if no timer runs
 	// pongs counts the Pings answered since pongsAt.
 	pongsAt Time
 	pongs   uint8
@@ -34,14 +34,15 @@ type Path struct {
 	trip    *trip
 }
 
-// doubt identifies a doubt of the path by its begin, since, with the same instant on the axis
-// without pauses.
+// doubt identifies a doubt about the path MTU by the instant at which it began. Field since is
+// that instant on the timers' clock; field unpaused is the same instant on the clock without
+// pauses.
 type doubt struct{ since, unpaused Time }
 
-// Searching says whether the search has a next step.
+// Searching reports whether the search has a next step.
 func (p *Path) Searching() bool { return p.room != 0 }
 
-// MayPong says whether a Ping of the peer may be answered now.
+// MayPong reports whether a Ping of the peer may be answered now.
 func (p *Path) MayPong(now Time) bool {
 	if now.Sub(p.pongsAt) >= pongsEvery {
 		p.pongs, p.pongsAt = 0, now
@@ -49,43 +50,46 @@ func (p *Path) MayPong(now Time) bool {
 	return p.pongs < pongsMax
 }
 
-// Ponged counts an answered Ping.
+// Ponged counts a Ping that was answered.
 func (p *Path) Ponged() { p.pongs++ }
 
-// Silence is how a peer has answered lately.
+// Silence says how recently a peer has answered.
 type Silence struct {
-	Quiet     time.Duration // since anything was heard of it
-	Acked     time.Duration // since it acknowledged something
-	DeadAfter time.Duration // for how long it may owe an answer
+	Quiet     time.Duration // time since the peer's latest packet
+	Acked     time.Duration // time since the peer's latest acknowledgement
+	DeadAfter time.Duration // how long the peer may owe an answer
 }
 
 // Host carries out what Paths decides.
 type Host[E any] interface {
-	// Clock is the present instant, and Now is it on the axis without pauses.
+	// Clock is the present instant of the timers. Now is the present instant on a clock that
+	// stops while the owner does not run.
 	Clock() Time
 	Now() Time
 	Random() uint64
 	At(slot uint32) E
 	Connected(ep E) bool
-	// RoundTrip is the round trip to the peer, 0 if it is not known, and its deviation.
+	// RoundTrip returns the round trip to the peer, 0 if unknown, and its deviation.
 	RoundTrip(ep E) (trip, deviation time.Duration)
 	Silence(ep E) Silence
-	// Ping sends a Ping of a size, if there is room.
+	// Ping sends a Ping of a size in bytes, if there is a buffer for it.
 	Ping(ep E, nonce uint64, sizeBytes int)
-	// Use has datagrams of up to a size sent from now on.
+	// Use sets the largest datagram that is sent to the peer from now on.
 	Use(ep E, sizeBytes int)
-	// EndNarrow ends an endpoint whose path carries only small packets, not the base size.
+	// EndNarrow ends an endpoint whose path drops all packets of the base size, but carries
+	// smaller ones.
 	EndNarrow(ep E, baseBytes int)
 }
 
-// Paths has the searches of an owner's endpoints.
+// Paths holds the path MTU searches of an owner's endpoints.
 type Paths[E any] struct {
 	host   Host[E]
 	of     func(E) (p *Path, slot uint32)
 	timers *hotel.Hotel[uint32]
 }
 
-// Init begins for at most endpointsMax endpoints. Of returns an endpoint's Path and its place.
+// Init prepares Paths for at most endpointsMax endpoints. Function of returns an endpoint's
+// Path and slot.
 func (s *Paths[E]) Init(
 	host Host[E], of func(E) (*Path, uint32), endpointsMax int,
 ) (err error) {
@@ -94,13 +98,14 @@ func (s *Paths[E]) Init(
 	return err
 }
 
-// Len is the number of timers that run.
+// Len is the number of running timers.
 func (s *Paths[E]) Len() int { return s.timers.Len() }
 
-// Deadline is when the first timer expires.
+// Deadline is the instant at which the first timer expires.
 func (s *Paths[E]) Deadline() Time { return s.timers.Deadline() }
 
-// Begin starts the search of a connection that both sides have confirmed, for sizes up to most.
+// Begin starts the search of a connection that both sides have established. Parameter most is
+// the largest size in bytes to search.
 func (s *Paths[E]) Begin(ep E, most int) {
 	p, _ := s.of(ep)
 	now := s.host.Clock()
@@ -109,14 +114,14 @@ func (s *Paths[E]) Begin(ep E, most int) {
 	s.search(ep)
 }
 
-// End ends the search with the connection.
+// End stops the search when the connection ends.
 func (s *Paths[E]) End(ep E) {
 	p, _ := s.of(ep)
 	s.timers.Checkout(p.room)
 	p.room = 0
 }
 
-// search takes the next step of an endpoint's search.
+// search takes the next step of an endpoint's search, if that step is due, and sets the timer.
 func (s *Paths[E]) search(ep E) {
 	p, _ := s.of(ep)
 	if now := s.host.Clock(); p.Due() <= now {
@@ -133,7 +138,7 @@ func (s *Paths[E]) search(ep E) {
 	s.host.Use(ep, p.Size())
 }
 
-// wait is the longest time that an answer is expected to take.
+// wait is the longest time that an answer to a probe should take.
 func (s *Paths[E]) wait(ep E) time.Duration {
 	const deviations = 4
 	trip, deviation := s.host.RoundTrip(ep)
@@ -143,11 +148,11 @@ func (s *Paths[E]) wait(ep E) time.Duration {
 	return 2*trip + deviations*deviation
 }
 
-// Narrow says whether the path to the peer has carried only small packets for longer than after,
-// not counting time that the owner was stopped. A peer that was silent all that time is dead, not
-// narrow: probes of a doubt are never that far apart. If the peer acknowledged a packet meanwhile
-// it is reached; then the age of the oldest unacknowledged packet decides. A peer's granted absence
-// extends this time too.
+// Narrow reports whether the path has carried only small packets for longer than after. Time
+// during which the owner was stopped does not count. A peer that was silent all that time is
+// dead, so its path is not called narrow. If the peer has acknowledged a packet within that
+// time, the path carries data; the age of the oldest unacknowledged packet then decides whether
+// the peer is dead. A longer silence granted to the peer extends the time.
 func (s *Paths[E]) Narrow(ep E, after time.Duration) bool {
 	p, _ := s.of(ep)
 	now, since := s.host.Now(), p.DoubtSince()
@@ -175,7 +180,7 @@ func (s *Paths[E]) setTimer(ep E) {
 	p.room = room
 }
 
-// Expire goes on with the searches that are due.
+// Expire takes the next step of all searches whose timer has expired.
 func (s *Paths[E]) Expire() {
 	for {
 		slot, _, ok := s.timers.Evict(s.host.Clock())
@@ -189,7 +194,8 @@ func (s *Paths[E]) Expire() {
 	}
 }
 
-// Pong notes that a Ping got through. False means that it is none of the search.
+// Pong notes that a Ping was answered. The result is false if the nonce belongs to no probe of
+// the search.
 func (s *Paths[E]) Pong(ep E, nonce uint64) bool {
 	p, _ := s.of(ep)
 	now := s.host.Clock()
@@ -201,8 +207,8 @@ func (s *Paths[E]) Pong(ep E, nonce uint64) bool {
 	return true
 }
 
-// Lost notes a lost packet; several losses raise a doubt of the path. Alone says that the lost copy
-// was posted by itself.
+// Lost notes a lost packet. Several losses in a row start a doubt about the path MTU. Parameter
+// alone is true if the lost packet was sent by itself, not in a run of datagrams.
 func (s *Paths[E]) Lost(ep E, sizeBytes int, alone bool) {
 	p, _ := s.of(ep)
 	if s.host.Connected(ep) && p.PacketLost(s.host.Clock(), sizeBytes, alone, s.host.Random()) {
@@ -210,11 +216,11 @@ func (s *Paths[E]) Lost(ep E, sizeBytes int, alone bool) {
 	}
 }
 
-// GoOn takes the next step of a search whose stage has changed.
+// GoOn takes the next step of a search after its stage has changed.
 func (s *Paths[E]) GoOn(ep E) { s.search(ep) }
 
-// Refused notes that the local system refused a packet as too large. The search continues in the
-// next pass, for this may be inside of a send.
+// Refused notes that the local system refused a packet as too large. The search continues in
+// the next progress pass, because Refused may be called from inside a send.
 func (s *Paths[E]) Refused(ep E, sizeBytes int) {
 	p, _ := s.of(ep)
 	if p.TooLarge(s.host.Clock(), sizeBytes, s.host.Random()) {
@@ -222,7 +228,8 @@ func (s *Paths[E]) Refused(ep E, sizeBytes int) {
 	}
 }
 
-// Check verifies the search of a connected endpoint that uses datagrams of a size.
+// Check verifies the search of a connected endpoint, which sends datagrams of at most
+// sizeBytes.
 func (s *Paths[E]) Check(ep E, sizeBytes int) error {
 	p, slot := s.of(ep)
 	switch {

@@ -6,42 +6,44 @@ import (
 	"gobtl/fabric"
 )
 
-// Peers on long paths get credits beyond the receive buffer, as most of their packets are in
-// transit (reliability/stretch.go). This file measures the path lengths and detects overruns of the
-// buffer. The round trip is the minimum over several Pings: a one-way data flow towards this side
-// yields no other samples here, and only Pings are answered at once.
+// Peers on long paths get credits beyond the receive buffer, because most of their packets are
+// in transit (reliability/stretch.go). This file measures round trips and detects overruns of
+// the receive buffer. The round trip is the minimum over several Pings. A pure receiver has no
+// other round-trip samples, because only Pings are answered at once.
 
-// trip is the measurement, by Pings, of the round trip to a peer.
+// trip measures the round trip to a peer by Pings.
 type trip struct {
 	answers int32 // Pongs that have come, up to tripFirst
 	nonce   uint64
-	askedAt Time             // the latest Ping, of that nonce; 0: it is answered
-	nextAt  Time             // when the next one may be
-	least   [2]time.Duration // of this period, and of the one before; 0: none
-	since   Time             // when this one began
+	askedAt Time             // when the latest Ping was sent; 0 once answered
+	nextAt  Time             // when the next Ping may be sent
+	least   [2]time.Duration // minimum of this period, and of the previous; 0: none
+	since   Time             // when this period began
 }
 
 const (
 	// tripNear is the round trip below which no credits beyond the buffer are granted.
 	tripNear = time.Millisecond
-	// tripFirst is the number of answered Pings before a round trip counts: when many endpoints
-	// start at once, the first answers wait in queues and for CPUs, even on a short path. Until
-	// then a Ping is sent tripSoon after the previous answer.
+	// tripFirst is the number of answered Pings after which a round trip counts. When many
+	// endpoints start at once, the first answers wait in queues and for CPUs, even on a short
+	// path. Until the round trip counts, a Ping is sent tripSoon after the previous answer.
 	tripFirst = 4
 	tripSoon  = 200 * time.Millisecond
-	// tripEvery is the later interval between two Pings, tripPeriod the age at which a round trip
-	// expires, as the path may have changed.
+	// tripEvery is the interval between two Pings once the round trip counts. A round trip
+	// expires after tripPeriod, because the path may have changed.
 	tripEvery  = time.Second
 	tripPeriod = 10 * time.Second
-	// overrunsEvery is the interval of queries of the fabric's overrun counters.
+	// overrunsEvery is the minimum interval between two queries of the fabric's overrun
+	// counters.
 	overrunsEvery = 10 * time.Millisecond
-	// overrunsLeast is the number of packets between two queries, or the capacity of a channel if
-	// less: an overrun needs as many packets. So a module that wakes for a lone packet makes no
-	// query, which takes system calls.
+	// overrunsLeast is the minimum number of packets between two queries of the overrun
+	// counters, unless a channel holds fewer packets: an overrun needs at least that many
+	// packets. A module that wakes up for a single packet is thus spared the system calls of a
+	// query.
 	overrunsLeast = 16
 )
 
-// MayMeasure says whether a round trip to the peer may be measured now.
+// MayMeasure reports whether a round trip to the peer may be measured now.
 func (p *Path) MayMeasure(now Time) bool {
 	return !p.near && (p.trip == nil || now >= p.trip.nextAt)
 }
@@ -54,8 +56,9 @@ func (p *Path) Measure(now Time, nonce uint64) {
 	p.trip.nonce, p.trip.askedAt, p.trip.nextAt = nonce, now, now.Add(tripEvery)
 }
 
-// Measured takes the round trip from a Pong. False means that the Pong answers no Ping of Measure.
-// Least is the least round trip, 0 until several are known.
+// Measured ends the measurement of a round trip when a Pong arrives. The value of ok is false
+// if the Pong answers no Ping of Measure. Result least is the minimum round trip, 0 until
+// several are known.
 func (p *Path) Measured(now Time, nonce uint64) (least time.Duration, ok bool) {
 	t := p.trip
 	if t == nil || t.askedAt == 0 || nonce != t.nonce {
@@ -67,7 +70,8 @@ func (p *Path) Measured(now Time, nonce uint64) (least time.Duration, ok bool) {
 	return least, true
 }
 
-// answered notes that a Ping is answered, and returns the least round trip once several are known.
+// answered notes that a Ping was answered. It returns the minimum round trip once tripFirst
+// Pings are answered.
 func (t *trip) answered(now Time) (least time.Duration, known bool) {
 	d := max(now.Sub(t.askedAt), 1)
 	t.askedAt = 0
@@ -92,14 +96,14 @@ func (t *trip) answered(now Time) (least time.Duration, known bool) {
 type Overruns struct {
 	channels [2]fabric.Overrunner
 	lookedAt Time
-	looking  bool // since when overruns was told
+	looking  bool // a query has set overruns before
 	overruns uint64
-	received uint64 // packets, when the fabric was asked last
-	fewest   uint64 // that may have met an overrun: overrunsLeast, or what a channel holds
+	received uint64 // packets received before the latest query
+	fewest   uint64 // packets between two queries
 }
 
-// Init begins with two channels that hold capacity packets. False means that not both of them count
-// overruns, without which overcommitting is unsafe.
+// Init sets the two channels, each of which holds capacity packets. Init returns false if a
+// channel does not count overruns. Granting credits beyond the receive buffer is unsafe then.
 func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 	cmd, ok := command.(fabric.Overrunner)
 	dat, both := data.(fabric.Overrunner)
@@ -111,11 +115,12 @@ func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 	return true
 }
 
-// Rest ends the looking until the next Look: nothing is overcommitted.
+// Rest stops the detection until the next Look, because no credits exceed the receive buffer.
 func (o *Overruns) Rest() { o.looking = false }
 
-// Look asks the fabric for overruns if that is due, after received packets in all. Known says that
-// it is known whether there was any since the last look.
+// Look queries the fabric's overrun counters if a query is due. Parameter received is the total
+// number of packets received. The value of known is false if no query was made, or if there was
+// no earlier query to compare with.
 func (o *Overruns) Look(now Time, received uint64) (overrun, known bool) {
 	if !o.due(now, received) {
 		return false, false
@@ -126,7 +131,8 @@ func (o *Overruns) Look(now Time, received uint64) (overrun, known bool) {
 	return overrun && known, known
 }
 
-// due says whether to query the fabric's overruns, after received packets in total.
+// due reports whether to query the fabric's overrun counters, given the total of packets
+// received.
 func (o *Overruns) due(now Time, received uint64) bool {
 	return !o.looking || now.Sub(o.lookedAt) >= overrunsEvery && received-o.received >= o.fewest
 }

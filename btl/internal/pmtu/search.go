@@ -20,12 +20,12 @@ const (
 )
 
 const (
-	// BaseBytes is the datagram that every path should carry: BASE_PLPMTU of RFC 8899.
+	// BaseBytes is the datagram size that every path should carry (BASE_PLPMTU of RFC 8899).
 	BaseBytes = 1200
-	// GrainBytes is how exactly the size is found.
+	// GrainBytes is the precision of the search, in bytes.
 	GrainBytes = 8
-	// ProbesMax is the number of probes that a round has at most, beside those of the base and of
-	// the smallest size.
+	// ProbesMax is the maximum number of probes in a round, not counting probes of the base
+	// size and of the smallest size.
 	ProbesMax = 4
 )
 
@@ -36,16 +36,16 @@ const (
 	roundsMaxRuns = 6   // the same in a doubt, while packets of the size arrive in runs
 	lostMax       = 3   // packets lost in a row that raise a doubt
 
-	// baseProbes is the number of probes of the base that a round of a doubt has from the third
-	// round on, if none was answered. On a lossy path three probes are easily lost while small
-	// datagrams pass.
+	// baseProbes is the number of probes of the base size in each round of a doubt from the
+	// third round on, as long as no such probe was answered. On a lossy path three single
+	// probes are easily lost although the path carries their size.
 	baseProbes = 3
 
 	waitMin = 10 * time.Millisecond // for an answer: a process may be late
 	waitMax = 500 * time.Millisecond
 )
 
-// String is the stage for people.
+// String returns the name of the stage.
 func (s Stage) String() string {
 	switch s {
 	case Fixed:
@@ -60,18 +60,18 @@ func (s Stage) String() string {
 	return "unknown"
 }
 
-// raiseAfter is the time after which sizes larger than the found one are probed again. The result
-// may be accidental, so the first time is shorter than in RFC 8899.
+// raiseAfter lists the delays after which sizes above the found size are probed again. The
+// found size may be too small by accident, so the first delay is shorter than in RFC 8899.
 var raiseAfter = [...]time.Duration{10 * time.Second, time.Minute, 10 * time.Minute}
 
-// usualSizes are the sizes that paths mostly have: MTUs of links and tunnels, less the headers of
-// IP and UDP.
+// usualSizes lists the common datagram sizes of paths: the MTU of links and tunnels minus the
+// IP and UDP headers.
 var usualSizes = [...]int{
 	1232, 1252, 1352, 1372, 1392, 1402, 1412, 1422, 1432, 1444, 1452, 1464, 1472,
 	1972, 4004, 8152, 8902, 8922, 8952, 8972, 16336, 32720,
 }
 
-// Search is the search for the path of one endpoint to its peer. Begin makes it ready.
+// Search is the path MTU search of one endpoint. Begin initializes a Search.
 type Search struct {
 	size   int // largest datagram that is sent: it has passed, or is the base
 	base   int
@@ -90,18 +90,18 @@ type Search struct {
 	small   bool // so has a probe of the smallest size
 	holes   uint32
 	ran     int // largest packet that left in a run after the doubt began, and has arrived
-	// lost are the packets lost in a row, lostAlone those of them that left alone: runs that arrive
-	// meanwhile are no evidence about them.
+	// lost counts the packets lost in a row, and lostAlone those that were sent by themselves.
+	// The arrival of a packet that was sent in a run does not reset lostAlone.
 	lost, lostAlone losses
 }
 
-// losses are packets lost in a row.
+// losses counts packets lost in a row.
 type losses struct {
 	count uint8
 	least int // the smallest of them
 }
 
-// add notes another one, and says whether they raise a doubt.
+// add counts a lost packet, and reports whether enough packets were lost to start a doubt.
 func (l *losses) add(sizeBytes int) bool {
 	if l.count == 0 || sizeBytes < l.least {
 		l.least = sizeBytes
@@ -110,14 +110,16 @@ func (l *losses) add(sizeBytes int) bool {
 	return l.count >= lostMax
 }
 
-// end notes a packet that has arrived: larger ones may still not pass.
+// end notes that a packet has arrived. A packet smaller than all the lost ones proves nothing
+// about larger sizes, and does not reset the count.
 func (l *losses) end(sizeBytes int) {
 	if sizeBytes >= l.least {
 		l.count = 0
 	}
 }
 
-// Begin starts the search between the base and the most that both devices take.
+// Begin starts the search between the base size and most, the largest datagram that both
+// devices support.
 func (p *Search) Begin(now mono.Time, most int, secret uint64) {
 	*p = Search{
 		size: min(BaseBytes, most), base: min(BaseBytes, most), most: most, below: most + 1,
@@ -128,12 +130,12 @@ func (p *Search) Begin(now mono.Time, most int, secret uint64) {
 	}
 }
 
-// nonceOf is what a probe of a size says, and its answer repeats.
+// nonceOf is the nonce of a probe of the given size. The answer to the probe repeats the nonce.
 func nonceOf(secret uint64, sizeBytes int) uint64 { return secret<<16 | uint64(sizeBytes) }
 
-// Probes is called when it is due; wait is how long an answer takes at most, as far as is known,
-// and secret is a new random number. It appends the sizes of the probes that are to be sent now; 0
-// is the smallest probe.
+// Probes is called when the search is due. It appends the sizes of the probes to send now; size
+// 0 stands for the smallest probe. Parameter wait is the expected longest time until an answer,
+// and secret is a new random number.
 func (p *Search) Probes(now mono.Time, wait time.Duration, secret uint64, sizes []int) []int {
 	switch p.stage {
 	case Complete:
@@ -155,7 +157,7 @@ func (p *Search) Probes(now mono.Time, wait time.Duration, secret uint64, sizes 
 	return p.ask(now, wait, sizes)
 }
 
-// ask appends the sizes of a round of probes, and sets the round's end.
+// ask appends the probe sizes of a round to sizes, and sets the time when the round ends.
 func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 	wait = max(min(max(wait, waitMin)<<min(p.tries, roundsMax), waitMax),
 		waitMin<<p.tries)
@@ -190,16 +192,18 @@ func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 	if !p.small && p.tries > 0 || !p.proven && p.stage == Doubting {
 		sizes = append(sizes, 0)
 	}
-	// Ascending: a probe sent behind a larger one might be lost together with it, until the run is
-	// cut up.
+	// The sizes ascend: a probe sent after a larger one might be lost together with the larger
+	// one, as long as both are in one run of datagrams.
 	slices.Sort(sizes)
 	p.askedAt, p.due = now, now.Add(wait)
 	p.tries = min(p.tries+1, triesMax)
 	return sizes
 }
 
-// between appends the sizes to ask for: the device's as long as it may pass, with others when it
-// was not answered; then the usual ones, and last what lies between.
+// between appends the sizes to probe. It begins with the largest size of the devices, and adds
+// others if that probe was not answered. When the largest size has failed, between appends the
+// usual sizes of paths; when none of these is left, it appends sizes spread evenly over the
+// remaining interval.
 func (p *Search) between(sizes []int) []int {
 	from, room := len(sizes), ProbesMax
 	if p.below > p.most {
@@ -236,7 +240,7 @@ func (p *Search) between(sizes []int) []int {
 	return sizes
 }
 
-// giveUp notes that the smallest of the probed sizes does not pass.
+// giveUp notes that the smallest of the probed sizes does not pass, and ends that round.
 func (p *Search) giveUp(now mono.Time) {
 	if !p.proven && p.size == p.base {
 		p.doubt(now) // perhaps nothing does
@@ -253,7 +257,7 @@ func (p *Search) giveUp(now mono.Time) {
 	p.tries = 0
 }
 
-// settle ends a search.
+// settle ends the search, and sets the time when larger sizes are probed again.
 func (p *Search) settle(now mono.Time) {
 	p.stage, p.tries, p.due = Complete, 0, mono.Never
 	if p.size < p.most {
@@ -262,8 +266,9 @@ func (p *Search) settle(now mono.Time) {
 	}
 }
 
-// ProbeAcked notes that a probe was answered; false if it was none of this search. A size that
-// passes passes, whatever was thought before.
+// ProbeAcked notes that a probe was answered. The result is false if the nonce belongs to no
+// probe of this search. An answer proves the size of the probe, even if the size had been given
+// up before.
 func (p *Search) ProbeAcked(now mono.Time, nonce uint64) bool {
 	sizeBytes := int(nonce & 0xFFFF)
 	if nonce != nonceOf(p.secret, sizeBytes) || sizeBytes > p.most {
@@ -282,9 +287,9 @@ func (p *Search) ProbeAcked(now mono.Time, nonce uint64) bool {
 	return true
 }
 
-// raise notes a larger size that passes.
+// raise notes that a larger size has passed.
 func (p *Search) raise(now mono.Time, sizeBytes int) {
-	// answers of larger ones may follow at once.
+	// Answers to larger probes may follow at once, so the next round waits for them a little.
 	const settleShare = 4
 	due := min(p.due, now.Add(max(now.Sub(p.askedAt)/settleShare, time.Millisecond)))
 	p.size, p.tries, p.raises = sizeBytes, 0, 0
@@ -297,7 +302,7 @@ func (p *Search) raise(now mono.Time, sizeBytes int) {
 	}
 }
 
-// trust ends a doubt: the size in use passes.
+// trust ends a doubt, because the size in use was proven again.
 func (p *Search) trust(now mono.Time) {
 	p.lost, p.lostAlone, p.tries = losses{}, losses{}, 0
 	switch {
@@ -310,8 +315,9 @@ func (p *Search) trust(now mono.Time) {
 	}
 }
 
-// PacketLost notes that a packet was lost, or its ACK, and leaves again; alone says how the lost
-// copy has left. It returns whether that raises a doubt.
+// PacketLost notes that a packet, or its ACK, was lost and the packet is retransmitted.
+// Parameter alone is true if the lost packet was sent by itself. The result says whether the
+// loss starts a doubt.
 func (p *Search) PacketLost(now mono.Time, sizeBytes int, alone bool, secret uint64) bool {
 	if sizeBytes <= p.floor() || sizeBytes > p.size || p.stage == Doubting {
 		return false
@@ -328,8 +334,9 @@ func (p *Search) PacketLost(now mono.Time, sizeBytes int, alone bool, secret uin
 	return true
 }
 
-// TooLarge notes that the local system refused a packet for its size. That is only a hint, as it
-// may stem from forged reports: probes find out the size that passes.
+// TooLarge notes that the local system refused a packet because of its size. The refusal is
+// only a hint, because forged ICMP messages may cause it: the probes then find the size that
+// passes.
 func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
 	if sizeBytes <= p.floor() || p.stage == Doubting || !p.Begun() {
 		return false
@@ -339,7 +346,7 @@ func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
 	return true
 }
 
-// floor is the size up to which lost packets are no evidence about the path MTU.
+// floor is the size in bytes up to which lost packets are no evidence about the path MTU.
 func (p *Search) floor() int {
 	if p.size > p.base {
 		return p.base
@@ -353,14 +360,15 @@ func (p *Search) doubt(now mono.Time) {
 	p.proven, p.small = false, false
 }
 
-// WantsDelivered says whether the search needs calls of Delivered now.
+// WantsDelivered reports whether the search needs calls of Delivered now.
 func (p *Search) WantsDelivered() bool {
 	return p.lost.count > 0 || p.lostAlone.count > 0 || p.stage == Doubting
 }
 
-// Delivered notes that a packet has arrived which was sent at an instant, alone or perhaps in a
-// run: of several lost ones in a row none has. One that left alone after a doubt began says as
-// much as the answer of a probe. One of a run says only that the path is no black hole.
+// Delivered notes that a packet sent at sentAt has arrived, which ends a row of losses. If the
+// packet was sent by itself after a doubt began, its arrival proves as much as the answer to a
+// probe. If the packet was sent in a run, its arrival only shows that the path is no black
+// hole.
 func (p *Search) Delivered(now, sentAt mono.Time, sizeBytes int, alone bool) {
 	if p.stage != Doubting {
 		p.lost.end(sizeBytes)
@@ -381,26 +389,27 @@ func (p *Search) Delivered(now, sentAt mono.Time, sizeBytes int, alone bool) {
 	}
 }
 
-// runs says whether packets of the size in doubt arrive in runs.
+// runs reports whether packets of the doubted size arrive when sent in runs.
 func (p *Search) runs() bool { return p.ran >= p.size }
 
-// fallBack leaves a size that does not pass any more, for the base, which does.
+// fallBack gives up the size in use, and returns to the base size.
 func (p *Search) fallBack(secret uint64) {
 	p.holes++
 	p.below, p.size, p.secret = p.size, p.base, secret
 	p.stage, p.tries, p.tops, p.raises = Searching, 0, roundsMax, 0
 }
 
-// Begun says whether the search has.
+// Begun reports whether Begin was called.
 func (p *Search) Begun() bool { return p.most != 0 }
 
-// FirstProbePending says whether the first probe of a connection is still to be sent, or may be
-// answered.
+// FirstProbePending reports whether the first probe of a connection has yet to be sent, or may
+// still be answered.
 func (p *Search) FirstProbePending() bool {
 	return !p.Begun() || p.stage == Searching && p.tops == 1 && p.tries == 1 && p.size == p.base
 }
 
-// Narrow says whether the path has carried only small packets for longer than after.
+// Narrow reports whether the path has carried only packets below the base size for longer than
+// after.
 func (p *Search) Narrow(now mono.Time, after time.Duration) bool {
 	return p.stage == Doubting && p.small && !p.proven && p.ran < p.base && p.tries >= roundsMax &&
 		now.Sub(p.since) >= after
@@ -423,31 +432,31 @@ func (p *Search) Reason() string {
 	return "larger ones do not pass"
 }
 
-// Size is the largest datagram that is sent now, in bytes: it has passed, or is the base.
+// Size is the largest datagram that is sent now, in bytes: a proven size, or the base size.
 func (p *Search) Size() int { return p.size }
 
-// Base is the size that every path should carry, or less if a device takes no more.
+// Base is the base size in bytes: BaseBytes, or less if a device supports less.
 func (p *Search) Base() int { return p.base }
 
-// Most is the largest datagram that the devices of both sides take.
+// Most is the largest datagram in bytes that the devices of both sides support.
 func (p *Search) Most() int { return p.most }
 
-// Due is when Probes must be called next; mono.Never if nothing is to be asked.
+// Due is the instant when Probes must be called next; mono.Never if no probe is planned.
 func (p *Search) Due() mono.Time { return p.due }
 
-// DoubtSince is when the latest doubt began.
+// DoubtSince is the instant when the latest doubt about the size in use began.
 func (p *Search) DoubtSince() mono.Time { return p.since }
 
 // Stage is the stage of the search.
 func (p *Search) Stage() Stage { return p.stage }
 
-// Holes is the number of times that the size in use no longer got through.
+// Holes is the number of times that the search had to give up the size in use (black holes).
 func (p *Search) Holes() int { return int(p.holes) }
 
-// Nonce is the number by which the answer to a probe of a size is known.
+// Nonce is the number that identifies the answer to a probe of the given size.
 func (p *Search) Nonce(sizeBytes int) uint64 { return nonceOf(p.secret, sizeBytes) }
 
-// Check proves that the size in use lies between the base and what the devices take.
+// Check verifies that the size in use lies between the base size and the devices' largest size.
 func (p *Search) Check() error {
 	if p.size > p.most || p.size < p.base {
 		return fmt.Errorf("pmtu: datagrams of %d bytes, at least %d and at most %d", p.size, p.base,

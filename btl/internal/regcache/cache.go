@@ -9,8 +9,8 @@ import (
 	"gobtl/fabric"
 )
 
-// Registration keeps memory registered with the fabric, so that large fragments prepared from it
-// are gathered by the network and not copied, where the provider can do that.
+// Registration keeps memory registered with the fabric. If the provider supports gathering, the
+// network reads large fragments directly from registered memory, without a copy.
 type Registration struct {
 	cache *Cache
 	entry *entry
@@ -26,8 +26,8 @@ type entry struct {
 	idleNext   *entry
 }
 
-// Cache holds the registered ranges in the order of their addresses. Of two ranges with the same
-// start the newer one, which is the longer, takes the other's place.
+// Cache holds the registered ranges, ordered by address. If two ranges have the same start, the
+// newer and longer one replaces the older one.
 type Cache struct {
 	dom     fabric.Domain
 	tree    *btree.BTreeG[*entry]
@@ -37,15 +37,16 @@ type Cache struct {
 	keep    int
 }
 
-// Init makes an empty cache of registrations with dom, which keeps up to keep ranges without users.
+// Init makes an empty cache of registrations with dom. The cache keeps at most keep unused
+// ranges.
 func (c *Cache) Init(dom fabric.Domain, keep int) {
 	c.dom, c.keep = dom, keep
 	c.tree = btree.NewG(16, func(a, b *entry) bool { return a.start < b.start })
 	c.idle.idlePrev, c.idle.idleNext = &c.idle, &c.idle
 }
 
-// Register registers mem, which is not empty, with the fabric, or shares a registration that covers
-// it.
+// Register registers mem with the fabric, or shares a registration that covers mem. The slice
+// mem must not be empty. The error is that of the provider.
 func (c *Cache) Register(mem []byte) (*Registration, error) {
 	e := c.find(mem)
 	if e == nil {
@@ -66,8 +67,8 @@ func (c *Cache) Register(mem []byte) (*Registration, error) {
 	return &Registration{cache: c, entry: e}, nil
 }
 
-// Close ends the registration. It must not be called while a fragment from the memory is under way.
-// Further calls do nothing.
+// Close ends the registration. Close must not be called while a fragment from the memory is
+// being sent. Further calls of Close do nothing.
 func (r *Registration) Close() {
 	e, c := r.entry, r.cache
 	if e == nil {
@@ -99,13 +100,13 @@ func (c *Cache) unlinkIdle(e *entry) {
 }
 
 func (c *Cache) release(e *entry) {
-	// The region is known; nothing can be done about a provider that does not let go of it.
+	// The region is known to the provider, and a failure to deregister cannot be repaired here.
 	_ = c.dom.DeregisterRegion(e.region)
 	e.mem = nil
 }
 
-// Find returns the fabric's region that mem is part of, and where in it mem begins; or the region 0
-// if no registration that is in use covers mem.
+// Find returns the fabric's region that contains mem, and the offset of mem in that region. The
+// region is 0 if no registration in use covers mem.
 func (c *Cache) Find(mem []byte) (region fabric.Region, offset uint64) {
 	e := c.find(mem)
 	if e == nil || e.users == 0 { // an idle entry may be evicted at any time, also under a send
@@ -115,9 +116,9 @@ func (c *Cache) Find(mem []byte) (region fabric.Region, offset uint64) {
 	return e.region, uint64(lo - e.start)
 }
 
-// find returns the entry that covers mem: the last one that starts at or before it, if it ends
-// behind. A range that starts earlier may cover mem too; then mem is registered once more, which
-// costs time and is not wrong.
+// find returns the entry that covers mem, or nil. It looks only at the last entry that starts
+// at or before mem. If only an entry with a lower start covers mem, mem is registered once
+// more, which costs time but is correct.
 func (c *Cache) find(mem []byte) *entry {
 	if len(mem) == 0 || c.tree.Len() == 0 {
 		return nil
@@ -139,7 +140,7 @@ func span(mem []byte) (lo, hi uintptr) {
 	return lo, lo + uintptr(len(mem))
 }
 
-// Check returns what is wrong with the cache, nil if nothing is.
+// Check verifies the list of unused registrations, and returns nil if it is correct.
 func (c *Cache) Check() error {
 	idle := 0
 	for e := c.idle.idleNext; e != &c.idle && idle <= c.idleLen; e = e.idleNext {

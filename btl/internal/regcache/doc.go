@@ -1,15 +1,18 @@
-// Package regcache keeps memory registered with a fabric, so that the network reads it where it
-// lies. To register memory costs more than many messages, so a Cache shares one registration among
-// all who ask for memory inside of its range, and keeps some that nobody uses.
+// Package regcache keeps memory registered with a fabric, so that the network reads messages
+// directly from the caller's memory. Registering memory costs more than sending many messages.
+// A Cache therefore shares a registration between all callers whose memory lies inside its
+// range, and keeps some unused registrations.
 //
 //	Register --> in use --last Close--> idle, oldest first --more than Keep--> deregistered
 //	                ^                     |
 //	                +------ Register -----+
 //
 // Three things to know:
-//   - A range is found by its addresses. A range that covers all of the memory is shared.
-//   - Find returns ranges in use alone: an idle range may be deregistered at any time.
-//   - A Cache keeps the memory of its ranges reachable until they are deregistered.
+//   - A Cache finds a registered range by its address. Memory shares a range that covers it
+//     completely.
+//   - Find returns only ranges in use, because an unused range may be deregistered at any time.
+//   - A Cache keeps the memory of its ranges reachable for the garbage collector until they are
+//     deregistered.
 //
 // Start reading at Register.
 //

@@ -1,12 +1,13 @@
-// Package share lets endpoints share a common resource by dynamic thresholds: it says whether one
-// may take another item.
+// Package share divides a common resource between endpoints by dynamic thresholds: it decides
+// whether an endpoint may take another item.
 //
-// The thresholds are dynamic (Choudhury and Hahne 1998): one of several endpoints may hold as many
-// items as are free. That alone would exhaust the resource: peers that stall one after the other,
-// and hold their items, take half of the rest each. So a reserve is denied to endpoints that hold
-// more than a few items, and even to a sole endpoint: its peer may be dead. Endpoints that hold few
-// share the reserve's first half by the same rule. Its other half is for one item each, so that as
-// many peers can stall before it is used up.
+// The thresholds follow Choudhury and Hahne (1998): each of several endpoints may hold as many
+// items as are free. By this rule alone, peers that stall one after the other would use up the
+// resource, because each keeps half of the rest. A reserve is therefore denied to endpoints
+// that hold more than a few items, and also to a sole endpoint, because its peer may be dead.
+// Endpoints with few items share the first half of the reserve by the same rule. The second
+// half of the reserve grants each endpoint one item, so that many peers can stall before the
+// resource is used up.
 //
 //	|<----------------------- all ----------------------->|
 //	|  held, by all  |    free    |         reserve       |
@@ -16,22 +17,23 @@
 // Start reading at MayHave. The package has no state.
 package share
 
-// NewcomersShare is the divisor for the reserve, kept for endpoints that hold next to nothing, and
-// for an endpoint's share of the free items in its first half.
+// NewcomersShare is the divisor that gives the size of the reserve: all/NewcomersShare. The
+// first half of the reserve uses the same divisor for an endpoint's part of the free items.
 const NewcomersShare = 8
 
-// MayHave says whether an endpoint that holds held of all items may take one more free item.
+// MayHave reports whether an endpoint may take one more item. The endpoint holds held items,
+// free items are free, and all is the total. Parameter alone is true for a sole endpoint.
 func MayHave(held, free, all int, alone bool) bool {
 	reserve := all / NewcomersShare
 	return free > 0 && (alone && free > reserve || held < free-reserve || held < few(free, reserve))
 }
 
-// few is the number of the reserve's items that one endpoint may hold.
+// few is the number of items that one endpoint may hold from the reserve.
 func few(free, reserve int) int {
 	return max(1, (min(free, reserve)-reserve/2)/NewcomersShare)
 }
 
-// MayAdd is MayHave for several items: it returns how many more the endpoint may take.
+// MayAdd returns how many more items an endpoint may take. The parameters are those of MayHave.
 func MayAdd(held, free, all int, alone bool) int {
 	reserve := all / NewcomersShare
 	if alone {

@@ -7,18 +7,20 @@ import (
 	"gobtl/btl/internal/port"
 )
 
-// tendGap is the time between two passes from which on the port tends its fabric, which relies on
-// frequent passes.
+// tendGap is the gap between two calls of Progress from which on Progress first calls the port's
+// Tend, because the fabric relies on frequent calls.
 const tendGap = time.Millisecond
 
-// Progress does one pass: it receives what has arrived, expires timers, sends again what is due,
-// sends what is new, acknowledges, and calls handlers and OnDone functions. now must not go back:
-// an instant before the latest that the module was given counts as that one. It never blocks, and
-// returns the number of packets received. The call that finds a fragment of one packet first may
-// only deliver it (fast receive); the next call does the rest of the pass. Progress does nothing
-// while too many messages wait to be pulled (HandlePulled).
+// Progress does one pass of the module's work. A pass receives packets that have arrived and calls
+// their handlers, handles expired timers, retransmits lost packets, sends new ones, acknowledges,
+// and calls the OnDone functions of ended sends. The time now must not go back: a time before the
+// latest one given to the module counts as the latest. Progress never blocks, and returns the
+// number of packets received. A call that first finds a fragment of one packet may only deliver the
+// fragment (fast receive); the next call does the rest of the pass. Progress does nothing while the
+// queue of messages for PullArrivals is full (HandlePulled).
 //
-// An error means that the fabric is broken: the module can only be closed.
+// An error means that the fabric is broken, and that the module can only be closed. ErrReentrant is
+// the error of a call inside a handler or callback, ErrClosed that of a call after Close.
 func (m *Module) Progress(now Time) (int, error) {
 	if m.inProgress {
 		return 0, ErrReentrant
@@ -47,7 +49,7 @@ func (m *Module) Progress(now Time) (int, error) {
 	return n, err
 }
 
-// progress is the pass itself, in this order:
+// progress does the work of one call of Progress, called a pass, in this order:
 //
 //	      what the latest pass left: book-keeping of a fast receive, open packs
 //	                            |
@@ -90,13 +92,14 @@ func (m *Module) progress() (int, error) {
 	return m.goOn(n, mayFast, false)
 }
 
-// stoodLeast is the time between two passes from which on packets in the batch, sealed since the
-// latest pass, have waited so long that their timers must be restarted.
+// stoodLeast is the gap between two calls of Progress from which on the timers of packets in the
+// batch are restarted, because the packets were sealed during the gap and not yet posted.
 const stoodLeast = 100 * time.Microsecond
 
-// leaveLate posts the packets of a burst before the pass polls, and restarts their timers: the
-// owner's absence must not count as path delay. Timers of packets that the fabric did not accept in
-// the latest pass run on, or a peer that cannot be sent to would never be declared dead.
+// leaveLate posts the packets of a burst before Progress polls the channels, and restarts the
+// packets' retransmission timers. The time between two calls of Progress must not count as path
+// delay. Timers of packets that the fabric refused in the latest pass are not restarted, so that an
+// unreachable peer is eventually declared dead.
 func (m *Module) leaveLate() {
 	c, some := &m.port.Data, false
 	for i := range c.Batch() {
@@ -114,8 +117,9 @@ func (m *Module) leaveLate() {
 	}
 }
 
-// glance is the short pass of a resting module. Nearly all such passes find nothing, and a waiting
-// owner makes them in a tight loop: the shorter the pass, the sooner a message is seen.
+// glance is the short form of a pass while the module has no work but to poll. Nearly all short
+// passes find no packet, and a waiting owner calls Progress in a tight loop: a short pass detects a
+// message sooner.
 func (m *Module) glance() (n int, err error) {
 	c := &m.port.Command
 	m.found = false
@@ -134,10 +138,11 @@ func (m *Module) glance() (n int, err error) {
 	return m.goOn(0, true, true)
 }
 
-// goOn is the rest of a pass, from the poll of the data channel on; due forces that poll.
+// goOn does the rest of a pass, beginning with the poll of the data channel. The argument due
+// forces the poll; n is the number of packets that the pass has received before.
 func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	resting := m.now < m.restUntil
-	// A pass may end early only if it leaves no callback to be run.
+	// A pass may end early only if no callback is queued.
 	got, fast, err := m.receiveAll(mayFast && !m.outbox.due(), due)
 	n += got
 	if fast || err != nil {
@@ -159,7 +164,7 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	m.tendOvercommit()
 	m.postAll()
 	m.findRoom()
-	if m.port.Leaving() > 0 { // before an owner who is told connects there again
+	if m.port.Leaving() > 0 { // before an owner that is notified connects to the address again
 		m.port.RemoveLeft(m.now)
 	}
 	m.callOut()
@@ -176,8 +181,8 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 }
 
 // rest reduces the coming passes to polls, until a packet arrives, the owner calls a method, or a
-// deadline of the module comes. A polling owner makes hundreds of passes for each packet: the
-// shorter they are, the sooner the packet is seen.
+// deadline of the module comes. An owner that polls makes hundreds of passes for each packet: a
+// short pass detects the packet sooner.
 func (m *Module) rest() {
 	if m.sched.waiting() > 0 || m.sched.packs > 0 || m.credits.Stretched() || m.measure != nil ||
 		m.port.Leaving() > 0 || m.port.ReceivesPending() ||
@@ -190,9 +195,10 @@ func (m *Module) rest() {
 	}
 }
 
-// restsOn does the book-keeping of a fast receive over a reliable fabric, and lets passes rest on
-// as before, if nothing else is to do: a lone message came, and one was sent since, whose answer
-// may be here already. In any other case a full pass is made.
+// restsOn finishes a fast receive over a reliable fabric, and lets the coming passes be reduced to
+// polls again, if no other work is due. The typical case is a ping-pong: a lone message came, a
+// lone message was sent, and the reply to the latter may have arrived. restsOn returns false if a
+// full pass is needed.
 func (m *Module) restsOn() bool {
 	d := &m.deferred
 	if !m.exchanged || m.now >= m.resumeUntil || !d.pending || d.on != &m.port.Command ||
@@ -215,7 +221,7 @@ func (m *Module) restsOn() bool {
 	return true
 }
 
-// checkRest verifies that a module has no work while its passes rest.
+// checkRest verifies that no deadline is missed while passes are reduced to polls.
 func (m *Module) checkRest(*checker) error {
 	if d := m.deadline(); m.restUntil > m.now && d < m.restUntil && !m.closed {
 		return fmt.Errorf("at %d passes rest until %d, but the deadline is %d", m.now, m.restUntil, d)
@@ -223,12 +229,12 @@ func (m *Module) checkRest(*checker) error {
 	return nil
 }
 
-// Deadline is the instant by which Progress must be called again even if nothing arrives: at or
-// before now if there is work to do (also after a pass that ended early), Never without any. It is
-// the earliest deadline of the parts. Work that lacks a buffer, or room in a channel, has no
-// deadline: it waits for the packet or completion that frees it.
+// Deadline is the time by which Progress must be called again even if no packet arrives. A deadline
+// at or before the present time means that work is due, for example after a pass that ended early.
+// Deadline returns Never if no work is scheduled. Work that waits for a buffer or for room in a
+// channel has no deadline: a packet or completion ends the wait.
 func (m *Module) Deadline() Time {
-	if m.keeping.full { // until the owner has pulled
+	if m.keeping.full { // until PullArrivals has emptied the queue
 		return Never
 	}
 	return m.deadline()

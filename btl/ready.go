@@ -6,12 +6,16 @@ import (
 	"gobtl/fabric"
 )
 
-// ReadyFd returns a file descriptor on which a foreign event loop, such as epoll in C, can sleep,
-// along with other descriptors. The loop, in the goroutine that owns its modules, calls Progress of
-// each, then Arm of each. It sleeps, at most for the shortest time that Arm returned, until a
-// descriptor is readable, calls Disarm of each, and starts over. No event in between is missed. The
-// module owns the descriptor, reads it and closes it; its state is meaningful only between Arm and
-// Disarm. Without a fabric.Readier the error is fabric.ErrNotSupported.
+// ReadyFd returns a file descriptor on which a foreign event loop, such as epoll in C, can sleep.
+// The loop runs in the goroutine that owns the modules, and repeats these steps:
+//
+//  1. Call Progress of each module, and then Arm of each.
+//  2. Sleep until a descriptor is readable, at most for the shortest time that Arm returned.
+//  3. Call Disarm of each module.
+//
+// No event between two steps is missed. The module owns the descriptor, reads from the descriptor
+// and closes it. The descriptor's state is meaningful only between Arm and Disarm. ReadyFd returns
+// fabric.ErrNotSupported if the provider does not implement fabric.Readier.
 func (m *Module) ReadyFd() (fd int, err error) {
 	if m.closed {
 		return -1, ErrClosed
@@ -26,9 +30,10 @@ func (m *Module) ReadyFd() (fd int, err error) {
 	return m.readier.ReadyFd()
 }
 
-// Arm prepares the descriptor of ReadyFd for a sleep, and returns the longest time that the owner
-// may sleep from now on; negative: no limit; 0: it must call Progress, or pull, first. Until Disarm
-// the owner may call only Wake, which makes the descriptor readable.
+// Arm prepares the descriptor of ReadyFd for a sleep of the owner, and returns the maximum duration
+// of the sleep. A negative result means that there is no limit. The result 0 means that the owner
+// must first call Progress, Pull or PullArrivals. Until Disarm the owner may call only Wake, which
+// makes the descriptor readable.
 func (m *Module) Arm(now Time) (most time.Duration) {
 	if m.readier == nil || m.closed || m.inProgress || m.toPull() {
 		return 0
@@ -46,14 +51,14 @@ func (m *Module) Arm(now Time) (most time.Duration) {
 	return most
 }
 
-// Disarm ends an Arm, after a sleep or instead of one.
+// Disarm ends the effect of Arm, whether the owner has slept or not.
 func (m *Module) Disarm() {
 	if m.readier != nil && !m.closed {
 		m.readier.DisarmReady()
 	}
 }
 
-// toPull says whether Pull or PullArrivals would return anything.
+// toPull says whether Pull or PullArrivals would return any item.
 func (m *Module) toPull() bool {
 	o := &m.outbox
 	return m.keeping.waiting.len() > 0 ||

@@ -2,15 +2,15 @@ package btl
 
 import "gobtl/frag"
 
-// accept accepts a new packet, if all layers above the window can take it: only then may an ACK
-// cover it.
+// accept accepts a new packet if its fragment can be processed: if not, the packet must not be
+// acknowledged. accept also delivers the fragments that the packet completes.
 func (m *Module) accept(in *arrival) {
 	ep, h := in.ep, &in.Header
 	switch {
 	case ep.id.State() == stateLingering:
-		m.drop(CntDropState) // the peer said goodbye: nothing may follow
+		m.drop(CntDropState) // no packet may follow the peer's Bye
 	case ep.byeSeen && ep.byeSeq.Before(ep.numberOf(h)):
-		m.drop(CntDropState) // nor before all has come that went ahead of it
+		m.drop(CntDropState) // no packet may follow the peer's Bye
 	case h.Kind == frag.KindChunk && ep.refuses() && m.refusedBefore(in):
 	case h.Flags&(frag.FlagPut|frag.FlagOp) != 0:
 		m.acceptRemote(in)
@@ -39,14 +39,14 @@ func (m *Module) accept(in *arrival) {
 	}
 }
 
-// tooLong says whether a chunk is of a fragment longer than its tag's handler accepts.
+// tooLong says whether a chunk belongs to a fragment longer than the handler of its tag accepts.
 func (m *Module) tooLong(h *frag.Header) bool {
 	most := m.mostBytes[h.Tag]
 	return most != 0 && h.SizeBytes > most
 }
 
-// unwantedReason is the Nack's reason for a chunk of a too long fragment: an old peer, without
-// operations, does not know the specific reason.
+// unwantedReason is the reason to put into the Nack for a chunk of a fragment that is too long. A
+// peer without memory operations does not know the specific reason, and gets a general one.
 func (ep *Endpoint) unwantedReason() uint8 {
 	if ep.id.Operates {
 		return frag.NackRight
@@ -54,7 +54,7 @@ func (ep *Endpoint) unwantedReason() uint8 {
 	return frag.NackNoHandler
 }
 
-// acceptedCounter is the counter of accepted packets of h's kind.
+// acceptedCounter is the counter of accepted packets of the kind that header h has.
 func acceptedCounter(h *frag.Header) Counter {
 	switch {
 	case h.Flags&frag.FlagPut != 0 && h.Kind == frag.KindChunk:
@@ -75,7 +75,8 @@ func (m *Module) deliver(ep *Endpoint, tag uint8, data []byte) {
 	m.handlers[tag](ep, Tag(tag), data)
 }
 
-// deliverWhole delivers a large fragment, and takes its memory back if it is not kept.
+// deliverWhole delivers a complete large fragment, and frees its memory unless the handler keeps
+// the fragment.
 func (m *Module) deliverWhole(ep *Endpoint, msg *frag.Message) {
 	h := &m.keeping
 	h.msg = msg
@@ -86,7 +87,7 @@ func (m *Module) deliverWhole(ep *Endpoint, msg *frag.Message) {
 	}
 }
 
-// acceptChunk adds a chunk to its fragment and delivers the fragment when it is whole.
+// acceptChunk adds a chunk to its fragment, and delivers the fragment when all chunks have arrived.
 func (m *Module) acceptChunk(in *arrival) {
 	ep, h := in.ep, &in.Header
 	msg, ok := m.assemble(in)
@@ -101,7 +102,7 @@ func (m *Module) acceptChunk(in *arrival) {
 	m.checkBye(ep)
 }
 
-// checkBye ends an endpoint whose peer has closed it and whose last packet has arrived.
+// checkBye ends an endpoint whose peer has sent a Bye, once all packets up to the Bye have arrived.
 func (m *Module) checkBye(ep *Endpoint) {
 	if ep.byeSeen && ep.byeSeq.Before(ep.rcv.Next()) && ep.id.State() == stateConnected {
 		m.peerClosed(ep)

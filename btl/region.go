@@ -7,32 +7,34 @@ import (
 	"gobtl/frag"
 )
 
-// Handle names an exposed region on the wire: opaque, random in its upper part. The owner must tell
-// it to the peers that are to use the region.
+// Handle identifies an exposed memory region in packets. A Handle is opaque, with random upper
+// bits. The region's owner must send the Handle to the peers that are to use the region.
 type Handle = remote.Handle
 
-// Rights say what peers may do with a region.
+// Rights say what peers may do with an exposed memory region.
 type Rights = remote.Rights
 
-// The rights. A put with a notice needs RemoteWrite and RemoteNotify.
+// The rights that a region can give to peers. A put with a notice needs RemoteWrite and
+// RemoteNotify.
 const (
 	RemoteWrite  = remote.Write  // puts
 	RemoteRead   = remote.Read   // gets
 	RemoteAtomic = remote.Atomic // atomic operations
-	RemoteNotify = remote.Notify // notices of puts
+	RemoteNotify = remote.Notify // notices, which tell the owner that a put is complete
 	RemoteAll    = remote.All
 )
 
-// Region is memory of this side that peers may access under its Handle.
+// Region is local memory that peers may access by its Handle.
 type Region struct {
 	m  *Module
 	is remote.Region[*Fragment]
 }
 
-// Expose makes mem a region that all peers may access as its rights say: see RemoteWrite and the
-// others. Accesses happen in Progress until Close, with no callback except for notices. During a
-// put of several packets, and after a failed one, its range may hold old bytes, bytes of the put,
-// and zeros. Errors: ErrAgain if RegionsMax regions are exposed.
+// Expose makes mem a region that all peers may access according to rights (RemoteWrite and others).
+// Accesses happen during calls of Progress, until the region is closed. No callback reports an
+// access, except for the notice of a put. While a put of several packets is incomplete, and after a
+// failed put, its range may hold old bytes, new bytes, and zeros. Expose returns ErrAgain if
+// RegionsMax regions are exposed.
 func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	r := new(Region)
 	if err := m.ExposeAs(r, mem, rights, nil); err != nil {
@@ -41,9 +43,10 @@ func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	return r, nil
 }
 
-// ExposeAs is Expose with the caller's Region, new or closed, so that it allocates nothing; if only
-// is not nil, only that peer has access. Further errors: ErrState if r is exposed, ErrEndpoint,
-// ErrConfig for undefined rights.
+// ExposeAs is Expose with a Region of the caller, either new or closed, and allocates nothing. If
+// only is not nil, no other peer has access. Besides the errors of Expose, ExposeAs returns
+// ErrState if r is already exposed, ErrEndpoint if only belongs to another module, and ErrConfig
+// for undefined rights.
 func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) error {
 	switch {
 	case m.closed:
@@ -62,15 +65,16 @@ func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) 
 	return nil
 }
 
-// Handle is the region's name for peers. It changes each time that the region is exposed.
+// Handle returns the handle by which peers access the region. Each exposure of a Region has a new
+// handle.
 func (r *Region) Handle() Handle { return r.is.Handle() }
 
-// Bytes is the exposed memory.
+// Bytes returns the exposed memory.
 func (r *Region) Bytes() []byte { return r.is.Bytes() }
 
-// Close withdraws the region: when it returns no operation reads or writes the memory any more.
+// Close withdraws the region from the peers. After Close no operation reads or writes the memory.
 // Later requests are refused, and operations under way fail with ErrRemoteAccess at the peers.
-// Further calls do nothing.
+// Further calls of Close do nothing.
 func (r *Region) Close() {
 	if !r.is.Exposed() {
 		return
@@ -80,8 +84,8 @@ func (r *Region) Close() {
 	r.endReads()
 }
 
-// endReads ends the answers that read a withdrawn region: their unsent rest is dropped, and the
-// requesters are told.
+// endReads ends the replies to gets that read from a withdrawn region. The unsent part of each
+// reply is dropped, and the peer that requested the get is notified of the failure.
 func (r *Region) endReads() {
 	m := r.m
 	if r.is.Reader() != nil {
@@ -91,7 +95,7 @@ func (r *Region) endReads() {
 		f, asks := o.Fragment(), o.Asks()
 		ep := f.ep
 		ep.remote.Left(o, false)
-		o.StopReading() // which takes it off the list
+		o.StopReading() // removes the reply from the list of readers
 		m.dropOwn(f)
 		if f.state != fragQueued {
 			continue

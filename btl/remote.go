@@ -8,15 +8,18 @@ import (
 	"gobtl/frag"
 )
 
-// An operation on a peer's memory is sent as a fragment like any other: same queues, numbered and
-// retransmitted packets, OnDone at its end. Its additional state is an operation of package remote,
-// Fragment.op. An awaited answer counts in Fragment.out, like an unacknowledged packet. The
-// requester's side is in remote_ask.go, the target's side in remote_serve.go.
+// An operation on a peer's memory is sent as a fragment, with the same queues, sequence numbers,
+// retransmissions and OnDone as a message. The additional state of an operation is Fragment.op,
+// which package remote manages. An operation that waits for a reply counts the reply in
+// Fragment.out, like an unacknowledged packet. The requester's code is in remote_ask.go, the
+// target's code in remote_serve.go.
 
-// operation is the further state of a fragment that is not a message or a plain put.
+// operation is the additional state of a fragment that is neither a message nor a put without
+// notice.
 type operation = remote.Operation[*Fragment]
 
-// memory is the endpoint's state of memory operations in both directions; nil for a nil endpoint.
+// memory returns the endpoint's state of memory operations in both directions, which the first call
+// creates. The result is nil for a nil endpoint.
 func (ep *Endpoint) memory() *remote.Peer[*Fragment] {
 	if ep == nil {
 		return nil
@@ -27,17 +30,19 @@ func (ep *Endpoint) memory() *remote.Peer[*Fragment] {
 	return ep.remote
 }
 
-// AccessReason says why a peer has refused an operation.
+// AccessReason says why a peer has refused a memory operation.
 type AccessReason uint8
 
-// The reasons.
+// The reasons for refusing a memory operation.
 const (
-	// ReasonRegion: the handle names no region that this side may access, or the peer could not
-	// perform the operation at all. Older peers give only this reason.
+	// ReasonRegion means that the handle names no region that the local side may access, or that
+	// the peer could not perform the operation at all. Peers of older versions report only
+	// ReasonRegion.
 	ReasonRegion AccessReason = frag.NackAccess
-	// ReasonBounds: the bytes are not all inside of the region, or not aligned.
+	// ReasonBounds means that some bytes are outside of the region, or that a number is not
+	// aligned.
 	ReasonBounds AccessReason = frag.NackBounds
-	// ReasonRight: the region's owner has not given the right.
+	// ReasonRight means that the region's rights do not allow the operation.
 	ReasonRight AccessReason = frag.NackRight
 )
 
@@ -53,13 +58,14 @@ func (r AccessReason) String() string {
 	return fmt.Sprintf("reason %d", uint8(r))
 }
 
-// AccessError is the form of ErrRemoteAccess for an operation that the peer has refused.
+// AccessError is the error of a memory operation that the peer has refused. An AccessError matches
+// ErrRemoteAccess with errors.Is.
 type AccessError struct {
-	Handle    Handle // of the region
-	Offset    uint64 // where in it
-	SizeBytes int    // and how much
+	Handle    Handle // the handle of the region
+	Offset    uint64 // offset in the region, in bytes
+	SizeBytes int    // size of the access
 	Reason    AccessReason
-	Needs     Rights // that the region must have for the operation
+	Needs     Rights // rights that the operation needs
 }
 
 func (e *AccessError) Error() string {
@@ -67,13 +73,13 @@ func (e *AccessError) Error() string {
 		ErrRemoteAccess, e.Reason, e.SizeBytes, e.Offset, uint64(e.Handle), e.Needs)
 }
 
-// Is makes it an ErrRemoteAccess.
+// Is says whether target is ErrRemoteAccess, for errors.Is.
 func (e *AccessError) Is(target error) bool { return target == ErrRemoteAccess }
 
-// errOperation is the error for an invalid operation.
+// errOperation is the error for an invalid atomic operation.
 var errOperation = errors.New("no such operation")
 
-// accessError is the error of a fragment that the peer has refused with a reason.
+// accessError returns the error for a fragment that the peer has refused with the given reason.
 func (f *Fragment) accessError(reason uint8) error {
 	if f == nil {
 		return ErrRemoteAccess
@@ -94,10 +100,14 @@ func (f *Fragment) accessError(reason uint8) error {
 	return e
 }
 
-// PreparePutNotice is PreparePut with a notice: once all bytes are in place, and only then, the
-// peer's handler of tag is called with the data of the notice, up to 64 bytes, which are copied.
-// OnDone with nil means that this has happened or will. A put that is refused gives no notice. The
-// region needs RemoteWrite and RemoteNotify. Further errors: ErrTag, ErrTooLarge, ErrUnsupported.
+// PreparePutNotice is PreparePut with a notice, a message to the peer that announces the put. Once
+// all bytes of the put are in place, the peer calls its handler of tag with a copy of says, which
+// may have up to 64 bytes. A nil error in OnDone means that the peer has called the handler, or
+// will call it. The notice of a refused put is not delivered. The region needs RemoteWrite and
+// RemoteNotify.
+//
+// Besides the errors of PreparePut, PreparePutNotice returns ErrTag for an invalid tag, ErrTooLarge
+// for too long a notice, and ErrUnsupported if the peer does not support notices.
 func (ep *Endpoint) PreparePutNotice(mem []byte, target Handle, offset uint64, tag Tag,
 	says []byte,
 ) (*Fragment, error) {
@@ -113,7 +123,7 @@ func (ep *Endpoint) PreparePutNotice(mem []byte, target Handle, offset uint64, t
 	return f, nil
 }
 
-// mayNotify returns an error if a put cannot have such a notice.
+// mayNotify returns an error if a put to the peer cannot have a notice with this tag and data.
 func (ep *Endpoint) mayNotify(tag Tag, says []byte) error {
 	if tag > TagMax {
 		return ErrTag
@@ -125,16 +135,18 @@ func (ep *Endpoint) mayNotify(tag Tag, says []byte) error {
 	return ep.mayAsk()
 }
 
-// PrepareGet lends a fragment that reads len(mem) bytes of a region of the peer, from offset on,
-// into mem. OnDone with nil means that all bytes have arrived; mem must not be used before. After
-// an error mem may be partly written. The region needs RemoteRead. Errors as for PreparePut;
-// ErrAgain also when 256 operations of this endpoint wait for an answer, and ErrUnsupported.
+// PrepareGet lends a fragment that reads len(mem) bytes of a region of the peer, beginning at
+// offset, into mem. A nil error in OnDone means that all bytes have arrived; the caller must not
+// use mem before OnDone. After an error mem may be partly written. The region needs RemoteRead.
+//
+// The errors are those of PreparePut. PrepareGet also returns ErrAgain while 256 operations of this
+// endpoint wait for a reply, and ErrUnsupported if the peer does not support gets.
 func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragment, error) {
 	m := ep.m
 	if uint64(len(mem)) > uint64(min(ep.fragBytesMax, m.cfg.FragmentBytesMax)) {
 		return nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(mem))
 	}
-	random := m.random() // once, which is most of the work
+	random := m.random() // the random number takes most of the time of a call
 	f, err := ep.prepareAsk(frag.GetBytes, target, offset, true, m.remote.Full())
 	if err != nil {
 		return nil, err
@@ -144,11 +156,11 @@ func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragm
 	return f, nil
 }
 
-// Action is what an atomic operation does to a number in a region.
+// Action is the kind of an atomic operation on a number in a region.
 type Action = frag.Action
 
-// The actions. Numbers are unsigned, in the byte order of the peer's processor. ActionRead changes
-// nothing.
+// The kinds of atomic operations. The numbers are unsigned, in the byte order of the peer's
+// processor. ActionRead only reads the number.
 const (
 	ActionAdd         = frag.ActionAdd
 	ActionSwap        = frag.ActionSwap
@@ -161,22 +173,25 @@ const (
 	ActionRead        = frag.ActionRead
 )
 
-// Atomic is an operation on one number in a region of a peer.
+// Atomic describes an atomic operation on one number in a region of a peer.
 type Atomic struct {
 	Target     Handle
-	Offset     uint64 // where in the region, a multiple of WidthBytes
+	Offset     uint64 // position of the number in the region, a multiple of WidthBytes
 	Action     Action
 	WidthBytes int    // 4 or 8
-	Operand    uint64 // of 4 bytes in the first case, likewise Compare
-	Compare    uint64 // of ActionCompareSwap; else 0
-	Fetch      bool   // whether Fragment.Value is to be the old value; of ActionRead always
+	Operand    uint64 // only the lower 4 bytes if WidthBytes is 4, as for Compare
+	Compare    uint64 // for ActionCompareSwap; else 0
+	Fetch      bool   // whether Fragment.Value returns the old value; implied by ActionRead
 }
 
-// PrepareAtomic lends a fragment that applies a to a number of the peer, exactly once, in the
-// peer's Progress: the peer's callbacks see the number from before or after. OnDone with nil means
-// that it is done; if a.Fetch is set, Fragment.Value is the old value then. The region needs
-// RemoteAtomic. Errors as for PrepareGet, except that without a.Fetch no answer is awaited; and
-// ErrConfig for an invalid operation.
+// PrepareAtomic lends a fragment that applies the atomic operation a to a number of the peer,
+// exactly once. The operation happens during the peer's Progress, so a callback of the peer sees
+// the number from before or after the operation. A nil error in OnDone means that the operation is
+// done; if a.Fetch is set, Fragment.Value then returns the old value. The region needs
+// RemoteAtomic.
+//
+// The errors are those of PrepareGet, but an operation without a.Fetch waits for no reply and does
+// not count towards the 256. PrepareAtomic also returns ErrConfig for an invalid operation.
 func (ep *Endpoint) PrepareAtomic(a Atomic) (*Fragment, error) {
 	wire := frag.Atomic{
 		Handle: uint64(a.Target), Offset: a.Offset, Operand: a.Operand, Compare: a.Compare,
@@ -197,7 +212,7 @@ func (ep *Endpoint) PrepareAtomic(a Atomic) (*Fragment, error) {
 	return f, nil
 }
 
-// Value is the old value that a fetching atomic operation has returned. It is valid in OnDone.
+// Value returns the number that a fetching atomic operation has read. Value is valid in OnDone.
 func (f *Fragment) Value() uint64 {
 	if f.op == nil {
 		return 0
@@ -205,7 +220,7 @@ func (f *Fragment) Value() uint64 {
 	return f.op.Value()
 }
 
-// mayAsk returns an error if the peer is known not to support operations.
+// mayAsk returns ErrUnsupported if the peer is known not to support memory operations.
 func (ep *Endpoint) mayAsk() error {
 	if ep.id.State() == stateConnected && !ep.id.Operates {
 		return ErrUnsupported

@@ -4,8 +4,9 @@ import (
 	"fmt"
 )
 
-// prepareAsk lends a fragment for a request of one packet. A request with an answer needs a slot
-// for the answer; full says that another resource is missing.
+// prepareAsk lends a fragment for a memory request of one packet. The argument answered says that
+// the request waits for a reply, and needs a slot in the table of waiting operations. The argument
+// full says that another resource is missing, which makes prepareAsk return ErrAgain.
 func (ep *Endpoint) prepareAsk(sizeBytes int, target Handle, offset uint64, answered, full bool) (
 	*Fragment, error,
 ) {
@@ -23,14 +24,14 @@ func (ep *Endpoint) prepareAsk(sizeBytes int, target Handle, offset uint64, answ
 	return f, nil
 }
 
-// endOp removes the references to the operation of a fragment that has ended, or is withdrawn.
+// endOp removes the references to the operation of a fragment that has ended or is withdrawn.
 func (m *Module) endOp(f *Fragment) {
 	if ep := f.ep; m.remote.End(ep.remote, f.op) && ep.err == nil {
 		m.sched.rearm(ep)
 	}
 }
 
-// asked notes that the only packet of an operation was sent.
+// asked notes that the only packet of a memory request was sent.
 func (m *Module) asked(f *Fragment) {
 	if f.op == nil || !f.ep.remote.Asked(f.op) {
 		return
@@ -39,7 +40,8 @@ func (m *Module) asked(f *Fragment) {
 	m.watches.WatchAsks(f.ep)
 }
 
-// unanswered ends an operation's wait for its answer, which came, or never will.
+// unanswered ends an operation's wait for its reply. Either the reply has come, or no reply will
+// come.
 func (m *Module) unanswered(f *Fragment) {
 	if f.op == nil || !f.ep.remote.Answered(f.op) {
 		return
@@ -49,11 +51,11 @@ func (m *Module) unanswered(f *Fragment) {
 	m.segEnded(f)
 	if ep.err == nil {
 		ep.checkFlushed()
-		m.sched.rearm(ep) // a goodbye may have waited
+		m.sched.rearm(ep) // a Bye may have waited for the reply
 	}
 }
 
-// failAsks fails the operations that wait for an answer when their endpoint has ended.
+// failAsks fails those operations of an ended endpoint that wait for a reply.
 func (m *Module) failAsks(ep *Endpoint, err error) {
 	for _, o := range ep.remote.All() {
 		if o != nil && o.Waits() {
@@ -66,8 +68,9 @@ func (m *Module) failAsks(ep *Endpoint, err error) {
 	}
 }
 
-// gotAnswer ends the wait of an operation whose answer has come: if whole is set it is all bytes of
-// a get, whose end then does not depend on the request's ACK.
+// gotAnswer ends the wait of an operation whose reply has come. The argument whole says that the
+// reply has brought all bytes of a get, whose end then does not depend on the acknowledgement of
+// the request.
 func (m *Module) gotAnswer(o *operation, whole bool) {
 	f := o.Fragment()
 	if whole {
@@ -76,7 +79,7 @@ func (m *Module) gotAnswer(o *operation, whole bool) {
 	m.unanswered(f)
 }
 
-// checkAsks verifies the operations of an endpoint that wait for answers.
+// checkAsks verifies those operations of an endpoint that wait for replies.
 func (m *Module) checkAsks(c *checker, ep *Endpoint) error {
 	for _, o := range ep.remote.All() {
 		if o == nil {

@@ -6,12 +6,14 @@ import (
 	"gobtl/frag"
 )
 
-// A small get is two packets, handled before their book-keeping like a message and its answer
-// (receiveFast). So the answer does not carry the ACK of the request, and need not: the arrival of
-// all bytes proves that the peer has accepted the request.
+// A small get consists of a request packet and a reply packet. Each of the two packets is handled
+// before the receive state is updated, like a lone message (receiveFast). The reply therefore does
+// not acknowledge the request. The requester needs no acknowledgement, as the arrival of all bytes
+// proves that the peer has accepted the request.
 
-// getFast handles the packet in deferred, if it is a get's request or its whole answer. False means
-// that the packet is still to be received, and no state has changed.
+// getFast handles the received packet in m.deferred, if the packet is the request of a get or
+// brings all bytes of a get. getFast returns false, without having changed any state, if the packet
+// must be received the ordinary way.
 func (m *Module) getFast(
 	c *port.Channel, comp *fabric.Completion, ep *Endpoint, payload []byte,
 ) bool {
@@ -41,8 +43,9 @@ func (m *Module) getFast(
 	return false
 }
 
-// needsNoAck detaches a get from the ACK of its request, as the answer has come. A get does not
-// share its packet. On a counted link the get ends by its confirmation.
+// needsNoAck makes the end of a get independent of the acknowledgement of its request, because the
+// reply has come. The request of a get never shares its packet. Over a reliable fabric, a get ends
+// when the peer confirms the request.
 func (m *Module) needsNoAck(f *Fragment) {
 	if f.ep.id.Counted || f.state != fragSent {
 		return

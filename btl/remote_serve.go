@@ -5,9 +5,9 @@ import (
 	"gobtl/frag"
 )
 
-// acceptRemote accepts a packet of a put or of another operation, if its peer has the right to it.
-// The operation is done at once, within Progress, except for the bytes of a get, which leave when
-// there is room.
+// acceptRemote accepts a packet of a memory operation if the peer has the right to the operation,
+// and performs the operation at once. Only the bytes that a get requests may be sent later, when
+// the transport has room.
 func (m *Module) acceptRemote(in *arrival) {
 	ep, h := in.ep, &in.Header
 	p := ep.remote
@@ -43,7 +43,7 @@ func (m *Module) acceptRemote(in *arrival) {
 		m.notify(ep, did.Notice)
 	case h.OpCode == frag.OpPlaced:
 		m.deliver(ep, h.Tag, did.Says)
-	case ep.closing: // nothing may be sent any more, and the peer learns that soon
+	case ep.closing: // no reply may be sent any more, which the peer learns by the Bye
 	case did.Read != nil:
 		m.answerGet(ep, did.Read, h.Op, &did.Get)
 	case did.Fetched:
@@ -53,28 +53,28 @@ func (m *Module) acceptRemote(in *arrival) {
 	m.checkBye(ep)
 }
 
-// notifies says whether a packet of an operation brings a notice.
+// notifies says whether a packet of an operation brings the notice of a put.
 func notifies(code frag.OpCode) bool { return code == frag.OpNotice || code == frag.OpPlaced }
 
-// grants is the connection's bounds for requests of the peer.
+// grants returns the connection's limits for memory requests of the peer.
 func (ep *Endpoint) grants() remote.Link {
 	return remote.Link{FragBytesMax: ep.fragBytesMax, InOrder: ep.id.Counted}
 }
 
-// notify delivers the notice of a put once all bytes of the put are in place.
+// notify delivers the notice of a put, once all bytes of the put are in place.
 func (m *Module) notify(ep *Endpoint, n *remote.Notice) {
 	tag, says, ok := n.Take()
 	if !ok {
 		return
 	}
-	if m.handlers[tag] == nil { // it was removed since the notice came
+	if m.handlers[tag] == nil { // the handler was removed after the notice had arrived
 		m.stats.counters[CntRecordsDropped]++
 		return
 	}
 	m.deliver(ep, tag, says)
 }
 
-// answerGet sends, or queues, the bytes that a get requests.
+// answerGet sends or queues the bytes that a get of the peer requests.
 func (m *Module) answerGet(
 	ep *Endpoint, from *remote.Region[*Fragment], number uint32, g *frag.Get,
 ) {
@@ -85,21 +85,22 @@ func (m *Module) answerGet(
 	ep.answerNow(f)
 }
 
-// answerWith queues an answer of one packet.
+// answerWith queues a reply of one packet to a memory request.
 func (m *Module) answerWith(f *Fragment, o *operation) {
 	f.op, f.mem = o, o.Body()
 	f.size = uint32(len(f.mem))
 	f.ep.enqueue(f)
 }
 
-// answerNow sends an answer at once if the fast path is open for it, else queues it.
+// answerNow sends the reply to a memory request at once if the fast path is open, and queues the
+// reply if not.
 func (ep *Endpoint) answerNow(f *Fragment) {
 	m := ep.m
 	ep.snd.Rest(m.now)
 	switch {
 	case !ep.fastSend(f):
 		ep.enqueue(f)
-	case f.out != 0: // the fabric reads the region still
+	case f.out != 0: // the fabric may still read the region
 		ep.remote.Left(f.op, f.ownRegion)
 		f.state = fragSent
 		m.dirty = true
@@ -109,7 +110,7 @@ func (ep *Endpoint) answerNow(f *Fragment) {
 	}
 }
 
-// giveAnswer takes the fragment of an answer back.
+// giveAnswer frees the fragment of a reply.
 func (m *Module) giveAnswer(f *Fragment) {
 	m.remote.EndAnswer(f.ep.remote, f.op)
 	m.frags.giveBackAnswer(f)

@@ -2,9 +2,9 @@ package btl
 
 import "fmt"
 
-// sortQueues re-sorts fragments that were queued before the peer's limits were known. Fragments
-// larger than a packet of the peer's move to the chunked ones. Fragments that the peer does not
-// accept, for their size or kind, fail.
+// sortQueues sorts the fragments that were queued before the peer's limits were known. Fragments
+// that do not fit one packet to the peer move to the queue of large fragments. Fragments whose size
+// or kind the peer does not accept fail.
 func (m *Module) sortQueues(ep *Endpoint) {
 	m.moveLarge(ep)
 	m.failTooLarge(ep, &ep.small.queue)
@@ -12,7 +12,8 @@ func (m *Module) sortQueues(ep *Endpoint) {
 	ep.checkFlushed()
 }
 
-// moveLarge moves queued small fragments that no longer fit a packet to the large ones.
+// moveLarge moves queued small fragments that do not fit one packet any more to the queue of large
+// fragments.
 func (m *Module) moveLarge(ep *Endpoint) {
 	moved := false
 	for f := ep.small.queue.first; f != nil; {
@@ -23,14 +24,15 @@ func (m *Module) moveLarge(ep *Endpoint) {
 		}
 		f = next
 	}
-	if moved { // some may wait for a little more than they must
+	if moved { // some flushes may wait longer than necessary
 		ep.flushes.Requeued(ep.lastBefore)
 	}
 }
 
-// moveToLarge moves a fragment to the front of the large queue, for the last one may be a Bye. A
-// partly sent fragment stays ahead, as chunks must not interleave, and so do those of earlier
-// fences.
+// moveToLarge moves a fragment to the front of the queue of large fragments, because the last
+// fragment of the queue may be a Bye. A partly sent fragment stays ahead, as chunks of two
+// fragments must not interleave. Fragments that belong to the time before an earlier fence also
+// stay ahead.
 func (m *Module) moveToLarge(ep *Endpoint, f *Fragment) {
 	if f.hasSeg {
 		m.unfill(f)
@@ -46,7 +48,7 @@ func (m *Module) moveToLarge(ep *Endpoint, f *Fragment) {
 	ep.large.queue.insert(f, behind)
 }
 
-// failTooLarge fails the fragments of a queue that the peer does not accept.
+// failTooLarge fails those fragments of a queue that the peer does not accept.
 func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 	for f := q.first; f != nil; {
 		next := f.next
@@ -64,7 +66,7 @@ func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 	}
 }
 
-// cannotTake returns why a fragment is beyond the peer's announced limits, nil if it is not.
+// cannotTake returns an error if a fragment exceeds the limits that the peer has announced.
 func (ep *Endpoint) cannotTake(f *Fragment) error {
 	switch {
 	case f.op != nil && !ep.id.Operates:

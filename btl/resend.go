@@ -9,8 +9,8 @@ import (
 	"gobtl/reliability"
 )
 
-// sendAgain sends the segments of the resend list, at most ResendsPerPass, on the data channel, so
-// that ACKs never queue behind them.
+// sendAgain retransmits packets, at most ResendsPerPass in one call. Retransmissions use the data
+// channel, so that acknowledgements on the command channel never queue behind retransmissions.
 func (m *Module) sendAgain() {
 	for range m.rules.ResendsPerPass {
 		if m.recovery.ResendsWaiting() == 0 || m.port.Data.Room() <= 0 {
@@ -26,7 +26,7 @@ func (m *Module) sendAgain() {
 			continue
 		}
 		lostBytes, alone := 0, m.port.Alone(segBuf(t))
-		if !m.port.Busy(segBuf(t)) { // else the last copy has not even left
+		if !m.port.Busy(segBuf(t)) { // else the previous copy has not been sent yet
 			if ep.tooLarge(int(s.bytes)) && m.partsRoom(ep, int(s.bytes)) == 0 {
 				m.recovery.Defer(t)
 				return
@@ -50,8 +50,8 @@ func (m *Module) sendAgain() {
 	}
 }
 
-// endDead ends an endpoint whose peer does not acknowledge a packet, or whose path carries only
-// small packets.
+// endDead ends an endpoint whose peer has not acknowledged a packet in time. The error is ErrNarrow
+// if the path carries small packets but no larger ones, and ErrPeerDead in all other cases.
 func (m *Module) endDead(ep *Endpoint, v *liveness.Verdict) {
 	if !ep.id.Counted && m.paths.Narrow(ep, 0) {
 		pathHost{m}.EndNarrow(ep, ep.path.Base())
@@ -61,12 +61,12 @@ func (m *Module) endDead(ep *Endpoint, v *liveness.Verdict) {
 		"%w; if a NAT gave it another address, dial it again", dead(v)))
 }
 
-// dead is the ErrPeerDead for a verdict.
+// dead returns the ErrPeerDead for a verdict on the peer.
 func dead(v *liveness.Verdict) error { return fmt.Errorf("%w: %s", ErrPeerDead, v.Why()) }
 
-// unreadGrace is the extra time before a peer is declared dead: in a process that makes few passes,
-// the peer's packets may have arrived but not been read. Permanently unread packets do not extend
-// it without bound.
+// unreadGrace is the additional time before a peer is declared dead. In a process that rarely calls
+// Progress, packets of the peer may have arrived without having been read. The additional time is
+// limited, even if some packets remain unread for ever.
 func (m *Module) unreadGrace() time.Duration {
 	if m.port.Command.Left() || m.port.Data.Left() {
 		return m.cfg.PeerTimeout / 4
@@ -74,22 +74,23 @@ func (m *Module) unreadGrace() time.Duration {
 	return 0
 }
 
-// answeredBy notes that the peer has acknowledged the oldest segment in flight, or reported a lack
-// of memory for it.
+// answeredBy notes that the peer has reacted to the oldest packet in flight, if t is that packet.
+// The reaction is an acknowledgement, or the report that memory for the packet is missing.
 func (m *Module) answeredBy(ep *Endpoint, t reliability.Token) {
 	if m.isOldest(ep, t) {
 		ep.life.OldestAnswered(m.nowUnpaused)
 	}
 }
 
-// isOldest says whether a segment is the oldest in flight.
+// isOldest says whether t is the endpoint's oldest packet in flight.
 func (m *Module) isOldest(ep *Endpoint, t reliability.Token) bool {
 	oldest, _ := ep.snd.Window()
 	first, ok := ep.snd.Token(oldest)
 	return ok && first == t
 }
 
-// timedOut says whether a packet is sent again because no answer came.
+// timedOut says whether a packet is retransmitted because the peer did not acknowledge it in time,
+// or lacked memory.
 func timedOut(cause reliability.Cause) bool {
 	return cause == reliability.CauseTimeout || cause == reliability.CauseProbe ||
 		cause == reliability.CauseMemory

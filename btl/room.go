@@ -6,22 +6,24 @@ import (
 	"gobtl/btl/internal/share"
 )
 
-// wants is the kinds of calls of an endpoint that have returned ErrAgain.
+// wants is a set of kinds of calls on an endpoint that have returned ErrAgain.
 type wants uint8
 
 const (
-	wantsFragment  wants = 1 << iota // Alloc, and what is prepared
+	wantsFragment  wants = 1 << iota // Alloc and the Prepare methods
 	wantsImmediate                   // SendImmediate
 )
 
-// OnRoom registers a function that Progress calls when there is room again. After a call on an
-// endpoint has returned ErrAgain, fn is called once, when a call of that kind would succeed. The
-// room may not suffice for a larger call, or others may take it first: then the call returns
-// ErrAgain again, and fn is called again later. An owner that pulls (PullCompletions) gets
-// CompletionRoom instead, even without a function. There are no calls for an ended endpoint.
+// OnRoom registers the function that Progress calls when a send is worth a new attempt after
+// ErrAgain. When a call on an endpoint has returned ErrAgain, fn is called once, as soon as a call
+// of that kind can succeed. A call may still return ErrAgain if it needs more room, or if other
+// calls have taken the room first. After each such ErrAgain, fn is called again later. An owner
+// that uses Pull (PullCompletions) gets a CompletionRoom instead, even if no function is
+// registered. Ended endpoints cause no calls of fn.
 func (m *Module) OnRoom(fn func(ep *Endpoint)) { m.outbox.onRoom = fn }
 
-// again returns ErrAgain, and notes that the owner may want to know of new room.
+// again returns ErrAgain, and notes that the owner is to be notified when a call of this kind can
+// succeed.
 func (ep *Endpoint) again(what wants) error {
 	o := &ep.m.outbox
 	if o.onRoom == nil && !o.pulled || ep.err != nil {
@@ -35,10 +37,11 @@ func (ep *Endpoint) again(what wants) error {
 	return ErrAgain
 }
 
-// findRoom queues notices for the endpoints that have room again.
+// findRoom queues notifications for the endpoints on which a call that returned ErrAgain can
+// succeed now.
 func (m *Module) findRoom() {
 	o, n := &m.outbox, 0
-	if len(o.wanting) == 0 { // as it mostly is
+	if len(o.wanting) == 0 { // the usual case
 		return
 	}
 	for _, ep := range o.wanting {
@@ -57,7 +60,7 @@ func (m *Module) findRoom() {
 	o.wanting = o.wanting[:n]
 }
 
-// roomDue says whether a pass has a notice of room to deliver.
+// roomDue says whether findRoom would queue a notification.
 func (m *Module) roomDue() bool {
 	for _, ep := range m.outbox.wanting {
 		if ep.err == nil && m.hasRoom(ep) {
@@ -67,7 +70,8 @@ func (m *Module) roomDue() bool {
 	return false
 }
 
-// hasRoom says whether there is room for what an endpoint wants.
+// hasRoom says whether a call on the endpoint, of a kind that has returned ErrAgain, can succeed
+// now.
 func (m *Module) hasRoom(ep *Endpoint) bool {
 	d, alone := &m.frags, m.peers.Alone()
 	if !m.mayTake(ep, len(m.freeSegs), alone) {
@@ -82,7 +86,7 @@ func (m *Module) hasRoom(ep *Endpoint) bool {
 		share.MayHave(ep.descriptors, most-d.count+len(d.free), most, alone)
 }
 
-// checkWanting proves that the endpoints which want room, and no others, are on the list.
+// checkWanting verifies that the list of endpoints to notify of room is complete and exact.
 func (m *Module) checkWanting(*checker) error {
 	for i, ep := range m.outbox.wanting {
 		if ep.wants == 0 || ep.m != m {

@@ -5,32 +5,34 @@ import (
 	"fmt"
 )
 
-// scheduler holds the flows that have something to send and are allowed to. Flows that were idle
-// before, and have not used up their quantum, come first; the others take turns.
+// scheduler holds the flows that have packets to send and are allowed to send. Each endpoint has
+// two flows, one for small and one for large fragments. Flows that were idle before and have not
+// used up their quantum of bytes are served first. The other flows are served in turn.
 //
 //	arm --> newFlows --+
 //	   \               +--> next --> a turn --> endTurn --> oldFlows, last
 //	    +-> oldFlows --+                  \
 //	                                       +--> rearm: off the lists, nothing to send
 type scheduler struct {
-	newFlows flowList    // may, and need not wait for their turn
-	oldFlows flowList    // the others that may, in turn
-	blocked  bool        // none of them found a buffer, or room in its channel
-	pausing  []*Endpoint // whose large fragments pause: see chunk_backoff.go
-	pauseEnd Time        // when the first of their pauses ends; 0: there is none
+	newFlows flowList    // flows that may send and are served first
+	oldFlows flowList    // other flows that may send, in the order of their turns
+	blocked  bool        // no listed flow could get a buffer, or room in its channel
+	pausing  []*Endpoint // endpoints with pausing large fragments (chunk_backoff.go)
+	pauseEnd Time        // when the first pause ends; 0: no endpoint pauses
 	packs    int         // endpoints with an open pack
 }
 
-// waiting is the number of flows that may send.
+// waiting is the number of flows that have packets to send and are allowed to.
 func (s *scheduler) waiting() int { return s.newFlows.count + s.oldFlows.count }
 
-// ready says whether a flow may find the resources that it needs, so that a pass is due.
+// ready says whether a flow may find the buffer and the room that it needs, so that a call of
+// Progress is due.
 func (s *scheduler) ready() bool { return s.waiting() > 0 && !s.blocked }
 
 // unblock notes that a buffer, or room in a channel, has become free.
 func (s *scheduler) unblock() { s.blocked = false }
 
-// next is the flow whose turn it is; at least one must be listed.
+// next returns the flow to be served next; at least one flow must be listed.
 func (s *scheduler) next() *flow {
 	if f := s.newFlows.first; f != nil {
 		return f
@@ -38,15 +40,15 @@ func (s *scheduler) next() *flow {
 	return s.oldFlows.first
 }
 
-// arm puts those flows of an endpoint that may send on their lists.
+// arm lists those flows of an endpoint that may send.
 func (s *scheduler) arm(ep *Endpoint) {
 	s.armFlow(&ep.small)
 	s.armFlow(&ep.large)
 }
 
-// armFlow puts a flow on a list, if it has something to send and is on none.
+// armFlow lists a flow if the flow may send and is not yet listed.
 func (s *scheduler) armFlow(f *flow) {
-	if f.list == nil { // inlined: what a burst adds to a pack finds it there
+	if f.list == nil { // inlined: during a burst the flow is already listed
 		s.enlist(f)
 	}
 }
@@ -63,7 +65,7 @@ func (s *scheduler) enlist(f *flow) {
 	}
 }
 
-// rearm keeps the flows of an endpoint on their lists only if they still belong there.
+// rearm updates the lists for an endpoint: flows that may send are listed, the others removed.
 func (s *scheduler) rearm(ep *Endpoint) {
 	for _, f := range [...]*flow{&ep.small, &ep.large} {
 		if f.list != nil && !f.may() {
@@ -73,7 +75,7 @@ func (s *scheduler) rearm(ep *Endpoint) {
 	}
 }
 
-// disarm takes the flows of an endpoint that ends off their lists.
+// disarm removes the flows of an ending endpoint from the scheduler.
 func (s *scheduler) disarm(ep *Endpoint) {
 	for _, f := range [...]*flow{&ep.small, &ep.large} {
 		if f.list != nil {
@@ -82,7 +84,7 @@ func (s *scheduler) disarm(ep *Endpoint) {
 	}
 }
 
-// endTurn puts a flow behind all others.
+// endTurn moves a flow behind all others, or removes the flow if it may not send any more.
 func (s *scheduler) endTurn(f *flow) {
 	f.list.remove(f)
 	if f.may() {
@@ -90,8 +92,8 @@ func (s *scheduler) endTurn(f *flow) {
 	}
 }
 
-// check proves that the lists hold exactly the flows of living endpoints that belong there; c has
-// counted the open packs.
+// check verifies that the lists hold exactly those flows of living endpoints that refer to the
+// lists. The argument c has counted the open packs.
 func (s *scheduler) check(c *checker, p *peerTable) error {
 	if c.packs != s.packs {
 		return fmt.Errorf("%d packs are open, %d counted", c.packs, s.packs)
@@ -151,7 +153,8 @@ func (l *flowList) remove(f *flow) {
 	l.count--
 }
 
-// check proves that a list has the given members, and they are those of living endpoints.
+// check verifies that a list has the given number of members, all of them flows of living
+// endpoints.
 func (l *flowList) check(p *peerTable, members int) error {
 	n := 0
 	var last *flow

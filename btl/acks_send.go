@@ -5,23 +5,23 @@ import (
 	"gobtl/internal/seq"
 )
 
-// ackDebt is an endpoint's Receiver, and its place among those that owe an ACK.
+// ackDebt is an endpoint's Receiver and its entry in the list of endpoints that owe an ACK.
 type ackDebt = owed.Debt[*Endpoint]
 
 // ackRides says whether the owed ACK may be piggybacked on another packet. A selective ACK that
-// reports a gap needs its own packet, as does an ACK that requests one.
+// reports a gap needs its own packet, as does an ACK that requests an ACK in return.
 func (ep *Endpoint) ackRides() bool {
 	return ep.rcv.Owes() && !ep.asking && (!ep.id.Selective || ep.rcv.Held() == 0)
 }
 
-// acknowledge sends, as packets of their own, the ACKs that are due and were not piggybacked.
+// acknowledge sends the due ACKs that were not piggybacked, each as an Ack packet.
 func (m *Module) acknowledge() {
 	m.acknowledgeUntil(m.acks.First(), m.now)
 	m.acknowledgeUntil(m.acks.Later(), m.now)
 }
 
-// acknowledgeUntil sends the ACKs of a list, from first on, that are due by until. An endpoint with
-// too many control packets in flight is skipped.
+// acknowledgeUntil sends the ACKs that are due by the time until, for the endpoints of the list
+// that starts with first. An endpoint with too many control packets in flight is skipped.
 func (m *Module) acknowledgeUntil(first *ackDebt, until Time) {
 	var next *ackDebt
 	for d := first; d != nil && d.AckDue() <= until; d = next {
@@ -36,8 +36,8 @@ func (m *Module) acknowledgeUntil(first *ackDebt, until Time) {
 	}
 }
 
-// acknowledgeAll sends every owed ACK but those of lone answers, so that no ACK timer soon wakes
-// the owner.
+// acknowledgeAll sends the owed ACKs of the list acks.First before they are due, so that no ACK
+// timer soon wakes the module's owner.
 func (m *Module) acknowledgeAll() {
 	if m.acks.First() != nil && !m.inProgress && !m.closed {
 		m.acknowledgeUntil(m.acks.First(), Never)
@@ -45,12 +45,12 @@ func (m *Module) acknowledgeAll() {
 	}
 }
 
-// ackDeadline is the time when the next ACK is due that there is room to send.
+// ackDeadline is the earliest due time of an owed ACK that its channel has room for.
 func (m *Module) ackDeadline() Time {
 	return m.acksDue(m.acks.First()).Min(m.acksDue(m.acks.Later()))
 }
 
-// acksDue is ackDeadline for one of the two lists.
+// acksDue is ackDeadline for the list that starts with first.
 func (m *Module) acksDue(first *ackDebt) Time {
 	for d := first; d != nil && m.port.FreeControl() > 0; d = d.Behind() {
 		c, to := d.Of.ackPath()
@@ -64,8 +64,8 @@ func (m *Module) acksDue(first *ackDebt) Time {
 	return Never
 }
 
-// askAck requests an ACK of everything up to packet n from the peer, for a waiting flush. Unasked,
-// the peer delays that ACK in the hope of a packet to piggyback it on.
+// askAck requests from the peer an ACK of everything up to packet n, for a waiting flush. Without
+// the request, the peer may delay the ACK in order to piggyback it on a packet.
 func (m *Module) askAck(ep *Endpoint, n seq.Num) {
 	oldest, _ := ep.snd.Window()
 	if !ep.id.MayAskAck || ep.id.State() != stateConnected || n.Before(oldest) {
@@ -76,8 +76,8 @@ func (m *Module) askAck(ep *Endpoint, n seq.Num) {
 	m.acks.Owe(&ep.rcv, m.now)
 }
 
-// askFlush requests the confirmation (or ACK) that a Flush waits for, unless a packet that is about
-// to be sent requests it.
+// askFlush requests from the peer the ACK that a Flush waits for. On a counted link there is no
+// request if a packet that is about to be sent contains one.
 func (m *Module) askFlush(ep *Endpoint) {
 	if ep.flushes.Len() > 0 && !ep.id.Counted {
 		if until, ok := ep.flushes.Last(); ok {
@@ -88,7 +88,7 @@ func (m *Module) askFlush(ep *Endpoint) {
 	m.watches.Urge(ep)
 }
 
-// askedForAck handles an Ack packet that requests an ACK in return.
+// askedForAck handles a received Ack packet that requests an ACK in return.
 func (m *Module) askedForAck(in *arrival) {
 	ep := in.ep
 	ep.rcv.AskAckOf(m.now, in.Seq)

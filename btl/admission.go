@@ -7,17 +7,18 @@ import (
 	"gobtl/frag"
 )
 
-// Request describes a peer that wants to connect. Its slices are valid only during the call.
+// Request describes a peer that wants to connect. The slices of a Request are valid only during the
+// call.
 type Request struct {
-	Address     string // of the peer's command channel, as it is seen here: "192.0.2.1:4000"
-	Command     []byte // the same as the fabric writes it
-	Data        []byte // of its data channel
-	Label       []byte // what its owner calls it (Config.Label); anybody can say anything
+	Address     string // of the peer's command channel, as seen here: "192.0.2.1:4000"
+	Command     []byte // that address in the fabric's format
+	Data        []byte // address of the peer's data channel
+	Label       []byte // the peer's Config.Label; not authenticated
 	Incarnation uint64 // which life of the peer's module
 }
 
-// Is says whether the peer is the module of that name, of the same incarnation. An impostor who
-// knows the name, but cannot receive at its address, is not that module.
+// Is says whether the peer is the module with the given name and incarnation. The peer has proven
+// that it receives at the address in the name.
 func (r *Request) Is(name []byte) bool {
 	n, err := frag.ParseName(name)
 	return err == nil && r.Incarnation == n.Incarnation && bytes.Equal(r.Command, n.Command)
@@ -32,25 +33,26 @@ type Verdict struct {
 // Accept is the Verdict that lets the peer connect.
 func Accept() Verdict { return Verdict{} }
 
-// Refuse tells a peer that it is not wanted: its Connect ends with a RefusedError that has the
-// code.
+// Refuse is the Verdict that rejects a peer for good. The peer's connection attempt ends with a
+// RefusedError that has the code.
 func Refuse(code uint16) Verdict { return Verdict{frag.RejectOwner, code} }
 
-// Defer refuses a peer for now. The peer asks again, at least twice a second, until its handshake
-// times out; each time the owner is asked.
+// Defer is the Verdict that rejects a peer for now. The peer repeats its request at least twice a
+// second until its handshake times out. Each repetition calls the function of Admit again.
 func Defer(code uint16) Verdict { return Verdict{frag.RejectLater, code} }
 
 // Admit sets fn to decide on each incoming connection, except from peers that this side connects to
-// itself. With nil, the initial setting, every peer is accepted. A peer has proven by then that it
-// receives at both its addresses. An accepted peer may still fail before it is connected. Progress
-// calls fn, which may do what a handler may. fn may see a peer twice if its first packets repeat,
-// and sees it again if its label changes.
+// itself. With nil, the initial setting, every peer is accepted. Before Progress calls fn, the peer
+// has proven that it receives at both its addresses. An accepted peer may still fail before it is
+// connected. fn may do what a handler may. fn may be called twice for a peer whose first packets
+// repeat, and is called again if the peer's label changes.
 func (m *Module) Admit(fn func(Request) Verdict) { m.admission = fn }
 
-// PeerLabel is the label that the peer claims (Config.Label), empty until it is known.
+// PeerLabel is the label that the peer claims (Config.Label); empty until the peer has sent a
+// label.
 func (ep *Endpoint) PeerLabel() string { return ep.id.Label }
 
-// RemoteName is the peer's human-readable name: its label, quoted, if it has one, and its address.
+// RemoteName is the peer's human-readable name, made of its quoted label, if any, and its address.
 func (ep *Endpoint) RemoteName() string {
 	if ep.id.Label == "" {
 		return ep.PeerAddress()
@@ -58,6 +60,6 @@ func (ep *Endpoint) RemoteName() string {
 	return strconv.Quote(ep.id.Label) + " at " + ep.PeerAddress()
 }
 
-// StateName says in a word how far the connection is: connecting, accepting, connected, lingering
-// (the peer has closed it), or ended.
+// StateName names the state of the connection in one word. The word is connecting, accepting,
+// connected, lingering (the peer has closed the connection), or ended.
 func (ep *Endpoint) StateName() string { return ep.id.State().String() }

@@ -2,40 +2,42 @@ package btl
 
 import "fmt"
 
-// Arrival is a message that the module's owner has pulled.
+// Arrival is a received message that the module's owner has taken with PullArrivals.
 type Arrival struct {
 	Endpoint *Endpoint
 	Tag      Tag
-	Kept     // the message: Bytes, until Release or the next PullArrivals with this place
+	Kept     // the message; valid until Release or the next PullArrivals into this element
 }
 
-// arrivals are the messages that wait to be pulled, the oldest first.
+// arrivals is the queue of received messages that wait for PullArrivals, the oldest first.
 type arrivals struct {
 	waiting fifo[Arrival]
-	copied  int64    // bytes of those that are copies
-	full    bool     // so many wait that nothing is taken in
-	own     [][]byte // memory for copies, of what was released
+	copied  int64    // bytes of the messages that are copies
+	full    bool     // the queue has reached a bound, so polling stops
+	own     [][]byte // memory of released copies, for reuse
 }
 
-// arrivalsOwnMax bounds the memory for copies that is kept, in pieces of up to ownBytesMax.
+// arrivalsOwnMax is the maximum number of released buffers that are kept for later copies, each of
+// up to ownBytesMax bytes.
 const arrivalsOwnMax = 64
 
-// HandlePulled queues the messages of a tag for PullArrivals, instead of calling a handler; Handle
-// ends that. Messages are kept as by Keep: without a copy up to Config.KeptPackets packets and
-// KeptBytesMax bytes, then copied. While Config.ArrivalsMax messages, or ArrivalsBytesMax bytes of
-// copies, are queued, Progress does nothing and Deadline is Never. Packets of peers are then not
-// read; credits and the peers' own bounds stop them. So a caller that waits for any event must
-// pull. Error: ErrTag.
+// HandlePulled queues the messages of a tag for PullArrivals, instead of calling a handler. A later
+// call of Handle for the tag ends the queueing. Up to Config.KeptPackets packets and KeptBytesMax
+// bytes are queued without a copy, and further messages are copied. While Config.ArrivalsMax
+// messages, or ArrivalsBytesMax bytes of copies, are queued, Progress does nothing and Deadline is
+// Never. Packets of peers are not read in that time, and the credits of the peers stop their sends.
+// A caller that waits for any event of the module must therefore also call PullArrivals. Error:
+// ErrTag.
 func (m *Module) HandlePulled(tag Tag) error { return m.Handle(tag, m.arrive) }
 
-// arrive is the handler of each tag whose messages are pulled.
+// arrive is the handler of each tag that was given to HandlePulled.
 func (m *Module) arrive(ep *Endpoint, tag Tag, data []byte) {
 	q := &m.keeping.arrivals
 	a := Arrival{Endpoint: ep, Tag: tag}
 	if n := len(q.own); n > 0 {
 		a.own, q.own = q.own[n-1], q.own[:n-1]
 	}
-	_ = m.Keep(&a.Kept, data) // It holds nothing yet.
+	_ = m.Keep(&a.Kept, data) // no error: a is empty
 	if a.in == keptCopy {
 		q.copied += int64(len(data))
 	}
@@ -43,16 +45,18 @@ func (m *Module) arrive(ep *Endpoint, tag Tag, data []byte) {
 	m.boundArrivals()
 }
 
-// boundArrivals notes whether the queue of messages to be pulled is full, so that polling stops.
+// boundArrivals records whether the queue for PullArrivals has reached a bound, which stops
+// polling.
 func (m *Module) boundArrivals() {
 	q := &m.keeping.arrivals
 	q.full = q.waiting.len() >= m.cfg.ArrivalsMax || q.copied >= m.cfg.ArrivalsBytesMax
 }
 
-// PullArrivals releases the messages in buf and refills it with queued ones of HandlePulled tags,
-// in the order in which handlers would have been called. It returns their number; if that is below
-// len(buf) the queue is empty. So a loop calls Progress, then PullArrivals with the same buf until
-// it is empty. The module's owner may call it at any time, also from a handler and after Close.
+// PullArrivals releases the messages in buf and refills buf from the queue of HandlePulled. The
+// order is that in which handlers would have been called. PullArrivals returns the number of
+// messages; a number below len(buf) means that the queue is empty. A loop calls Progress, then
+// PullArrivals with the same buf until the queue is empty. The module's owner may call PullArrivals
+// at any time, also from a handler and after Close.
 func (m *Module) PullArrivals(buf []Arrival) int {
 	q := &m.keeping.arrivals
 	for i := range buf {
@@ -78,7 +82,7 @@ func (m *Module) PullArrivals(buf []Arrival) int {
 	return n
 }
 
-// check verifies the queue of messages to be pulled.
+// check verifies the counts of the queue for PullArrivals.
 func (q *arrivals) check(m *Module) error {
 	copied := int64(0)
 	for _, a := range q.waiting.all() {

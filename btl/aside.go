@@ -12,37 +12,40 @@ import (
 	"gobtl/reliability"
 )
 
-// This file handles received Pings, Pongs and Parts, and sends packets that exceed the current path
-// MTU in Parts (egress_path.go). Counted links have none of this: a fabric without losses does not
-// lose large packets either.
+// This file handles path MTU probes and slices of packets. A Ping is a probe, a Pong the reply to a
+// Ping, and a Part a slice of a packet that exceeds the current path MTU. egress_path.go sends
+// these packets. Counted links use none of them, because a reliable fabric delivers packets of
+// every size that both devices accept.
 
-// partial is a module's state of packets that arrive in Parts.
+// partial is a module's state for packets that arrive in Parts, which are slices of a packet.
 type partial struct {
 	pool  *frag.PartPool
 	whole []byte // scratch of onPart
 }
 
 const (
-	// partsBytesMax bounds the memory for packets of all peers that arrive in Parts.
+	// partsBytesMax is the maximum memory, in bytes over all peers, for incomplete packets that
+	// arrive in Parts.
 	partsBytesMax = 8 << 20
-	// heldBytes is the size from which on a fragment waits for the first Pong, after which packets
-	// may be many times as large.
+	// heldBytes is the fragment size above which a fragment waits for the first Pong, the reply to
+	// a path MTU probe. After that Pong, packets may be many times larger.
 	heldBytes = 64 << 10
 )
 
 // Path describes the path to a peer.
 type Path struct {
 	reliability.PathState
-	// MTUBytes is the largest datagram that is sent to the peer now, MTUBytesMost the limit of both
-	// sides' devices. MTUWhy is the human-readable reason for MTUBytes.
+	// MTUBytes is the size of the largest datagram that is now sent to the peer. MTUBytesMost is
+	// the largest size that the devices of both sides allow. MTUWhy is the human-readable reason
+	// for MTUBytes.
 	MTUBytes, MTUBytesMost int
 	MTUWhy                 string
-	// Holes is the number of times that datagrams of the size in use no longer got through.
+	// Holes counts the times that datagrams of MTUBytes stopped getting through to the peer.
 	Holes int
 }
 
-// Path returns what is known of the path to the peer: round trip, window, packets in flight, the
-// size of datagrams.
+// Path returns the measured state of the path to the peer, such as round-trip time, window, packets
+// in flight and datagram size.
 func (ep *Endpoint) Path() Path {
 	p := Path{
 		PathState: ep.snd.Path(), MTUBytes: ep.mtu, MTUBytesMost: ep.mtuMost,
@@ -59,16 +62,17 @@ func (ep *Endpoint) Path() Path {
 	return p
 }
 
-// holds says whether a large fragment waits for the answer to the first Ping.
+// holds says whether a large fragment has to wait for the Pong that answers the first Ping (path
+// MTU probe).
 func (ep *Endpoint) holds(f *Fragment) bool {
 	return f.size > heldBytes && f.cursor == 0 && !f.isBye() && !ep.id.Counted &&
 		ep.path.FirstProbePending()
 }
 
-// isAside marks the kinds of packets that have no sequence number and carry no ACK.
+// isAside marks the kinds of packets that receiveAside handles: they carry no ACK of their own.
 var isAside = [16]bool{frag.KindPart: true, frag.KindPing: true, frag.KindPong: true}
 
-// receiveAside takes a Part, a Ping or a Pong.
+// receiveAside handles a received Part, Ping or Pong.
 func (m *Module) receiveAside(c *port.Channel, in *arrival) {
 	ep := in.ep
 	if ep.id.State() != stateConnected {
@@ -85,7 +89,8 @@ func (m *Module) receiveAside(c *port.Channel, in *arrival) {
 	}
 }
 
-// onPing answers a Ping by the channel through which it came, unless there are too many.
+// onPing replies to a Ping with a Pong on the same channel. The Ping is dropped if the peer sends
+// too many, or if there is no room for the Pong.
 func (m *Module) onPing(c *port.Channel, in *arrival) {
 	ep := in.ep
 	ep.life.Heard(m.nowUnpaused, int(m.rxVia))
@@ -98,7 +103,8 @@ func (m *Module) onPing(c *port.Channel, in *arrival) {
 	m.stats.counters[CntRecvPing]++
 }
 
-// onPong notes that a Ping got through, if it is one of the search.
+// onPong handles the reply to a Ping: either a round-trip measurement or a path MTU probe. Other
+// Pongs are dropped.
 func (m *Module) onPong(in *arrival) {
 	ep := in.ep
 	nonce := frag.NonceOf(in.payload)
@@ -114,8 +120,8 @@ func (m *Module) onPong(in *arrival) {
 	m.stats.counters[CntRecvPong]++
 }
 
-// pathCarried notes acknowledged packets while losses run on, or the path is in doubt. Packets sent
-// more than once do not count: it is unknown which copy arrived, and when that was sent.
+// pathCarried passes newly acknowledged packets to the path MTU search. Retransmitted packets are
+// left out, because the ACK does not say which copy arrived.
 func (m *Module) pathCarried(ep *Endpoint, done []reliability.Token) {
 	stage := ep.path.Stage()
 	for _, t := range done {
@@ -128,8 +134,9 @@ func (m *Module) pathCarried(ep *Endpoint, done []reliability.Token) {
 	}
 }
 
-// pathRefused notes that the local system refused a packet as too large. The search continues in
-// the next pass, for this may be inside Send.
+// pathRefused tells the path MTU search that the local system refused a packet as too large
+// (EMSGSIZE). The search continues in the next call of Progress, because pathRefused may run inside
+// Send.
 func (m *Module) pathRefused(s *fabric.Send, err error) {
 	if int(s.Buf) >= len(m.segs) || !errors.Is(err, syscall.EMSGSIZE) {
 		return
@@ -141,10 +148,11 @@ func (m *Module) pathRefused(s *fabric.Send, err error) {
 	m.paths.Refused(ep, int(s.Len+s.RegionLen))
 }
 
-// tooLarge says whether a packet of a size has to leave in Parts.
+// tooLarge says whether a packet of sizeBytes has to be sent in several Parts (slices).
 func (ep *Endpoint) tooLarge(sizeBytes int) bool { return sizeBytes > ep.mtu && !ep.id.Counted }
 
-// partsOf is the number of Parts for a packet of sizeBytes, and the bytes in each but the last.
+// partsOf returns the number of Parts for a packet of sizeBytes, and the bytes in each Part except
+// the last.
 func (ep *Endpoint) partsOf(sizeBytes int) (count, slice int) {
 	room := frag.PartRoom(ep.mtu)
 	count = (sizeBytes + room - 1) / room
@@ -153,21 +161,23 @@ func (ep *Endpoint) partsOf(sizeBytes int) (count, slice int) {
 	return (sizeBytes + slice - 1) / slice, slice
 }
 
-// partsRoom is the number of packets of sizeBytes that can now be sent in Parts.
+// partsRoom is the number of packets of sizeBytes that can now be sent in Parts (slices).
 func (m *Module) partsRoom(ep *Endpoint, sizeBytes int) int {
 	count, _ := ep.partsOf(sizeBytes)
 	// Some control buffers are reserved for other uses.
 	return min(m.port.FreeParts(), m.port.Data.Room()) / count
 }
 
-// partRefused answers a slice that was dropped for lack of memory: the peer sends it again later.
+// partRefused drops a Part for lack of memory and schedules an ACK to the peer. The peer
+// retransmits the packet later.
 func (m *Module) partRefused(in *arrival) {
 	m.drop(CntDropReassembly)
-	m.acks.Owe(&in.ep.rcv, m.now) // this side is alive, though it cannot take the packet
+	m.acks.Owe(&in.ep.rcv, m.now) // shows the peer that this side is alive
 	in.ep.rcv.AskAck(m.now, 0)
 }
 
-// onPart adds a slice to its packet, and receives the packet once all slices have come.
+// onPart adds a received Part (slice) to its packet. When all Parts of the packet have arrived,
+// onPart receives the packet.
 func (m *Module) onPart(in *arrival) {
 	ep := in.ep
 	if ep.id.Counted {
@@ -195,7 +205,7 @@ func (m *Module) onPart(in *arrival) {
 	}
 }
 
-// sweepParts discards slices of packets that have already been received.
+// sweepParts discards the Parts of packets that have already been received as a whole.
 func (ep *Endpoint) sweepParts() {
 	if ep.parts != nil && ep.parts.Active() > 0 {
 		ep.parts.Sweep(func(n seq.Num) bool {
@@ -205,8 +215,8 @@ func (ep *Endpoint) sweepParts() {
 	}
 }
 
-// checkPaths verifies that searches and Parts agree with the endpoints' use and the module's
-// counts.
+// checkPaths verifies the state of each endpoint's path MTU search, and the module's count of
+// memory for Parts.
 func (m *Module) checkPaths(*checker) error {
 	kept := 0
 	for _, ep := range m.peers.All() {

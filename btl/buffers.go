@@ -11,8 +11,9 @@ import (
 	"gobtl/reliability"
 )
 
-// buffers is the state of the module's send buffers, which hold a segment each, identified by its
-// Token. (The port has the control buffers.) A send buffer is
+// buffers is the state of the module's send buffers. Each send buffer holds one packet (segment)
+// and is identified by a Token. The control buffers belong to the port. A send buffer has one of
+// these states:
 //
 //	free         on the list
 //	taken        with the caller, in a fragment that waits, or the open pack of an endpoint
@@ -27,12 +28,13 @@ type buffers struct {
 	ctlOwner [port.ControlBuffers]*Endpoint // endpoints on counted links, whose packets must not fail
 }
 
-// sendSegment is the state of a send buffer in flight, indexed by the buffer's Token. It is small
-// because a stream walks through the segments of all its packets in flight.
+// sendSegment is the state of a send buffer in flight, indexed by the buffer's Token. A sendSegment
+// is kept small, because a stream of messages accesses one for each packet in flight.
 type sendSegment struct {
 	frag *Fragment // nil if nobody waits for it; of a pack the first of those that do
 	ep   *Endpoint
-	// begins is the fragment whose beginning is in a mixed pack, and whose rest follows the pack.
+	// begins is the fragment whose first bytes are in this mixed packet. The rest of the fragment
+	// follows in later packets.
 	begins *Fragment
 
 	bytes     uint32 // of the datagram, header included
@@ -48,7 +50,7 @@ type sendSegment struct {
 	stripTag uint8 // their tag
 }
 
-// channel is the channel of the segment's first transmission.
+// channel is the channel that carried the segment's first transmission.
 func (s *sendSegment) channel() reliability.Channel {
 	if s.data {
 		return reliability.Data
@@ -56,7 +58,7 @@ func (s *sendSegment) channel() reliability.Channel {
 	return reliability.Command
 }
 
-// describe fills a fabric.Send with the location and length of a segment's packet.
+// describe fills the fabric.Send to with the location and length of a segment's packet.
 func (s *sendSegment) describe(t reliability.Token, to *fabric.Send) {
 	to.Buf, to.Len = segBuf(t), s.bytes-uint32(s.gatherLen)
 	if s.gatherLen == 0 {
@@ -72,7 +74,7 @@ func segToken(b fabric.Buf) reliability.Token { return reliability.Token(b) }
 
 func segBuf(t reliability.Token) fabric.Buf { return fabric.Buf(t) }
 
-// init makes the first sendBuffers of the arena send buffers.
+// init makes the first buffers of the arena send buffers, sendBuffers in number.
 func (b *buffers) init(sendBuffers int) {
 	b.segs = make([]sendSegment, sendBuffers)
 	b.freeSegs = make([]reliability.Token, sendBuffers)
@@ -81,12 +83,14 @@ func (b *buffers) init(sendBuffers int) {
 	}
 }
 
-// mayTake says whether an endpoint may take one of n buffers that are free.
+// mayTake says whether an endpoint may take one of the n free send buffers. alone means that the
+// module has no other peer.
 func (b *buffers) mayTake(ep *Endpoint, n int, alone bool) bool {
 	return share.MayHave(ep.buffers, n, len(b.segs), alone)
 }
 
-// take takes a free send buffer for an endpoint.
+// take takes a free send buffer for an endpoint and stores the buffer's Token in t. The result is
+// false if the endpoint may not have one now.
 func (b *buffers) take(ep *Endpoint, alone bool, t *reliability.Token) bool {
 	n := len(b.freeSegs)
 	if !b.mayTake(ep, n, alone) {
@@ -98,8 +102,8 @@ func (b *buffers) take(ep *Endpoint, alone bool, t *reliability.Token) bool {
 	return true
 }
 
-// takeRun takes send buffers for chunks until run has limit of them. It leaves some of the
-// endpoint's share of buffers to small fragments.
+// takeRun appends send buffers for chunks to run until run has limit buffers. takeRun leaves some
+// of the endpoint's share of buffers to small fragments.
 func (b *buffers) takeRun(ep *Endpoint, alone bool, limit int, run []reliability.Token,
 ) []reliability.Token {
 	const share = 16
@@ -122,7 +126,8 @@ func (b *buffers) give(ep *Endpoint, t reliability.Token) {
 	b.freeSegs = append(b.freeSegs, t)
 }
 
-// owner is the endpoint that fails if the packet in a buffer fails; nil if there is none.
+// owner is the endpoint that fails if the fabric cannot send the packet in a buffer. The result is
+// nil if no endpoint has to fail.
 func (b *buffers) owner(buf fabric.Buf) *Endpoint {
 	if n := int(buf) - len(b.segs); n >= 0 {
 		return b.ctlOwner[n]
@@ -130,13 +135,14 @@ func (b *buffers) owner(buf fabric.Buf) *Endpoint {
 	return b.segs[buf].ep
 }
 
-// takeSeg takes a free send buffer for an endpoint, if it may have one.
+// takeSeg takes a free send buffer for an endpoint, and returns false if the endpoint may not have
+// one now.
 func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 	return m.buffers.take(ep, m.peers.Alone(), t)
 }
 
-// takeBulk takes up to limit send buffers for chunks, and appends them to run. If nothing of the
-// fragment is in flight, the first buffer is taken even ahead of a waiting small fragment: else a
+// takeBulk appends up to limit send buffers for the chunks of f to run. If nothing of f is in
+// flight, the first buffer may be borrowed from a queued small fragment. Without that rule, a
 // caller that holds all buffers could starve the large fragment.
 func (m *Module) takeBulk(f *Fragment, limit int, run []reliability.Token) []reliability.Token {
 	ep := f.ep
@@ -150,14 +156,15 @@ func (m *Module) takeBulk(f *Fragment, limit int, run []reliability.Token) []rel
 	return m.takeRun(ep, m.peers.Alone(), limit, run)
 }
 
-// giveSeg makes a send buffer of an endpoint free again, and wakes waiting flows.
+// giveSeg makes a send buffer of an endpoint free again, and lets the flows (send queues) that wait
+// for a buffer continue.
 func (m *Module) giveSeg(ep *Endpoint, t reliability.Token) {
 	m.sched.unblock()
 	m.give(ep, t)
 }
 
-// takeControl takes a control buffer for a packet without a send buffer, if there is room: see
-// port.Port.TakeControl.
+// takeControl takes a control buffer for a packet on channel c to the address to
+// (port.Port.TakeControl). The result ok is false if the port has no room.
 func (m *Module) takeControl(c *port.Channel, to fabric.Addr) (b fabric.Buf, ok bool) {
 	if b, ok = m.port.TakeControl(c, to); ok {
 		m.dirty = true
@@ -165,15 +172,16 @@ func (m *Module) takeControl(c *port.Channel, to fabric.Addr) (b fabric.Buf, ok 
 	return b, ok
 }
 
-// putSegment adds a send segment to a channel's batch: its buffer, and the payload to gather from
-// registered memory.
+// putSegment adds a packet in a send buffer to a channel's batch, with the payload to gather from
+// registered memory, if any.
 func (m *Module) putSegment(c *port.Channel, t reliability.Token, to fabric.Addr) {
 	s := c.Next(segBuf(t))
 	s.To = to
 	m.segs[t].describe(t, s)
 }
 
-// release frees an acknowledged send buffer, at once or when the fabric has completed its send.
+// release frees an acknowledged send buffer. If the fabric still uses the buffer, the buffer
+// becomes free with the completion of the send.
 func (m *Module) release(t reliability.Token) {
 	ep := m.segs[t].ep
 	if b := segBuf(t); m.port.Busy(b) {
@@ -185,8 +193,8 @@ func (m *Module) release(t reliability.Token) {
 	m.giveSeg(ep, t)
 }
 
-// keepGathered keeps an acknowledged segment while the fabric may still read its payload from the
-// caller's memory; until then the fragment cannot end.
+// keepGathered keeps an acknowledged segment if the fabric may still read the payload from the
+// caller's memory, and returns true. The segment's fragment ends only when that send has completed.
 func (m *Module) keepGathered(t reliability.Token) bool {
 	b := segBuf(t)
 	if m.segs[t].gatherLen == 0 || !m.port.Busy(b) {
@@ -196,7 +204,7 @@ func (m *Module) keepGathered(t reliability.Token) bool {
 	return true
 }
 
-// checkFreeBuffers looks at the free send buffers.
+// checkFreeBuffers verifies the state of every free send buffer.
 func (m *Module) checkFreeBuffers(c *checker) error {
 	for _, t := range m.freeSegs {
 		s := &m.segs[t]
@@ -213,8 +221,9 @@ func (m *Module) checkFreeBuffers(c *checker) error {
 	return nil
 }
 
-// checkSegments looks at every send buffer where the free list, the queues and the windows have
-// left it: a buffer in none of them is with the caller, or acknowledged but still posted.
+// checkSegments verifies every send buffer after the checks of the free list, the queues and the
+// windows. A buffer in none of those three places is lent to the caller, or is acknowledged but
+// still posted.
 func (m *Module) checkSegments(c *checker) error {
 	for i := range m.segs {
 		s, state := &m.segs[i], m.port.State(fabric.Buf(i))
@@ -264,8 +273,8 @@ func (m *Module) checkSegments(c *checker) error {
 	return m.checkHeld(c)
 }
 
-// checkHeld compares the send buffers found for each endpoint with the endpoint's own count: the
-// difference is buffers lent to the caller.
+// checkHeld compares the send buffers found for each endpoint with the endpoint's own count. The
+// difference is the number of buffers lent to the caller.
 func (m *Module) checkHeld(c *checker) error {
 	lent := 0
 	for slot, ep := range m.peers.All() {
@@ -278,7 +287,7 @@ func (m *Module) checkHeld(c *checker) error {
 		}
 		lent += ep.buffers - c.held[slot]
 	}
-	// Fragments of ended endpoints make up the rest.
+	// The rest of the lent buffers belongs to fragments of ended endpoints.
 	if lent > c.lent || c.lent > m.frags.lent {
 		return fmt.Errorf("%d send buffers lent, %d of living endpoints, %d fragments lent", c.lent,
 			lent, m.frags.lent)

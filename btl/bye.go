@@ -7,18 +7,18 @@ import (
 	"gobtl/internal/seq"
 )
 
-// How one side tells the other that a connection ends. An orderly close queues a Bye like a
-// fragment; the Bye takes effect when everything before it has arrived. An abort sends a Bye with
-// an abort code once: it is never retransmitted, for its sender has dropped the connection's state.
-// If that Bye is lost, the peer's own timers detect the end.
+// A Bye is the packet that tells the peer of the end of a connection. An orderly close queues a Bye
+// like a fragment, and the Bye takes effect when all earlier packets have arrived. An abort sends
+// one Bye with an abort code and never retransmits that Bye, because the sender has dropped the
+// connection's state. If the Bye of an abort is lost, the peer's own timers detect the end.
 
-// CloseCodeMax is the largest code of CloseWith.
+// CloseCodeMax is the largest code that CloseWith accepts.
 const CloseCodeMax = frag.ByeOwnerMax
 
-// EndedError is the ErrPeerClosed of a peer that has said why.
+// EndedError is an ErrPeerClosed with the reason that the peer has sent.
 type EndedError struct {
-	Code  uint16 // what the peer's owner says (CloseWith), else one of the codes of frag
-	Owner bool   // it is the owner's
+	Code  uint16 // the code of the peer's CloseWith, or one of package frag
+	Owner bool   // Code comes from CloseWith
 }
 
 func (e *EndedError) Error() string {
@@ -29,10 +29,10 @@ func (e *EndedError) Error() string {
 	return fmt.Sprintf("%v: %s", ErrPeerClosed, frag.ByeWord(code))
 }
 
-// Is makes it an ErrPeerClosed.
+// Is says that an EndedError is an ErrPeerClosed.
 func (e *EndedError) Is(target error) bool { return target == ErrPeerClosed }
 
-// whyEnded is the error that a caller gets for a Bye with a code.
+// whyEnded returns the error for the caller when a Bye with the code arrives.
 func whyEnded(code uint16) error {
 	switch {
 	case code == frag.ByeClosed:
@@ -43,9 +43,9 @@ func whyEnded(code uint16) error {
 	return &EndedError{Code: code}
 }
 
-// CloseWith is Close with a reason that the peer is told, 0 to CloseCodeMax: the peer's event
-// carries an EndedError. The meaning of the codes is up to the two owners. Errors: ErrConfig if the
-// code is larger.
+// CloseWith is Close with a code for the peer, 0 to CloseCodeMax. The peer's event has an
+// EndedError with the code. The applications of the two sides define the meaning of the codes.
+// CloseWith returns ErrConfig if the code is larger.
 func (ep *Endpoint) CloseWith(now Time, code uint16) error {
 	if code > CloseCodeMax {
 		return fmt.Errorf("%w: close code %d, at most %d", ErrConfig, code, CloseCodeMax)
@@ -54,7 +54,8 @@ func (ep *Endpoint) CloseWith(now Time, code uint16) error {
 	return nil
 }
 
-// newBye makes the Bye of an endpoint: a fragment that no caller owns.
+// newBye makes the Bye of an endpoint, as a fragment that belongs to the transport and not to a
+// caller.
 func (ep *Endpoint) newBye(code uint16) *Fragment {
 	bye := &Fragment{ep: ep, tag: frag.TagBye}
 	bye.own = make([]byte, frag.ByeCodeBytes)
@@ -63,7 +64,7 @@ func (ep *Endpoint) newBye(code uint16) *Fragment {
 	return bye
 }
 
-// endTelling is end, plus a single Bye with an abort code to the peer if it is connected.
+// endTelling is end, and also sends one Bye with an abort code if the peer may be connected.
 func (m *Module) endTelling(ep *Endpoint, code uint16, ev Event, err error) {
 	if ep.err == nil && ep.mayBeConnectedThere() {
 		m.sendLastWord(ep, code)
@@ -71,17 +72,16 @@ func (m *Module) endTelling(ep *Endpoint, code uint16, ev Event, err error) {
 	m.end(ep, ev, err)
 }
 
-// mayBeConnectedThere says whether the peer's end may be connected, and has proven to receive. It
-// may be so while this side is still connecting, in a simultaneous open in which the peer was
-// faster. (A half-open peer drops a Bye, but over a reliable fabric it would take the Bye for proof
-// of a connection.)
+// mayBeConnectedThere says whether the peer's endpoint may be connected, and has proven to receive
+// at its address. The peer may be connected while this side is still connecting, after a
+// simultaneous open.
 func (ep *Endpoint) mayBeConnectedThere() bool {
 	return ep.id.State() == stateConnected ||
 		ep.id.State() == stateConnecting && ep.id.Handshake().ReachesPeer() && !ep.id.Counted
 }
 
-// onLastWord ends an endpoint whose peer has aborted the connection. False means that the packet is
-// no abort, or that its number is far from those that the peer has sent.
+// onLastWord ends an endpoint when the Bye of an abort arrives from the peer. False means that the
+// packet is no abort, or that its sequence number is outside the receive window.
 func (m *Module) onLastWord(in *arrival) bool {
 	ep := in.ep
 	if in.Kind != frag.KindFrag || in.Tag != frag.TagBye || in.Flags&frag.FlagPut != 0 ||
@@ -94,14 +94,14 @@ func (m *Module) onLastWord(in *arrival) bool {
 	}
 	m.stats.counters[CntRecvFrag]++
 	ev, err := EventFailed, whyEnded(code)
-	if ep.closing { // what waits for the end of the other side is over as well
+	if ep.closing { // this side was closing as well
 		ev, err = EventClosed, ErrClosed
 	}
 	m.end(ep, ev, err)
 	return true
 }
 
-// mayBeNext says whether n can be the peer's next sequence number.
+// mayBeNext says whether n can be the peer's next sequence number, which an abort carries.
 func (ep *Endpoint) mayBeNext(n seq.Num) bool {
 	if ep.id.Counted {
 		return n == 0

@@ -8,9 +8,10 @@ import (
 	"gobtl/reliability"
 )
 
-// Check looks at the module's whole state and returns the first invariant that does not hold. Check
-// is for tests and simulators, which call it after each pass. Its time is proportional to the
-// number of send buffers and endpoints, and only its first call allocates.
+// Check verifies the module's whole state and returns an error for the first invariant that does
+// not hold. Check is for tests and simulators, which call Check after each call of Progress. The
+// time of a call is proportional to the number of send buffers and endpoints. Only the first call
+// allocates.
 func (m *Module) Check() error {
 	if m.checker == nil {
 		m.checker = new(checker)
@@ -63,7 +64,7 @@ func (m *Module) check(c *checker) error {
 	return m.frags.registered.Check()
 }
 
-// checkParts runs the checks of the parts that need only the counts in c.
+// checkParts runs the checks of the module's components that need only the counts in c.
 func (m *Module) checkParts(c *checker) error {
 	if err := m.frags.check(c, m.cfg.FragmentsMax); err != nil {
 		return err
@@ -74,7 +75,7 @@ func (m *Module) checkParts(c *checker) error {
 	return m.acks.Check(c.acks, m.now)
 }
 
-// checkEndpoint verifies one endpoint and adds its counts to the totals.
+// checkEndpoint verifies one endpoint and adds its counts to the totals in c.
 func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 	if err := m.checkState(c, ep); err != nil {
 		return err
@@ -119,7 +120,7 @@ func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 	return ep.checkFlushes()
 }
 
-// checkState compares the fields of an endpoint with its state.
+// checkState compares the fields of an endpoint with the state of its connection.
 func (m *Module) checkState(c *checker, ep *Endpoint) error {
 	state, shakes := ep.id.State(), ep.id.Handshake() != nil
 	handshake := state == stateConnecting || state == stateAccepting
@@ -154,7 +155,7 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 	return nil
 }
 
-// checkFlow verifies one of an endpoint's two flows.
+// checkFlow verifies one of an endpoint's two flows (its queues of small and of large fragments).
 func (m *Module) checkFlow(f *flow) error {
 	ep := f.ep
 	switch {
@@ -169,7 +170,7 @@ func (m *Module) checkFlow(f *flow) error {
 	return nil
 }
 
-// checkQueue verifies the fragments of a to-send list.
+// checkQueue verifies the fragments in the to-send list of a flow.
 func (m *Module) checkQueue(c *checker, fl *flow) error {
 	count := 0
 	ep, q := fl.ep, &fl.queue
@@ -193,7 +194,7 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 			c.meet(f)
 		case !f.internal():
 			c.frags[fragQueued]++
-			if f.ownRegion { // its packets so far are acknowledged
+			if f.ownRegion { // the packets sent so far are acknowledged
 				c.regions++
 			}
 		case f.ownRegion:
@@ -210,7 +211,8 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 	return nil
 }
 
-// checkPack verifies the open pack of an endpoint. Its fragments are verified with its segment.
+// checkPack verifies the open pack of an endpoint, the packet that is being filled with small
+// messages. checkSegments verifies the fragments in the pack.
 func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 	p := &ep.pack
 	if !p.open() {
@@ -267,7 +269,7 @@ func (m *Module) checkTables(c *checker) error {
 // checkPort verifies the port's counts of buffers and addresses.
 func (m *Module) checkPort(*checker) error {
 	if err := m.port.CheckAddresses(m.peers.Len()); err != nil || m.closed {
-		return err // of a closed module the fabric is gone, with what it held
+		return err // a closed module has no fabric any more
 	}
 	var lent [2]int
 	if m.deferred.pending {
@@ -280,10 +282,10 @@ func (m *Module) checkPort(*checker) error {
 	return errors.Join(m.port.Check(lent), m.keeping.arrivals.check(m))
 }
 
-// checkStats proves that the counters add up.
+// checkStats verifies that the statistics counters are consistent with each other.
 func (m *Module) checkStats(c *checker) error {
 	n := &m.stats.counters
-	waiting := int64(0) // delivered fast, and not booked yet
+	waiting := int64(0) // delivered fast, and not yet counted
 	if m.deferred.pending {
 		waiting = 1
 	}

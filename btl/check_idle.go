@@ -6,10 +6,11 @@ import (
 	"gobtl/btl/internal/port"
 )
 
-// CheckIdle returns the first violated invariant of an idle module: one with no send, handshake or
-// close under way, and no packet on the network. Then every buffer, timer and descriptor is free,
-// all lists are empty, and only connected endpoints hold credits; nothing refers to an endpoint
-// that is gone. CheckIdle includes Check, and is for tests and simulators.
+// CheckIdle returns an error for the first violated invariant of an idle module. A module is idle
+// if no send, handshake or close is under way and no packet is on the network. In an idle module
+// every buffer, timer and descriptor is free, and all lists are empty. Only connected endpoints
+// hold credits, and nothing refers to an ended endpoint. CheckIdle includes Check, and is for tests
+// and simulators.
 func (m *Module) CheckIdle() error {
 	if err := m.Check(); err != nil {
 		return err
@@ -49,7 +50,8 @@ type idleValue struct {
 	got, want int
 }
 
-// idleValues are the module's counts with the values that they have when it is idle.
+// idleValues returns the module's counts, each with the value that the count must have in an idle
+// module.
 func (m *Module) idleValues() []idleValue {
 	pending := 0
 	if m.deferred.pending {
@@ -70,7 +72,7 @@ func (m *Module) idleValues() []idleValue {
 		{"bytes of packets in Parts", m.parts.pool.Bytes(), 0},
 	}
 	if m.closed {
-		return all // the fabric is gone, with what it held
+		return all // a closed module has no fabric any more
 	}
 	all = append(all,
 		idleValue{"free send buffers", len(m.freeSegs), m.cfg.SendBuffers},

@@ -6,32 +6,31 @@ import (
 	"gobtl/btl/internal/owed"
 )
 
-// checker is the scratch memory of Check. The first call allocates it, so that a module that is
-// never checked has none.
+// checker is the scratch memory of Module.Check. The first call of Check allocates the memory.
 type checker struct {
 	places   []place    // where each send buffer was found
 	held     []int      // send buffers on the wire or queued, by slot of their endpoint
 	round    uint32     // marks the fragments that this call has met
 	freeNext int        // free descriptors are looked at in turn, some in each call
 	joined   int        // endpoints with a share of the credits
-	charged  int        // what was granted to them
+	charged  int        // credits granted to all endpoints
 	timers   int        // endpoints with a timer
 	window   int        // packets in the send windows
 	asmBytes int64      // reassembly memory of the endpoints
 	frags    [5]int     // descriptors by state
 	refs     int        // segments with a fragment
-	out      int        // what the fragments say that is
+	out      int        // the same number, as the fragments count
 	regions  int        // fragments with a region of their own
-	packs    int        // open ones
+	packs    int        // open packs
 	acks     owed.Tally // endpoints that owe an ACK
 	lent     int        // send buffers with the caller, in lent fragments
 }
 
-// place is where a send buffer was found; each buffer must be found in exactly one place.
+// place says where a check has found a send buffer. Each buffer must be found in exactly one place.
 type place uint8
 
 const (
-	placeNone   place = iota // not yet: lent to the caller, or acknowledged and still posted
+	placeNone   place = iota // not found: lent to the caller, or acknowledged and still posted
 	placeFree                // on the list of free ones
 	placeQueued              // holds a fragment of a to-send list
 	placeWindow              // a number in the window of an endpoint
@@ -45,7 +44,7 @@ func (p place) String() string {
 	}[p]
 }
 
-// reset makes the scratch memory ready for a call.
+// reset prepares the scratch memory for a call of Check.
 func (c *checker) reset(m *Module) {
 	places, held := c.places, c.held
 	*c = checker{round: c.round + 1, freeNext: c.freeNext}
@@ -60,8 +59,8 @@ func (c *checker) reset(m *Module) {
 	c.places, c.held = places, held
 }
 
-// meet counts a fragment with segments in flight, once. It skips Byes: they are no caller's sends
-// and not from the pool.
+// meet counts a fragment with segments in flight, once for each call of Check. Byes are not counted
+// among the descriptors, because a Bye is not from the pool of descriptors.
 func (c *checker) meet(f *Fragment) {
 	if f.checked == c.round {
 		return
@@ -76,7 +75,8 @@ func (c *checker) meet(f *Fragment) {
 	}
 }
 
-// ref counts a packet of fragment f, in send buffer i.
+// ref counts a packet of fragment f that was found in send buffer i. The error says that f has
+// fewer packets in flight than were found.
 func (c *checker) ref(i int, f *Fragment) error {
 	c.refs++
 	c.meet(f)

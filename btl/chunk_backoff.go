@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// A reliable peer without memory for a chunked fragment says so, and the whole fragment is sent
-// anew. A third peer's stalled fragment may hold that memory. So before each new attempt the
-// endpoint's large fragments pause, with exponential back-off, until one has arrived. Small
-// fragments do not pause.
+// Over a reliable fabric, a peer without memory for a chunked fragment sends a Nack, and this side
+// sends the whole fragment again. Before each new attempt the endpoint's large fragments pause. The
+// pauses grow exponentially from backoffMin to backoffMax until a large fragment has arrived at the
+// peer. Small fragments do not pause.
 const (
 	backoffMin = 100 * time.Microsecond
 	backoffMax = 100 * time.Millisecond
 )
 
-// resendWhole puts a chunked fragment, for which the peer had no memory, back at the front of the
-// to-send list, but behind a partly sent one: chunks of two fragments must not interleave.
+// resendWhole puts a chunked fragment, for which the peer had no memory, back into the to-send
+// list. The fragment goes to the front, or behind a partly sent fragment, because chunks of two
+// fragments must not interleave.
 func (m *Module) resendWhole(ep *Endpoint, f *Fragment) {
 	if !f.large || f.put {
-		return // it needs none
+		return // such a fragment needs no memory at the peer
 	}
 	m.stats.counters[CntRetransmitNack]++
 	ep.counts.confirm.remove(f)
@@ -29,12 +30,12 @@ func (m *Module) resendWhole(ep *Endpoint, f *Fragment) {
 		busy = nil
 	}
 	ep.large.queue.insert(f, busy)
-	ep.flushes.Again(f, 1, f.until, busy) // those that waited for it do so again
+	ep.flushes.Again(f, 1, f.until, busy) // flushes that waited for f wait again
 	m.backOff(ep)
 	m.sched.rearm(ep)
 }
 
-// backOff has the endpoint's large fragments pause, if they do not already.
+// backOff begins a pause of the endpoint's large fragments, unless a pause is under way.
 func (m *Module) backOff(ep *Endpoint) {
 	c := ep.counts
 	if c.pauseUntil != 0 {
@@ -48,13 +49,13 @@ func (m *Module) backOff(ep *Endpoint) {
 	}
 }
 
-// pauses says whether the next large fragment has to wait for the end of a pause. A partly sent one
-// goes on.
+// pauses says whether fragment f, the next large one, has to wait for the end of a pause. A partly
+// sent fragment does not wait.
 func (ep *Endpoint) pauses(f *Fragment) bool {
 	return ep.id.Counted && ep.counts.pauseUntil != 0 && f.cursor == 0
 }
 
-// endPauses ends the pauses whose time is over.
+// endPauses ends the pauses of large fragments whose time is over.
 func (m *Module) endPauses() {
 	s := &m.sched
 	if s.pauseEnd == 0 || m.now < s.pauseEnd {
@@ -85,7 +86,8 @@ func (m *Module) endPauses() {
 	s.pausing = s.pausing[:n]
 }
 
-// checkPauses verifies that the pausing endpoints, and no others, are listed, with their deadline.
+// checkPauses verifies the list of endpoints whose large fragments pause, and the earliest end of a
+// pause.
 func (m *Module) checkPauses(*checker) error {
 	s := &m.sched
 	listed := len(s.pausing)

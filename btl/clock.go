@@ -7,35 +7,37 @@ import (
 )
 
 // Time is an instant in nanoseconds on a monotonic axis of the caller's choice. All instants given
-// to one module must be of one axis, and greater than 0: the axis begins at 0 or later.
+// to one module must be on the same axis and greater than 0.
 type Time = mono.Time
 
-// Never is the deadline of a module without a timer: only the network can wake it.
+// Never is the deadline of a module without a running timer. Such a module has work only when a
+// packet arrives or a call is made.
 const Never = mono.Never
 
-// clock is a module's time: the instant that its owner passed last, to Progress or to a call
-// between two passes. Peer time-outs use a second axis, on which time stands still while the owner
-// is stopped.
+// clock holds a module's time, the latest instant that the owner passed to Progress or to another
+// call. Peer time-outs use a second axis, on which time stands still while the owner's process is
+// stopped.
 type clock struct {
 	now         Time          // the latest instant that the owner has given
-	nowUnpaused Time          // without the time that the owner was stopped: peers are judged by it
+	nowUnpaused Time          // time without the owner's stops, for peer time-outs
 	passAt      Time          // when the latest pass began
-	gap         time.Duration // between the latest pass and the one before
-	pauseMin    time.Duration // from which on the owner may have been stopped between two passes
+	gap         time.Duration // between the latest two passes
+	pauseMin    time.Duration // least gap between passes that may be a stop
 	sendEpoch   uint64        // counts the passes, and the times between them
 }
 
-// at sets the time in a call of the owner's, and has the next pass look at everything, for the call
-// may leave work for it. An instant before the latest one counts as the latest.
+// at sets the time in a call of the module's owner. The next call of Progress examines all state,
+// because the owner's call may have left work. An instant before the latest instant counts as the
+// latest instant.
 func (m *Module) at(now Time) {
 	m.stir()
 	m.tick(now)
 }
 
-// stir makes the next pass a full one.
+// stir makes the next call of Progress examine all state.
 func (m *Module) stir() { m.restUntil, m.resumeUntil = 0, 0 }
 
-// tick sets the time and has no other effect.
+// tick sets the module's time and has no other effect.
 func (m *Module) tick(now Time) {
 	if now > m.now {
 		m.advance(now)
@@ -50,20 +52,22 @@ func (m *Module) advance(now Time) {
 	m.clock.advance(now, asked)
 }
 
-// mayPause says whether the latest pass is so long ago that the owner may have been stopped since.
+// mayPause says whether the latest call of Progress is so long ago that the owner's process may
+// have been stopped after that call.
 func (c *clock) mayPause(now Time) bool { return now.Sub(c.passAt) >= c.pauseMin }
 
-// advance moves the time on to now; asked is the Deadline that the module had until then. A process
-// that was stopped has received and sent nothing, so time after that Deadline does not count
-// against its peers.
+// advance moves the time on to now, where asked is the Deadline that the module had before. Time
+// after that Deadline does not count for peer time-outs, because a stopped process has neither
+// received nor sent.
 func (c *clock) advance(now, asked Time) {
 	pause := max(0, now.Sub(max(c.now, asked)))
 	c.nowUnpaused = c.nowUnpaused.Add(now.Sub(c.now) - pause)
 	c.now = now
 }
 
-// beginPass notes that a pass begins. If the previous pass left the timers to this one, the time
-// between that pass and the one before it counts, too.
+// beginPass records the beginning of a pass, which is a call of Progress, and the gap between the
+// latest two passes. left means that the previous pass did not process the timers. In that case the
+// gap is the longer of the latest two gaps.
 func (c *clock) beginPass(left bool) {
 	if c.now > c.passAt {
 		gap := c.now.Sub(c.passAt)
@@ -77,9 +81,10 @@ func (c *clock) beginPass(left bool) {
 
 func (c *clock) endPass() { c.sendEpoch++ }
 
-// Now is the latest instant that the module was given: in handlers and other callbacks, the instant
-// of the pass. Outside of passes it may be long past: there pass the present instant to methods.
+// Now is the latest instant that the module was given. In handlers and other callbacks, Now is the
+// instant that was passed to Progress. Outside of callbacks, Now may be long past, so callers must
+// pass the present instant to methods.
 func (m *Module) Now() Time { return m.now }
 
-// Now is Module.Now of the endpoint's module, for handlers that have only the endpoint.
+// Now is Module.Now of the endpoint's module, for handlers without access to the Module.
 func (ep *Endpoint) Now() Time { return ep.m.now }

@@ -10,149 +10,168 @@ import (
 	"gobtl/reliability"
 )
 
-// Config tunes a module. The zero value is a good default; Validate checks a filled one.
+// Config tunes a module. WithDefaults replaces each zero field by its default, and Validate checks
+// the result.
 type Config struct {
-	// Profile names the recovery rules: "adaptive", the default; "usnic", the rules of Open MPI's
-	// BTL of that name; or "lossless", the default over a reliable, ordered provider.
+	// Profile names the rules of loss recovery, which are "adaptive", "usnic" or "lossless".
+	// "usnic" has the rules of Open MPI's usnic BTL. The default is "lossless" over a reliable,
+	// ordered provider, and "adaptive" over any other provider.
 	Profile string
-	// Reliability selects the layer that recovers losses. "auto": the provider if both sides' are
-	// reliable and ordered, else the module. "own": always the module.
+	// Reliability selects the layer that recovers losses. With "auto" that layer is the provider if
+	// the providers of both sides are reliable and ordered, else the module. With "own" that layer
+	// is always the module.
 	Reliability string
-	// Rules overrides single numbers of the profile; zero fields keep the profile's.
+	// Rules overrides single values of the profile. A zero field of Rules keeps the profile's
+	// value.
 	Rules reliability.Rules
 
-	// MTUBytes caps the datagrams of the data channel, 512 to 65507; 0 takes the provider's MTU, or
-	// 65472 if that is larger.
+	// MTUBytes is the largest datagram of the data channel, 512 to 65507. 0 means the provider's
+	// MTU, or 65472 if the provider's MTU is above 65507.
 	MTUBytes int
 	// TinyBytes is the largest datagram of the command channel, 256 to MTUBytes. Fragments that fit
-	// such a datagram use that channel, ahead of bulk data. 0 means 768, or a smaller MTU.
+	// a datagram of TinyBytes use the command channel, ahead of bulk data. 0 means 768, or MTUBytes
+	// if that is smaller.
 	TinyBytes int
 
-	// PackBytes is the largest packet that small fragments share, up to 65507 and the peer's MTU.
-	// Fragments share packets if two of them fit. 0 means 8 KiB, 1 turns sharing off.
+	// PackBytes is the size of the largest packet that several small fragments may share, up to
+	// 65507 and the peer's MTU. Fragments share packets if two of them fit. 0 means 8 KiB, and 1
+	// turns the sharing off.
 	PackBytes int
-	// MixBytes is the largest MTU, up to 65507, at which the end of a large fragment and the beginning
-	// of the next share a packet, if the next is queued, so that a stream of messages of a few packets
-	// each fills its packets. 0 means 9000: any Ethernet, jumbo frames included. 1 turns mixing
-	// off. Mixed packets from a peer are always accepted.
+	// MixBytes is the largest MTU at which one packet may hold the end of a large fragment and the
+	// beginning of the next queued one. Such mixed packets keep packets full in a stream of
+	// messages of a few packets each. The maximum of MixBytes is 65507. 0 means 9000, which
+	// includes Ethernet jumbo frames, and 1 turns mixing off. Mixed packets from a peer are always
+	// accepted.
 	MixBytes int
 
 	// SendBuffers is the number of packets that can be in flight or lent to the caller, over all
-	// peers, 64 to 1<<20. 0 means one full window (Rules.WindowPackets), and 4096 at least. Each takes
-	// MTUBytes of memory, on most providers from its first use on. A lone peer may use seven
-	// eighths of them; one of several peers as many as are then free.
+	// peers, 64 to 1<<20. 0 means one full window (Rules.WindowPackets), and 4096 at least. Each
+	// send buffer takes MTUBytes of memory, on most providers from the first use of the buffer on.
+	// A lone peer may use seven eighths of the send buffers. One of several peers may use as many
+	// send buffers as are free after that.
 	SendBuffers int
 	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. 0 means 1024.
 	RecvDepth int
-	// TxDepth is the number of sends that may wait for completion on each channel. 0: the provider's.
+	// TxDepth is the number of sends that may wait for completion on each channel. 0 means the
+	// provider's depth.
 	TxDepth int
-	// RecvBufferBytes asks for a kernel receive buffer of that size on each channel, where the
-	// provider has one. 0 asks for 4 MiB, negative leaves the system's default. The size that the
-	// kernel grants bounds the credits given to peers.
+	// RecvBufferBytes is the requested size of the kernel receive buffer of each channel, where the
+	// provider has such a buffer. 0 requests 4 MiB, and a negative value keeps the system's
+	// default. The size that the kernel grants bounds the credits given to peers.
 	RecvBufferBytes int
-	// RingBytes is the size of the ring to each peer's channel where the provider has rings: a power
-	// of two in the provider's range, which its errors state. 0: the provider's.
+	// RingBytes is the size of the ring buffer to each peer's channel, for providers with ring
+	// buffers. The size must be a power of two in the provider's range, which the error of an
+	// invalid size states. 0 means the provider's default.
 	RingBytes int
 
-	// FragmentsMax is the number of fragment descriptors: sends queued or unacknowledged, 16 to 1<<20.
-	// 0 means 4096. A lone peer may use seven eighths of them; one of several peers as many as are
-	// then free.
+	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or
+	// unacknowledged send holds a descriptor. 0 means 4096. A lone peer may use seven eighths of
+	// the descriptors. One of several peers may use as many descriptors as are free after that.
 	FragmentsMax int
-	// FragmentBytesMax bounds one fragment, sent or received, up to 4 GiB - 1. 0 means 1 GiB.
+	// FragmentBytesMax is the largest size of a sent or received fragment, 1 KiB to 4 GiB - 1. 0
+	// means 1 GiB.
 	FragmentBytesMax uint32
-	// ReassemblyBytesMax bounds the memory of all fragments being received; chunks beyond that are
-	// dropped and retransmitted later. 0 means 2 GiB, and at least FragmentBytesMax.
+	// ReassemblyBytesMax bounds the memory of all partly received fragments. Chunks beyond the
+	// bound are dropped, and the sender retransmits them later. 0 means 2 GiB, or FragmentBytesMax
+	// if that is larger.
 	ReassemblyBytesMax int64
-	// ReassemblyKeepBytes bounds the idle reassembly memory that is kept for reuse. 0 means 64 MiB.
+	// ReassemblyKeepBytes bounds the unused reassembly memory that is kept for later fragments. 0
+	// means 64 MiB.
 	ReassemblyKeepBytes int64
-	// KeptPackets bounds the packets that handlers keep in their receive buffers (Module.Keep), up
-	// to 1<<20. Each needs a spare packet buffer. 0 means 256, negative none.
+	// KeptPackets is the largest number of receive buffers that handlers may keep with Module.Keep,
+	// up to 1<<20. The module allocates a spare packet buffer for each. 0 means 256, and a negative
+	// value means none.
 	KeptPackets int
-	// KeptBytesMax bounds the memory of larger fragments that handlers keep, beside
-	// ReassemblyBytesMax. 0 means 256 MiB, negative none.
+	// KeptBytesMax bounds the memory of larger fragments that handlers keep with Module.Keep, in
+	// addition to ReassemblyBytesMax. 0 means 256 MiB, and a negative value means none.
 	KeptBytesMax int64
-	// ArrivalsMax and ArrivalsBytesMax bound the queue of Module.PullArrivals: the messages, and
-	// the bytes of copied ones. The queue may exceed a bound by the messages of one pass. 0 means
-	// 65536 messages, and 256 MiB.
+	// ArrivalsMax bounds the messages in the queue of Module.PullArrivals, and ArrivalsBytesMax the
+	// bytes of the copied messages there. One call of Progress may exceed a bound by the messages
+	// that it receives. 0 means 65536 messages, and 256 MiB.
 	ArrivalsMax      int
 	ArrivalsBytesMax int64
 
-	// PeersMax bounds the endpoints, 1 to 1<<20. 0 means 4096.
+	// PeersMax is the largest number of endpoints, 1 to 1<<20. 0 means 4096.
 	PeersMax int
-	// HalfOpenMax bounds the half-open endpoints: the peer has proven its addresses, but has not
-	// confirmed yet that the handshake is complete. If PeersPerHost is in force, one host may hold
-	// a quarter of them, but at least one. 0 means 256.
+	// HalfOpenMax is the largest number of half-open endpoints. The peer of a half-open endpoint
+	// has proven its addresses, but has not yet completed the handshake. If PeersPerHost is in
+	// force, one host may hold a quarter of HalfOpenMax, and at least one. 0 means 256.
 	HalfOpenMax int
-	// PeersPerAddress bounds the endpoints of one address that its module has opened, closing ones
-	// included, 1 to 1<<20. 0 means 16.
+	// PeersPerAddress is the largest number of endpoints that a peer at one address may open here,
+	// 1 to 1<<20. Closing endpoints count. 0 means 16.
 	PeersPerAddress int
-	// PeersPerHost bounds the endpoints of one host (or of those that share its address, behind a
-	// router), up to 1<<20, where the fabric tells hosts apart, so that one host cannot take all
-	// places. It does not bound what this side opens. 0 means a quarter of PeersMax, and 256 at
-	// least; negative sets no bound.
+	// PeersPerHost is the largest number of endpoints that peers on one host may open here, up to
+	// 1<<20. Hosts that share an address behind a router count as one host. The bound has effect
+	// where the fabric tells hosts apart, and does not apply to endpoints that this side opens. 0
+	// means a quarter of PeersMax, and 256 at least. A negative value sets no bound.
 	PeersPerHost int
-	// Advertise is the address that peers are told, in the notation of Module.Dial, if it is not
-	// the bound one: an address that a router maps to this host. Empty: the bound address. Where
-	// the fabric knows the source of datagrams (udp), answers go to that source; the advertised
-	// address is for peers that initiate.
+	// Advertise is the address that peers are told instead of the bound address, in the notation of
+	// Module.Dial. A typical case is an address that a router maps to this host. The empty string
+	// means the bound address. Peers use the advertised address to connect. Where the fabric knows
+	// the source of datagrams (udp), replies go to the source address.
 	Advertise string
-	// Label is the name of this module that peers are told, up to 32 bytes: see Request. It is not
-	// authenticated.
+	// Label is a name of this module that peers are told, up to 32 bytes (see Request). The label
+	// is not authenticated.
 	Label string
-	// RegionsMax bounds the exposed regions, 1 to 1<<16. 0 means 1024.
+	// RegionsMax is the largest number of memory regions exposed to peers, 1 to 1<<16. 0 means
+	// 1024.
 	RegionsMax int
-	// RegistrationsKept is the number of registrations that stay cached after their last use. 0
-	// caches none, the safe choice: registered memory must not be unmapped.
+	// RegistrationsKept is the number of memory registrations that stay cached after their last
+	// use. 0, the default, caches none. Memory with a cached registration must not be unmapped.
 	RegistrationsKept int
 
-	// HandshakeTimeout bounds Connect. 0 means 3 s.
+	// HandshakeTimeout bounds the time from Connect until the handshake is complete. 0 means 3 s.
 	HandshakeTimeout time.Duration
-	// PeerTimeout is the time after which a peer is dead if it has not acknowledged the oldest
-	// packet, whatever else it sends, or not answered a probe. 0 means 5 s. A process that computes
-	// for longer than that without a call of Progress is declared dead, unless it announced that
-	// (Away), or a Runner calls Progress. A PeerTimeout below four resend time-outs shortens those.
+	// PeerTimeout is the time after which a peer is declared dead if the peer has not acknowledged
+	// the oldest packet in flight or not answered a probe. Other packets from the peer do not
+	// prevent that. 0 means 5 s. A process that does not call Progress for longer than PeerTimeout
+	// is declared dead by its peers. To prevent that, announce the time with Away, or use package
+	// runner. A PeerTimeout below four retransmission time-outs shortens those time-outs.
 	PeerTimeout time.Duration
 	// Away is the longest time that this module's process computes without a call of Progress, up
-	// to an hour. Peers are told, and extend their PeerTimeout for it by as much as they grant
-	// (AwayMax). 0 asks for no extension. Close does not wait longer because of it.
+	// to an hour. Peers are told the value, and extend their PeerTimeout for this module by Away,
+	// at most by their own AwayMax. 0 requests no extension. Away does not extend CloseTimeout.
 	Away time.Duration
-	// AwayMax bounds the time granted for a peer's Away, up to an hour. 0 means a minute, negative
-	// nothing.
+	// AwayMax is the largest extension of PeerTimeout that is granted to a peer for its Away, up to
+	// an hour. 0 means a minute, and a negative value grants nothing.
 	AwayMax time.Duration
-	// KeepAlive is the silence on a channel, in either direction, after which this side probes the
-	// peer there. So a dead peer is detected without traffic, and firewalls and NATs on the path
-	// keep both port mappings. 0 means 20 s, negative never probes. When memory or endpoints run
-	// short, silent peers are probed at once.
+	// KeepAlive is the time of silence on a channel, in either direction, after which this side
+	// probes the peer on that channel. The probes detect a dead peer without other traffic, and
+	// keep the port mappings of firewalls and NATs alive. 0 means 20 s, and a negative value turns
+	// these probes off. When memory or endpoints run short, silent peers are probed at once.
 	KeepAlive time.Duration
-	// CloseTimeout bounds the drain of Endpoint.Close after the peer stops answering. 0 means 1 s.
+	// CloseTimeout bounds the time that Endpoint.Close waits for acknowledgements after the peer's
+	// last new ACK. 0 means 1 s.
 	CloseTimeout time.Duration
 
-	// QuantumBytes is the bytes that an endpoint may send of its small or its large fragments in a
-	// turn. 0 means 64768: 44 packets of an Ethernet's size, which fit one UDP segmentation offload
-	// send. The minimum in force is one packet.
+	// QuantumBytes is the number of bytes that an endpoint may send in one turn, from either its
+	// small or its large fragments. 0 means 64768, which is 44 Ethernet packets and fits one send
+	// with UDP segmentation offload. A quantum below one packet counts as one packet.
 	QuantumBytes int
-	// PassPackets bounds the new packets posted in one pass of the progress loop, 1 to 1024. 0 means
-	// 88.
+	// PassPackets is the largest number of new packets posted in one call of Progress, 1 to 1024. 0
+	// means 88.
 	PassPackets int
-	// PollBatch bounds the completions taken from a channel in one pass, 1 to 1024. 0 means 128.
+	// PollBatch is the largest number of completions polled from a channel in one call of Progress,
+	// 1 to 1024. 0 means 128.
 	PollBatch int
-	// IdlePollEvery is the number of passes, 1 to 64, between polls of an idle channel, if the
-	// latest message came by the other one; after 20 us it is polled in any case. 0 means 16. An
-	// empty poll of a socket is a system call that delays messages on the other channel.
+	// IdlePollEvery is the number of calls of Progress between polls of an idle channel, 1 to 64,
+	// while messages arrive on the other channel. An idle channel is polled after 20 us in any
+	// case. 0 means 16. The reason is that an empty poll of a socket is a system call, which delays
+	// messages on the other channel.
 	IdlePollEvery int
 
-	// Random returns random numbers for incarnation, tags and first sequence numbers. nil uses
-	// crypto/rand; a simulator gives its own.
+	// Random returns random numbers for the incarnation, connection tags and first sequence
+	// numbers. nil means crypto/rand. Simulators provide a function of their own.
 	Random func() uint64
 }
 
-// The values of Config.Reliability.
+// These are the values of Config.Reliability.
 const (
 	reliabilityAuto = "auto"
 	reliabilityOwn  = "own"
 )
 
-// profileFor names the recovery rules that suit a provider.
+// profileFor returns the name of the default Profile for a provider.
 func profileFor(info fabric.Info) string {
 	if info.Reliable && info.Ordered {
 		return "lossless"
@@ -160,7 +179,8 @@ func profileFor(info fabric.Info) string {
 	return "adaptive"
 }
 
-// WithDefaults returns c with defaults for its zero fields that suit a provider's Info.
+// WithDefaults returns c with its zero fields replaced by the defaults for a provider with that
+// Info. The error is that of Validate.
 func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	setString(&c.Profile, profileFor(info))
 	setString(&c.Reliability, reliabilityAuto)
@@ -226,9 +246,9 @@ func setString(p *string, v string) {
 	}
 }
 
-// providersMTU is the datagram size for a provider that carries that many bytes. If a packet header
-// cannot express that size, the result is a multiple of the cache line, to keep chunks aligned with
-// lines of the memory that they are copied from and to.
+// providersMTU returns the datagram size to use for a provider with an MTU of that many bytes. An
+// MTU above 65507 is reduced to the next multiple of 64 (a cache line) below 65507, to keep copies
+// of chunks aligned.
 func providersMTU(bytes int) int {
 	if bytes > mtuBytesMax {
 		return mtuBytesMax &^ 63
@@ -239,11 +259,12 @@ func providersMTU(bytes int) int {
 const (
 	mtuBytesMax = 65507
 	mtuBytesMin = 512
-	// tinyBytesMin holds a handshake packet.
+	// tinyBytesMin is the size that any handshake packet fits.
 	tinyBytesMin = 256
 )
 
-// Validate reports the first value out of range of a configuration without zero fields.
+// Validate returns an ErrConfig for the first value out of range. Zero fields must have been
+// replaced before by WithDefaults.
 func (c Config) Validate() error {
 	if err := c.Rules.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
@@ -297,7 +318,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// DomainConfig returns the configuration of the fabric's Domain for a module of this Config.
+// DomainConfig returns the configuration for opening the fabric's Domain of a module with this
+// Config.
 func (c Config) DomainConfig(info fabric.Info) (fabric.DomainConfig, error) {
 	c, err := c.WithDefaults(info)
 	if err != nil {
@@ -310,7 +332,7 @@ func (c Config) DomainConfig(info fabric.Info) (fabric.DomainConfig, error) {
 	}, nil
 }
 
-// recvDepth is the number of buffers posted on each channel.
+// recvDepth is the number of receive buffers posted on each channel.
 func (c Config) recvDepth(info fabric.Info) int {
 	if info.RxDepth > 0 {
 		return min(c.RecvDepth, info.RxDepth)
@@ -318,7 +340,8 @@ func (c Config) recvDepth(info fabric.Info) int {
 	return c.RecvDepth
 }
 
-// segmentRoom returns the payload bytes of a datagram of size bytes behind a header of that kind.
+// segmentRoom returns the largest payload, in bytes, of a packet of that kind in a datagram of
+// sizeBytes.
 func segmentRoom(sizeBytes int, kind frag.Kind) int {
 	return sizeBytes - frag.HeaderBytes(kind, 0)
 }

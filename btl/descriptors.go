@@ -9,36 +9,37 @@ import (
 	"gobtl/frag"
 )
 
-// descriptors is the pool of a module's fragments, allocated on demand and lent to callers.
+// descriptors is the pool of a module's fragment descriptors, which are allocated on demand and
+// lent to callers.
 //
 //	free --lend--> with the caller --Send--> queued, sent, ended --giveBack--> free
 type descriptors struct {
 	free  []*Fragment
-	count int // that were made
-	lent  int // with the caller
+	count int // descriptors allocated so far
+	lent  int // descriptors with the caller
 
 	registered regcache.Cache // memory that the caller has registered
 	ownRegions int            // fragments whose memory is registered for them alone
 
-	answers []*Fragment // idle ones of the module's own, which are nobody's sends
+	answers []*Fragment // idle descriptors for answers to peers
 
-	vectors []*vector // idle ones
+	vectors []*vector // idle vectors
 
 	large      [][]byte // idle memory for large Allocs
-	largeBytes int      // of it
+	largeBytes int      // total size of large
 }
 
 const (
-	// ownBytesMax bounds the memory that each idle descriptor keeps for the next large Alloc; there
-	// are many descriptors.
+	// ownBytesMax is the largest memory, in bytes, that an idle descriptor keeps for its next
+	// Alloc.
 	ownBytesMax = 256 << 10
-	// largeBytesMax bounds the idle memory for larger Allocs, in all. To allocate it for each
-	// message costs more than the copy: the runtime clears it, page by page, and soon collects it.
+	// largeBytesMax bounds the total unused memory, in bytes, that the pool keeps for Allocs above
+	// ownBytesMax. Reuse saves the time in which the Go runtime clears new memory.
 	largeBytesMax = 4 << 20
 )
 
-// takeLarge returns memory for a large Alloc. It prefers the most recently used idle buffer that is
-// large enough.
+// takeLarge returns memory of sizeBytes for Alloc. For more than ownBytesMax, takeLarge prefers the
+// most recently used idle buffer that is large enough.
 func (d *descriptors) takeLarge(sizeBytes int) []byte {
 	if sizeBytes > ownBytesMax {
 		for i := len(d.large) - 1; i >= 0; i-- {
@@ -52,7 +53,8 @@ func (d *descriptors) takeLarge(sizeBytes int) []byte {
 	return make([]byte, sizeBytes)
 }
 
-// keepLarge keeps memory for the next large Alloc, and evicts the longest idle buffers for it.
+// keepLarge keeps mem for a later large Alloc. To stay within largeBytesMax, keepLarge drops the
+// buffers that were idle for the longest time.
 func (d *descriptors) keepLarge(mem []byte) {
 	if cap(mem) > largeBytesMax {
 		return
@@ -64,8 +66,8 @@ func (d *descriptors) keepLarge(mem []byte) {
 	d.large = append(slices.Delete(d.large, 0, drop), mem)
 }
 
-// lend takes a free descriptor for an endpoint, or allocates one if fewer than most exist.
-// Endpoints share descriptors as they share send buffers (share.MayHave).
+// lend takes a free descriptor for an endpoint, or allocates a descriptor if fewer than most exist.
+// The function share.MayHave divides the descriptors among the endpoints.
 func (d *descriptors) lend(ep *Endpoint, most int, alone bool) (*Fragment, bool) {
 	left := most - d.count + len(d.free)
 	if !share.MayHave(ep.descriptors, left, most, alone) {
@@ -85,7 +87,8 @@ func (d *descriptors) lend(ep *Endpoint, most int, alone bool) (*Fragment, bool)
 	return f, true
 }
 
-// giveBack frees a descriptor that no longer has a send buffer. The descriptor keeps some memory.
+// giveBack frees a descriptor that no longer holds a send buffer. The descriptor keeps up to
+// ownBytesMax of memory for its next use.
 func (d *descriptors) giveBack(f *Fragment) {
 	if f.state == fragLent {
 		d.lent--
@@ -103,7 +106,7 @@ func (d *descriptors) giveBack(f *Fragment) {
 	d.free = append(d.free, f)
 }
 
-// lendAnswer lends a fragment for the answer to a peer's request.
+// lendAnswer returns a fragment for the answer to a peer's get or atomic operation.
 func (d *descriptors) lendAnswer(ep *Endpoint) *Fragment {
 	var f *Fragment
 	if n := len(d.answers); n > 0 {
@@ -116,7 +119,7 @@ func (d *descriptors) lendAnswer(ep *Endpoint) *Fragment {
 	return f
 }
 
-// giveBackAnswer takes a fragment of lendAnswer back.
+// giveBackAnswer frees a fragment of lendAnswer.
 func (d *descriptors) giveBackAnswer(f *Fragment) {
 	own := f.own
 	if cap(own) > ownBytesMax {
@@ -126,7 +129,7 @@ func (d *descriptors) giveBackAnswer(f *Fragment) {
 	d.answers = append(d.answers, f)
 }
 
-// noteOwnRegion counts a fragment whose memory is registered for that fragment alone.
+// noteOwnRegion counts a fragment whose memory the module has registered for that fragment alone.
 func (d *descriptors) noteOwnRegion(f *Fragment) {
 	if !f.ownRegion {
 		f.ownRegion = true
@@ -134,13 +137,13 @@ func (d *descriptors) noteOwnRegion(f *Fragment) {
 	}
 }
 
-// endOwnRegion notes that a fragment's own registration has ended.
+// endOwnRegion counts the end of the memory registration of noteOwnRegion.
 func (d *descriptors) endOwnRegion(f *Fragment) {
 	f.ownRegion = false
 	d.ownRegions--
 }
 
-// freeFrag takes a descriptor back, and its buffer if it never left.
+// freeFrag frees a descriptor, and also the descriptor's send buffer if that was never sent.
 func (m *Module) freeFrag(f *Fragment) {
 	if f.op != nil {
 		m.endOp(f)
@@ -152,13 +155,14 @@ func (m *Module) freeFrag(f *Fragment) {
 	m.frags.giveBack(f)
 }
 
-// isBye says whether f is the transport's own fragment that ends a connection.
+// isBye says whether f is a Bye, the transport's own fragment that ends a connection.
 func (f *Fragment) isBye() bool { return f.tag == frag.TagBye && !f.put }
 
-// internal says whether f is the transport's own: a goodbye or an answer.
+// internal says whether f is a fragment of the transport itself, a Bye or an answer to a peer's
+// operation.
 func (f *Fragment) internal() bool { return f.answer || f.isBye() }
 
-// checkFree looks at the free descriptors in turn, some in each call.
+// checkFree verifies up to eight of the free descriptors in each call, all of them in turn.
 func (d *descriptors) checkFree(c *checker) error {
 	const some = 8
 	for range min(some, len(d.free)) {
@@ -173,7 +177,8 @@ func (d *descriptors) checkFree(c *checker) error {
 	return nil
 }
 
-// check proves that every descriptor is free, lent, queued, sent, or waits for its OnDone.
+// check verifies that every descriptor is free, lent, queued, sent, or waiting for the call of its
+// OnDone.
 func (d *descriptors) check(c *checker, most int) error {
 	found := len(d.free) + d.lent + c.frags[fragQueued] + c.frags[fragSent] +
 		c.frags[fragEnded]
@@ -214,7 +219,7 @@ func (l *fragmentList) pushFront(f *Fragment) {
 	l.count++
 }
 
-// insert puts f behind a member, or in front of all if that is nil.
+// insert puts f behind the member behind, or at the front of the list if behind is nil.
 func (l *fragmentList) insert(f, behind *Fragment) {
 	switch behind {
 	case nil:
@@ -241,7 +246,7 @@ func (l *fragmentList) pop() *Fragment {
 	return f
 }
 
-// remove takes f out of the list, wherever it stands, and returns the one before it.
+// remove takes f out of the list, at any position, and returns the fragment before f.
 func (l *fragmentList) remove(f *Fragment) (before *Fragment) {
 	if l.first == f {
 		l.pop()

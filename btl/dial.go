@@ -9,10 +9,12 @@ import (
 	"gobtl/frag"
 )
 
-// Connect returns the endpoint for a module's name, and begins the handshake if there is none yet.
-// Messages sent before it is complete are queued. OnEndpoint gets its outcome: ErrUnreachable,
-// ErrVersion, ErrStale or ErrRefused if it fails. Connecting to this module's own name works. now
-// is the present instant. Errors: ErrBadName, ErrRefused at PeersMax endpoints, ErrClosed.
+// Connect returns the endpoint for a module's name. If there is no such endpoint yet, Connect makes
+// one and begins the handshake. Messages sent before the handshake is complete are queued. The
+// function of OnEndpoint gets the outcome of the handshake. A failed handshake gives
+// ErrUnreachable, ErrVersion, ErrStale or ErrRefused. A module may connect to its own name. now is
+// the present instant. Errors of Connect are ErrBadName, ErrClosed, and ErrRefused at PeersMax
+// endpoints.
 func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 	m.at(now)
 	if m.closed || m.draining {
@@ -29,13 +31,13 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 	return m.handshakes.Connect(&n)
 }
 
-// Dial is Connect by address instead of name: that of the peer's command channel and, after a
-// comma, its data port if that is not the next one ("192.0.2.1:4000", "192.0.2.1:4000,4711"). Any
-// incarnation of the peer is accepted. If an endpoint of that address exists, Dial returns it.
-// Should the peer have restarted without connecting itself, that is noticed after several
-// unanswered packets, mostly within a quarter of Config.PeerTimeout; Abort the endpoint to
-// reconnect earlier. Errors: ErrBadName, also for a fabric without textual addresses, ErrRefused at
-// PeersMax endpoints, ErrClosed.
+// Dial is Connect with an address instead of a name. The address is that of the peer's command
+// channel, such as "192.0.2.1:4000". The data port follows after a comma if that is not the next
+// port, as in "192.0.2.1:4000,4711". Any incarnation of the peer is accepted. If an endpoint of
+// that address exists, Dial returns the existing endpoint. A restart of the peer is detected after
+// several unanswered packets, mostly within a quarter of Config.PeerTimeout. To reconnect earlier,
+// call Abort on the endpoint first. Errors of Dial are ErrBadName (also for a fabric without
+// textual addresses), ErrClosed, and ErrRefused at PeersMax endpoints.
 func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 	m.at(now)
 	if m.closed || m.draining {
@@ -48,7 +50,7 @@ func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 	return m.handshakes.Dial(cmd, data, m.port.Command.MTUBytes(), m.port.Data.MTUBytes())
 }
 
-// parseAddress parses the textual address of a module.
+// parseAddress parses the textual address of a module into the addresses of both channels.
 func (m *Module) parseAddress(address string) (cmd, data []byte, err error) {
 	a, ok := m.port.Dom.(fabric.Addresser)
 	if !ok {
@@ -66,7 +68,7 @@ func (m *Module) parseAddress(address string) (cmd, data []byte, err error) {
 	return cmd, data, err
 }
 
-// formatName is an endpoint's name in human-readable form.
+// formatName returns the fabric's name of an endpoint in human-readable form.
 func (m *Module) formatName(name []byte) string {
 	if a, ok := m.port.Dom.(fabric.Addresser); ok {
 		return a.FormatName(name)
@@ -74,8 +76,9 @@ func (m *Module) formatName(name []byte) string {
 	return hex.EncodeToString(name)
 }
 
-// Address is this module's address in the notation of Dial, as far as it knows: Config.Advertise,
-// else the address that it is bound to. It is empty for a fabric without textual addresses.
+// Address is this module's address in the notation of Dial. The result is Config.Advertise if set,
+// else the address that the module is bound to. The result is empty for a fabric without textual
+// addresses.
 func (m *Module) Address() string {
 	a, ok := m.port.Dom.(fabric.Addresser)
 	if !ok {
@@ -90,20 +93,20 @@ func (m *Module) Address() string {
 	return first
 }
 
-// IsModule says whether a module's name (Module.Name) is that of this peer, and the peer has
-// answered from the address in that name.
+// IsModule says whether name, a result of Module.Name, is the name of this endpoint's peer. True
+// also means that the peer has answered from the address in name.
 func (ep *Endpoint) IsModule(name []byte) bool {
 	n, err := frag.ParseName(name)
 	return err == nil && string(n.Command) == ep.id.Addr && ep.id.IsLife(n.Incarnation)
 }
 
-// AtHost says whether the name of an endpoint of the fabric belongs to the host from which the peer
-// has answered. Where the fabric tells no hosts apart, any name may.
+// AtHost says whether name, the name of a fabric endpoint, belongs to the host from which the peer
+// has answered. If the fabric does not tell hosts apart, the result is always true.
 func (ep *Endpoint) AtHost(name []byte) bool {
 	c := &ep.m.peers
 	return !c.TellsHosts() || c.SameHost(string(name), ep.id.Addr)
 }
 
-// PeerAddress is the address of the peer's command channel in human-readable form:
-// "192.0.2.1:4000", or hexadecimal for a fabric without textual addresses.
+// PeerAddress is the address of the peer's command channel in human-readable form, such as
+// "192.0.2.1:4000". For a fabric without textual addresses, PeerAddress is hexadecimal.
 func (ep *Endpoint) PeerAddress() string { return ep.m.formatName([]byte(ep.id.Addr)) }

@@ -1,16 +1,16 @@
-// Package btl is a byte transfer layer over unreliable datagrams, modelled on Open MPI's usnic BTL:
-// it takes fragments from the layer above, cuts them into segments of one datagram each, and
-// delivers every fragment whole and exactly once to the handler of its tag at the peer, or puts it
-// into memory that the peer has exposed.
+// Package btl is a byte transfer layer over unreliable datagrams, modelled on Open MPI's usnic BTL.
+// The package takes fragments (messages) from the layer above and cuts each fragment into segments
+// of one datagram. Every fragment is delivered whole and exactly once to the handler of its tag at
+// the peer, or is written into memory that the peer has exposed.
 //
 // # One owner
 //
-// A Module belongs to one goroutine: the one that calls Progress. All methods of Module, Endpoint,
-// Fragment and Region must be called from that goroutine, also from callbacks, except for those
-// that say otherwise (Stats, Wake). A module has no goroutine, no lock and no clock: nothing
-// happens between two calls of Progress. Package runner wraps a module for ordinary programs: its
-// calls take a context, may block, and any goroutine may make them. Drivers like runner also use
-// Hooks.
+// A Module belongs to the goroutine that calls Progress. All methods of Module, Endpoint, Fragment
+// and Region must be called from that goroutine, which includes callbacks. Exceptions such as Stats
+// and Wake say so in their comments. A module has no goroutine, lock or clock of its own, and does
+// nothing between two calls of Progress. Package runner wraps a module for ordinary programs. The
+// calls of runner take a context, may block, and may be made by any goroutine. Drivers like runner
+// also use Hooks. In the comments of this package, a pass is one call of Progress.
 //
 // # The life of a packet
 //
@@ -47,14 +47,16 @@
 //	    |
 //	  deliver       recv.go         the handler of its tag, when the fragment is whole
 //
-// link_seq.go is for fabrics that may lose packets, link_counted.go for those that do not.
+// link_seq.go is for fabrics that may lose packets, and link_counted.go is for fabrics that are
+// reliable.
 //
-// A module has two channels, each with its own endpoint and queues. The command channel carries
-// ACKs and fragments that fit a tiny datagram; it is polled first. The data channel carries all
-// other packets, and all retransmissions. A one-packet fragment that is the first completion of a
-// poll is delivered before its book-keeping (fast receive).
+// A module has two channels, each with its own fabric endpoint and queues. The command channel is
+// polled first, and carries ACKs and fragments that fit a datagram of Config.TinyBytes. The data
+// channel carries all other packets, and all retransmissions. If the first completion of a poll is
+// a fragment in a single packet, the handler is called before the receive state is updated (fast
+// receive).
 //
-// See internal/meet for handshakes, whose decisions handshake_host.go carries out;
-// internal/liveness for the timers of endpoints; region.go for the targets of puts; package
-// reliability for the states of a segment; and docs/protocol.md for the wire format.
+// Handshakes are decided in internal/meet and carried out in handshake_host.go. The timers of
+// endpoints are in internal/liveness, and the targets of puts in region.go. Package reliability
+// defines the states of a segment, and docs/protocol.md the wire format.
 package btl

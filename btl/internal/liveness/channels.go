@@ -5,36 +5,37 @@ import (
 	"time"
 )
 
-// A firewall or a NAT between two hosts has an entry for each pair of ports, and forgets one by
-// which nothing passes for a while: Linux after 30 s. Each channel has a pair of ports of its own,
-// and a connection may use one of them alone for long. So each side counts the silence of each
-// channel by itself, and asks the peer for a sign of life by a channel that is silent for
-// KeepAlive. What counts is what this side sends: some NATs renew an entry only by that.
+// A firewall or a NAT between two hosts has an entry for each pair of ports, and drops an entry
+// that no packet has used for a while (on Linux: 30 s). Each channel has its own pair of ports,
+// and a connection may use only one channel for a long time. Each side therefore measures the
+// silence of each channel. When a channel is silent for KeepAlive, the side sends a probe
+// through that channel. Only packets that this side sends end the silence, because some NATs
+// renew an entry only for outgoing packets.
 //
 //	look      look      look      look: silent since the first one, so it asks
 //	 |--------*|---------|---------|
 //	           KeepAlive / 2        KeepAlive after the packet (*) at most
 //
-// No packet is looked at for this: the numbers that a channel gives its packets tell whether any
-// was sent since the look before.
+// The packet numbers of a channel tell whether a packet was sent since the previous look, so no
+// work per packet is needed.
 
 // Channels is the number of channels of a connection.
 const Channels = 2
 
 var channelNames = [Channels]string{"command", "data"}
 
-// Sent has the number of the last packet that was sent by each channel.
+// Sent holds the number of the latest packet sent on each channel.
 type Sent [Channels]uint32
 
-// channels is what is known of the silence of channels.
+// channels tracks how long each channel has been silent.
 type channels struct {
 	lookedAt Time
 	since    [Channels]Time // the channel may have been silent since then
 	sent     Sent           // as of lookedAt
-	asking   [Channels]bool // no answer has come to the last question
+	asking   [Channels]bool // the latest probe of the channel has no answer
 }
 
-// BeginChannels has the silence of all channels counted from now on.
+// BeginChannels starts measuring the silence of all channels.
 func (p *Peer) BeginChannels(now Time, sent Sent) {
 	p.channels = channels{lookedAt: now, sent: sent}
 	for i := range p.since {
@@ -42,21 +43,21 @@ func (p *Peer) BeginChannels(now Time, sent Sent) {
 	}
 }
 
-// AskedBy notes that the peer is asked for a sign of life by a channel, with the packet of a
-// number.
+// AskedBy notes that a probe for a sign of life was sent through a channel, in the packet of
+// the given number.
 func (p *Peer) AskedBy(channel int, now Time, number uint32) {
 	p.since[channel], p.channels.sent[channel], p.asking[channel] = now, number, true
 }
 
-// AnsweredBy notes that the peer has answered a question by a channel.
+// AnsweredBy notes that the peer has answered a probe of a channel.
 func (p *Peer) AnsweredBy(channel int, now Time) {
 	p.Answered(now)
 	p.asking[channel] = false
 }
 
-// SilentChannels looks at the first count channels. Ask says by which of them the peer has to be
-// asked for a sign of life now: they have been silent for KeepAlive, or for a quarter of it if the
-// question before was not answered. Next is the time until the next look.
+// SilentChannels checks the silence of the first count channels. Result ask marks the channels
+// through which a probe is due: channels silent for KeepAlive, or for a quarter of KeepAlive if
+// the previous probe was not answered. Result next is the time until the next check.
 func (p *Peer) SilentChannels(
 	now Time, r *Rules, sent Sent, count int,
 ) (ask [Channels]bool, next time.Duration) {

@@ -2,29 +2,29 @@ package liveness
 
 import "time"
 
-// A counted link has no packet timers to detect a dead peer. Instead it probes the peer when an
-// awaited confirmation does not come.
+// A counted link runs over a reliable fabric, and has no retransmission timers to detect a dead
+// peer. Instead this side probes the peer when an expected acknowledgement does not come.
 
-// Watch starts the timer for an outstanding confirmation.
+// Watch starts the timer for an outstanding acknowledgement.
 func (s *Watches[E]) Watch(ep E, d time.Duration) {
 	s.Set(ep, d)
 	s.watchOf(ep).watched = true
 }
 
-// mayAsk says whether a peer may be asked for a confirmation out of its turn.
+// mayAsk reports whether a peer may be probed for an acknowledgement ahead of the timer.
 func (w *Watch) mayAsk(v *View) bool {
 	return v.Counted && v.Connected && !v.Closing && !w.superseded && !w.broken
 }
 
-// Urge asks at once for the confirmation of what is in flight, if all was sent, and the link is
-// counted.
+// Urge probes at once for the acknowledgement of the packets in flight. Urge does so only on a
+// counted link, and only if nothing waits to be sent.
 func (s *Watches[E]) Urge(ep E) {
 	if w, v := s.watchOf(ep), s.host.View(ep); w.mayAsk(&v) && v.InFlight && !v.Unsent {
 		s.Watch(ep, 0)
 	}
 }
 
-// Takes notes that the peer says that it is established.
+// Takes notes that the peer has declared itself established.
 func (s *Watches[E]) Takes(ep E) {
 	if w := s.watchOf(ep); !w.takes {
 		w.takes = true
@@ -32,8 +32,9 @@ func (s *Watches[E]) Takes(ep E) {
 	}
 }
 
-// AskMissed probes a peer at once, now that both sides are established, if its ACKs came too early:
-// they carried its first credits, which it does not repeat unasked.
+// AskMissed probes a peer at once, if the peer's first ACKs arrived before this side was
+// established. These ACKs carried the peer's first credits, which the peer repeats only when
+// probed.
 func (s *Watches[E]) AskMissed(ep E) {
 	w, v := s.watchOf(ep), s.host.View(ep)
 	if w.missed && w.mayAsk(&v) && v.Owed() && !v.Handshaking {
@@ -41,7 +42,8 @@ func (s *Watches[E]) AskMissed(ep E) {
 	}
 }
 
-// Break has a connected endpoint end soon, as the fabric could not carry a packet to its peer.
+// Break makes a connected endpoint end soon, because the fabric could not carry a packet to its
+// peer.
 func (s *Watches[E]) Break(ep E) {
 	if w := s.watchOf(ep); !w.broken {
 		w.broken = true
@@ -49,7 +51,8 @@ func (s *Watches[E]) Break(ep E) {
 	}
 }
 
-// onWatch probes for a confirmation, or declares a peer dead that has not answered for too long.
+// onWatch probes for an acknowledgement, or ends the endpoint of a peer that has not answered
+// for too long.
 func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 	verdict := w.Verdict(s.host.Now(), &s.Rules, Confirm, 0)
 	if verdict.Owed < s.Rules.AskEvery() && !w.missed && s.mayAnswer(w, v) {
@@ -61,8 +64,8 @@ func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 		return
 	}
 	s.ask(ep, w)
-	// While a probe for credits that came too early is pending, for lack of room or because the peer
-	// has not said yet that it is established, the interval is shorter.
+	// The interval is shorter while a probe for missed credits is pending, because no buffer
+	// was free or the peer is not known to be established.
 	every := s.Rules.AskEvery()
 	if w.missed {
 		every = min(every, helloIntervalMax)
@@ -70,17 +73,18 @@ func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 	s.Watch(ep, verdict.Next(every))
 }
 
-// mayAnswer says whether the answer to the last probe may be on its way: no packet was sent after
-// it, and the peer was heard since. If the round trip exceeds the probe interval, another probe is
-// useless; as each needs its own answer, they would never end. A peer that ignores the probe is
-// probed again after PeerTimeout, whatever else it sends.
+// mayAnswer reports whether the answer to the latest probe may still be on its way: no packet
+// was sent after the probe, and the peer was heard since. If the round trip exceeds the probe
+// interval, more probes are useless, because each needs its own answer. A peer that ignores the
+// probe is probed again after PeerTimeout, even if it sends other packets.
 func (s *Watches[E]) mayAnswer(w *Watch, v *View) bool {
 	return w.asked == v.Next && w.HeardAfter(w.askedAt) &&
 		s.host.Now().Sub(w.askedAt) < s.Rules.PeerTimeout
 }
 
-// ask sends a packet that requests a confirmation. Without room for it, the next probe will do. A
-// peer that is not known to be established would drop a counted packet: it gets a Hello instead.
+// ask sends a packet that requests an acknowledgement. If no buffer is free, the next timer
+// tries again. A peer that is not known to be established would drop such a packet, so ask
+// sends a Hello to that peer.
 func (s *Watches[E]) ask(ep E, w *Watch) {
 	if !w.takes {
 		s.host.Ask(ep, 0)
@@ -92,8 +96,8 @@ func (s *Watches[E]) ask(ep E, w *Watch) {
 	w.asked, w.askedAt = s.host.View(ep).Next, s.host.Now()
 }
 
-// onUnconfirmed continues to probe a peer until it is known to be connected too, for until then
-// nothing may be sent to it.
+// onUnconfirmed probes a peer until the peer is known to be connected. Until then no data may
+// be sent to the peer.
 func (s *Watches[E]) onUnconfirmed(ep E, w *Watch) {
 	verdict := w.Verdict(s.host.Now(), &s.Rules, Sign, 0)
 	if !s.askAgain(ep, w, &verdict) {

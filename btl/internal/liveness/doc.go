@@ -1,5 +1,5 @@
-// Package liveness has the timer of each endpoint, keeps the evidence of whether its peer is alive,
-// asks for signs of life, and decides that a peer is dead.
+// Package liveness runs the timer of each endpoint, records when its peer was heard, probes
+// silent peers for signs of life, and decides that a peer is dead.
 //
 //	events in                          questions
 //	  Heard, Acked, Answered    +------+  Verdict: is the peer dead, and when is it tried again?
@@ -11,12 +11,13 @@
 //	  Expire                   +---------+ Host: end the endpoint, with the reason
 //
 // Three things to know:
-//   - A peer is dead when it has owed an answer for too long, and was probed several times
-//     meanwhile. Time alone says nothing: the owner of this side may have been stopped.
-//   - A peer that computes is silent and lives. It is judged by what it owes longest: an
-//     acknowledgement, a confirmation, or a sign of life that it was asked for.
-//   - A Peer knows no packet and reads no clock. The instants that it is given are on
-//     an axis on which the time does not go on while the owner is stopped.
+// Three things to know:
+//   - A peer is dead when it has owed an answer for too long and several probes had no answer.
+//     Time alone proves nothing, because the process of this side may have been stopped.
+//   - A peer that computes is silent but alive. A peer is judged by what it has owed longest: an
+//     acknowledgement of the oldest packet, a requested acknowledgement, or a sign of life.
+//   - A Peer handles no packets and reads no clock. All instants are on a clock that stops while
+//     the owner does not run.
 //
 // Start reading at Watches and Verdict.
 //

@@ -6,26 +6,28 @@ import (
 	"gobtl/internal/seq"
 )
 
-// View is what Watches has to know of an endpoint when its timer expires or is set.
+// View is the state of an endpoint that Watches needs when the endpoint's timer expires or is
+// set.
 type View struct {
 	Accepting   bool // half open: the peer has not proven its address
 	Connected   bool
 	Lingering   bool // closed by the peer
 	Handshaking bool // a handshake is under way, perhaps of a connected endpoint
 	Closing     bool // this side closes it
-	CloseAt     Time // since when its own goodbye has been due
+	CloseAt     Time // when this side's own Bye became due
 	Counted     bool // packets have no timers: the peer is asked for confirmations
-	InFlight    bool // packets are not acknowledged, or not confirmed
+	InFlight    bool // packets are not acknowledged
 	Open        bool // there are credits to send something
 	Unsent      bool // something waits to be sent
 	Asks        bool // the peer owes answers to operations
 	Next        seq.Num
 }
 
-// Owed says whether the peer of a counted link owes a confirmation, or its first credits.
+// Owed reports whether the peer of a counted link owes an acknowledgement, or its first
+// credits.
 func (v *View) Owed() bool { return v.Counted && (v.InFlight || !v.Open) }
 
-// Why says why Watches ends an endpoint.
+// Why is the reason for which Watches ends an endpoint.
 type Why uint8
 
 // The reasons.
@@ -57,34 +59,39 @@ func (w Why) String() string {
 	return "unknown"
 }
 
-// Host carries out what Watches decides. It may call Watches meanwhile.
+// Host carries out the decisions of Watches. The methods of Host may call Watches.
 type Host[E any] interface {
-	// Now is the present instant on the owner's axis without pauses; Clock is that of the timers.
+	// Now is the present instant on a clock that stops while the owner does not run. Clock is
+	// the present instant of the timers.
 	Now() Time
 	Clock() Time
 	View(ep E) View
-	// Sent has the numbers of the packets that were sent last to the peer.
+	// Sent returns the numbers of the latest packets sent to the peer.
 	Sent(ep E) Sent
-	// At is the endpoint at a place, and All has those of all places, the zero value where there is
-	// none. Latest is the one that the address of an endpoint's peer leads to, or the zero value.
+	// At returns the endpoint of a slot, and All the endpoints of all slots; free slots have
+	// the zero value. Latest returns the endpoint that is registered for the address of ep's
+	// peer, or the zero value.
 	At(slot uint32) E
 	All() []E
 	Latest(ep E) E
-	// LeadTo has the address of an endpoint's peer lead to it if it leads to none.
+	// LeadTo registers ep for the address of its peer, if no endpoint is registered for that
+	// address.
 	LeadTo(ep E)
-	// Handshake goes on with the handshake of an endpoint, whose timer has expired. SendRound has
-	// Hellos repeated that lack an answer, and ConfirmAgain those that say that all is proven; both
-	// return the time until they are due again.
+	// Handshake continues the handshake of an endpoint whose timer has expired. SendRound
+	// repeats the Hellos that have no answer. ConfirmAgain repeats the Hellos which say that
+	// both channels are proven. SendRound and ConfirmAgain return the time until the next
+	// repetition.
 	Handshake(ep E)
 	SendRound(ep E) time.Duration
 	ConfirmAgain(ep E) time.Duration
-	// Ask asks the peer for a sign of life by a channel. Question asks for a confirmation by a packet
-	// that has a number; false means that there is no room for it.
+	// Ask probes the peer for a sign of life through a channel. Question requests an
+	// acknowledgement by a numbered packet, and returns false if no buffer is free for that
+	// packet.
 	Ask(ep E, channel int)
 	Question(ep E) bool
-	// AskLife asks whether the peer has restarted, with a nonce. Random draws one.
+	// AskLife asks whether the peer has restarted, with a nonce. Random returns a random number.
 	AskLife(ep E, nonce uint64)
 	Random() uint64
-	// End ends an endpoint.
+	// End ends an endpoint with a reason.
 	End(ep E, why Why, v *Verdict)
 }

@@ -9,33 +9,37 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Time is an instant in nanoseconds on the owner's axis without pauses.
+// Time is an instant in nanoseconds on a clock that stops while the owner does not run.
 type Time = mono.Time
 
 const (
-	// TriesMin is the least number of unanswered resends or probes before a silent peer is dead: a
-	// process that was itself stopped for a while finds all its timers expired.
+	// TriesMin is the minimum number of unanswered retransmissions or probes before a silent
+	// peer is declared dead. A process that was itself stopped for a while finds all its timers
+	// expired, so time alone is not enough.
 	TriesMin = 3
-	// oldestTriesMin is the least number of resends of the oldest packet for a peer that was heard
-	// meanwhile: its path may be lossy, so more copies are needed.
+	// oldestTriesMin is the minimum number of retransmissions of the oldest packet before a
+	// peer is dead, if other packets of the peer have arrived meanwhile. The path of such a
+	// peer may be lossy.
 	oldestTriesMin = 8
-	// lifeRound is the silence of the peer, or the time since the last such probe, after which it
-	// is probed for a restart.
+	// lifeRound is the minimum silence of the peer before it is asked whether it has restarted,
+	// and the minimum interval between two such questions.
 	lifeRound = 40 * time.Millisecond
 )
 
-// Rules are the parameters by which all peers of an owner are judged.
+// Rules holds the parameters by which all peers of an owner are judged.
 type Rules struct {
 	PeerTimeout time.Duration // for how long a peer may owe an answer
-	// KeepAlive is the silence after which a peer is asked for a sign of life; negative: never.
+	// KeepAlive is the silence after which a peer is probed for a sign of life; a negative
+	// value disables these probes.
 	KeepAlive time.Duration
 }
 
 // PressAfter is the silence after which a peer that holds a scarce resource is probed, and the
-// interval of such probes.
+// interval between such probes.
 func (r *Rules) PressAfter() time.Duration { return r.PeerTimeout / 8 }
 
-// AskEvery is the time between questions to a peer that owes a confirmation.
+// AskEvery is the interval between probes of a peer that owes an acknowledgement on a counted
+// link.
 func (r *Rules) AskEvery() time.Duration {
 	d := r.PeerTimeout / 4
 	if r.KeepAlive > 0 {
@@ -44,22 +48,24 @@ func (r *Rules) AskEvery() time.Duration {
 	return d
 }
 
-// sooner is the time between tries that are still missing when a peer's time is over.
+// sooner is the interval between the probes that are still missing when a peer's time has run
+// out.
 func (r *Rules) sooner() time.Duration { return r.PeerTimeout / 16 }
 
-// Peer is what is known of one peer. The zero value is one of which nothing is known: Begin.
+// Peer records the signs of life of one peer. Begin initializes a Peer.
 type Peer struct {
 	heardAt  Time // latest packet of the peer
 	owesAt   Time // since when something has been in flight
 	ackedAt  Time // when something was acknowledged last
 	oldestAt Time // when the oldest packet in flight became it, or the peer had no memory for it
 	resentAt Time // when the latest of the resends was that silentResends counts
-	// answeredAt is when the peer answered a question last.
+	// answeredAt is the time of the peer's latest answer to a probe.
 	answeredAt Time
 	away       time.Duration // by which it may be silent for longer
 	oldest     seq.Num
-	// oldestResends counts the resends of the oldest packet since oldestAt, and silentResends those by
-	// time-out since heardAt, except those right after another.
+	// oldestResends counts the retransmissions of the oldest packet since oldestAt.
+	// silentResends counts the timeout retransmissions since heardAt, except those right after
+	// another.
 	oldestResends, silentResends uint32
 	questions                    uint32 // for a sign of life, since heardAt
 	heardBy                      uint8  // the channel of the latest packet of the peer
@@ -68,11 +74,11 @@ type Peer struct {
 	doubts *doubts // made on first use
 }
 
-// doubts are of questions that few peers are asked.
+// doubts holds the state of probes that are rarely needed.
 type doubts struct {
-	thereAskedAt Time   // when it was asked last whether its end is there still; 0 not yet
-	lifeAskedAt  Time   // when it was asked last whether it has restarted
-	lifeNonce    uint64 // by which the answer to that is known
+	thereAskedAt Time   // latest probe whether the peer's endpoint still exists; 0: none
+	lifeAskedAt  Time   // latest question whether the peer has restarted
+	lifeNonce    uint64 // nonce of the latest restart question
 }
 
 func (p *Peer) doubted() *doubts {
@@ -82,25 +88,26 @@ func (p *Peer) doubted() *doubts {
 	return p.doubts
 }
 
-// Begin notes that a peer is dealt with from now on.
+// Begin starts the record of a peer.
 func (p *Peer) Begin(now Time) { p.heardAt, p.owesAt = now, now }
 
-// Grant lets the peer be silent for so much longer than others.
+// Grant allows the peer to be silent for the time away longer than other peers.
 func (p *Peer) Grant(away time.Duration) { p.away = away }
 
-// Heard notes a packet of the peer that came by a channel.
+// Heard notes that a packet of the peer has arrived through a channel.
 func (p *Peer) Heard(now Time, channel int) {
 	p.heardAt, p.heardBy = now, uint8(channel)
 	p.silentResends, p.questions = 0, 0
 }
 
-// FirstInFlight notes that something is in flight from now on.
+// FirstInFlight notes that a packet is in flight, after none was.
 func (p *Peer) FirstInFlight(now Time) { p.owesAt, p.oldestResends = now, 0 }
 
-// Acked notes that the peer has acknowledged something.
+// Acked notes that the peer has acknowledged a packet.
 func (p *Peer) Acked(now Time) { p.ackedAt = now }
 
-// OldestIs notes the number of the oldest packet in flight, when an acknowledgement was booked.
+// OldestIs notes the number of the oldest packet in flight, after an acknowledgement was
+// processed.
 func (p *Peer) OldestIs(now Time, oldest seq.Num) {
 	if oldest != p.oldest {
 		p.oldest = oldest
@@ -108,16 +115,18 @@ func (p *Peer) OldestIs(now Time, oldest seq.Num) {
 	}
 }
 
-// OldestAnswered notes that the peer has acknowledged the oldest packet in flight, or has told that
-// it has no memory for it.
+// OldestAnswered notes that the peer has acknowledged the oldest packet in flight, or has
+// reported that it has no memory for that packet.
 func (p *Peer) OldestAnswered(now Time) { p.oldestAt, p.oldestResends = now, 0 }
 
-// Resent notes that a packet is sent again: whether that is the oldest in flight, whether it is
-// sent again because no answer came, and whether packets may be here that were not read yet. It
-// returns whether the peer should be asked if it has restarted, for the resend before was in vain.
+// Resent notes a retransmission. Parameter oldest says whether the packet is the oldest in
+// flight, timedOut whether a timeout caused the retransmission, and unread whether received
+// packets may still wait to be read. The result says whether to ask the peer if it has
+// restarted, because several retransmissions had no answer.
 //
-// A process that was stopped finds all timers expired, and short ones again at once, while the
-// answers are still to be read: then only a resend that follows after a while is one in vain.
+// A process that was stopped finds all timers expired, and short timers expire again at once,
+// while the answers still wait to be read. If unread is true, a retransmission counts only some
+// time after the previous one.
 func (p *Peer) Resent(now Time, r *Rules, oldest, timedOut, unread bool) (askLife bool) {
 	if oldest {
 		p.oldestResends++
@@ -131,36 +140,36 @@ func (p *Peer) Resent(now Time, r *Rules, oldest, timedOut, unread bool) (askLif
 	return askLife
 }
 
-// Asked notes that the peer is asked for a sign of life, and returns whether the question before
-// was in vain.
+// Asked counts a probe for a sign of life. The result says whether the previous probe had no
+// answer.
 func (p *Peer) Asked() (again bool) {
 	p.questions++
 	return p.questions > 1
 }
 
-// AskAnew forgets the questions in vain.
+// AskAnew resets the count of unanswered probes.
 func (p *Peer) AskAnew() { p.questions = 0 }
 
-// Answered notes that the peer has answered a question.
+// Answered notes that the peer has answered a probe.
 func (p *Peer) Answered(now Time) { p.answeredAt = now }
 
-// AskedThere notes that the peer is asked whether its end is there still.
+// AskedThere notes that the peer was asked whether its endpoint still exists.
 func (p *Peer) AskedThere(now Time) { p.doubted().thereAskedAt = now }
 
-// ForgetThere forgets that question.
+// ForgetThere cancels the question of AskedThere.
 func (p *Peer) ForgetThere() {
 	if p.doubts != nil {
 		p.doubts.thereAskedAt = 0
 	}
 }
 
-// IsThere says whether the peer has answered since AskedThere.
+// IsThere reports whether the peer has answered since AskedThere.
 func (p *Peer) IsThere() bool {
 	d := p.doubts
 	return d != nil && d.thereAskedAt != 0 && p.answeredAt >= d.thereAskedAt
 }
 
-// MayAskLife says whether it is time to ask whether the peer has restarted.
+// MayAskLife reports whether the peer may now be asked whether it has restarted.
 func (p *Peer) MayAskLife(now Time) bool {
 	last := p.heardAt
 	if p.doubts != nil {
@@ -169,8 +178,9 @@ func (p *Peer) MayAskLife(now Time) bool {
 	return now.Sub(last) > lifeRound
 }
 
-// LifeNonce is the nonce of the question whether the peer has restarted, 0 for a new one: that of
-// the question before while its answer may be under way.
+// LifeNonce returns the nonce for the next question whether the peer has restarted. If the
+// answer to the previous question may still arrive, the result is the previous nonce. A result
+// of 0 means that the caller must draw a new nonce.
 func (p *Peer) LifeNonce() uint64 {
 	if d := p.doubts; d != nil && p.heardAt < d.lifeAskedAt {
 		return d.lifeNonce
@@ -178,43 +188,43 @@ func (p *Peer) LifeNonce() uint64 {
 	return 0
 }
 
-// AskedLife notes that the peer is asked whether it has restarted, by a nonce.
+// AskedLife notes that the peer was asked, with a nonce, whether it has restarted.
 func (p *Peer) AskedLife(now Time, nonce uint64) {
 	d := p.doubted()
 	d.lifeAskedAt, d.lifeNonce = now, nonce
 }
 
-// AnswersLife says whether a nonce is that of the question whether the peer has restarted, and
-// nothing of the peer has come since it was asked.
+// AnswersLife reports whether a nonce is that of the latest restart question, and no packet of
+// the peer has arrived since that question.
 func (p *Peer) AnswersLife(nonce uint64) bool {
 	d := p.doubts
 	return d != nil && d.lifeNonce != 0 && nonce == d.lifeNonce && p.heardAt < d.lifeAskedAt
 }
 
-// Quiet is the time since the peer's latest packet.
+// Quiet is the time since the latest packet of the peer.
 func (p *Peer) Quiet(now Time) time.Duration { return now.Sub(p.heardAt) }
 
-// HeardAfter says whether a packet of the peer has come after an instant.
+// HeardAfter reports whether a packet of the peer has arrived after an instant.
 func (p *Peer) HeardAfter(t Time) bool { return p.heardAt > t }
 
-// AckedAt is when the peer has acknowledged something last.
+// AckedAt is the time of the peer's latest acknowledgement.
 func (p *Peer) AckedAt() Time { return p.ackedAt }
 
-// Unanswered is for how long the peer has neither answered a question nor acknowledged anything.
+// Unanswered is the time since the peer has last answered a probe or acknowledged a packet.
 func (p *Peer) Unanswered(now Time) time.Duration {
 	return now.Sub(max(p.answeredAt, p.ackedAt))
 }
 
-// DeadAfter is for how long the peer may owe an answer.
+// DeadAfter is how long the peer may owe an answer before it is dead.
 func (p *Peer) DeadAfter(r *Rules) time.Duration { return r.PeerTimeout + p.away }
 
-// Press has the peer asked for a sign of life as soon as it is silent, whatever KeepAlive says.
+// Press makes a probe of the peer due as soon as the peer is silent, regardless of KeepAlive.
 func (p *Peer) Press() { p.pressed = true }
 
-// Pressed says whether it is.
+// Pressed reports whether Press was called and is still in effect.
 func (p *Peer) Pressed() bool { return p.pressed }
 
-// Debt is what a peer owes.
+// Debt is the kind of answer that a peer owes.
 type Debt uint8
 
 // The debts.
@@ -224,7 +234,7 @@ const (
 	Sign                // of life, for which it is asked
 )
 
-// String returns what is owed.
+// String returns the name of the owed answer.
 func (d Debt) String() string {
 	switch d {
 	case Ack:
@@ -237,13 +247,13 @@ func (d Debt) String() string {
 	return "unknown"
 }
 
-// Verdict is the judgement of a peer.
+// Verdict says whether a peer is dead, and why.
 type Verdict struct {
 	Dead  bool
 	Owed  time.Duration // for how long what the peer owes has been due
 	Tries int           // how often it was tried in vain to get it
-	// Within is the time in which it is to be tried again: so a dead peer is noticed when its time is
-	// up, and not a back-off later.
+	// Within is the time until the next probe must be sent at the latest. Without that limit, a
+	// dead peer would be noticed only after another back-off interval.
 	Within  time.Duration
 	debt    Debt
 	quiet   time.Duration // for how long nothing of the peer has come
@@ -251,8 +261,8 @@ type Verdict struct {
 	heardBy uint8         // the channel of the latest packet
 }
 
-// Why is the human-readable reason for a peer's death: the channels without an answer, and the
-// unanswered tries. Whatever is sent again takes the data channel.
+// Why returns the human-readable reason for a peer's death: the channels without an answer, and
+// the number of unanswered tries. Retransmissions always use the data channel.
 func (v *Verdict) Why() string {
 	owed, tries := v.Owed.Round(time.Millisecond), v.Tries
 	switch {
@@ -267,11 +277,12 @@ func (v *Verdict) Why() string {
 		channelNames[v.heardBy], v.quiet.Round(time.Millisecond))
 }
 
-// Verdict says whether the peer is dead, judged by a debt. Grace is for how much longer no peer is
-// dead: what it has said may be here and not read yet.
+// Verdict decides whether the peer is dead, judged by a debt. Parameter grace extends the time
+// after which the peer is dead, because packets of the peer may have arrived and not been read
+// yet.
 //
-// The acknowledgement of the oldest packet is owed whatever else is heard: a path may carry small
-// packets alone, and answers to nothing else.
+// The peer must acknowledge the oldest packet even if other packets of the peer arrive: the
+// path may carry only small packets.
 func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdict {
 	v := Verdict{Tries: int(p.questions), debt: debt, quiet: p.Quiet(now), heardBy: p.heardBy}
 	after, enough, again := p.DeadAfter(r), TriesMin, r.sooner()
@@ -295,16 +306,16 @@ func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdi
 	return v
 }
 
-// Next is when the question after the present one is due: after d, or when the peer's time is over.
-// The questions that are still missing then follow soon.
+// Next is the time until the next probe: d, or the remaining time of the peer if that is
+// shorter. When the peer's time is over, the missing probes follow in short intervals.
 func (v *Verdict) Next(d time.Duration) time.Duration {
 	return max(min(d, v.Within), time.Millisecond)
 }
 
-// Forever is the time until a sign of life is due of which none ever is.
+// Forever is the result of SignDue if no sign of life is ever due.
 const Forever = time.Duration(math.MaxInt64)
 
-// SignDue is the time until the peer has to be asked for a sign of life: 0 for now.
+// SignDue is the time until the peer must be probed for a sign of life; 0 means now.
 func (p *Peer) SignDue(now Time, r *Rules) time.Duration {
 	quiet := p.Quiet(now)
 	p.pressed = p.pressed && quiet >= r.PressAfter()
@@ -317,7 +328,7 @@ func (p *Peer) SignDue(now Time, r *Rules) time.Duration {
 	return max(r.KeepAlive-quiet, 0)
 }
 
-// Check proves that nothing has happened later than now.
+// Check verifies that no recorded instant is later than now.
 func (p *Peer) Check(now Time) error {
 	if max(p.heardAt, p.owesAt, p.ackedAt, p.oldestAt, p.resentAt, p.answeredAt) > now {
 		return fmt.Errorf("heard %d, waits since %d, got on %d, its oldest packet is of %d and resent "+

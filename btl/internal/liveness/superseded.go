@@ -2,8 +2,9 @@ package liveness
 
 import "time"
 
-// Supersede starts probes of the end of a connection's peer: the peer has connected anew, so it has
-// closed or lost this connection. Packets that it sent on the old one may still arrive.
+// Supersede starts probes for the peer's end of a connection, because the peer has connected
+// anew: the peer has probably closed or lost the old connection. Packets that the peer sent on the
+// old connection may still arrive.
 func (s *Watches[E]) Supersede(old E) {
 	w, v := s.watchOf(old), s.host.View(old)
 	w.superseded = true
@@ -14,9 +15,10 @@ func (s *Watches[E]) Supersede(old E) {
 	s.Set(old, s.supersededTimeout(w, &v))
 }
 
-// onSuperseded probes a peer that has connected anew for its end of the old connection. That end
-// may still exist: Hellos overtake each other, so the seemingly new connection may be an older one
-// that is closed already. Without an answer for PeerTimeout the old endpoint ends.
+// onSuperseded probes a peer that has connected anew, to find out if the peer's end of the old
+// connection still exists. Hellos can overtake each other, so the seemingly new connection may
+// be an older one that is closed already. If the peer does not answer for PeerTimeout, the old
+// endpoint ends.
 func (s *Watches[E]) onSuperseded(ep E, w *Watch, v *View) {
 	now := s.host.Now()
 	if w.IsThere() {
@@ -41,8 +43,9 @@ func (s *Watches[E]) onSuperseded(ep E, w *Watch, v *View) {
 	s.Set(ep, max(again, time.Millisecond))
 }
 
-// supersededTimeout is the delay of the first probe of a superseded peer: short if it owes an
-// answer, as a counted link has no other timer that would detect its death.
+// supersededTimeout is the delay of the first probe of a superseded peer. The delay is short if
+// the peer owes an answer, because a counted link has no other timer that would detect a dead
+// peer.
 func (s *Watches[E]) supersededTimeout(w *Watch, v *View) time.Duration {
 	if v.Counted {
 		left := w.DeadAfter(&s.Rules) - w.Quiet(s.host.Now())
@@ -54,8 +57,8 @@ func (s *Watches[E]) supersededTimeout(w *Watch, v *View) time.Duration {
 	return s.closeTimeout
 }
 
-// askSuccessor probes the peer's end of the new connection, too: a peer that answers there has also
-// received the probe of the old one.
+// askSuccessor also probes the peer's end of the new connection. A peer that answers that probe
+// has also received the probe of the old connection.
 func (s *Watches[E]) askSuccessor(ep E) {
 	var none E
 	latest := s.host.Latest(ep)
@@ -67,9 +70,10 @@ func (s *Watches[E]) askSuccessor(ep E) {
 	}
 }
 
-// whySuperseded is the reason for the end of a superseded endpoint: the peer's end of it is gone,
-// if the peer has answered a probe of the new connection meanwhile. Other packets prove nothing: a
-// peer that is busy computing may send, but answers no probe.
+// whySuperseded returns the reason for the end of a superseded endpoint. If the peer has
+// answered a probe on the new connection meanwhile, the peer's end of the old connection is
+// gone. Other packets prove nothing, because a peer that is busy computing may send, but
+// answers no probe.
 func (s *Watches[E]) whySuperseded(ep E, v *Verdict) Why {
 	var none E
 	latest := s.host.Latest(ep)

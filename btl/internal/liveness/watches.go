@@ -21,7 +21,7 @@ import (
 //	an answer owed on a counted link             the next question for it
 //	else                                         the next keep-alive question
 
-// Watch is an endpoint's timer, what it is for, and the evidence of whether the peer is alive.
+// Watch is an endpoint's timer, its purpose, and the record of the peer's signs of life.
 type Watch struct {
 	Peer
 	room       hotel.Room // of the timer; 0: it does not run
@@ -35,43 +35,48 @@ type Watch struct {
 	broken     bool       // the fabric could not carry a packet
 }
 
-// Superseded says whether the peer has connected anew.
+// Superseded reports whether the peer has connected anew.
 func (w *Watch) Superseded() bool { return w.superseded }
 
-// Runs says whether the timer runs.
+// Runs reports whether the timer runs.
 func (w *Watch) Runs() bool { return w.room != 0 }
 
-// Watched says whether the timer is for an outstanding confirmation.
+// Watched reports whether the timer waits for an outstanding acknowledgement.
 func (w *Watch) Watched() bool { return w.watched }
 
-// MayWatch says whether Watches.Watch may set the timer for a confirmation that becomes due now, if
-// the endpoint is not being closed and no handshake is under way.
+// MayWatch reports whether Watches.Watch may set the timer for an acknowledgement that becomes
+// due now. The caller must know that the endpoint is not closing, and that no handshake is in
+// progress.
 func (w *Watch) MayWatch() bool { return !w.watched && !w.superseded && !w.broken }
 
-// Early notes that a packet came too early, with credits perhaps.
+// Early notes that a packet arrived before this side was established. The packet may have
+// carried credits.
 func (w *Watch) Early() { w.missed = true }
 
 // Confirmed notes that the peer has shown by an Ack that it is established.
 func (w *Watch) Confirmed() { w.takes, w.missed = true, false }
 
-// BeginAgain forgets what the peer's end has said, for the handshake begins again with another one.
+// BeginAgain forgets the statements of the peer's endpoint, because the handshake begins again
+// with another endpoint of the peer.
 func (w *Watch) BeginAgain() { w.takes, w.missed = false, false }
 
-// Watches has the timers of an owner's endpoints, and asks peers for signs of life.
+// Watches holds the timers of an owner's endpoints, and probes peers for signs of life.
 type Watches[E comparable] struct {
 	Rules  Rules
 	host   Host[E]
 	of     func(E) (w *Watch, slot uint32)
 	timers *hotel.Hotel[uint32]
-	// closeTimeout bounds a close that does not get on.
+	// closeTimeout is how long a close may go on without a new ACK.
 	closeTimeout time.Duration
 	silentAt     Time // when silent peers may be asked again for what others want
 }
 
-// helloIntervalMax is the interval of questions to a peer that may not be established.
+// helloIntervalMax is the maximum interval between probes of a peer that may not be
+// established.
 const helloIntervalMax = 500 * time.Millisecond
 
-// Init begins for at most endpointsMax endpoints. Of returns an endpoint's Watch and its place.
+// Init prepares Watches for at most endpointsMax endpoints. Function of returns an endpoint's
+// Watch and slot.
 func (s *Watches[E]) Init(
 	host Host[E], of func(E) (*Watch, uint32), endpointsMax int, rules Rules,
 	closeTimeout time.Duration,
@@ -86,13 +91,13 @@ func (s *Watches[E]) watchOf(ep E) *Watch {
 	return w
 }
 
-// Len is the number of timers that run.
+// Len is the number of running timers.
 func (s *Watches[E]) Len() int { return s.timers.Len() }
 
-// Deadline is when the first timer expires.
+// Deadline is the instant at which the first timer expires.
 func (s *Watches[E]) Deadline() Time { return s.timers.Deadline() }
 
-// Check proves that the timer of an endpoint, which runs, is its own.
+// Check verifies that the running timer of an endpoint belongs to that endpoint.
 func (s *Watches[E]) Check(ep E) error {
 	w, slot := s.of(ep)
 	if guest, ok := s.timers.Knock(w.room); !ok || guest != slot {
@@ -107,7 +112,7 @@ func (s *Watches[E]) Set(ep E, d time.Duration) {
 	s.clear(w)
 	room, err := s.timers.Checkin(s.host.Clock(), d, slot)
 	if err != nil {
-		// As many rooms as endpoints, and one timer each.
+		// Each endpoint has one timer, and the hotel has a room for each endpoint.
 		panic("liveness: no room for an endpoint's timer: " + err.Error())
 	}
 	w.room = room
@@ -122,7 +127,7 @@ func (s *Watches[E]) clear(w *Watch) {
 	w.watched = false
 }
 
-// Take has an endpoint continue with the timer and the evidence of half, whose place it has taken.
+// Take moves the timer and the record of half to ep, which replaces half.
 func (s *Watches[E]) Take(ep, half E) {
 	w, h := s.watchOf(ep), s.watchOf(half)
 	s.clear(w)
@@ -133,7 +138,7 @@ func (s *Watches[E]) Take(ep, half E) {
 // Resume starts the timer of a connected endpoint, if it needs one.
 func (s *Watches[E]) Resume(ep E) {
 	w, v := s.watchOf(ep), s.host.View(ep)
-	w.asks = false // whatever the timer was for until now
+	w.asks = false // the previous purpose of the timer is over
 	switch {
 	case v.Closing:
 		s.Set(ep, s.closeTimeout-s.host.Now().Sub(max(w.AckedAt(), v.CloseAt)))
@@ -183,14 +188,15 @@ func (s *Watches[E]) onTimer(ep E, w *Watch) {
 	case v.Owed():
 		s.onWatch(ep, w, &v)
 	case v.Counted && s.Rules.KeepAlive < 0 && !w.Pressed() && !v.Asks:
-		// The timer was for packets that are confirmed by now.
+		// The timer was for packets that are acknowledged by now.
 	default:
 		s.onKeepAlive(ep, w, &v)
 	}
 }
 
-// onClose ends a stalled close: no new ACK for closeTimeout. Other packets of the peer do not
-// prolong it. A peer that may be half open is told that the connection is established.
+// onClose ends a close that has had no new ACK for closeTimeout. Other packets of the peer do
+// not prolong the time. If the peer may be half open, onClose tells the peer that the
+// connection is established.
 func (s *Watches[E]) onClose(ep E, w *Watch, v *View) {
 	quiet := s.host.Now().Sub(max(w.AckedAt(), v.CloseAt))
 	if quiet >= s.closeTimeout {
@@ -204,8 +210,9 @@ func (s *Watches[E]) onClose(ep E, w *Watch, v *View) {
 	s.Set(ep, left)
 }
 
-// askAgain says whether a silent peer that is not dead is to be probed again, and counts the probe.
-// If the last probe had no answer, it also probes whether the peer has restarted.
+// askAgain reports whether to probe a silent peer again, which means that the peer is not dead,
+// and counts the probe. If the previous probe had no answer, askAgain also asks whether the
+// peer has restarted.
 func (s *Watches[E]) askAgain(ep E, w *Watch, verdict *Verdict) bool {
 	if verdict.Dead {
 		return false
@@ -216,7 +223,7 @@ func (s *Watches[E]) askAgain(ep E, w *Watch, verdict *Verdict) bool {
 	return true
 }
 
-// AskLife asks whether another incarnation has taken the address of a silent peer.
+// AskLife asks whether another incarnation of the peer now has the address of a silent peer.
 func (s *Watches[E]) AskLife(ep E) {
 	w, v, now := s.watchOf(ep), s.host.View(ep), s.host.Now()
 	if !v.Connected || v.Handshaking || !w.MayAskLife(now) {
@@ -230,15 +237,15 @@ func (s *Watches[E]) AskLife(ep E) {
 	s.host.AskLife(ep, nonce)
 }
 
-// askSign asks for a sign of life by a channel.
+// askSign probes the peer for a sign of life through a channel.
 func (s *Watches[E]) askSign(ep E, w *Watch, channel int) {
 	s.host.Ask(ep, channel)
 	w.AskedBy(channel, s.host.Now(), s.host.Sent(ep)[channel])
 }
 
-// keepChannels probes by the channels that have been silent for too long, and returns the time
-// until its next call. A counted connection has all packets but ACKs on one channel, and passes no
-// firewall.
+// keepChannels probes through the channels that have been silent for too long, and returns the
+// time until its next call. A counted connection sends all packets except ACKs on one channel,
+// and crosses no firewall, so only that channel is probed.
 func (s *Watches[E]) keepChannels(ep E, w *Watch, v *View) time.Duration {
 	channels := Channels
 	if v.Counted {
@@ -253,7 +260,8 @@ func (s *Watches[E]) keepChannels(ep E, w *Watch, v *View) time.Duration {
 	return next
 }
 
-// onKeepAlive probes a silent peer, and declares it dead after PeerTimeout.
+// onKeepAlive probes a silent peer, and ends the endpoint of a peer without an answer for
+// PeerTimeout.
 func (s *Watches[E]) onKeepAlive(ep E, w *Watch, v *View) {
 	now := s.host.Now()
 	if s.pressForAnswer(ep, w, v, w.Quiet(now)) {
@@ -277,8 +285,8 @@ func (s *Watches[E]) onKeepAlive(ep E, w *Watch, v *View) {
 	s.Set(ep, verdict.Next(min(s.Rules.PressAfter(), s.keepChannels(ep, w, v))))
 }
 
-// pressForAnswer says whether a peer that owes an answer was heard lately, so that no probe is due.
-// A silent one is probed even before KeepAlive.
+// pressForAnswer reports whether a peer that owes an answer was heard recently, so that no
+// probe is due. A silent peer that owes an answer is probed even before KeepAlive.
 func (s *Watches[E]) pressForAnswer(ep E, w *Watch, v *View, quiet time.Duration) bool {
 	if w.asks = v.Asks; !w.asks {
 		return false
@@ -291,8 +299,8 @@ func (s *Watches[E]) pressForAnswer(ep E, w *Watch, v *View, quiet time.Duration
 	return false
 }
 
-// WatchAsks starts probes of a silent peer that owes an answer to an operation: there may be no
-// packet in flight whose timer would detect its death.
+// WatchAsks starts probes of a silent peer that owes an answer to an operation. There may be no
+// packet in flight whose timer would detect the death of the peer.
 func (s *Watches[E]) WatchAsks(ep E) {
 	w := s.watchOf(ep)
 	if w.asks && w.room != 0 {
@@ -310,8 +318,9 @@ func (s *Watches[E]) WatchAsks(ep E) {
 	}
 }
 
-// AskSilent probes the silent endpoints among those that hold a scarce resource, before KeepAlive
-// is over. It scans all endpoints, so it does so only at intervals.
+// AskSilent probes the silent endpoints for which holds returns true, before KeepAlive is over.
+// These endpoints hold a scarce resource. AskSilent scans all endpoints, so it scans only at
+// intervals of PressAfter.
 func (s *Watches[E]) AskSilent(holds func(E) bool) {
 	now := s.host.Now()
 	if now < s.silentAt {

@@ -7,32 +7,32 @@ import (
 	"gobtl/fabric"
 )
 
-// addresses counts the addresses of peers that are inserted in the Domain. An address that is no
-// longer used is removed when its last sends have completed, as hardware may read it until then.
-// See fabric.Caps.RemoveCancels.
+// addresses tracks the peer addresses that are inserted in the Domain. An unused address is
+// removed only after its last sends have completed, because the hardware may read the address
+// until then. See fabric.Caps.RemoveCancels.
 type addresses struct {
-	inserted int // and not removed
+	inserted int // addresses inserted and not removed
 	leaving  []leavingAddr
-	answers  []fabric.Addr // inserted for one answer each, the oldest first
+	answers  []fabric.Addr // inserted for a single answer each, oldest first
 }
 
-// AnswersMax bounds the addresses that stay inserted for the answers to strangers.
+// AnswersMax bounds the addresses that stay inserted for single answers to unknown senders.
 const AnswersMax = 8
 
-// CancelAfter is how long the sends to an address that was left may wait where Remove can cancel
-// them. A live peer accepts them in that time; a dead one never does.
+// CancelAfter is how long the sends to an unused address may still wait, if Remove can cancel
+// sends. A live peer accepts the packets within that time.
 const CancelAfter = time.Second
 
-// leavingAddr is an address that is to be removed.
+// leavingAddr is an address that waits for its removal.
 type leavingAddr struct {
 	addr      fabric.Addr
 	cmd, data lastSend
-	cancelAt  Time // from then on Remove may cancel what still waits, if it can
+	cancelAt  Time // from then on Remove may cancel waiting sends
 }
 
 func (a *addresses) init() { a.answers = make([]fabric.Addr, 0, AnswersMax) }
 
-// Insert makes a peer's address known to the fabric.
+// Insert makes a peer's address known to the fabric. The error is that of the provider.
 func (p *Port) Insert(name []byte) (fabric.Addr, error) {
 	a, err := p.Dom.Insert(name)
 	if err == nil {
@@ -41,15 +41,15 @@ func (p *Port) Insert(name []byte) (fabric.Addr, error) {
 	return a, err
 }
 
-// Remove undoes an Insert at once. Nothing may be under way to the address.
+// Remove undoes an Insert at once. No send to the address may be in progress.
 func (p *Port) Remove(a fabric.Addr) {
 	p.inserted--
-	// An error could only mean that the address is unknown, which is what is wanted.
+	// The only possible error is that the address is unknown, which does no harm.
 	_ = p.Dom.Remove(a)
 }
 
-// Leave removes an address when its last sends have completed; from cancelAt on the fabric may
-// cancel them.
+// Leave removes an address as soon as its last sends have completed. From the instant cancelAt
+// on, the fabric may cancel these sends.
 func (p *Port) Leave(a fabric.Addr, cancelAt Time) {
 	p.leaving = append(p.leaving, leavingAddr{a, p.Command.lastSend(a), p.Data.lastSend(a), cancelAt})
 }
@@ -57,10 +57,10 @@ func (p *Port) Leave(a fabric.Addr, cancelAt Time) {
 // Leaving is the number of addresses that wait for their removal.
 func (p *Port) Leaving() int { return len(p.leaving) }
 
-// RemoveLeft removes the addresses whose last sends have completed. It counts completions, which is
-// exact where the sends of a queue complete in order. A fabric in which one send can wait while
-// later ones to other peers complete (fabric/shm) allows an address to leave too early or too late:
-// on Remove it gives back what a peer that stands still would keep.
+// RemoveLeft removes the addresses whose last sends have completed. RemoveLeft counts
+// completions, which is exact if the sends of a queue complete in order. In fabric/shm, a send
+// to one peer can wait while later sends to other peers complete. An address may then be
+// removed too early or too late, but Remove returns all buffers that a stopped peer holds.
 func (p *Port) RemoveLeft(now Time) {
 	cancels := p.Command.caps.RemoveCancels && p.Data.caps.RemoveCancels
 	n := 0
@@ -80,15 +80,15 @@ func (p *Port) RemoveLeft(now Time) {
 	p.leaving = p.leaving[:n]
 }
 
-// GiveUp ends the sends that wait in the fabric for an address that was left, before its owner
-// inserts it again: after that a Remove would no longer be the last one, and would cancel nothing.
-// Call Refused and Done afterwards.
+// GiveUp cancels the sends that wait in the fabric for an address in the state of leaving. The
+// owner calls GiveUp before it inserts the same address again, because after that a Remove
+// would no longer be the last one, and would cancel nothing. Call Refused and Done afterwards.
 func (p *Port) GiveUp(now Time, name []byte) {
 	if len(p.leaving) == 0 || p.Command.posted+p.Data.posted == 0 ||
 		!p.Command.caps.RemoveCancels || !p.Data.caps.RemoveCancels {
 		return
 	}
-	p.Post() // a peer that does take something gets the last packets
+	p.Post() // a peer that still reads gets the last packets
 	a, err := p.Insert(name)
 	if err != nil {
 		return
@@ -102,8 +102,9 @@ func (p *Port) GiveUp(now Time, name []byte) {
 	p.Remove(a)
 }
 
-// forgetAnswers removes an address that is kept for answers, too: else the fabric would not let go
-// of what is under way to it.
+// forgetAnswers removes an address from the addresses kept for single answers. The fabric
+// releases the sends to an address only when the address is removed as often as it was
+// inserted.
 func (p *Port) forgetAnswers(to fabric.Addr) {
 	kept := p.answers[:0]
 	for _, a := range p.answers {
@@ -116,8 +117,8 @@ func (p *Port) forgetAnswers(to fabric.Addr) {
 	p.answers = kept
 }
 
-// InsertForAnswer inserts the address of an unknown peer for a single answer. The oldest of
-// AnswersMax such addresses leaves when another one comes.
+// InsertForAnswer inserts the address of an unknown peer for a single answer. If AnswersMax
+// such addresses are inserted, the oldest one is removed. The error is that of the provider.
 func (p *Port) InsertForAnswer(now Time, name []byte) (fabric.Addr, error) {
 	to, err := p.Insert(name)
 	if err != nil {
@@ -131,11 +132,12 @@ func (p *Port) InsertForAnswer(now Time, name []byte) (fabric.Addr, error) {
 	return to, nil
 }
 
-// Inserted is the number of addresses that are inserted, and how many of them for answers.
+// Inserted returns the number of inserted addresses, and how many of them are for single
+// answers.
 func (p *Port) Inserted() (all, answers int) { return p.inserted, len(p.answers) }
 
-// CheckAddresses compares the addresses that are inserted with those of so many endpoints, and
-// others. It holds also after the Domain is closed.
+// CheckAddresses verifies that the number of inserted addresses fits the number of endpoints,
+// each of which has two addresses. CheckAddresses may be called after the Domain is closed.
 func (a *addresses) CheckAddresses(endpoints int) error {
 	switch {
 	case a.inserted != 2*endpoints+len(a.leaving)+len(a.answers):

@@ -6,7 +6,8 @@ import (
 	"gobtl/fabric"
 )
 
-// State is the state of a send or control buffer: a set of bits, none if the buffer is not posted.
+// State is the state of a send or control buffer: a set of bits, 0 for a buffer that is not
+// posted.
 type State uint8
 
 // The bits of a State.
@@ -17,27 +18,27 @@ const (
 )
 
 const (
-	// ControlBuffers is the number of buffers for ACKs, Nacks, handshakes and Parts. These packets
-	// never wait for a send buffer.
+	// ControlBuffers is the number of buffers for ACKs, Nacks, handshakes and Parts (pieces of
+	// a packet that the path cannot carry whole). These packets never wait for a send buffer.
 	ControlBuffers = 64 + PartBuffers
-	// PartBuffers is how many of the control buffers Parts may take: enough for the largest packet
-	// at the smallest size.
+	// PartBuffers is how many control buffers Parts may take: enough to send the largest packet
+	// in Parts of the smallest size.
 	PartBuffers = 64
 )
 
-// buffers is the state of all buffers to send from, and the list of free control buffers, which
-// stand behind the owner's send buffers in the arena.
+// buffers holds the state of all send and control buffers, and the list of free control
+// buffers. In the arena, the control buffers follow the owner's send buffers.
 type buffers struct {
-	sends   int // the owner's
+	sends   int // number of the owner's send buffers
 	state   []State
-	alone   []bool // its latest packet left with no other to the same address beside it
+	alone   []bool // the latest packet was posted without a neighbour to the same address
 	freeCtl []fabric.Buf
-	ctlTo   [ControlBuffers]fabric.Addr // where the busy ones go
-	done    []fabric.Buf                // that the fabric has let go of, for Done
-	refused []Refusal                   // for Refused
+	ctlTo   [ControlBuffers]fabric.Addr // destinations of the busy control buffers
+	done    []fabric.Buf                // buffers that the fabric has released, for Done
+	refused []Refusal                   // sends for the result of Refused
 }
 
-// Refusal is a send that the fabric will never take.
+// Refusal is a send that the fabric has rejected for good, with the reason.
 type Refusal struct {
 	Send fabric.Send
 	Err  error
@@ -53,24 +54,24 @@ func (b *buffers) init(sendBuffers, arenaLen int) {
 	}
 }
 
-// State is the state of a buffer to send from.
+// State returns the state of a send or control buffer.
 func (b *buffers) State(buf fabric.Buf) State { return b.state[buf] }
 
-// Busy says whether the fabric has a buffer, or is about to get it.
+// Busy reports whether a buffer is posted to the fabric, or is in a channel's batch.
 func (b *buffers) Busy(buf fabric.Buf) bool { return b.state[buf]&Busy != 0 }
 
-// ReleaseWhenDone asks for a send buffer to appear in Done when the fabric lets go of it. It is
-// posted already, or is about to be.
+// ReleaseWhenDone makes Done return a send buffer once the fabric has released that buffer. The
+// buffer must be posted already, or be in a batch.
 func (b *buffers) ReleaseWhenDone(buf fabric.Buf) { b.state[buf] |= Release }
 
-// Alone says whether the latest packet in a buffer has left with no other packet to the same
-// address beside it. What lies beside it may travel as one message with it.
+// Alone reports whether the latest packet of a buffer was posted with no adjacent packet to the
+// same address. A provider may send adjacent packets to one address as a single message.
 func (b *buffers) Alone(buf fabric.Buf) bool { return b.alone[buf] }
 
-// letGo notes that the fabric is done with a buffer.
+// letGo notes that the fabric has released a buffer.
 func (b *buffers) letGo(buf fabric.Buf) {
 	s := &b.state[buf]
-	if *s == Busy && int(buf) < b.sends { // as it mostly is
+	if *s == Busy && int(buf) < b.sends { // the common case
 		*s = 0
 		return
 	}
@@ -84,9 +85,9 @@ func (b *buffers) letGo(buf fabric.Buf) {
 	}
 }
 
-// Done returns the buffers that the fabric has let go of since the latest call: control buffers,
-// which are free already, and the send buffers of ReleaseWhenDone. The slice is valid until the
-// next post.
+// Done returns the buffers that the fabric has released since the previous call: control
+// buffers, which are free already, and the send buffers passed to ReleaseWhenDone. The slice is
+// valid until the next post.
 func (b *buffers) Done() []fabric.Buf {
 	if len(b.done) == 0 { // inlined
 		return nil
@@ -100,18 +101,18 @@ func (b *buffers) takeDone() []fabric.Buf {
 	return done
 }
 
-// Refused returns the sends that the fabric has refused since the latest call. Their buffers are
-// free, or in Done. The slice is valid until the next post.
+// Refused returns the sends that the fabric has rejected since the previous call. The buffers
+// of these sends are free, or are returned by Done. The slice is valid until the next post.
 func (b *buffers) Refused() []Refusal {
 	refused := b.refused
 	b.refused = b.refused[:0]
 	return refused
 }
 
-// Settled says whether Refused and Done have nothing to tell.
+// Settled reports whether Refused and Done would both return nothing.
 func (b *buffers) Settled() bool { return len(b.done) == 0 && len(b.refused) == 0 }
 
-// Control says whether a buffer is a control buffer, and which.
+// Control returns the index of a control buffer; ok is false for a send buffer.
 func (b *buffers) Control(buf fabric.Buf) (n int, ok bool) {
 	n = int(buf) - b.sends
 	return n, n >= 0
@@ -120,11 +121,13 @@ func (b *buffers) Control(buf fabric.Buf) (n int, ok bool) {
 // FreeControl is the number of free control buffers.
 func (b *buffers) FreeControl() int { return len(b.freeCtl) }
 
-// FreeParts is the number of control buffers that Parts may take now. It may be negative.
+// FreeParts is the number of control buffers that Parts may take now. The number may be
+// negative.
 func (b *buffers) FreeParts() int { return len(b.freeCtl) - (ControlBuffers - PartBuffers) }
 
-// TakeControl takes a control buffer for a packet to an address, if the channel has room for it,
-// and if the packets on their way to that address are not too many.
+// TakeControl takes a control buffer for a packet to an address. The result ok is false if the
+// channel is full, if no control buffer is free, or if MayTakeControl forbids the address
+// another one.
 func (b *buffers) TakeControl(c *Channel, to fabric.Addr) (buf fabric.Buf, ok bool) {
 	if c.Room() <= 0 || len(b.freeCtl) == 0 || !b.MayTakeControl(to) {
 		return 0, false
@@ -132,7 +135,8 @@ func (b *buffers) TakeControl(c *Channel, to fabric.Addr) (buf fabric.Buf, ok bo
 	return b.TakePart(to), true
 }
 
-// TakePart takes a control buffer for a packet to an address. There must be one: see FreeParts.
+// TakePart takes a control buffer for a packet to an address. A control buffer must be free:
+// see FreeParts.
 func (b *buffers) TakePart(to fabric.Addr) fabric.Buf {
 	n := len(b.freeCtl) - 1
 	buf := b.freeCtl[n]
@@ -141,8 +145,8 @@ func (b *buffers) TakePart(to fabric.Addr) fabric.Buf {
 	return buf
 }
 
-// PeekControl is the control buffer that would be taken next. Its bytes may be written, and
-// injected (Channel.Inject), before the next call of the Port.
+// PeekControl returns the control buffer that would be taken next. The caller may write and
+// inject (Channel.Inject) the bytes of that buffer before the next call of the Port.
 func (b *buffers) PeekControl() (buf fabric.Buf, ok bool) {
 	n := len(b.freeCtl)
 	if n == 0 {
@@ -151,12 +155,12 @@ func (b *buffers) PeekControl() (buf fabric.Buf, ok bool) {
 	return b.freeCtl[n-1], true
 }
 
-// MayTakeControl says whether another control packet may go to an address: as many packets may be
-// on their way there as control buffers are free. A fabric may keep the packets of a peer that
-// stands still, and the other peers need control buffers to live.
+// MayTakeControl reports whether another control packet may be sent to an address. The address
+// may hold as many control buffers as are free. A fabric may keep the packets of a stopped
+// peer, and the other peers need control buffers to stay alive.
 func (b *buffers) MayTakeControl(to fabric.Addr) bool {
 	free := len(b.freeCtl)
-	if free > ControlBuffers/2 { // more than all that are not, as it mostly is
+	if free > ControlBuffers/2 { // more are free than are busy: the common case
 		return true
 	}
 	held := 0
@@ -168,7 +172,7 @@ func (b *buffers) MayTakeControl(to fabric.Addr) bool {
 	return held < free
 }
 
-// checkControl proves that every control buffer is free or with the fabric.
+// checkControl verifies that every control buffer is either free or posted to the fabric.
 func (p *Port) checkControl() error {
 	if len(p.done) > 0 || len(p.refused) > 0 {
 		return fmt.Errorf("%d sends done, %d refused, that nobody has looked at", len(p.done),

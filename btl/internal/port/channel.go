@@ -28,35 +28,35 @@ func (w Which) String() string {
 // BatchMax is the number of sends that a channel collects before they are posted.
 const BatchMax = 256
 
-// mtuBytesMin holds a handshake packet.
+// mtuBytesMin is the smallest usable MTU: a handshake packet fits in it.
 const mtuBytesMin = 256
 
-// Channel is an endpoint of the fabric with the batch of sends that are to be posted, and the
-// receive buffers that are.
+// Channel is an endpoint of the fabric, with a batch of sends to post and with its receive
+// buffers.
 type Channel struct {
 	p       *Port
 	which   Which
 	ep      fabric.Endpoint
 	caps    fabric.Caps
 	name    []byte
-	sourcer fabric.Sourcer // nil where nobody knows where datagrams come from
+	sourcer fabric.Sourcer // nil if the provider cannot tell a packet's source
 	mtu     int
 
 	batch     []fabric.Send // to be posted; its capacity never grows
 	posted    int           // sends whose completion is due
 	total     uint64        // sends ever posted that complete later
 	apart     bool          // a packet of the batch is to leave in a Post of its own
-	stuck     bool          // the fabric could not take all of the batch at the end of the latest pass
+	stuck     bool          // the fabric did not take the whole batch in the latest pass
 	comps     []fabric.Completion
 	receiving int          // receive buffers posted
 	repost    []fabric.Buf // receive buffers to be posted again
 
-	idle     int           // polls since something arrived
+	idle     int           // polls since a packet arrived
 	skipped  int           // passes since the latest poll
-	polledAt Time          // when that was
-	left     bool          // the latest poll may have left something
-	emptyAt  Time          // when a poll left nothing
-	queued   time.Duration // for how long what the latest poll has brought may have waited
+	polledAt Time          // time of the latest poll
+	left     bool          // completions may be left after the latest poll
+	emptyAt  Time          // time of the latest poll that left nothing
+	queued   time.Duration // longest wait of the packets of the latest poll
 }
 
 func (c *Channel) open(p *Port, which Which, first fabric.Buf, mtu int) error {
@@ -73,7 +73,8 @@ func (c *Channel) open(p *Port, which Which, first fabric.Buf, mtu int) error {
 		return fmt.Errorf("%w: MTU of %d bytes, at least %d needed", ErrConfig, c.mtu, mtuBytesMin)
 	}
 	c.batch = make([]fabric.Send, 0, BatchMax)
-	// A poll asks for PollBatch of these; a poll with a landing may ask for all that can come.
+	// A poll asks for PollBatch completions. A poll with direct placement of data may ask for
+	// all that can be pending.
 	c.comps = make([]fabric.Completion, max(cfg.PollBatch, cfg.RecvDepth+c.caps.TxDepth))
 	c.repost = make([]fabric.Buf, 0, cfg.RecvDepth)
 	for i := range cfg.RecvDepth {
@@ -86,27 +87,27 @@ func (c *Channel) open(p *Port, which Which, first fabric.Buf, mtu int) error {
 	return nil
 }
 
-// Which says which channel this is.
+// Which tells the two channels apart.
 func (c *Channel) Which() Which { return c.which }
 
-// MTUBytes is the largest datagram of the channel.
+// MTUBytes is the size of the channel's largest datagram.
 func (c *Channel) MTUBytes() int { return c.mtu }
 
-// Caps is what the provider's endpoint can do. It does not change.
+// Caps returns the capabilities of the provider's endpoint. The capabilities never change.
 func (c *Channel) Caps() *fabric.Caps { return &c.caps }
 
 // Name is the endpoint's address on the fabric.
 func (c *Channel) Name() []byte { return c.name }
 
-// Endpoint is the provider's endpoint, for its optional interfaces alone.
+// Endpoint is the provider's endpoint. Callers use it only for the provider's optional
+// interfaces.
 func (c *Channel) Endpoint() fabric.Endpoint { return c.ep }
 
-// Interpose lets tests stand between the channel and the provider: all calls of the fabric go to
-// the endpoint that wrap makes of the present one.
+// Interpose is for tests: it replaces the provider's endpoint by the one that wrap returns.
 func (c *Channel) Interpose(wrap func(fabric.Endpoint) fabric.Endpoint) { c.ep = wrap(c.ep) }
 
-// AppendSource appends the address that a packet came from to dst; nil if the provider does not
-// know it.
+// AppendSource appends the source address of a packet to dst. The result is nil if the provider
+// does not know the source address.
 func (c *Channel) AppendSource(dst []byte, comp *fabric.Completion) []byte {
 	if c.sourcer == nil {
 		return nil
@@ -114,7 +115,7 @@ func (c *Channel) AppendSource(dst []byte, comp *fabric.Completion) []byte {
 	return c.sourcer.AppendSource(dst, comp)
 }
 
-// Room is the number of packets that the channel takes now.
+// Room is the number of packets that the channel can take now.
 func (c *Channel) Room() int {
 	return min(cap(c.batch)-len(c.batch), c.caps.TxDepth-c.posted-len(c.batch))
 }
@@ -122,26 +123,27 @@ func (c *Channel) Room() int {
 // Batched is the number of packets that wait to be posted.
 func (c *Channel) Batched() int { return len(c.batch) }
 
-// Batch is the packets that wait to be posted. The caller may change where a payload is gathered
-// from.
+// Batch returns the packets that wait to be posted. The caller may change the memory from which
+// a payload is gathered.
 func (c *Channel) Batch() []fabric.Send { return c.batch }
 
 // Posted is the number of sends whose completion is due.
 func (c *Channel) Posted() int { return c.posted }
 
-// Stuck says whether the fabric could not take all of the batch at the end of the latest pass.
+// Stuck reports whether packets of the batch were left at the end of the latest pass, because
+// the fabric could not take them.
 func (c *Channel) Stuck() bool { return c.stuck }
 
-// Put adds a packet of sizeBytes in a buffer to the batch. There must be Room.
+// Put adds a packet of sizeBytes in buffer b to the batch. Room must be positive.
 func (c *Channel) Put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
 	s := c.Next(b)
 	s.To, s.Buf, s.Len = to, b, uint32(sizeBytes)
 	s.Region, s.RegionLen, s.RegionOff = 0, 0, 0
 }
 
-// Next adds a send of a buffer to the batch, of which the caller fills in every field. There must
-// be Room. (A struct that is built elsewhere and copied costs as much as all the rest, because the
-// processor waits for its fields to be written.)
+// Next adds a send of buffer b to the batch, and returns the entry, whose fields the caller
+// must all set. Room must be positive. Filling the entry in place is much faster than copying a
+// struct, because the copy stalls until the struct's fields are written.
 func (c *Channel) Next(b fabric.Buf) *fabric.Send {
 	c.p.state[b] |= Busy
 	c.p.alone[b] = false
@@ -150,8 +152,8 @@ func (c *Channel) Next(b fabric.Buf) *fabric.Send {
 	return &c.batch[n]
 }
 
-// Post posts the batch. What the fabric cannot take now stays for the next pass. What it refuses is
-// lost, as a packet can be. Call Refused and Done afterwards.
+// Post posts the batch. Packets that the fabric cannot take now stay in the batch for the next
+// pass. Packets that the fabric rejects for good are lost. Call Refused and Done afterwards.
 func (c *Channel) Post() {
 	taken := 0
 	for taken < len(c.batch) {
@@ -176,23 +178,24 @@ func (c *Channel) Post() {
 	c.apart = false
 }
 
-// SetApart makes the latest packet of the batch, which is in b, leave in a Post of its own. A
-// provider makes one message of packets of a Post that follow each other, and a device may let that
-// message pass where it drops a single packet.
+// SetApart makes the latest packet of the batch, which is in buffer b, leave in a Post of its
+// own. A provider may combine adjacent packets of one Post into a single message. A device may
+// forward that message although it drops a single packet of the same size.
 func (c *Channel) SetApart(b fabric.Buf) {
 	c.p.state[b] |= apart
 	c.apart = true
 }
 
-// TakeOut takes a packet out of the batch that is not to be sent. Its buffer is as after a send
-// that the fabric has let go of: call Done.
+// TakeOut removes a packet from the batch without sending the packet. The packet's buffer is
+// released as after a send: call Done.
 func (c *Channel) TakeOut(at int) {
 	b := c.batch[at].Buf
 	c.batch = append(c.batch[:at], c.batch[at+1:]...)
 	c.p.letGo(b)
 }
 
-// beside is up to where the batch may be posted in one call, from a place on.
+// beside returns the end of the packets that may be posted in one call, starting with packet
+// from.
 func (c *Channel) beside(from int) int {
 	for i := from; i < len(c.batch); i++ {
 		if c.p.state[c.batch[i].Buf]&apart != 0 {
@@ -202,8 +205,8 @@ func (c *Channel) beside(from int) int {
 	return len(c.batch)
 }
 
-// noteAlone marks the packets that have left with no other packet to the same address beside them:
-// of some sends the fabric has taken the first n.
+// noteAlone marks the packets that left with no adjacent packet to the same address. The fabric
+// has taken the first n of the sends.
 func (c *Channel) noteAlone(sends []fabric.Send, n int) {
 	if n == 0 || c.p.Info.Reliable {
 		return
@@ -219,9 +222,9 @@ func (c *Channel) noteAlone(sends []fabric.Send, n int) {
 	}
 }
 
-// postOthers goes on behind a send that the fabric cannot take now, batch[at]. A fabric that keeps
-// what a peer does not take may have no more room for that peer alone: sends to others go on, but
-// none passes an earlier send to the same peer.
+// postOthers posts the sends after batch[at], which the fabric cannot take now. A reliable
+// fabric may be full for one peer only: sends to other peers continue, but the sends to one
+// peer stay in order.
 func (c *Channel) postOthers(at int) {
 	batch, kept := c.batch, 0
 	for i := at; i < len(batch); {
@@ -248,7 +251,7 @@ func (c *Channel) postOthers(at int) {
 	c.batch = batch[:kept]
 }
 
-// PostOne is Post for a batch of one.
+// PostOne does what Post does, for a batch of exactly one send.
 func (c *Channel) PostOne() {
 	taken, err := c.ep.Post(c.batch)
 	switch {
@@ -263,8 +266,8 @@ func (c *Channel) PostOne() {
 	c.batch = c.batch[:0]
 }
 
-// Inject posts a packet that is no larger than Caps.InjectBytes at once, from a buffer that is free
-// again when Inject returns. The batch must be empty. The error is the provider's.
+// Inject posts a packet of at most Caps.InjectBytes at once. Its buffer is free again when
+// Inject returns. The batch must be empty. The error is the provider's.
 func (c *Channel) Inject(b fabric.Buf, sizeBytes int, to fabric.Addr) error {
 	s := &c.batch[:1][0]
 	s.To, s.Buf, s.Len = to, b, uint32(sizeBytes)
@@ -273,18 +276,18 @@ func (c *Channel) Inject(b fabric.Buf, sizeBytes int, to fabric.Addr) error {
 	return err
 }
 
-// refuse notes a send that the fabric will never take.
+// refuse notes a send that the fabric has rejected for good.
 func (c *Channel) refuse(s *fabric.Send, err error) {
 	c.p.refused = append(c.p.refused, Refusal{*s, err})
 	c.p.letGo(s.Buf)
 }
 
-// sentAll is sent for several.
+// sentAll does what sent does, for several sends.
 func (c *Channel) sentAll(sends []fabric.Send) {
 	p, inject := c.p, c.caps.InjectBytes
 	for i := range sends {
 		s := &sends[i]
-		// As it mostly is: done with, and not acknowledged meanwhile.
+		// The common case is an injected send buffer without a Release request.
 		if w := &p.state[s.Buf]; *w == Busy && int(s.Len+s.RegionLen) <= inject &&
 			int(s.Buf) < p.sends {
 			*w = 0
@@ -304,24 +307,25 @@ func (c *Channel) sent(s *fabric.Send) {
 	}
 }
 
-// SendDone notes the completion of a send. Call Done afterwards.
+// SendDone notes the completion of a send from buffer b. Call Done afterwards.
 func (c *Channel) SendDone(b fabric.Buf) {
 	c.posted--
 	c.p.letGo(b)
 }
 
-// lastSend is up to where sends may be under way to an address that nothing is sent to any more.
+// lastSend marks the last send to an address to which nothing more will be sent.
 type lastSend struct {
-	mark  uint64 // as of Channel.taken
-	waits bool   // one was in the batch at the latest look
+	mark  uint64 // count of sends (Channel.taken) up to the last one
+	waits bool   // such a send was in the batch when last checked
 }
 
 func (c *Channel) lastSend(to fabric.Addr) lastSend {
 	return lastSend{c.taken(), GoesTo(c.batch, to)}
 }
 
-// hasGone says whether the last send to an address has completed. A send that waits in the batch
-// may be passed by others: then it is a later one than it was.
+// hasGone reports whether the last send to an address has completed. While a send to that
+// address waits in the batch, later sends may overtake it, so the mark moves to the end of the
+// batch.
 func (c *Channel) hasGone(l *lastSend, to fabric.Addr) bool {
 	if l.waits {
 		if l.waits = GoesTo(c.batch, to); l.waits {
@@ -331,7 +335,7 @@ func (c *Channel) hasGone(l *lastSend, to fabric.Addr) bool {
 	return c.posted == 0 && len(c.batch) == 0 || c.total-uint64(c.posted) >= l.mark
 }
 
-// GoesTo says whether one of some sends goes to an address.
+// GoesTo reports whether any of the sends goes to an address.
 func GoesTo(sends []fabric.Send, to fabric.Addr) bool {
 	for i := range sends {
 		if sends[i].To == to {
@@ -341,5 +345,5 @@ func GoesTo(sends []fabric.Send, to fabric.Addr) bool {
 	return false
 }
 
-// taken counts the sends that will complete, up to the last one of the batch.
+// taken counts all sends that will complete later, including the whole batch.
 func (c *Channel) taken() uint64 { return c.total + uint64(len(c.batch)) }

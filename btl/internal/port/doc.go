@@ -8,18 +8,19 @@
 //	+------------------------------------------------------------+
 //
 // Three things to know:
-//   - A Port knows buffers, channels and addresses. It knows no peer, no sequence number and no
-//     clock.
-//   - A Port calls nobody. Post and SendDone put the buffers that the fabric has let go of on a
-//     list; the owner of the Port takes that list with Done, and the sends that the fabric has
-//     refused with Refused.
-//   - A send buffer belongs to the owner, who frees it. A control buffer belongs to the Port, which
-//     frees it as soon as the fabric has let go of it.
+//   - A Port handles buffers, channels and addresses. A Port knows no peers, no sequence numbers
+//     and no clock.
+//   - A Port calls no other package. Post and SendDone put the buffers that the fabric has
+//     released on a list. The owner of the Port takes that list with Done, and the rejected sends
+//     with Refused.
+//   - The owner frees its send buffers. The Port frees a control buffer as soon as the fabric has
+//     released that buffer.
 //
-// A Port is the one gate of packets. Each leaves by Put, Next or Inject of a Channel with its
-// header written, and each arrives by Poll with its header unread. Encryption of packets belongs
-// here: a packet is sealed before Post, in a buffer of the arena, and opened after Poll. A payload
-// that the fabric gathers, or that lands in the caller's memory, has to be copied for that.
+// All packets pass through a Port. Every outgoing packet leaves through Put, Next or Inject of
+// a Channel, with its header already written. Every incoming packet arrives through Poll, with
+// its header not yet parsed. Encryption belongs into this package: a packet can be sealed
+// before Post, in a buffer of the arena, and opened after Poll. Encryption needs a copy of each
+// payload that the fabric gathers from, or places into, the caller's memory.
 //
 // Start reading at Open, then Channel.Put and Channel.Post.
 //

@@ -8,9 +8,9 @@ import (
 	"gobtl/fabric"
 )
 
-// Keeper has the receive buffers in which the owner keeps received packets. A kept buffer is not
-// posted again; a spare one is posted in its place. So kept packets take no resources from
-// receiving. Without spare buffers nothing is kept.
+// Keeper manages the receive buffers of packets that the owner keeps. A kept buffer is not
+// posted again; a spare buffer is posted in its place. Kept packets therefore do not reduce the
+// number of posted buffers. Without spare buffers no packet can be kept.
 //
 //	posted --> in hand --Keep--> kept --LetGo, the last--> spare --> posted
 type Keeper struct {
@@ -18,12 +18,12 @@ type Keeper struct {
 	first fabric.Buf   // the first receive buffer
 	spare []fabric.Buf // receive buffers that are neither posted nor kept
 	refs  []uint32     // of each receive buffer, how often it is kept
-	kept  int          // buffers that are
+	kept  int          // number of kept buffers
 
-	inHand fabric.Buf // of the packet that is being received: to be posted again
-	taken  fabric.Buf // in whose place it is, once that is kept
-	hasBuf bool       // there is one
-	isKept bool       // taken is one
+	inHand fabric.Buf // buffer to post again after the current packet
+	taken  fabric.Buf // the kept buffer that inHand replaces
+	hasBuf bool       // a packet is being received
+	isKept bool       // taken is valid
 }
 
 // init makes the last receive buffers of the arena the spare buffers.
@@ -36,22 +36,24 @@ func (k *Keeper) init(arena *fabric.Arena, first fabric.Buf, receives, spare int
 	}
 }
 
-// Hold notes the buffer of a packet that is being received, whose data may be kept until Held.
+// Hold notes the buffer of the packet that is being received. The packet may be kept until Held
+// is called.
 func (k *Keeper) Hold(b fabric.Buf) { k.inHand, k.hasBuf, k.isKept = b, true, false }
 
-// Held is the buffer that is to be posted again, when the packet has been received.
+// Held ends the reception of a packet, and returns the buffer to post again.
 func (k *Keeper) Held() fabric.Buf {
 	k.hasBuf = false
 	return k.inHand
 }
 
-// Keep keeps the buffer of the packet that is being received, if data lies in that buffer, until it
-// is let go as often as it was kept.
+// Keep keeps the buffer of the packet that is being received. The result ok is false if data
+// does not lie in that buffer, or if no spare buffer is left. The buffer stays kept until LetGo
+// was called as often as Keep.
 func (k *Keeper) Keep(data []byte) (b fabric.Buf, ok bool) {
 	if !k.hasBuf {
 		return 0, false
 	}
-	if !k.isKept || !Within(data, k.arena.Bytes(k.taken)) { // else it is another record of a pack
+	if !k.isKept || !Within(data, k.arena.Bytes(k.taken)) { // else kept already
 		n := len(k.spare)
 		if n == 0 || k.isKept || !Within(data, k.arena.Bytes(k.inHand)) {
 			return 0, false
@@ -64,8 +66,8 @@ func (k *Keeper) Keep(data []byte) (b fabric.Buf, ok bool) {
 	return k.taken, true
 }
 
-// LetGo undoes a Keep. When a buffer is no longer kept it is spare again; or, if its packet is
-// still being received, it will be posted again and its replacement is spare.
+// LetGo undoes a Keep. A buffer that is no longer kept becomes spare. If its packet is still
+// being received, the buffer will be posted again, and its replacement becomes spare.
 func (k *Keeper) LetGo(b fabric.Buf) {
 	r := &k.refs[b-k.first]
 	if *r--; *r > 0 {
@@ -81,8 +83,8 @@ func (k *Keeper) LetGo(b fabric.Buf) {
 // Kept is the number of buffers that are kept.
 func (k *Keeper) Kept() int { return k.kept }
 
-// Outlive holds the arena once for each Keep that is not undone, so that its memory stays mapped
-// when the Domain is closed: fabric.Arena.Drop undoes that.
+// Outlive calls Hold on the arena once for each Keep in effect, so that the arena's memory
+// stays mapped after the Domain is closed. Each Hold must be undone by fabric.Arena.Drop.
 func (k *Keeper) Outlive() {
 	for _, n := range k.refs {
 		for range n {
@@ -91,13 +93,14 @@ func (k *Keeper) Outlive() {
 	}
 }
 
-// keeps says whether a receive buffer is kept.
+// keeps reports whether a receive buffer is kept.
 func (k *Keeper) keeps(b fabric.Buf) bool {
 	n := int(b - k.first)
 	return n >= len(k.refs) || k.refs[n] != 0
 }
 
-// check verifies the kept buffers, and that no spare one is in use as seen says.
+// check verifies the counts of kept buffers. It also verifies that no spare buffer is in use;
+// seen marks the buffers in use.
 func (k *Keeper) check(seen []bool) error {
 	kept := 0
 	for _, n := range k.refs {
@@ -121,7 +124,7 @@ func (k *Keeper) check(seen []bool) error {
 	return nil
 }
 
-// Within says whether part is some of whole's memory.
+// Within reports whether the memory of part lies completely in the memory of whole.
 func Within(part, whole []byte) bool {
 	if len(part) == 0 || len(whole) == 0 {
 		return false

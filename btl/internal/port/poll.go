@@ -6,7 +6,8 @@ import (
 	"gobtl/fabric"
 )
 
-// Poll asks the fabric for up to limit completions and returns how many there are: see Completions.
+// Poll asks the fabric for up to limit completions, and returns how many there are. Completions
+// returns the completions themselves. The error is the provider's.
 func (c *Channel) Poll(now Time, limit int) (got int, err error) {
 	got, err = c.ep.Poll(c.comps[:limit])
 	if err == nil {
@@ -15,20 +16,21 @@ func (c *Channel) Poll(now Time, limit int) (got int, err error) {
 	return got, err
 }
 
-// PollBehind asks the fabric for up to limit completions behind the first got ones of the same
-// poll. NotePolled ends such a poll of several parts.
+// PollBehind continues a poll that has returned got completions: it asks the fabric for up to
+// limit more. NotePolled must be called at the end of a poll in several parts.
 func (c *Channel) PollBehind(got, limit int) (int, error) {
 	return c.ep.Poll(c.comps[got:][:limit])
 }
 
-// PollsMost is the number of completions that all PollBehind of one poll may bring together.
+// PollsMost is the maximum number of completions of a poll, all calls of PollBehind together.
 func (c *Channel) PollsMost() int { return len(c.comps) }
 
-// Completions is what the latest poll has brought, the first got of them. They are valid until the
-// next poll.
+// Completions returns the first got completions of the latest poll. The slice is valid until
+// the next poll.
 func (c *Channel) Completions(got int) []fabric.Completion { return c.comps[:got] }
 
-// NotePolled notes that a poll has brought got completions, and may have left others.
+// NotePolled notes that a poll has returned got completions. Parameter left is true if more
+// completions may be pending.
 func (c *Channel) NotePolled(now Time, got int, left bool) {
 	c.left, c.queued = left, now.Sub(c.emptyAt)
 	if got == 0 || !left && c.caps.PollsAll {
@@ -36,25 +38,25 @@ func (c *Channel) NotePolled(now Time, got int, left bool) {
 	}
 }
 
-// Left says whether the latest poll may have left completions.
+// Left reports whether completions may be left after the latest poll.
 func (c *Channel) Left() bool { return c.left }
 
-// Queued is for how long, at most, the packets of the latest poll may have waited to be read.
+// Queued is the longest time that a packet of the latest poll may have waited to be polled.
 func (c *Channel) Queued() time.Duration { return c.queued }
 
-// Idle is the number of polls since something arrived, as NoteIdle and NoteFound have counted them.
+// Idle is the number of polls since a packet arrived, as counted by NoteIdle and NoteFound.
 func (c *Channel) Idle() int { return c.idle }
 
-// NoteIdle counts a poll that finds nothing, or is about to.
+// NoteIdle counts a poll that finds no packet.
 func (c *Channel) NoteIdle() { c.idle++ }
 
-// NoteFound notes that something has arrived.
+// NoteFound notes that a packet has arrived.
 func (c *Channel) NoteFound() { c.idle = 0 }
 
-// Rests says whether the channel need not be polled in this pass, if the latest message came by the
-// other channel. Each empty poll of a socket is a system call, which delays messages of the other
-// channel. But ACKs come by the command channel and resent packets by the data channel, so the
-// passes without a poll are few in number, and short in time.
+// Rests reports whether the channel need not be polled in this progress pass, and counts the
+// skipped polls. Each empty poll of a socket is a system call that delays the messages of the
+// other channel. ACKs come through the command channel, and retransmissions through the data
+// channel. The skipped polls are therefore limited in number and in time.
 func (c *Channel) Rests(now Time) bool {
 	if c.MayRest(now) {
 		c.skipped++
@@ -64,7 +66,7 @@ func (c *Channel) Rests(now Time) bool {
 	return false
 }
 
-// MayRest is Rests for a look that changes nothing.
+// MayRest returns what Rests would return, without changing any state.
 func (c *Channel) MayRest(now Time) bool {
 	const idlePolls = 16 // about a round trip, during which the next packet is likely
 	const longest = 20 * time.Microsecond
@@ -72,13 +74,13 @@ func (c *Channel) MayRest(now Time) bool {
 		now.Sub(c.polledAt) < longest
 }
 
-// Received notes that count receive buffers have come back with packets.
+// Received notes that the fabric has returned count receive buffers with packets.
 func (c *Channel) Received(count int) { c.receiving -= count }
 
-// Return gives a receive buffer back, to be posted again.
+// Return hands back a receive buffer, which PostReceives will post again.
 func (c *Channel) Return(b fabric.Buf) { c.repost = append(c.repost, b) }
 
-// PostReceives posts the receive buffers that are free again. What the fabric does not take is
+// PostReceives posts the free receive buffers. Buffers that the fabric does not take are
 // offered again in the next pass.
 func (c *Channel) PostReceives() {
 	if len(c.repost) == 0 { // inlined

@@ -9,13 +9,13 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Time is an instant in nanoseconds on the owner's axis.
+// Time is an instant in nanoseconds on the owner's clock.
 type Time = mono.Time
 
-// ErrConfig is the error of Open for sizes that a provider cannot meet.
+// ErrConfig is the error of Open for sizes that the provider does not support.
 var ErrConfig = errors.New("port: invalid configuration")
 
-// Config has the sizes of a Port.
+// Config holds the sizes of a Port.
 type Config struct {
 	SendBuffers     int  // buffers at the beginning of the arena that the owner sends from
 	RecvDepth       int  // receive buffers that are posted on each channel
@@ -31,8 +31,8 @@ type Config struct {
 
 // Port is an open Domain with its two channels.
 type Port struct {
-	// Dom is the open Domain, Info describes it as it was opened, and Arena is its packet memory.
-	// They do not change after Open.
+	// Dom is the open Domain. Info is a copy of the Domain's description, and Arena its packet
+	// memory. The three fields do not change after Open.
 	Dom   fabric.Domain
 	Info  fabric.Info
 	Arena fabric.Arena
@@ -42,16 +42,16 @@ type Port struct {
 
 	cfg      Config
 	reliable bool
-	tender   fabric.Tender // nil where polls see everything
+	tender   fabric.Tender // nil if the provider needs no extra calls
 	tendedAt Time
 	buffers
 	addresses
 	seen []bool // scratch of Check
 }
 
-// Open opens the two channels on a Domain, whose arena must have SendBuffers, ControlBuffers and
-// twice RecvDepth buffers, and Spare ones. The caller closes the Domain, also when Open fails.
-// Errors: ErrConfig, and those of the provider.
+// Open opens the two channels on a Domain. The Domain's arena must have SendBuffers +
+// ControlBuffers + 2 x RecvDepth + Spare buffers. The caller closes the Domain, also if Open
+// fails. The errors are ErrConfig and those of the provider.
 func (p *Port) Open(dom fabric.Domain, cfg Config) error {
 	p.Dom, p.Info, p.Arena, p.cfg = dom, dom.Info(), dom.Arena(), cfg
 	p.reliable = p.Info.Reliable && p.Info.Ordered && cfg.Reliable
@@ -70,18 +70,19 @@ func (p *Port) Open(dom fabric.Domain, cfg Config) error {
 	return nil
 }
 
-// FirstReceive is the first buffer of the arena that receives: all before it are for sending.
+// FirstReceive is the first receive buffer of the arena. All buffers before it are for sending.
 func (p *Port) FirstReceive() fabric.Buf { return fabric.Buf(p.cfg.SendBuffers + ControlBuffers) }
 
-// Reliable says whether the fabric delivers everything once and in order, and the owner relies on
-// it.
+// Reliable reports whether the fabric delivers every packet once and in order, and the owner
+// has chosen to rely on that.
 func (p *Port) Reliable() bool { return p.reliable }
 
-// WireName is the name that the fabrics of two sides must have in common.
+// WireName is the name of the wire format. Two sides can communicate only if their names are
+// equal.
 func (p *Port) WireName() string { return cmp.Or(p.Info.Wire, p.Info.Provider) }
 
-// Tend lets a provider do what it otherwise does once in many polls. The owner calls it when its
-// passes are rare.
+// Tend makes the provider do the work that it otherwise does once in many polls. The owner
+// calls Tend when its progress passes are rare.
 func (p *Port) Tend(now Time) {
 	if p.tender != nil && now > p.tendedAt {
 		p.tendedAt = now
@@ -89,8 +90,8 @@ func (p *Port) Tend(now Time) {
 	}
 }
 
-// Post posts the batches of both channels and the receive buffers that are free again. Call Refused
-// and Done afterwards.
+// Post posts the batches of both channels, and all free receive buffers. Call Refused and Done
+// afterwards.
 func (p *Port) Post() {
 	for _, c := range [...]*Channel{&p.Command, &p.Data} {
 		if len(c.batch) > 0 {
@@ -103,17 +104,17 @@ func (p *Port) Post() {
 	}
 }
 
-// Pending says whether packets wait to be posted.
+// Pending reports whether packets wait to be posted.
 func (p *Port) Pending() bool { return len(p.Command.batch) > 0 || len(p.Data.batch) > 0 }
 
-// ReceivesPending says whether receive buffers wait to be posted.
+// ReceivesPending reports whether receive buffers wait to be posted.
 func (p *Port) ReceivesPending() bool {
 	return len(p.Command.repost) > 0 || len(p.Data.repost) > 0
 }
 
-// Check proves that each buffer is where it is counted: sends with the fabric or in a batch,
-// control buffers free or with the fabric, receive buffers posted, about to be, kept or spare. lent
-// is the number of receive buffers of each channel that the owner has at hand.
+// Check verifies the state of each buffer. A busy send buffer is posted or in a batch. A
+// control buffer is free or busy. A receive buffer is posted, about to be posted, kept, or
+// spare. Parameter lent is the number of receive buffers of each channel that the owner holds.
 func (p *Port) Check(lent [2]int) error {
 	if p.seen == nil {
 		p.seen = make([]bool, p.Arena.Len())
@@ -127,7 +128,8 @@ func (p *Port) Check(lent [2]int) error {
 	return p.checkReceives(lent)
 }
 
-// checkPosted compares the buffers that are with the fabric with the sends of the channels.
+// checkPosted verifies that the number of busy buffers equals the number of sends of the
+// channels.
 func (p *Port) checkPosted() error {
 	with, busy := 0, 0
 	for _, s := range p.state {
@@ -153,7 +155,8 @@ func (p *Port) checkPosted() error {
 	return nil
 }
 
-// checkReceives proves that every receive buffer is posted, about to be, spare, or with the owner.
+// checkReceives verifies that every receive buffer is posted, about to be posted, spare, or
+// held by the owner.
 func (p *Port) checkReceives(lent [2]int) error {
 	clear(p.seen)
 	first := p.FirstReceive()

@@ -1,5 +1,6 @@
-// Package remote is access to memory from afar: the regions that a module exposes, who may do what
-// there, and the operations that it has asked of its peers, or owes them.
+// Package remote implements remote memory access: the memory regions that a module exposes, the
+// rights of peers in these regions, and the operations (puts, gets, atomics) between the module
+// and its peers.
 //
 //	Service   of one module: its regions by Handle, and what it does for its peers
 //	  Region    exposed memory, with Rights; of a get the caller's memory, for one peer alone
@@ -10,10 +11,11 @@
 //	serves: a packet --Accept--> Outcome: refused, or written, read, changed; what ends by it
 //
 // Three things to know:
-//   - The package is given packets that were read, and returns decisions. It sends nothing. It
-//     knows no endpoint, no link and no time. F is the owner's record of a send.
-//   - Nothing is written without a right that the owner of the memory gave, nor after Withdraw.
-//   - A Peer is made when it is first needed. A nil *Peer has no operations.
+//   - The package gets parsed packets and returns decisions. The package sends nothing, and knows
+//     no endpoints, links or times. The type parameter F is the owner's record of a send.
+//   - A region is written only with a right that the owner of the memory has granted, and never
+//     after Withdraw.
+//   - A Peer is created when it is first needed. A nil *Peer has no operations.
 //
 // Start reading at Service.Reach, then Service.Accept.
 //

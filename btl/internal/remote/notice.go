@@ -2,25 +2,26 @@ package remote
 
 import "gobtl/frag"
 
-// Notice is what is known of a put of a peer that has a notice. Each packet is accepted once, so
-// its bytes are all in place when as many have been accepted as the notice says; of a put of which
-// one was refused they never are.
+// Notice is the state of a put with a notice (a message that tells the target when all bytes of
+// the put are written). Each packet is accepted once, so the put is complete when the number of
+// accepted bytes equals the total that the notice states. A put with a refused packet never
+// completes.
 type Notice struct {
 	number uint32
-	used   bool // number counts
-	here   bool // the notice is
+	used   bool // number is valid
+	here   bool // the notice has arrived
 	tag    uint8
 	length uint8
-	placed uint64 // bytes
+	placed uint64 // bytes written
 	total  uint64
 	says   [frag.NoticeBytesMax]byte
 }
 
-// Here says whether the notice itself has come.
+// Here reports whether the notice has arrived.
 func (n *Notice) Here() bool { return n.here }
 
-// Take returns the notice of a put that is all in place. What it says is valid until the next
-// packet of the peer. False means that there is none yet.
+// Take returns the notice of a put, if all bytes of the put are written. The slice says is
+// valid until the next packet of the peer. The result ok is false while the put is incomplete.
 func (n *Notice) Take() (tag uint8, says []byte, ok bool) {
 	if !n.here || n.placed < n.total {
 		return 0, nil, false
@@ -29,8 +30,9 @@ func (n *Notice) Take() (tag uint8, says []byte, ok bool) {
 	return n.tag, n.says[:n.length], true
 }
 
-// notice is where a put of the peer is counted. A number takes the place of that 64 before it,
-// which is over: so nothing has to be said when one fails.
+// notice returns the state of the peer's put with the given number. The state of the put 64
+// numbers earlier is overwritten, because that put has ended. No message is therefore needed
+// when a put fails.
 func (p *Peer[F]) notice(number uint32) *Notice {
 	if p.notices == nil {
 		p.notices = new([noticePlaces]Notice)
@@ -42,15 +44,16 @@ func (p *Peer[F]) notice(number uint32) *Notice {
 	return n
 }
 
-// Placed counts bytes of a put of the peer that are in their place.
+// Placed counts bytes of a peer's put that were written to their place.
 func (p *Peer[F]) Placed(number uint32, sizeBytes int) *Notice {
 	n := p.notice(number)
 	n.placed += uint64(sizeBytes)
 	return n
 }
 
-// noticeCame takes a notice in. inOrder says that nothing comes behind it that could be missing:
-// then it is refused if something is.
+// noticeCame stores the notice of a put. If inOrder is true, all packets of the put have
+// arrived before the notice, and noticeCame refuses a notice whose put has missing bytes. The
+// second result is the reason for a Nack, or 0.
 func (p *Peer[F]) noticeCame(h *frag.Header, payload []byte, inOrder bool) (*Notice, uint8) {
 	total, says := frag.DecodeNotice(payload)
 	n := p.notice(h.Op)

@@ -2,35 +2,35 @@ package remote
 
 import "gobtl/frag"
 
-// Operation is the state of a send that is not a message or a plain put:
+// Operation is the state of a send that is neither a message nor a plain put:
 //
-//	put with a notice   its chunks name the operation; a packet behind them is the notice. What fits
-//	                    one packet is one. The target counts: notice.go
+//	put with a notice   its chunks name the operation; the last packet is the notice. A put that
+//	                    fits in one packet is one packet. The target counts bytes: notice.go
 //	get                 one packet asks; the answer is a put of the peer into the caller's memory,
-//	                    which is exposed for that, and to that peer, alone
-//	atomic              one packet asks; if the old value is wanted one packet answers
+//	                    which is exposed only for this answer, and only to this peer
+//	atomic              one packet asks; one packet answers if the old value is wanted
 //	answer              to a get or to an atomic operation of the peer
 type Operation[F any] struct {
 	fragment F
 	code     frag.OpCode // OpPart: a put with a notice; OpGet, OpAtomic; OpResult, OpFailed; 0: bytes
-	number   uint32      // 0 until it has one: of a put in chunks when the first is sent
+	number   uint32      // 0 until numbered; a put in chunks: until its first send
 	body     [frag.NoticeBytesMax]byte
 	size     uint8 // bytes of body
 	tag      uint8 // of a notice
 
-	numbered bool // its number is in use: in the peer's asks, or of its notices
-	waits    bool // for an answer
-	owed     bool // an answer whose last packet has not left
+	numbered bool // number is in use, in asks or places of the Peer
+	waits    bool // sent, and the answer has not come
+	owed     bool // an answer whose last packet was not sent yet
 
 	into    Region[F] // of a get: the caller's memory, for the peer
-	arrived uint32    // bytes of it
-	value   uint64    // of an atomic: the old one
+	arrived uint32    // bytes of the get that have arrived
+	value   uint64    // old value that an atomic operation returned
 
-	from *Region[F] // of the answer to a get: what is read
-	ask  uint32     // of an answer: the number of what was asked
+	from *Region[F] // region that the answer to a get reads
+	ask  uint32     // number of the operation that this one answers
 }
 
-// Fragment is the owner's record of the send.
+// Fragment returns the owner's record of the send.
 func (o *Operation[F]) Fragment() F { return o.fragment }
 
 // Code is the operation's code on the wire.
@@ -39,10 +39,10 @@ func (o *Operation[F]) Code() frag.OpCode { return o.code }
 // Number is the operation's number on the wire.
 func (o *Operation[F]) Number() uint32 { return o.number }
 
-// Body is the payload of its packet: a question, or an answer of one packet.
+// Body is the payload of the operation's packet: a request, or an answer of one packet.
 func (o *Operation[F]) Body() []byte { return o.body[:o.size] }
 
-// Notice is what the notice of a put says, nil if it has none.
+// Notice returns the content of a put's notice, nil if the operation has no notice.
 func (o *Operation[F]) Notice() []byte {
 	if o.code != frag.OpPart {
 		return nil
@@ -50,29 +50,29 @@ func (o *Operation[F]) Notice() []byte {
 	return o.body[:o.size]
 }
 
-// Notifies says whether the operation is a put with a notice.
+// Notifies reports whether the operation is a put with a notice.
 func (o *Operation[F]) Notifies() bool { return o.code == frag.OpPart }
 
 // Tag is the tag of the operation's notice.
 func (o *Operation[F]) Tag() uint8 { return o.tag }
 
-// Value is what an atomic operation has found: the old value.
+// Value is the old value that an atomic operation has returned.
 func (o *Operation[F]) Value() uint64 { return o.value }
 
-// Waits says whether the operation was sent and its answer has not come.
+// Waits reports whether the operation was sent and still waits for its answer.
 func (o *Operation[F]) Waits() bool { return o.waits }
 
-// Asks is the number of the operation that this answer answers.
+// Asks is the number of the peer's operation that this answer is for.
 func (o *Operation[F]) Asks() uint32 { return o.ask }
 
-// Into is the region that is exposed for the answer to a get.
+// Into is the region of the caller's memory that receives the answer to a get.
 func (o *Operation[F]) Into() *Region[F] { return &o.into }
 
-// Reads says whether it is an answer that reads a region.
+// Reads reports whether the operation is an answer that reads region r.
 func (o *Operation[F]) Reads(r *Region[F]) bool { return o.from == r }
 
-// Needs is the right that the region must have, and how many bytes are accessed. Of a put with a
-// notice the size is that of its fragment, and 0 here.
+// Needs returns the rights that the target region must grant, and the number of bytes accessed.
+// For a put with a notice the number is 0, because the owner's record of the send has the size.
 func (o *Operation[F]) Needs() (Rights, int) {
 	if o.code == frag.OpPart {
 		return Write | Notify, 0
@@ -85,7 +85,7 @@ func (o *Operation[F]) Needs() (Rights, int) {
 	return Read, len(o.into.mem)
 }
 
-// StopReading notes that nothing of the answer to a get is read from its region any more.
+// StopReading notes that the answer to a get no longer reads its region.
 func (o *Operation[F]) StopReading() {
 	if r := o.from; r != nil {
 		o.from = nil

@@ -7,39 +7,39 @@ import (
 	"gobtl/internal/slots"
 )
 
-// AsksMax bounds the operations to a peer that are not answered, and the answers to a peer that
-// have not left.
+// AsksMax bounds the unanswered operations to a peer, and the answers to a peer that were not
+// sent yet.
 const AsksMax = 256
 
-// A number of an operation has 32 bits, the lower eight of which are its place.
+// The number of an operation has 32 bits. Its lower eight bits are the operation's slot.
 const (
 	askSlotBits   = 8
 	askRandomBits = 32 - askSlotBits
 )
 
-// noticePlaces is how many puts in chunks with a notice may be under way to a peer.
+// noticePlaces is how many puts with a notice, sent in chunks, may be in progress to one peer.
 const noticePlaces = 64
 
 // Peer is the state of the operations between this side and one peer.
 type Peer[F any] struct {
-	asks    slots.Table[*Operation[F]] // those that are answered, under their numbers
-	waiting int                        // of these, sent and not answered yet
+	asks    slots.Table[*Operation[F]] // operations that get an answer, by number
+	waiting int                        // how many of asks were sent and are not answered
 
 	lastPut uint32 // number of the latest put with a notice in chunks
-	places  uint64 // of these puts that are under way, by number: a bit for each of noticePlaces
+	places  uint64 // one bit for each such put in progress, by number
 
-	notices   *[noticePlaces]Notice // of the peer's puts
-	answering int                   // answers to the peer that have not left
+	notices   *[noticePlaces]Notice // state of the peer's puts with a notice
+	answering int                   // answers to the peer that were not sent yet
 }
 
-// NewPeer makes a peer of which nothing was asked.
+// NewPeer makes a peer without operations.
 func NewPeer[F any]() *Peer[F] {
 	p := new(Peer[F])
 	p.asks.Init(askSlotBits, AsksMax)
 	return p
 }
 
-// Full says whether no further operation can wait for an answer.
+// Full reports whether no further operation can wait for an answer of the peer.
 func (p *Peer[F]) Full() bool { return p != nil && p.asks.Full() }
 
 // Waiting is the number of operations that wait for an answer of the peer.
@@ -50,8 +50,8 @@ func (p *Peer[F]) Waiting() int {
 	return p.waiting
 }
 
-// All are the operations that have a number under which they will be answered, and nil where there
-// is none. Answered and Service.End may be called meanwhile.
+// All returns the operations that have a number for their answer, by slot, with nil for free
+// slots. The caller may call Answered and Service.End while it iterates over the slice.
 func (p *Peer[F]) All() []*Operation[F] {
 	if p == nil {
 		return nil
@@ -59,7 +59,7 @@ func (p *Peer[F]) All() []*Operation[F] {
 	return p.asks.Values()
 }
 
-// number gives an operation a number, under which its answer will find it.
+// number assigns the number by which the answer to an operation will identify the operation.
 func (p *Peer[F]) number(o *Operation[F], random uint64) {
 	number, ok := p.asks.Add(random&(1<<askRandomBits-1), o)
 	if !ok {
@@ -68,8 +68,8 @@ func (p *Peer[F]) number(o *Operation[F], random uint64) {
 	o.number, o.numbered = uint32(number), true
 }
 
-// Asked notes that the only packet of an operation is on its way. It says whether the operation
-// waits for an answer from now on.
+// Asked notes that the only packet of an operation was sent. The result says whether the
+// operation waits for an answer from now on.
 func (p *Peer[F]) Asked(o *Operation[F]) bool {
 	if !o.numbered || o.code == frag.OpPart {
 		return false
@@ -79,8 +79,8 @@ func (p *Peer[F]) Asked(o *Operation[F]) bool {
 	return true
 }
 
-// Answered notes that an operation waits for no answer any more: it came, or never will. It says
-// whether the operation did.
+// Answered notes that an operation no longer waits for an answer, because the answer came or
+// never will. The result says whether the operation was waiting.
 func (p *Peer[F]) Answered(o *Operation[F]) bool {
 	if !o.waits {
 		return false
@@ -90,14 +90,14 @@ func (p *Peer[F]) Answered(o *Operation[F]) bool {
 	return true
 }
 
-// HasNoPlace says whether an operation is a put with a notice, which is to leave in chunks, and
-// has to wait for an earlier one to end.
+// HasNoPlace reports whether an operation must wait for an earlier one to end. Only a put with
+// a notice that is sent in chunks may have to wait.
 func (p *Peer[F]) HasNoPlace(o *Operation[F]) bool {
 	return o.code == frag.OpPart && !o.numbered && p.places&place(p.lastPut+1) != 0
 }
 
-// TakePlace gives a put with a notice the next number, when its first packet is sent. Other
-// operations, and one that has a number, stay as they are.
+// TakePlace assigns the next number to a put with a notice, when its first packet is sent.
+// TakePlace changes no other operation, and none that has a number already.
 func (p *Peer[F]) TakePlace(o *Operation[F]) {
 	if o.code != frag.OpPart || o.numbered {
 		return
@@ -109,10 +109,11 @@ func (p *Peer[F]) TakePlace(o *Operation[F]) {
 
 func place(number uint32) uint64 { return 1 << (number % noticePlaces) }
 
-// crowded says whether so many answers have not left that no well-behaved peer asks for another.
+// crowded reports whether the peer has reached the limit of unsent answers, AsksMax. A
+// well-behaved peer requests no more answers than that.
 func (p *Peer[F]) crowded() bool { return p.answering >= AsksMax }
 
-// Owed is the number of answers to the peer that have not left.
+// Owed is the number of answers to the peer that were not sent yet.
 func (p *Peer[F]) Owed() int {
 	if p == nil {
 		return 0
@@ -120,8 +121,8 @@ func (p *Peer[F]) Owed() int {
 	return p.answering
 }
 
-// Left notes that the last packet of an answer was sent, or that it never will be. reading: its
-// region is read still.
+// Left notes that the last packet of an answer was sent, or never will be. Parameter reading is
+// true if the answer still reads its region.
 func (p *Peer[F]) Left(o *Operation[F], reading bool) {
 	if !o.owed {
 		return
@@ -133,7 +134,7 @@ func (p *Peer[F]) Left(o *Operation[F], reading bool) {
 	}
 }
 
-// Check returns what is wrong with what was asked of the peer, nil if nothing is.
+// Check verifies the operations of the peer, and returns nil if they are consistent.
 func (p *Peer[F]) Check() error {
 	if p == nil {
 		return nil

@@ -2,11 +2,11 @@ package remote
 
 import "gobtl/frag"
 
-// Handle names an exposed region on the wire: opaque, random in its upper part. Tell it to the
-// peers that shall write there.
+// Handle names an exposed region on the wire. A Handle is opaque, and its upper bits are
+// random. The application sends it to the peers that may access the region.
 type Handle uint64
 
-// Rights say what peers may do with a region.
+// Rights is the set of operations that peers may do in a region.
 type Rights uint8
 
 // The rights. A put with a notice needs Write and Notify.
@@ -35,7 +35,7 @@ func (r Rights) String() string {
 	return text
 }
 
-// PutNeeds is what a put with these flags needs.
+// PutNeeds returns the rights that a put with these flags needs.
 func PutNeeds(flags frag.Flags) Rights {
 	if flags&frag.FlagOp != 0 {
 		return Write | Notify
@@ -48,22 +48,22 @@ type Region[F any] struct {
 	mem     []byte
 	handle  Handle
 	rights  Rights
-	exposed bool            // by Expose
-	only    *Peer[F]        // the peer that alone may use it; nil: all may
-	get     *Operation[F]   // whose answer goes there, of what is exposed for that alone
-	readers []*Operation[F] // answers to gets that have not left, or not ended if they are gathered
+	exposed bool            // exposed by Expose
+	only    *Peer[F]        // the only peer with access; nil: all peers
+	get     *Operation[F]   // the get for whose answer alone the region is exposed
+	readers []*Operation[F] // answers to gets that may still read the region
 }
 
-// Exposed says whether the region was exposed by Expose and not withdrawn.
+// Exposed reports whether the region was exposed by Expose and not withdrawn since.
 func (r *Region[F]) Exposed() bool { return r.exposed }
 
-// Handle is the region's name for peers. It is another one each time that it is exposed.
+// Handle names the region for peers. Each call of Expose creates a new Handle.
 func (r *Region[F]) Handle() Handle { return r.handle }
 
 // Bytes is the exposed memory.
 func (r *Region[F]) Bytes() []byte { return r.mem }
 
-// Reader is an answer that reads the region, nil if there is none.
+// Reader returns an answer that still reads the region, nil if there is none.
 func (r *Region[F]) Reader() *Operation[F] {
 	if len(r.readers) == 0 {
 		return nil
@@ -71,10 +71,11 @@ func (r *Region[F]) Reader() *Operation[F] {
 	return r.readers[len(r.readers)-1]
 }
 
-// Came counts bytes that were written into the region. If they complete a get it returns that one.
+// Came counts bytes that a peer wrote into the region. If these bytes complete a get, Came
+// returns the get, else nil.
 func (r *Region[F]) Came(sizeBytes int) *Operation[F] {
 	o := r.get
-	if o == nil || !o.waits { // it is over, or not sent yet: then nobody can know its handle
+	if o == nil || !o.waits { // ended, or not sent yet: the handle is unknown
 		return nil
 	}
 	if o.arrived += uint32(sizeBytes); o.arrived < uint32(len(r.mem)) {
@@ -83,7 +84,7 @@ func (r *Region[F]) Came(sizeBytes int) *Operation[F] {
 	return o
 }
 
-// forget takes an answer, which reads the region no more, off its list.
+// forget removes an answer from the list of readers of the region.
 func (r *Region[F]) forget(o *Operation[F]) {
 	for i, reader := range r.readers {
 		if reader == o {

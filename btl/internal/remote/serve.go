@@ -6,30 +6,31 @@ import (
 	"gobtl/frag"
 )
 
-// Outcome is the effect of a peer's packet, and the work that follows from it.
+// Outcome is the effect of a peer's packet, and the work that the owner has to do because of
+// it.
 type Outcome[F any] struct {
-	Written int           // bytes of a put that are in their place
-	Ended   *Operation[F] // what has its answer by it; nil: nothing
-	Failed  bool          // the peer could not answer that, for this Reason
+	Written int           // bytes of a put that were written
+	Ended   *Operation[F] // own operation that the packet answers, or nil
+	Failed  bool          // the peer could not execute Ended, because of Reason
 	Reason  uint8
-	Notice  *Notice // of the put that the packet belongs to
-	Says    []byte  // a notice in the packet itself: of OpPlaced
+	Notice  *Notice // state of the put that the packet belongs to
+	Says    []byte  // notice contained in the packet itself (OpPlaced)
 
-	Read    *Region[F] // what the peer asks for: Get says which bytes
+	Read    *Region[F] // region that the peer reads: Get has the range
 	Get     frag.Get
-	Fetched bool   // the peer asks for the old value of a number that was changed
-	Old     uint64 // that one
+	Fetched bool   // the peer wants the old value of an atomic operation
+	Old     uint64 // the old value
 }
 
-// Link is a connection's bounds for requests.
+// Link holds the limits that a connection sets for requests.
 type Link struct {
-	FragBytesMax uint32 // of the answer to a get
-	InOrder      bool   // whether packets come in order, and none is lost
+	FragBytesMax uint32 // largest answer to a get, in bytes
+	InOrder      bool   // packets arrive in order, and none is lost
 }
 
-// Accept does what a packet asks for, a put or an operation, if its peer may: everything but
-// answers, which are sent by its owner. It returns the reason to refuse the packet for good, that
-// of a Nack, or 0. The peer must not be nil, but for plain puts.
+// Accept executes a peer's put or operation, if the peer has the rights. Accept sends no
+// answer: the owner does, as the Outcome says. The result is 0, or the reason for a Nack that
+// refuses the packet for good. The peer p may be nil only for plain puts.
 func (s *Service[F]) Accept(p *Peer[F], h *frag.Header, payload []byte, link Link,
 	did *Outcome[F],
 ) (reason uint8) {
@@ -57,7 +58,7 @@ func (s *Service[F]) Accept(p *Peer[F], h *frag.Header, payload []byte, link Lin
 	return reason
 }
 
-// write writes data where a put says.
+// write writes the data of a put to the region and offset in the put's header.
 func (s *Service[F]) write(p *Peer[F], h *frag.Header, data []byte, need Rights,
 	did *Outcome[F],
 ) uint8 {
@@ -70,8 +71,9 @@ func (s *Service[F]) write(p *Peer[F], h *frag.Header, data []byte, need Rights,
 	return 0
 }
 
-// WritePlaced writes the bytes of a put, which its notice follows in the same packet, and returns
-// what that says; false means that nothing is written, for there is something against it.
+// WritePlaced writes the bytes of a put whose notice is in the same packet, and returns the
+// content of the notice. If the put is not allowed, WritePlaced writes nothing and returns
+// false.
 func (s *Service[F]) WritePlaced(p *Peer[F], h *frag.Header, payload []byte) (
 	says []byte, ok bool,
 ) {
@@ -85,8 +87,8 @@ func (s *Service[F]) WritePlaced(p *Peer[F], h *frag.Header, payload []byte) (
 	return payload[n:], true
 }
 
-// WriteAnswer writes a put that brings all that a get has asked for, and returns that get; nil
-// means that the put is something else, and nothing is written.
+// WriteAnswer writes a put that contains all bytes requested by a get, and returns the get. For
+// any other put WriteAnswer writes nothing and returns nil.
 func (s *Service[F]) WriteAnswer(p *Peer[F], h *frag.Header, payload []byte) *Operation[F] {
 	to, reason := s.Reach(p, Handle(h.Handle), h.PutOffset, len(payload), Write)
 	if reason != 0 || to.get == nil || !to.get.waits || len(payload) < len(to.mem) {
@@ -96,7 +98,8 @@ func (s *Service[F]) WriteAnswer(p *Peer[F], h *frag.Header, payload []byte) *Op
 	return to.Came(len(payload))
 }
 
-// ReachGet reads what a get asks for and returns its region, or why it is refused.
+// ReachGet parses a peer's get, and returns the region that the get reads, or the reason for a
+// Nack.
 func (s *Service[F]) ReachGet(p *Peer[F], payload []byte, link Link, g *frag.Get) (
 	from *Region[F], reason uint8,
 ) {
@@ -124,7 +127,7 @@ func (s *Service[F]) change(p *Peer[F], payload []byte, did *Outcome[F]) (reason
 	return 0
 }
 
-// change does what an atomic operation asks for to the number in mem, and returns the old one.
+// change applies an atomic operation to the number in mem, and returns the old number.
 func change(mem []byte, a *frag.Atomic) (old uint64) {
 	if len(mem) == 4 {
 		old = uint64(binary.NativeEndian.Uint32(mem))
@@ -136,8 +139,8 @@ func change(mem []byte, a *frag.Atomic) (old uint64) {
 	return old
 }
 
-// answer finds the operation that an answer of one packet ends. An answer to no waiting operation
-// is ignored.
+// answer finds the operation that an answer of one packet completes. An answer without a
+// waiting operation is ignored.
 func (p *Peer[F]) answer(h *frag.Header, payload []byte, did *Outcome[F]) {
 	o, ok := p.asks.Get(uint64(h.Op))
 	switch {
@@ -149,7 +152,8 @@ func (p *Peer[F]) answer(h *frag.Header, payload []byte, did *Outcome[F]) {
 	}
 }
 
-// AnswerGet makes f the answer to the get of that number, which reads a region.
+// AnswerGet makes send f the answer to the peer's get of the given number, which reads region
+// from.
 func (s *Service[F]) AnswerGet(p *Peer[F], f F, number uint32, from *Region[F]) *Operation[F] {
 	o := s.owe(p, f, 0)
 	o.from, o.ask = from, number
@@ -157,7 +161,8 @@ func (s *Service[F]) AnswerGet(p *Peer[F], f F, number uint32, from *Region[F]) 
 	return o
 }
 
-// AnswerResult makes f the answer to the atomic operation of that number: the old value.
+// AnswerResult makes send f the answer to the peer's atomic operation of the given number. The
+// answer is the old value.
 func (s *Service[F]) AnswerResult(p *Peer[F], f F, number uint32, old uint64) *Operation[F] {
 	o := s.owe(p, f, frag.OpResult)
 	frag.PutResult(o.body[:], old)
@@ -165,8 +170,8 @@ func (s *Service[F]) AnswerResult(p *Peer[F], f F, number uint32, old uint64) *O
 	return o
 }
 
-// AnswerFailed makes f the answer to the get of that number, of which bytes are missing for that
-// reason.
+// AnswerFailed makes send f the answer to the peer's get of the given number: the get has
+// failed for the given reason.
 func (s *Service[F]) AnswerFailed(p *Peer[F], f F, number uint32, reason uint8) *Operation[F] {
 	o := s.owe(p, f, frag.OpFailed)
 	o.body[0] = reason
@@ -181,7 +186,7 @@ func (s *Service[F]) owe(p *Peer[F], f F, code frag.OpCode) *Operation[F] {
 	return o
 }
 
-// EndAnswer takes the operation of an answer back.
+// EndAnswer frees the operation of an answer.
 func (s *Service[F]) EndAnswer(p *Peer[F], o *Operation[F]) {
 	p.Left(o, false)
 	o.StopReading()

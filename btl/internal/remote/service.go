@@ -7,22 +7,24 @@ import (
 	"gobtl/internal/slots"
 )
 
-// regionSlotBits is the part of a Handle that is an index; the rest is random.
+// regionSlotBits is the number of bits of a Handle that hold the slot. The other bits are
+// random.
 const regionSlotBits = 17
 
-// getRegionsMax bounds the regions that are exposed for answers to gets alone, beside those of the
-// owner.
+// getRegionsMax bounds the regions that are exposed only for answers to gets. Regions exposed
+// by the owner do not count.
 const getRegionsMax = 4096
 
-// Service is the exposed regions of one module, and its operations. Init makes it ready.
+// Service holds the exposed regions of one module, and its operations. Init makes a Service
+// usable.
 type Service[F any] struct {
 	regions slots.Table[*Region[F]]
-	users   int // those that the owner has exposed
+	users   int // number of regions exposed by the owner
 	most    int
 	free    []*Operation[F]
 }
 
-// Init makes a service that exposes up to exposedMax regions, beside those of gets.
+// Init prepares a service for up to exposedMax regions, not counting the regions of gets.
 func (s *Service[F]) Init(exposedMax int) {
 	s.regions.Init(regionSlotBits, exposedMax+getRegionsMax)
 	s.most = exposedMax
@@ -31,14 +33,14 @@ func (s *Service[F]) Init(exposedMax int) {
 // Exposed is the number of regions that the owner has exposed.
 func (s *Service[F]) Exposed() int { return s.users }
 
-// Full says whether no region can be exposed, neither by Expose nor for a get.
+// Full reports whether no further region can be exposed, neither by Expose nor for a get.
 func (s *Service[F]) Full() bool { return s.regions.Full() }
 
-// MayExpose says whether there is room for Expose.
+// MayExpose reports whether another region can be exposed by Expose.
 func (s *Service[F]) MayExpose() bool { return s.users < s.most && !s.regions.Full() }
 
-// Expose makes mem the region r, under a new handle; MayExpose must hold, and r not be exposed. If
-// only is not nil that peer alone may use it.
+// Expose exposes mem as region r, under a new handle. MayExpose must be true, and r must not be
+// exposed already. If only is not nil, only that peer may access the region.
 func (s *Service[F]) Expose(r *Region[F], mem []byte, rights Rights, only *Peer[F], random uint64) {
 	r.mem, r.rights, r.exposed, r.only = mem, rights, true, only
 	handle, _ := s.regions.Add(random, r)
@@ -46,16 +48,16 @@ func (s *Service[F]) Expose(r *Region[F], mem []byte, rights Rights, only *Peer[
 	s.users++
 }
 
-// Withdraw takes the handle of an exposed region back: from here on packets do not find it. The
-// answers that read it are its owner's to end: see Region.Reader.
+// Withdraw invalidates the handle of an exposed region: later packets with that handle are
+// refused. The owner must end the answers that still read the region: see Region.Reader.
 func (s *Service[F]) Withdraw(r *Region[F]) {
 	r.exposed = false
 	s.users--
 	s.regions.Remove(uint64(r.handle))
 }
 
-// Reach returns the region of a handle from the wire if a peer may do there what it needs to do
-// with n bytes at an offset; else the reason why not, that of a Nack.
+// Reach returns the region that handle h names, if peer p has the rights in need for n bytes at
+// an offset. Otherwise Reach returns nil and the reason for a Nack.
 func (s *Service[F]) Reach(p *Peer[F], h Handle, offset uint64, n int, need Rights) (
 	*Region[F], uint8,
 ) {
@@ -71,7 +73,7 @@ func (s *Service[F]) Reach(p *Peer[F], h Handle, offset uint64, n int, need Righ
 	return to, 0
 }
 
-// take makes an operation of a fragment.
+// take makes the operation for send f, and reuses a free Operation if there is one.
 func (s *Service[F]) take(f F, code frag.OpCode) *Operation[F] {
 	var o *Operation[F]
 	if n := len(s.free); n > 0 {
@@ -84,22 +86,23 @@ func (s *Service[F]) take(f F, code frag.OpCode) *Operation[F] {
 	return o
 }
 
-// Give takes an operation back that is over: End was called, or EndAnswer.
+// Give frees an operation after End or EndAnswer.
 func (s *Service[F]) Give(o *Operation[F]) {
 	*o = Operation[F]{}
 	s.free = append(s.free, o)
 }
 
-// NotifyPut gives a put a notice of up to frag.NoticeBytesMax bytes, which are copied.
+// NotifyPut adds a notice to the put f. The content is copied, and has at most
+// frag.NoticeBytesMax bytes.
 func (s *Service[F]) NotifyPut(f F, tag uint8, says []byte) *Operation[F] {
 	o := s.take(f, frag.OpPart)
 	o.tag, o.size = tag, uint8(copy(o.body[:], says))
 	return o
 }
 
-// AskGet asks a peer, which is not Full, for bytes of a region of its own; they will be written to
-// mem. The service must not be Full. An observer of the handle of mem sees the number, too: so one
-// random number is enough for both.
+// AskGet makes a get that reads bytes of a peer's region into mem. Neither the peer nor the
+// service may be Full. The get's number and the handle of mem share one random number, because
+// both are visible in the same packet.
 func (s *Service[F]) AskGet(p *Peer[F], f F, mem []byte, target Handle, offset, random uint64) (
 	o *Operation[F],
 ) {
@@ -116,8 +119,8 @@ func (s *Service[F]) AskGet(p *Peer[F], f F, mem []byte, target Handle, offset, 
 	return o
 }
 
-// AskAtomic asks a peer for an atomic operation. One that fetches is answered: then the peer must
-// not be Full.
+// AskAtomic makes an atomic operation on a peer's region. If the operation fetches the old
+// value, the peer must not be Full.
 func (s *Service[F]) AskAtomic(p *Peer[F], f F, ask *frag.Atomic, random uint64) *Operation[F] {
 	o := s.take(f, frag.OpAtomic)
 	if ask.Fetch {
@@ -128,9 +131,9 @@ func (s *Service[F]) AskAtomic(p *Peer[F], f F, ask *frag.Atomic, random uint64)
 	return o
 }
 
-// End takes from an operation what others know of it, when its fragment has ended or is not sent
-// after all: from here on nothing is written to its memory, and no answer finds it. It says whether
-// that makes room for another operation.
+// End ends an operation whose send has ended or was given up. From now on no packet writes to
+// the operation's memory, and no answer finds the operation. The result says whether the number
+// of the operation became free for another one.
 func (s *Service[F]) End(p *Peer[F], o *Operation[F]) (room bool) {
 	if o.into.get != nil {
 		s.regions.Remove(uint64(o.into.handle))
@@ -148,7 +151,7 @@ func (s *Service[F]) End(p *Peer[F], o *Operation[F]) (room bool) {
 	return true
 }
 
-// Check returns what is wrong with the exposed regions, nil if nothing is.
+// Check verifies the exposed regions, and returns nil if they are consistent.
 func (s *Service[F]) Check() error {
 	users := 0
 	for slot, r := range s.regions.Values() {

@@ -41,8 +41,8 @@ type openPack struct {
 func (p *openPack) open() bool { return p.bytes != 0 }
 
 // alone says whether a message sent now may be a lone one, which must not wait for others. A
-// message is alone if the endpoint has sent nothing during or since the latest call of Progress,
-// and has no burst in flight.
+// message is alone if its endpoint has no burst in flight, and has sent no packet in the running
+// call of Progress or since the latest call.
 func (ep *Endpoint) alone() bool {
 	return ep.sentIn != ep.m.sendEpoch && (!ep.bursts || !ep.busy())
 }

@@ -7,16 +7,25 @@ import (
 	"gobtl/reliability"
 )
 
-// Send gives a fragment to the module; now is the present instant, in a handler Endpoint.Now. A
-// lone tiny fragment (not behind a burst that is still in flight) is posted at once (usnic's fast
-// send path), if the endpoint is connected, its queue empty, its window open and a slot of the
-// command channel free. A larger one-packet fragment is posted at once when next to nothing is in
-// flight. Small fragments that follow in the same pass, or before the next, share a packet, which
-// leaves with this pass, or at the start of the next. One-packet fragments too large to share are
-// posted in batches, the last with the next pass. In these cases Send returns Done, unless f.Signal
-// is set or the fabric gathers the payload. Any other fragment joins the endpoint's queue: Queued.
-// After an error the fragment is still the caller's: ErrState, ErrClosed, or why the endpoint
-// ended.
+// Send gives fragment f to the module, which sends f in one of these ways:
+//
+//   - A lone tiny fragment is posted to the fabric at once, if the endpoint is connected, its
+//     queue is empty, its window is open and the command channel has a free slot. A fragment is
+//     not alone while a burst of its endpoint is in flight.
+//   - A larger fragment of one packet is posted at once if the endpoint has at most two packets
+//     in flight.
+//   - Small fragments that follow before the next call of Progress, or in a running call, share a
+//     packet. The packet is sent at the beginning of the next call, or in the running call.
+//   - Fragments of one packet that are too large to share a packet are posted in batches, the last
+//     batch by the next call of Progress.
+//   - Any other fragment joins the endpoint's queue.
+//
+// Send returns Queued if f has joined the queue, if f.Signal is set, if f is a get, an atomic
+// operation or a put with a notice, or if the fabric gathers the payload. In all other cases Send
+// returns Done, and f is no longer the caller's. The time now is the present time; in a handler it
+// is Endpoint.Now. After an error the fragment is still the caller's. The error is ErrState,
+// ErrTooLarge, ErrUnsupported, ErrClosed, or the reason why the endpoint has ended. Posting a lone
+// fragment at once is the fast send path of Open MPI's usnic.
 func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	m := ep.m
 	m.at(now)
@@ -27,20 +36,20 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 		return 0, err
 	}
 	ep.snd.Rest(m.now)
-	if f.size > ep.fragBytesMax { // which the peer may have said since the fragment was lent
+	if f.size > ep.fragBytesMax { // the peer may have announced its limit after f was lent
 		return 0, ErrTooLarge
 	}
 	if f.op != nil {
 		if err := ep.mayAsk(); err != nil {
 			return 0, err
 		}
-		f.Signal = true // its end is more than that it was sent
+		f.Signal = true // the operation does not end when its packet is sent
 	}
 	m.dirty = true
 	m.stats.counters[CntSentPayloadBytes] += uint64(f.size)
 	if ep.fastSend(f) {
 		m.stats.counters[CntSendsFast]++
-		if f.out != 0 { // its end is the ACK
+		if f.out != 0 { // the fragment ends with its acknowledgement
 			f.state = fragSent
 			m.frags.lent--
 			return Queued, nil
@@ -65,9 +74,11 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	return Queued, nil
 }
 
-// SendImmediate sends a copy of data at once, or in the shared packet of the next pass. It returns
-// ErrAgain if neither is possible (queue not empty, window closed, no buffer), ErrTooLarge beyond
-// MaxTiny, else errors as of Send. It is the cheapest way to send a tiny message, usnic's sendi.
+// SendImmediate sends a copy of data at once, or in a packet shared by small fragments in the next
+// call of Progress. SendImmediate returns ErrAgain if neither is possible, because the queue is not
+// empty, the window is closed or no buffer is free. SendImmediate returns ErrTooLarge for data
+// longer than MaxTiny, and otherwise the errors of Send. SendImmediate is the cheapest way to send
+// a tiny message, like sendi of Open MPI's usnic.
 func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	m := ep.m
 	m.tick(now)
@@ -106,16 +117,17 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	return nil
 }
 
-// The number of packets of a burst in a batch before it is posted: enough to amortise the post (to
-// the peer, or to the kernel as a train of datagrams), and few enough that the peer starts while
-// later packets are being written.
+// The maximum number of packets of a burst that wait in a batch before the batch is posted. A
+// larger number amortises the cost of the post. A smaller number lets the peer start while later
+// packets are being written.
 const (
 	companyMax = 8 // over a reliable fabric
 	trainMax   = 32
 )
 
-// companyOn is the number of packets of a burst in the batch of c before it is posted. Tiny
-// fragments that do not share a packet are posted one by one.
+// companyOn is the number of packets of a burst in the batch of channel c at which the batch is
+// posted. Over an unreliable fabric, tiny fragments that do not share a packet are posted one by
+// one.
 func (ep *Endpoint) companyOn(c *port.Channel) int {
 	switch {
 	case ep.id.Counted:
@@ -126,8 +138,8 @@ func (ep *Endpoint) companyOn(c *port.Channel) int {
 	return 1
 }
 
-// fastOpen says whether a fragment may go to c at once, overtaking only large fragments. If it is
-// not alone it may join the batch behind others of its burst.
+// fastOpen says whether a fragment may go to channel c at once, and overtake only large fragments.
+// A fragment that is not alone may join a batch with other packets of its burst.
 func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
 	company := 1
 	if !alone {
@@ -137,16 +149,16 @@ func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
 		c.Batched() < company && ep.roomOn(c) > 0
 }
 
-// fastSend posts f at once if the fast path is open for it. That is so for a tiny fragment that is
-// alone, or cannot share a packet, and for a larger one-packet fragment when next to nothing is in
-// flight: a lone message must not wait for a batch of its own.
+// fastSend gives f to its channel at once if the fast path is open, and says whether f was sent. A
+// packet that is alone is posted at once; another packet may wait in the batch of its burst. A
+// small fragment that is not alone is refused, as the fragment should share a packet.
 func (ep *Endpoint) fastSend(f *Fragment) bool {
 	m := ep.m
 	flags := f.flags()
 	size := f.packetBytes()
 	c, to := &m.port.Command, ep.cmdAddr
 	alone := ep.alone()
-	if size > ep.tiny { // of a reliable one none is
+	if size > ep.tiny { // never so over a reliable fabric
 		c, to = &m.port.Data, ep.dataAddr
 		alone = alone && ep.quiet()
 		if size > ep.mtu || !alone && m.sched.waiting() > 0 {
@@ -163,7 +175,7 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	p.setFrag(f, flags)
 	f.hasSeg = false
 	if !f.Signal && m.segs[p.seg].gatherLen == 0 {
-		p.frag = nil // its sender is told now
+		p.frag = nil // Send returns Done at once
 		m.postFast(&p, c, to, alone)
 		return true
 	}
@@ -174,9 +186,10 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	return true
 }
 
-// quiet says whether a larger message has no other packet to share a batch with: the pass has sent
-// nothing, and next to nothing is in flight. In a ping-pong two packets are in flight: the latest
-// answer carries their ACK, but its book-keeping is deferred.
+// quiet says whether a larger message has no other packet to share a batch with. The message has
+// none if the endpoint has sent no packet in this pass of Progress, and at most two packets are in
+// flight. In a ping-pong two packets are in flight, because the processing of the acknowledgement
+// that the latest reply carries is deferred.
 func (ep *Endpoint) quiet() bool {
 	const few = 2
 	return ep.sentIn != ep.m.sendEpoch && ep.snd.InFlight() <= few
@@ -193,7 +206,7 @@ func (f *Fragment) flags() frag.Flags {
 	return flags
 }
 
-// packetBytes is the length of a packet with the whole fragment.
+// packetBytes is the length in bytes of a packet with the whole fragment and its header.
 func (f *Fragment) packetBytes() int {
 	n := int(f.size) + frag.HeaderBytes(frag.KindFrag, f.flags())
 	if f.op != nil {
@@ -202,8 +215,8 @@ func (f *Fragment) packetBytes() int {
 	return n
 }
 
-// fill takes a send buffer for a fragment of one packet and copies its payload there, unless the
-// fabric gathers the payload.
+// fill takes a send buffer for a fragment of one packet, and copies the payload into the buffer
+// unless the fabric gathers the payload. fill returns false if no buffer is free.
 func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
 	if !m.takeSeg(f.ep, &f.seg) && !m.borrowSeg(f, &f.seg) {
 		return false
@@ -222,8 +235,9 @@ func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
 	return true
 }
 
-// unfill moves the payload of a fragment from its send buffer to memory of its own: the buffer was
-// lent for one packet, but the peer's MTU is smaller than its name said.
+// unfill moves the payload of a fragment from its send buffer to separate memory, and frees the
+// buffer. unfill is called if the fragment fits no packet, because the peer's MTU is smaller than
+// expected.
 func (m *Module) unfill(f *Fragment) {
 	m.emptySeg(f)
 	m.giveSeg(f.ep, f.seg)
@@ -236,17 +250,19 @@ func (m *Module) emptySeg(f *Fragment) {
 	f.hasSeg = false
 }
 
-// borrowSeg takes the send buffer for the first fragment of a queue from a later one of that queue,
-// if the endpoint has no packet in flight that would free one: else the first fragment could wait
-// for ever for those behind it. A large fragment, which now fits a packet, may also take the buffer
-// of a small one, which may wait for it by a fence. Buffers in other endpoints' queues become free
-// when those are served, or end.
+// borrowSeg takes the send buffer for fragment f from a later fragment of the same queue, if the
+// endpoint has no packet in flight that would free a buffer. Without borrowing, f could wait for
+// ever for fragments queued behind f. A fragment in the queue of large fragments that now fits one
+// packet may also borrow from the queue of small ones, as small fragments may wait for f because of
+// a fence. Buffers in the queues of other endpoints become free when these endpoints are served or
+// end.
 func (m *Module) borrowSeg(f *Fragment, t *reliability.Token) bool {
 	return !f.ep.busy() &&
 		(m.borrowFrom(f.next, t) || f.large && m.borrowFrom(f.ep.small.queue.first, t))
 }
 
-// borrowFrom takes the send buffer of the first fragment that has one, from l on.
+// borrowFrom takes the send buffer of the first fragment that has one, searching the queue from l
+// on.
 func (m *Module) borrowFrom(l *Fragment, t *reliability.Token) bool {
 	for ; l != nil; l = l.next {
 		if l.hasSeg {
@@ -258,11 +274,11 @@ func (m *Module) borrowFrom(l *Fragment, t *reliability.Token) bool {
 	return false
 }
 
-// postFast sends a packet for which fastOpen holds. A lone packet is posted at once, as the batch
-// is empty; if the fabric cannot take it now it stays first in the batch. A packet of a burst
-// leaves with those behind it, or with the next pass: a post is a system call, or over a reliable
-// fabric publishes the packets to the peer, which for each packet would cost as much as copying
-// some KiB.
+// postFast sends a packet for which fastOpen is true. A lone packet is posted at once, and stays
+// first in the batch if the fabric cannot take the packet now. A packet of a burst is posted with
+// the packets behind it, or in the next call of Progress, because a post is expensive. Over an
+// unreliable fabric a post is a system call; over a reliable fabric a post publishes packets to the
+// peer, and costs as much as copying some KiB.
 func (m *Module) postFast(p *packet, c *port.Channel, to fabric.Addr, alone bool) {
 	sizeBytes := m.seal(p)
 	if p.ep.large.queue.first != nil {
@@ -278,14 +294,14 @@ func (m *Module) postFast(p *packet, c *port.Channel, to fabric.Addr, alone bool
 	}
 }
 
-// enqueue puts f on the endpoint's to-send list.
+// enqueue appends f to the endpoint's queue of small or large fragments.
 func (ep *Endpoint) enqueue(f *Fragment) {
 	f.state, f.fence = fragQueued, ep.flushes.Set()
 	if f.hasSeg {
 		ep.m.recovery.Queue(f.seg)
 	}
 	f.large = f.isBye() || !ep.fitsPacket(f)
-	if f.large && f.hasSeg { // it was lent when packets were larger
+	if f.large && f.hasSeg { // the buffer was lent when packets were larger
 		ep.m.unfill(f)
 	}
 	if f.large && !ep.bulk() {
@@ -299,8 +315,9 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 	ep.m.sched.rearm(ep)
 }
 
-// sendSmall sends the next packet of an endpoint's small fragments: the open pack, or else
-// the first of the queue. It returns the packet's length, 0 if there is no room now.
+// sendSmall sends the next packet of an endpoint's small fragments: either the open pack, a shared
+// packet, or the first queued fragment. sendSmall returns the packet's length in bytes, or 0 if no
+// packet can be sent now.
 func (m *Module) sendSmall(ep *Endpoint) int {
 	f := ep.small.queue.first
 	if ep.pack.open() || ep.packable(f) {
@@ -309,7 +326,8 @@ func (m *Module) sendSmall(ep *Endpoint) int {
 	return m.sendFrag(ep, f)
 }
 
-// way is the channel that carries a packet of sizeBytes, with the peer's address on it.
+// way returns the channel that carries a packet of sizeBytes, and the peer's address on that
+// channel.
 func (ep *Endpoint) way(sizeBytes int) (*port.Channel, fabric.Addr) {
 	if sizeBytes <= ep.tiny {
 		return &ep.m.port.Command, ep.cmdAddr
@@ -317,8 +335,8 @@ func (ep *Endpoint) way(sizeBytes int) (*port.Channel, fabric.Addr) {
 	return &ep.m.port.Data, ep.dataAddr
 }
 
-// sendFrag sends the first fragment of a queue as a packet of its own. It returns the packet's
-// length, 0 if there is no room now.
+// sendFrag sends the first fragment of a queue in a packet of its own. sendFrag returns the
+// packet's length in bytes, or 0 if the packet cannot be sent now.
 func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 	flags := f.flags()
 	c, to := ep.way(f.packetBytes())
@@ -342,9 +360,10 @@ func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 	return n
 }
 
-// sendChunks sends the next chunks of a fragment that is larger than a packet, straight from the
-// fragment's memory. The chunks are adjacent in the batch and of one size, so that a provider can
-// use segmentation offload.
+// sendChunks sends the next chunks of a fragment that is larger than a packet, from the fragment's
+// memory. The chunks are adjacent in the batch and of equal size, so that the provider can use
+// segmentation offload. sendChunks returns the number of bytes sent, headers included, and the
+// number of packets.
 func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sent, packets int) {
 	c, to := ep.bulkPath()
 	head := frag.HeaderBytes(frag.KindChunk, f.flags())
@@ -352,10 +371,11 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	if f.cursor == 0 || f.put {
 		packet = ep.evenly(int(f.size-f.cursor), ep.mtu-head)
 	}
-	// Half of the batch is reserved for other packets, should the fabric not accept these.
+	// Half of the batch is reserved for other packets, in case the fabric does not accept these
+	// chunks.
 	limit := min(budget, ep.roomOn(c), port.BatchMax/2-c.Batched(), ep.bulkRoom(),
 		1+(quantum-1)/(head+packet), ep.chunksOf(f, packet))
-	if ep.tooLarge(head + packet) { // what the path carries has become less meanwhile
+	if ep.tooLarge(head + packet) { // the path MTU has become smaller since the first chunk
 		limit = min(limit, m.partsRoom(ep, head+packet))
 	}
 	if f.cursor == 0 && !ep.mayNumber(splitsMax-1) {
@@ -398,8 +418,9 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 }
 
 // evenly is the payload per packet, at most mostBytes, for a fragment of sizeBytes. A fabric with
-// segmentation offload needs packets of the maximal size. Other fabrics get equal packets: none is
-// then a stub that costs as much as a full one, and the two sides' copies overlap.
+// segmentation offload needs packets of the maximum size. Over a reliable fabric the packets are of
+// nearly equal size: a short last packet would cost as much as a full one, and equal packets let
+// the copies at the two ends overlap.
 func (ep *Endpoint) evenly(sizeBytes, mostBytes int) int {
 	if !ep.id.Counted || sizeBytes <= mostBytes {
 		return mostBytes
@@ -408,14 +429,15 @@ func (ep *Endpoint) evenly(sizeBytes, mostBytes int) int {
 	return min(mostBytes, (sizeBytes/packets+evenBytes-1)&^(evenBytes-1))
 }
 
-// evenBytes is a cache line, the alignment of a fragment's packets where that is possible.
+// evenBytes is the size of a cache line, to which the payloads of a fragment's packets are aligned
+// where possible.
 const evenBytes = 64
 
-// runMax bounds the chunks of one run, which are adjacent in the batch.
+// runMax is the maximum number of adjacent chunks in the batch that sendChunks adds in one call.
 const runMax = 64
 
-// load puts the next bytes of a fragment into segment t, behind the space of a header, or sets the
-// region from which the fabric gathers them.
+// load puts the fragment's next sizeBytes into send buffer t, behind headBytes of space for the
+// header. If the fabric gathers the payload, load notes the memory region instead of copying.
 func (m *Module) load(f *Fragment, t reliability.Token, headBytes int, sizeBytes uint32) {
 	if f.vec != nil {
 		m.loadPieces(f, t, headBytes, sizeBytes)
@@ -430,8 +452,8 @@ func (m *Module) load(f *Fragment, t reliability.Token, headBytes int, sizeBytes
 	m.stats.counters[CntSentGatheredBytes] += uint64(sizeBytes)
 }
 
-// unqueue takes a fragment off the to-send list: the first one, after its last packet, or a
-// withdrawn one.
+// unqueue removes a fragment from its queue. The fragment is either the first of the queue, whose
+// last packet was sent, or a withdrawn one.
 func (m *Module) unqueue(ep *Endpoint, f *Fragment) {
 	before := ep.flowOf(f).queue.remove(f)
 	f.state = fragSent

@@ -2,10 +2,10 @@ package btl
 
 import "gobtl/fabric"
 
-// settleSends does the follow-up work of posts and send completions: it handles the sends that the
-// fabric has refused, and frees the buffers that the fabric no longer uses.
+// settleSends does the work that follows posts and send completions. settleSends handles the sends
+// that the fabric has refused, and frees the buffers that the fabric no longer uses.
 func (m *Module) settleSends() {
-	if !m.port.Settled() { // inlined: nearly always there is nothing
+	if !m.port.Settled() { // inlined: nearly always true
 		m.settleSome()
 	}
 }
@@ -23,16 +23,16 @@ func (m *Module) settleSome() {
 	}
 }
 
-// letGo frees the buffer of a completed send: a control packet, or a segment that was released
-// meanwhile.
+// letGo frees the buffer of a completed send. The buffer holds a control packet, or a data packet
+// that was released while the fabric still used the buffer.
 func (m *Module) letGo(b fabric.Buf) {
 	if n, ok := m.port.Control(b); ok {
 		m.ctlOwner[n] = nil
-		m.sched.unblock() // a chunk may wait to leave in Parts
+		m.sched.unblock() // a chunk may wait to be sent in several Part packets
 		return
 	}
 	m.segs[b].ep.txReleased()
-	f := m.segs[b].frag // set only if the fragment waits for the fabric
+	f := m.segs[b].frag // set only if the fragment waits for the send completion
 	m.release(segToken(b))
 	m.segEnded(f)
 }

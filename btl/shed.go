@@ -2,19 +2,20 @@ package btl
 
 import "gobtl/frag"
 
-// Peers may hold reassembly memory only while they make progress. While a peer is refused for lack
-// of memory, the holders are checked: a live peer whose fragments have not grown for PeerTimeout is
-// ended, so that others can go on. The ended peer is told why (frag.ByeShed).
+// Peers may hold reassembly memory only while their fragments make progress. When a peer's fragment
+// is refused for lack of memory, the module checks the peers that hold memory. A live peer whose
+// fragments have not grown for PeerTimeout is ended, so that other peers can continue. The ended
+// peer is told the reason (frag.ByeShed).
 
-// wantsMemory is called when a peer's fragment was refused for lack of memory, or of a slot. Silent
-// peers that hold memory are probed; of the live ones without progress, the largest holder is
-// ended. A check counts only if another one was made within the PeerTimeout before: else no peer
-// has been waiting.
+// wantsMemory is called when a fragment of the peer refused was refused for lack of memory or of a
+// slot. Silent peers that hold memory are probed. Among the live peers without progress, the one
+// that holds the most memory is ended. A peer is ended only if another call of wantsMemory was made
+// within the PeerTimeout before: if not, no peer has been waiting for memory.
 func (m *Module) wantsMemory(refused *Endpoint) {
 	m.watches.AskSilent(func(ep *Endpoint) bool { return ep.asm.Active() > 0 })
 	now := m.nowUnpaused
 	if !refused.asm.HasReserve() {
-		refused.goesOnAt = now // if it got memory
+		refused.goesOnAt = now // progress counts from now on, should the peer get memory
 	}
 	if now < m.shedAt || !m.pool.Short() {
 		return

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Counter numbers one of a module's counters.
+// Counter identifies one of a module's counters.
 type Counter uint8
 
 // The counters. Each packet that arrives is counted in CntReceived and in exactly one of the
 // counters from CntRecvFrag to CntRecvErrors.
 const (
 	CntSendsFast    Counter = iota // sends posted inside Send
-	CntSendsPacked                 // sends put into an open pack inside Send
-	CntSendsQueued                 // sends that went through the endpoint's to-send list
+	CntSendsPacked                 // sends put into a shared packet inside Send
+	CntSendsQueued                 // sends that went through the endpoint's queue
 	CntSendsRefused                // sends refused with ErrAgain
 	CntSentFrag
 	CntSentChunk
@@ -23,18 +23,18 @@ const (
 	CntSentControl
 	CntSentPing
 	CntSentPong
-	CntSentPart // slices of packets that are too large for what the path carries now
+	CntSentPart // slices of packets that exceed the path MTU
 	CntSentPayloadBytes
-	CntSentGatheredBytes // of these, those that the fabric has read where they lay, uncopied
+	CntSentGatheredBytes // payload bytes that the fabric has gathered without a copy
 	CntAckPiggybacked
 	CntRetransmitTimeout
 	CntRetransmitDupAck
 	CntRetransmitLost
-	CntRetransmitProbe // the oldest packet, for the first time after a silence
+	CntRetransmitProbe // first retransmission of the oldest packet after silence
 	CntRetransmitNack
 	CntWithheld
-	CntSpurious  // packets sent again that had arrived before
-	CntThrottled // packets found lost that had to wait for the resend budget
+	CntSpurious  // unnecessary retransmissions: the packet had arrived
+	CntThrottled // lost packets that had to wait for the retransmission budget
 	CntPostErrors
 	CntSendCompletionErrors
 	CntDone
@@ -51,7 +51,7 @@ const (
 	CntRecvHandshake
 	CntRecvPing
 	CntRecvPong
-	CntRecvPart // slices that made no packet whole
+	CntRecvPart // slices that did not complete a packet
 	CntDuplicate
 	CntBelowWindow
 	CntAboveWindow
@@ -71,15 +71,15 @@ const (
 	CntRecvErrors
 
 	CntRecvPayloadBytes
-	CntPacked         // fragments that left in packs
-	CntSentPieces     // pieces of fragments that left in packs
-	CntRecvPieces     // and that came
-	CntRecordsDropped // of packs that were taken over, whose handler was removed meanwhile
-	CntLanded         // chunks that the provider put into their place
-	CntLandedPut      // and those of puts, in their region
-	CntKeptPackets    // fragments that handlers have kept in the buffer of their packet
-	CntKeptMessages   // and in the memory in which they were put together
-	CntKeptCopies     // and as copies
+	CntPacked         // fragments sent in shared packets
+	CntSentPieces     // pieces of large fragments sent in shared packets
+	CntRecvPieces     // pieces of large fragments received in shared packets
+	CntRecordsDropped // dropped fragments of accepted shared packets
+	CntLanded         // chunks that the provider received in place
+	CntLandedPut      // chunks of puts that the provider received in place
+	CntKeptPackets    // fragments kept by handlers in the packet buffer
+	CntKeptMessages   // fragments kept by handlers in reassembly memory
+	CntKeptCopies     // fragments kept by handlers as copies
 	CntDelivered
 	CntFastReceives
 	CntEarly
@@ -87,16 +87,16 @@ const (
 	CntPeersConnected
 	CntPeersFailed
 	CntPeersReliable
-	CntPathRaised  // larger datagrams were found to pass
-	CntPathLowered // those of the size in use did not pass any more
-	CntLoneAnswers // packets sent whose ACK the peer may hold back
-	CntAsked       // packets that ask the peer for an ACK, or for a confirmation
+	CntPathRaised  // increases of the datagram size
+	CntPathLowered // decreases: datagrams of the size in use did not pass
+	CntLoneAnswers // packets whose ACK the peer may delay
+	CntAsked       // packets that request an ACK or a confirmation
 	CntPasses
 
 	numCounters
 )
 
-// counterInfo is a counter's Prometheus metric, its label pair, and its help text.
+// counterInfo holds the Prometheus metric, label name, label value and help text of a counter.
 type counterInfo struct{ metric, label, value, help string }
 
 const (
@@ -211,7 +211,7 @@ var counterInfos = [numCounters]counterInfo{
 	CntPasses:           {"gobtl_progress_passes_total", "", "", "Passes of the progress loop."},
 }
 
-// Counters lists all counters.
+// Counters returns a list of all counters.
 func Counters() []Counter {
 	all := make([]Counter, numCounters)
 	for i := range all {
@@ -220,18 +220,20 @@ func Counters() []Counter {
 	return all
 }
 
-// Metric is the counter's Prometheus name; several counters that differ in a label share one.
+// Metric is the Prometheus name of the counter. Counters that differ only in the label have the
+// same Metric.
 func (c Counter) Metric() string { return counterInfos[c].metric }
 
-// Label is the label that distinguishes counters of one Metric; both are empty if it has just one.
+// Label is the label that distinguishes counters of the same Metric. Name and value are empty if
+// the Metric has only one counter.
 func (c Counter) Label() (name, value string) {
 	return counterInfos[c].label, counterInfos[c].value
 }
 
-// Help says in a sentence what the Metric counts.
+// Help is a sentence that says what the Metric counts.
 func (c Counter) Help() string { return counterInfos[c].help }
 
-// String is the counter's readable name: metric, or metric{label="value"}.
+// String returns the name of the counter: metric, or metric{label="value"}.
 func (c Counter) String() string {
 	i := counterInfos[c]
 	if i.label == "" {
@@ -243,31 +245,32 @@ func (c Counter) String() string {
 // Stats is a snapshot of a module's counters and gauges.
 type Stats struct {
 	counters [numCounters]uint64
-	// Endpoints, InFlight (packets), SendBuffersFree and CreditsGranted are as of the snapshot.
+	// Endpoints, InFlight (packets), SendBuffersFree and CreditsGranted are gauges: their values
+	// are those at the time of the snapshot.
 	Endpoints, InFlight, SendBuffersFree, CreditsGranted uint64
 }
 
-// Get returns one counter.
+// Get returns the value of counter c.
 func (s *Stats) Get(c Counter) uint64 { return s.counters[c] }
 
-// SegmentsSent is the number of packets that carry a sequence number, without those sent again.
+// SegmentsSent is the number of packets sent with a sequence number, without retransmissions.
 func (s *Stats) SegmentsSent() uint64 {
 	return s.counters[CntSentFrag] + s.counters[CntSentChunk] + s.counters[CntSentPack]
 }
 
-// Retransmits is the number of packets sent again, whatever the cause.
+// Retransmits is the number of retransmitted packets, for all causes.
 func (s *Stats) Retransmits() uint64 {
 	return s.counters[CntRetransmitTimeout] + s.counters[CntRetransmitDupAck] +
 		s.counters[CntRetransmitNack] + s.counters[CntRetransmitLost] +
 		s.counters[CntRetransmitProbe]
 }
 
-// Duplicates is the number of packets received that had been received before.
+// Duplicates is the number of received packets that had already been received before.
 func (s *Stats) Duplicates() uint64 {
 	return s.counters[CntDuplicate] + s.counters[CntBelowWindow]
 }
 
-// Drops is the number of packets received and dropped, whatever the reason.
+// Drops is the number of packets that were received and dropped, for all reasons.
 func (s *Stats) Drops() uint64 {
 	var n uint64
 	for c := CntDropTruncated; c <= CntDropState; c++ {
@@ -276,7 +279,8 @@ func (s *Stats) Drops() uint64 {
 	return n
 }
 
-// Unaccounted is the number of packets received that no other counter explains; always zero.
+// Unaccounted is the number of received packets that no counter from CntRecvFrag to CntRecvErrors
+// has counted; the correct value is always zero.
 func (s *Stats) Unaccounted() int64 {
 	n := int64(s.counters[CntReceived])
 	for c := CntRecvFrag; c <= CntRecvErrors; c++ {
@@ -285,24 +289,27 @@ func (s *Stats) Unaccounted() int64 {
 	return n
 }
 
-// counters are a module's counters, in plain memory, and the copy published to other goroutines.
+// counters are a module's counters, which the owner counts in plain memory, and the copy published
+// for other goroutines.
 type counters struct {
 	stats       Stats
 	pub         published
-	dirty       bool // pub is behind stats
+	dirty       bool // stats has changed since the latest publication in pub
 	publishedAt Time
 }
 
 const (
-	// publishEvery bounds the age of the counters that other goroutines see while the module is busy.
+	// publishEvery is the maximum age of the counters that other goroutines see while the module is
+	// busy.
 	publishEvery = time.Millisecond
-	// publishIdle bounds that age while nothing arrives. It is not 0, as a pass between a message
-	// and its answer, which takes less time, should not publish. A driver that is about to sleep
-	// publishes first.
+	// publishIdle is the maximum age of the published counters while no packet arrives. The value
+	// is longer than the time between a message and its reply, so that Progress does not publish in
+	// between. A driver publishes the counters before it sleeps.
 	publishIdle = 10 * time.Microsecond
 )
 
-// maybePublish publishes if that is due; idle says that nothing has arrived.
+// maybePublish publishes the counters if the published copy is too old. The argument idle says that
+// no packet has arrived.
 func (m *Module) maybePublish(idle bool) {
 	age := m.now.Sub(m.publishedAt)
 	if age >= publishEvery || idle && age >= publishIdle {
@@ -310,8 +317,8 @@ func (m *Module) maybePublish(idle bool) {
 	}
 }
 
-// touch notes that the counters have changed. Passes may rest on, but only until the counters must
-// be published.
+// touch notes that the counters have changed, and limits the time in which Progress only polls to
+// the time when the counters must be published.
 func (m *Module) touch() {
 	if !m.dirty {
 		m.dirty = true
@@ -319,7 +326,7 @@ func (m *Module) touch() {
 	}
 }
 
-// publish lets other goroutines see the counters.
+// publish copies the counters to where other goroutines read them.
 func (m *Module) publish() {
 	s := &m.stats
 	s.Endpoints = uint64(m.peers.Len())
@@ -333,8 +340,8 @@ func (m *Module) publish() {
 }
 
 // published is the copy of the counters that other goroutines read. The owner counts in plain
-// memory, which costs next to nothing per packet, and copies the counters here now and then; a
-// sequence number that is odd during the copy makes a reader retry.
+// memory, which costs almost no time per packet, and copies the counters to published from time to
+// time. The number version is odd during the copy, and makes a reader retry.
 type published struct {
 	version atomic.Uint64
 	values  [numCounters + 4]atomic.Uint64
@@ -351,8 +358,8 @@ func (p *published) store(s *Stats) {
 	p.version.Add(1)
 }
 
-// set stores a counter that has changed: an atomic store costs as much as ten loads, and few
-// counters change between two copies.
+// set stores the value v of counter i if the value has changed. An atomic store costs as much as
+// ten loads, and few counters change between two copies.
 func (p *published) set(i int, v uint64) {
 	if p.values[i].Load() != v {
 		p.values[i].Store(v)

@@ -7,35 +7,36 @@ import (
 	"gobtl/reliability"
 )
 
-// Adjacent large fragments in a queue share a packet where they meet: a pack has the end of one and
-// as much of the beginning of the next as fits. So a stream of messages of any size fills equal
-// datagrams, which suit segmentation offload. No fragment is delayed for that: only those already
-// queued are mixed.
+// Adjacent large fragments in a queue may share a packet: a pack can hold the end of one fragment
+// and as much of the beginning of the next as fits. The packets of a stream of messages are then
+// equally large, whatever the message size, which suits segmentation offload. No fragment waits for
+// another one to share a packet with: only queued fragments share.
 //
 //	queue:    A           B               C
 //	packets:  A   A   A+B   B   B   B   B+C  ...  sendChunks, sendMixed, sendChunks, sendMixed
 
 const (
-	// pieceBytesMin is the smallest beginning of a fragment that is sent as a piece. So short a
-	// piece gains little by itself, but a datagram that is shorter than the others ends a
-	// segmentation-offload train.
+	// pieceBytesMin is the minimum size of a fragment's beginning that is sent as a piece, in
+	// bytes. A piece of one byte saves little by itself. However, a packet that is shorter than the
+	// others ends the run of packets that one call of segmentation offload can send.
 	pieceBytesMin = 1
-	// splitsMax bounds the distance of ids between the oldest unfinished chunked fragment and the
-	// newest: two ids at that distance share a slot at the peer.
+	// splitsMax limits the distance between the id of the oldest unfinished chunked fragment and
+	// the id of the newest. At the receiver, two ids at that distance share a slot.
 	splitsMax = frag.ActiveMax
-	// mixBytesDefault is the default of Config.MixBytes: Ethernet packets, jumbo frames included.
-	// Larger packets hardly gain from segmentation offload, and mixing copies the payload.
+	// mixBytesDefault is the default of Config.MixBytes, which includes Ethernet jumbo frames.
+	// Larger packets gain little from segmentation offload, and sharing a packet requires a copy of
+	// the payload.
 	mixBytesDefault = 9000
 )
 
-// mixable says whether a fragment may share packets with others, in the form of pieces.
+// mixable says whether a large fragment may share packets with other large fragments.
 func (ep *Endpoint) mixable(f *Fragment) bool {
 	return !ep.id.Counted && ep.mtu <= ep.m.cfg.MixBytes && f.flags() == 0 && f.vec == nil &&
 		f.tag <= frag.TagUserMax && !ep.behindFence(f)
 }
 
-// mixes says whether the unsent rest of a large fragment leaves room in its packet, and a next
-// fragment is queued.
+// mixes says whether the last packet of large fragment f has room for the beginning of the next
+// one, and such a fragment is queued.
 func (ep *Endpoint) mixes(f *Fragment) bool {
 	next := f.next
 	if next == nil || !ep.mixable(f) || !ep.mixable(next) || ep.holds(next) {
@@ -52,8 +53,8 @@ func (ep *Endpoint) mixes(f *Fragment) bool {
 	return left >= frag.RecordHeaderBytes+min(int(next.size), frag.PieceExtraBytes+pieceBytesMin)
 }
 
-// chunksOf is the number of chunks, of packet bytes each, left of a fragment, without a short last
-// one that may be mixed with the next fragment.
+// chunksOf is the number of chunks of packet bytes each that are left of fragment f. A short last
+// chunk is not counted if it may share a packet with the next fragment.
 func (ep *Endpoint) chunksOf(f *Fragment, packet int) int {
 	left := int(f.size - f.cursor)
 	if whole := left / packet; whole > 0 && f.next != nil && ep.mixable(f) && ep.mixable(f.next) {
@@ -62,17 +63,17 @@ func (ep *Endpoint) chunksOf(f *Fragment, packet int) int {
 	return 1 + (left-1)/packet
 }
 
-// mix is a pack under construction, from fragments of the large queue.
+// mix is a shared packet under construction, made of fragments from the queue of large ones.
 type mix struct {
 	packet
 	buf    []byte
-	bytes  int       // of the datagram so far
-	ends   int       // fragments from the front of the queue on that end in it
-	begins *Fragment // the one that goes on in the next packet
+	bytes  int       // size of the datagram so far
+	ends   int       // number of fragments that end in this packet
+	begins *Fragment // the fragment that begins in this packet, if any
 }
 
-// sendMixed sends the rest of the first large fragment together with those behind it. It returns
-// the packet's length, 0 if there is no room for it now.
+// sendMixed sends the rest of the first large fragment in one packet together with queued fragments
+// behind it. sendMixed returns the packet's length in bytes, or 0 if the packet cannot be sent now.
 func (m *Module) sendMixed(ep *Endpoint) int {
 	c, to := ep.bulkPath()
 	if ep.roomOn(c) <= 0 || c.Batched() >= port.BatchMax/2 || ep.bulkRoom() <= 0 {
@@ -117,14 +118,14 @@ func (m *Module) sendMixed(ep *Endpoint) int {
 	return n
 }
 
-// add copies the rest of a fragment, or its beginning, into the pack. False means that no byte of
-// it fits.
+// add copies the rest of a fragment, or as much of its beginning as fits, into the shared packet.
+// add returns false if no byte of the fragment fits, or the fragment may not share a packet.
 func (x *mix) add(ep *Endpoint, f *Fragment) bool {
 	room := ep.mtu - x.bytes - frag.RecordHeaderBytes
 	if !ep.mixable(f) || ep.holds(f) {
 		return false
 	}
-	if f.cursor > 0 { // the first of all, for which there is room
+	if f.cursor > 0 { // only the first fragment, for which there is room
 		x.putPiece(f, f.mem[f.cursor:])
 		x.ends++
 		ep.m.stats.counters[CntSentPieces]++
@@ -146,7 +147,7 @@ func (x *mix) add(ep *Endpoint, f *Fragment) bool {
 	return true
 }
 
-// putPiece copies a piece of a fragment into the pack, from its cursor on.
+// putPiece copies payload, a piece of fragment f at f.cursor, into the shared packet.
 func (x *mix) putPiece(f *Fragment, payload []byte) {
 	x.bytes += frag.PutPiece(x.buf[x.bytes:], f.tag, frag.Piece{
 		FragID: f.id, SizeBytes: f.size, OffsetBytes: f.cursor,
@@ -154,7 +155,8 @@ func (x *mix) putPiece(f *Fragment, payload []byte) {
 	}, payload)
 }
 
-// failBegun fails a fragment whose beginning the peer has refused: its rest is not sent.
+// failBegun fails fragment f if f has the tag that the peer has refused. A shared packet has
+// brought the beginning of f to the peer; the rest of f is not sent.
 func (m *Module) failBegun(f *Fragment, tag uint8) {
 	if f == nil || f.tag != tag || f.err != nil {
 		return
@@ -165,18 +167,18 @@ func (m *Module) failBegun(f *Fragment, tag uint8) {
 	}
 }
 
-// fragIDs numbers the fragments in chunks.
+// fragIDs assigns ids to the fragments that are sent in chunks.
 type fragIDs struct {
-	last     uint32  // given
-	finished uint32  // all up to this one are over
-	markID   uint32  // was given in the packet
-	mark     seq.Num // with this number: when that is acknowledged, those before it are over
+	last     uint32  // the latest id assigned
+	finished uint32  // fragments before this id have ended
+	markID   uint32  // id of a fragment whose first packet is mark
+	mark     seq.Num // once it is acknowledged, the fragments before markID have ended
 }
 
-// init starts the ids after an arbitrary number.
+// init starts the ids after the number last.
 func (n *fragIDs) init(last uint32) { n.last, n.finished, n.markID = last, last, last }
 
-// numberFragment gives a fragment its number; its first packet is the next one.
+// numberFragment assigns the next id to a fragment whose first packet is the next to be sent.
 func (ep *Endpoint) numberFragment(f *Fragment) {
 	n := &ep.fragIDs
 	ep.finishIDs()
@@ -188,14 +190,14 @@ func (ep *Endpoint) numberFragment(f *Fragment) {
 	}
 }
 
-// mayNumber says whether a further fragment may get a number, as the oldest possibly unfinished one
-// must not be too far back.
+// mayNumber says whether a further fragment may get an id. The id must be less than most ahead of
+// the oldest fragment that may be unfinished.
 func (ep *Endpoint) mayNumber(most uint32) bool {
 	ep.finishIDs()
 	return ep.fragIDs.last-ep.fragIDs.finished < most
 }
 
-// finishIDs marks ids as finished if the marked packet is no longer in flight.
+// finishIDs sets finished to markID if the packet mark is no longer in flight.
 func (ep *Endpoint) finishIDs() {
 	n := &ep.fragIDs
 	if oldest, next := ep.snd.Window(); uint32(n.mark-oldest) >= uint32(next-oldest) {

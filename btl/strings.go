@@ -8,7 +8,7 @@ var eventWords = [...]string{
 	EventFailed:    "failed",
 }
 
-// String is the name of the event.
+// String returns the name of the event.
 func (e Event) String() string { return word(eventWords[:], int(e), "Event") }
 
 var statusWords = [...]string{
@@ -16,7 +16,7 @@ var statusWords = [...]string{
 	Queued: "queued",
 }
 
-// String is the name of the status.
+// String returns the name of the status.
 func (s Status) String() string { return word(statusWords[:], int(s), "Status") }
 
 var completionKindWords = [...]string{
@@ -26,12 +26,12 @@ var completionKindWords = [...]string{
 	CompletionRoom:  "room",
 }
 
-// String is the name of the kind.
+// String returns the name of the kind.
 func (c CompletionKind) String() string {
 	return word(completionKindWords[:], int(c), "CompletionKind")
 }
 
-// word is the name of a value, or its type and number if it has no name.
+// word returns the name of a value; a value without a name becomes its type and number.
 func word(words []string, value int, of string) string {
 	if value >= 0 && value < len(words) && words[value] != "" {
 		return words[value]

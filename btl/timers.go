@@ -10,14 +10,15 @@ import (
 	"gobtl/reliability"
 )
 
-// peerTimers are when something is to be done for a peer.
+// peerTimers holds the timers of all peers.
 type peerTimers struct {
-	watches liveness.Watches[*Endpoint] // one for each endpoint
-	paths   path.Paths[*Endpoint]       // the searches for the size of datagrams
-	shedAt  Time                        // when peers that hold memory may be looked at again
+	watches liveness.Watches[*Endpoint] // one timer for each endpoint
+	paths   path.Paths[*Endpoint]       // timers of the searches for the path MTU
+	shedAt  Time                        // earliest time of the next check of peers that hold memory
 }
 
-// expire handles expired timers; received says whether the pass has received any packet.
+// expire handles expired timers. The argument received says whether this call of Progress has
+// received a packet.
 func (m *Module) expire(received bool) {
 	if !m.recovery.Spare(m.gap > lateGap && received) {
 		for s := m.recovery.Expire(m.now); s != nil; s = m.recovery.Expire(m.now) {
@@ -36,10 +37,11 @@ func (m *Module) expire(received bool) {
 	m.paths.Expire()
 }
 
-// endRestarted ends an endpoint if a Reject, which came from source, answers the question of
-// AskLife, and says whether it does: it comes from the peer's address, and the known incarnation
-// was not heard since. An attacker who sees the question can make another module reject it, but not
-// from the peer's address.
+// endRestarted ends an endpoint whose peer has restarted, and says whether the peer has. The
+// evidence is a Reject that answers the question of AskLife and comes from the peer's address. In
+// addition, no packet of the peer's known incarnation may have arrived since the question. The
+// argument source is the sender's address. An attacker who sees the question can make another
+// module reject the question, but not from the peer's address.
 func (m *Module) endRestarted(tag uint64, r frag.Reject, source []byte) bool {
 	ep := m.peers.Lookup(tag)
 	if ep == nil || ep.id.State() != stateConnected || r.Reason != frag.RejectStale ||
@@ -50,12 +52,12 @@ func (m *Module) endRestarted(tag uint64, r frag.Reject, source []byte) bool {
 	return true
 }
 
-// peerClosed ends an endpoint whose peer has said goodbye. The endpoint lingers for a while, to
-// repeat the ACK of the Bye.
+// peerClosed ends an endpoint whose peer has sent a Bye. The endpoint lingers for CloseTimeout, to
+// acknowledge retransmissions of the Bye.
 func (m *Module) peerClosed(ep *Endpoint) {
 	err := whyEnded(ep.byeCode)
 	if ep.closing {
-		err = ErrClosed // both closed at the same time
+		err = ErrClosed // the two ends have closed at the same time
 	}
 	m.peers.Linger(ep)
 	m.fail(ep, EventClosed, err)
@@ -65,7 +67,7 @@ func (m *Module) peerClosed(ep *Endpoint) {
 	m.watches.Set(ep, m.cfg.CloseTimeout)
 }
 
-// leave gives an endpoint's share of the credits back to the others.
+// leave makes an endpoint's receive credits available to other endpoints.
 func (m *Module) leave(ep *Endpoint) {
 	if ep.joined {
 		ep.joined = false
@@ -74,11 +76,13 @@ func (m *Module) leave(ep *Endpoint) {
 	}
 }
 
-// lateGap is the gap between two passes from which on packet timers are handled a pass later.
+// lateGap is the gap between two calls of Progress from which on expired packet timers are handled
+// in the next call, to read waiting acknowledgements first.
 const lateGap = time.Millisecond
 
-// posted starts the timer of a segment, for at most a quarter of PeerTimeout, so that the segment
-// is sent several times before a peer is declared dead.
+// posted starts the retransmission timer of packet n in send buffer t. The timer is limited to a
+// quarter of PeerTimeout, so that the packet is sent several times before the peer is declared
+// dead.
 func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num, lone bool) {
 	c := m.segs[t].channel()
 	if lone {
@@ -89,8 +93,8 @@ func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num, lone bool)
 	ep.snd.Post(m.now, t, n, c, m.cfg.PeerTimeout/4)
 }
 
-// postedRun starts the timers of chunks that one pass has sent one after the other, under the
-// numbers from n on.
+// postedRun starts the retransmission timers of adjacent chunks, which have the sequence numbers
+// from n on.
 func (m *Module) postedRun(ep *Endpoint, run []reliability.Token, n seq.Num) {
 	m.stats.counters[CntSentChunk] += uint64(len(run))
 	ep.snd.PostRun(m.now, run, n, reliability.Data, m.cfg.PeerTimeout/4)

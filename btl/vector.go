@@ -7,20 +7,20 @@ import (
 	"gobtl/reliability"
 )
 
-// A fragment's payload may lie in several pieces. Small ones are put together in a packet buffer.
-// Of a larger payload, the fabric gathers at most one run per packet, at the packet's end; the
-// bytes before that run are copied behind the packet's header. So of a short piece followed by a
-// long one only the short one is copied; of further pieces only the last bytes, which share a
-// packet with the next piece.
+// A fragment's payload may lie in several pieces of memory. A small payload is copied into one
+// packet buffer. From a larger payload, the fabric gathers at most one run of bytes per packet,
+// which is at the packet's end. The bytes before that run are copied behind the packet's header. Of
+// a short piece followed by a long one, only the short piece is copied. Of a piece between two
+// others, only the last bytes, which share a packet with the next piece, are copied.
 //
 //	pieces:   1    |        2       |     3     |
 //	packets:  c....|......|......|..c.......|...|     c: copied; the rest is gathered
 
-// PiecesMax is how many pieces a fragment may have.
+// PiecesMax is the maximum number of pieces in a fragment.
 const PiecesMax = 8
 
-// gathersPieces is gathers for a fragment in pieces: it says whether the fabric gathers any of
-// them. In a fragment of one packet only the last piece can be gathered.
+// gathersPieces says whether the fabric gathers any piece of fragment f, and registers long pieces
+// if registration is cheap. In a fragment of one packet, only the last piece can be gathered.
 func (m *Module) gathersPieces(f *Fragment) (found bool) {
 	pieces := f.vec.all()
 	if !f.large {
@@ -31,7 +31,7 @@ func (m *Module) gathersPieces(f *Fragment) (found bool) {
 		if p.gather == 0 && m.port.Data.Caps().FreeRegions && len(p.mem) >= gatherPieceMin {
 			region, err := m.port.Dom.RegisterRegion(p.mem)
 			if err != nil {
-				continue // it is copied, then
+				continue // the piece is copied
 			}
 			p.source = source{gather: region, ownRegion: true}
 			m.frags.noteOwnRegion(f)
@@ -41,11 +41,11 @@ func (m *Module) gathersPieces(f *Fragment) (found bool) {
 	return found
 }
 
-// gatherPieceMin is the size from which on a piece of a large fragment is worth being registered
-// for that fragment alone.
+// gatherPieceMin is the size in bytes from which on a piece of a large fragment is registered for
+// that fragment alone.
 const gatherPieceMin = 1 << 10
 
-// dropPieces ends the registrations that were made for the pieces of one fragment.
+// dropPieces ends the memory registrations that were made for pieces of this fragment alone.
 func (m *Module) dropPieces(f *Fragment) {
 	for i := range f.vec.all() {
 		if p := &f.vec.pieces[i]; p.ownRegion {
@@ -54,8 +54,9 @@ func (m *Module) dropPieces(f *Fragment) {
 	}
 }
 
-// loadPieces is load for a fragment in pieces: the next sizeBytes of it, behind the place of a
-// header in segment t. The run at the packet's end is gathered, if possible.
+// loadPieces is load for a fragment in pieces. The next sizeBytes are put into send buffer t,
+// behind headBytes of space for the header. The last run of bytes in the packet is gathered if
+// possible, and the bytes before it are copied.
 func (m *Module) loadPieces(f *Fragment, t reliability.Token, headBytes int, sizeBytes uint32) {
 	v := f.vec
 	dst := m.port.Arena.Bytes(segBuf(t))[headBytes:][:sizeBytes]
@@ -71,7 +72,7 @@ func (m *Module) loadPieces(f *Fragment, t reliability.Token, headBytes int, siz
 	m.stats.counters[CntSentGatheredBytes] += uint64(s.gatherLen)
 }
 
-// takeVector lends a fragment with a payload of several pieces.
+// takeVector lends a fragment whose payload lies in the given pieces.
 func (ep *Endpoint) takeVector(pieces [][]byte) (*Fragment, error) {
 	if len(pieces) > PiecesMax {
 		return nil, fmt.Errorf("%w: %d pieces, at most %d", ErrTooLarge, len(pieces), PiecesMax)
@@ -94,8 +95,8 @@ func (ep *Endpoint) takeVector(pieces [][]byte) (*Fragment, error) {
 	return f, nil
 }
 
-// settleVector finds the registrations of the pieces of a fragment; but a small fragment is copied
-// into one packet buffer, so that it may share a packet.
+// settleVector finds the memory registrations that the pieces of a fragment have. A small payload
+// is copied into one packet buffer instead, so that the fragment may share a packet.
 func (m *Module) settleVector(f *Fragment) (*Fragment, error) {
 	v := f.vec
 	if v.count == 0 || int(f.size) < gatherBytesMin && !f.put &&
@@ -119,9 +120,10 @@ func (m *Module) settleVector(f *Fragment) (*Fragment, error) {
 	return f, nil
 }
 
-// PreparePieces is Prepare for a payload that lies in up to PiecesMax pieces: the peer's handler
-// gets them one behind the other. The pieces must not change until OnDone (or Done); the slice of
-// slices may be reused at once. Errors as for Alloc, ErrTooLarge also for too many.
+// PreparePieces is Prepare for a payload that lies in up to PiecesMax pieces. The peer's handler
+// gets the pieces as one contiguous message. The pieces must not change until OnDone is called or
+// Send returns Done. The caller may reuse the slice of slices at once. The errors are those of
+// Alloc; ErrTooLarge also means too many pieces.
 func (ep *Endpoint) PreparePieces(tag Tag, pieces ...[]byte) (*Fragment, error) {
 	if tag > TagMax {
 		return nil, ErrTag
@@ -135,7 +137,7 @@ func (ep *Endpoint) PreparePieces(tag Tag, pieces ...[]byte) (*Fragment, error) 
 }
 
 // PreparePutPieces is PreparePut for bytes in up to PiecesMax local pieces, which are written
-// contiguously at the peer.
+// contiguously into the peer's region.
 func (ep *Endpoint) PreparePutPieces(target Handle, offset uint64, pieces ...[]byte) (
 	*Fragment, error,
 ) {
@@ -149,14 +151,14 @@ func (ep *Endpoint) PreparePutPieces(target Handle, offset uint64, pieces ...[]b
 		return nil, fmt.Errorf("%w: %d bytes at offset %d", ErrRemoteAccess, size, offset)
 	}
 	f.put, f.handle, f.offset = true, target, offset
-	if f.vec.count == 0 { // nothing, which lies nowhere
+	if f.vec.count == 0 { // an empty payload needs no pieces
 		ep.m.dropVector(f)
 		return f, nil
 	}
 	return ep.m.settleVector(f)
 }
 
-// dropVector takes the vector of a fragment back.
+// dropVector returns the vector of a fragment to the pool.
 func (m *Module) dropVector(f *Fragment) {
 	m.frags.giveVector(f.vec)
 	f.vec = nil

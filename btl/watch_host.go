@@ -8,11 +8,12 @@ import (
 	"gobtl/frag"
 )
 
-// watchHost is the module as package liveness knows it: it asks peers for signs of life, and ends
-// those that give none.
+// watchHost implements the interface by which package liveness uses the module, to probe silent
+// peers and to end the endpoints of dead ones.
 type watchHost struct{ m *Module }
 
-// watchOf is what package liveness knows of an endpoint, and its place.
+// watchOf returns the state that package liveness keeps for an endpoint, and the index of the
+// endpoint in the table of peers.
 func watchOf(ep *Endpoint) (*liveness.Watch, uint32) { return &ep.life, ep.id.Slot }
 
 func (h watchHost) Now() Time   { return h.m.nowUnpaused }
@@ -52,9 +53,10 @@ func (h watchHost) Ask(ep *Endpoint, channel int) {
 	h.m.handshakes.AskHello(ep, frag.Probe(channel))
 }
 
-// Question sends a Void that requests a confirmation.
+// Question sends a Void, an empty packet that requests a confirmation from the peer. Question
+// returns false if the packet cannot be sent now.
 func (h watchHost) Question(ep *Endpoint) bool {
-	if ep.pack.open() { // which has been promised the next number
+	if ep.pack.open() { // the open pack has the next sequence number reserved
 		sizeBytes := h.m.sealPack(ep)
 		if sizeBytes == 0 {
 			return false
@@ -64,7 +66,7 @@ func (h watchHost) Question(ep *Endpoint) bool {
 	if !h.m.sendQuestion(ep) {
 		return false
 	}
-	h.m.sched.rearm(ep) // it may have used up the credits
+	h.m.sched.rearm(ep) // the packet may have used up the credits
 	return true
 }
 

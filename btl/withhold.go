@@ -8,7 +8,8 @@ import (
 	"gobtl/reliability"
 )
 
-// post posts the batch of a channel, without a packet that is to be withheld.
+// post posts the batch of a channel. If a packet is to be withheld, post first removes the packet
+// from the batch, to detect peers that acknowledge packets before their arrival.
 func (m *Module) post(c *port.Channel) {
 	if m.source.Due(c.Which()) {
 		m.withholdOne(c)
@@ -17,7 +18,7 @@ func (m *Module) post(c *port.Channel) {
 	m.settleSends()
 }
 
-// postAll posts the batches of both channels, and the receive buffers that are free again.
+// postAll posts the batches of both channels, and reposts the receive buffers that are free.
 func (m *Module) postAll() {
 	for _, c := range [...]*port.Channel{&m.port.Command, &m.port.Data} {
 		if m.source.Due(c.Which()) && c.Batched() > 0 {
@@ -28,9 +29,10 @@ func (m *Module) postAll() {
 	m.settleSends()
 }
 
-// withholdOne takes a packet out of the batch that was never sent, and that another packet to the
-// same peer follows: see reliability.Sender.Withhold. A packet with an ACK is not chosen, as the
-// peer may wait for that ACK.
+// withholdOne takes one packet out of the batch, as a test for peers that acknowledge packets
+// before their arrival (reliability.Sender.Withhold). The packet was never sent before, and another
+// packet to the same peer follows in the batch. A packet that carries an acknowledgement is not
+// chosen, as the peer may wait for the acknowledgement.
 func (m *Module) withholdOne(c *port.Channel) {
 	from := m.source.Withhold(c.Which())
 	count := uint32(c.Batched())

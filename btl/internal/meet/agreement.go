@@ -2,8 +2,8 @@ package meet
 
 import "gobtl/frag"
 
-// Agreement is what both sides of a connection have agreed on in the handshake. It is copied as a
-// whole. The zero value is that of two sides without any feature in common.
+// Agreement is the set of protocol features that both sides have agreed on in the handshake.
+// The zero value means that the two sides have no feature in common.
 type Agreement struct {
 	Counted   bool // packets are counted and nothing is recovered; else they are sequenced
 	Operates  bool // operations go both ways
@@ -12,7 +12,8 @@ type Agreement struct {
 	MayWait   bool // sequenced: the ACK of a lone answer may be held back, here and there
 }
 
-// Agree is the agreement of two sides whose common features are the bits of common.
+// Agree returns the agreement of two sides; common holds the feature bits that both sides
+// offer.
 func Agree(common uint64) (a Agreement) {
 	has := func(bit uint64) bool { return common&bit != 0 }
 	a.Counted = has(frag.FeatureReliable)
@@ -23,14 +24,14 @@ func Agree(common uint64) (a Agreement) {
 	return a
 }
 
-// Allows says whether the features that a packet's flags stand for are agreed on.
+// Allows reports whether the two sides have agreed on the features that a packet's flags need.
 func (a *Agreement) Allows(flags frag.Flags) bool {
 	return (flags&frag.FlagOp == 0 || a.Operates) && (flags&frag.FlagAsk == 0 || a.MayAskAck) &&
 		(flags&frag.FlagLater == 0 || a.MayWait)
 }
 
-// Stage is how far a connection is, and what its two sides have agreed on. Only this package
-// changes it.
+// Stage holds the state of a connection, and the features that its two sides have agreed on.
+// Only package meet changes a Stage.
 type Stage struct {
 	state State
 	hs    *Handshake // nil once it is over
@@ -40,8 +41,9 @@ type Stage struct {
 // State is the stage of the connection.
 func (s *Stage) State() State { return s.state }
 
-// Handshake is the handshake that is under way, nil if there is none.
+// Handshake returns the handshake in progress, nil if there is none.
 func (s *Stage) Handshake() *Handshake { return s.hs }
 
-// Settled says whether the connection is established, and the peer is known to know that.
+// Settled reports whether the connection is established, and this side knows that the peer
+// knows so.
 func (s *Stage) Settled() bool { return s.state == Connected && s.hs == nil }

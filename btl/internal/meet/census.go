@@ -2,13 +2,13 @@ package meet
 
 import "fmt"
 
-// Hosts tells which addresses are of one host: a fabric.Addresser does.
+// Hosts finds out which addresses belong to the same host. A fabric.Addresser implements Hosts.
 type Hosts interface {
-	// Host returns what the names of all endpoints of a host have in common.
+	// Host returns the part of an address that all endpoints of a host have in common.
 	Host(name []byte) []byte
 }
 
-// Limits bound what others may open.
+// Limits bounds the number of endpoints that peers may open.
 type Limits struct {
 	PerAddress int // endpoints of an address; 0 or less: none may be opened
 	PerHost    int // endpoints of a host; 0 or less: any number
@@ -21,11 +21,11 @@ type Census struct {
 	limits Limits
 	atAddr map[string]int32
 	atHost map[string]int32
-	halfAt map[string]int32 // half open, by host: empty where hosts are not told apart
+	halfAt map[string]int32 // half-open endpoints by host; empty if hosts is nil
 	half   int
 }
 
-// Init begins a count; hosts may be nil.
+// Init makes an empty census. If hosts is nil, each address counts as a host of its own.
 func (c *Census) Init(hosts Hosts, limits Limits) {
 	*c = Census{
 		hosts: hosts, limits: limits, atAddr: make(map[string]int32), atHost: make(map[string]int32),
@@ -33,7 +33,7 @@ func (c *Census) Init(hosts Hosts, limits Limits) {
 	}
 }
 
-// Limit has other limits hold from now on.
+// Limit replaces the limits.
 func (c *Census) Limit(limits Limits) { c.limits = limits }
 
 func (c *Census) hostOf(addr string) string {
@@ -43,17 +43,17 @@ func (c *Census) hostOf(addr string) string {
 	return string(c.hosts.Host([]byte(addr)))
 }
 
-// SameHost says whether two addresses are of one host. Where hosts are not told apart, an address
-// is a host.
+// SameHost reports whether two addresses belong to the same host. If the fabric cannot tell
+// hosts apart, each address counts as a host of its own.
 func (c *Census) SameHost(a, b string) bool { return c.hostOf(a) == c.hostOf(b) }
 
-// TellsHosts says whether hosts are told apart.
+// TellsHosts reports whether the fabric can tell hosts apart.
 func (c *Census) TellsHosts() bool { return c.hosts != nil }
 
 // Add counts an endpoint of an address.
 func (c *Census) Add(addr string) { c.count(addr, 1) }
 
-// Remove takes it away.
+// Remove stops counting an endpoint of an address.
 func (c *Census) Remove(addr string) { c.count(addr, -1) }
 
 func (c *Census) count(addr string, d int32) {
@@ -61,17 +61,17 @@ func (c *Census) count(addr string, d int32) {
 	addTo(c.atHost, c.hostOf(addr), d)
 }
 
-// addTo adds to a count that is only kept while it is not 0.
+// addTo adds d to the count of a key, and deletes the key when its count becomes 0.
 func addTo(m map[string]int32, key string, d int32) {
 	if m[key] += d; m[key] == 0 {
 		delete(m, key)
 	}
 }
 
-// AddHalfOpen notes that an endpoint of an address, which is counted, is half open.
+// AddHalfOpen notes that a counted endpoint of an address is half open.
 func (c *Census) AddHalfOpen(addr string) { c.countHalf(addr, 1) }
 
-// RemoveHalfOpen notes that it is no more.
+// RemoveHalfOpen notes that an endpoint of an address is no longer half open.
 func (c *Census) RemoveHalfOpen(addr string) { c.countHalf(addr, -1) }
 
 func (c *Census) countHalf(addr string, d int) {
@@ -87,9 +87,10 @@ func (c *Census) At(addr string) int { return int(c.atAddr[addr]) }
 // HalfOpen is the number of half-open endpoints.
 func (c *Census) HalfOpen() int { return c.half }
 
-// HalfOpenFull says whether no more half-open endpoints are taken in from an address: there are as
-// many as may be, or its host has its share of them. A host that never answers, from many ports, is
-// not to lock all others out until the handshakes time out.
+// HalfOpenFull reports whether no more half-open endpoints may be made for an address. Either
+// the total limit is reached, or the host of the address has a quarter of that limit. The
+// quarter keeps a host that never answers, from many ports, from locking out all others until
+// the handshakes time out.
 func (c *Census) HalfOpenFull(addr string) bool {
 	if c.half >= c.limits.HalfOpen {
 		return true
@@ -98,19 +99,20 @@ func (c *Census) HalfOpenFull(addr string) bool {
 		int(c.halfAt[c.hostOf(addr)]) >= max(c.limits.HalfOpen/4, 1)
 }
 
-// AddressFull says whether an address has all the endpoints that it may have, less so many that do
-// not count.
+// AddressFull reports whether an address has reached its limit of endpoints. Parameter less is
+// a number of endpoints of the address that do not count.
 func (c *Census) AddressFull(addr string, less int) bool {
 	return c.At(addr)-less >= c.limits.PerAddress
 }
 
-// HostFull says so of the host of an address.
+// HostFull reports whether the host of an address has reached its limit of endpoints. Parameter
+// less is a number of endpoints of the host that do not count.
 func (c *Census) HostFull(addr string, less int) bool {
 	most := c.limits.PerHost
 	return most > 0 && int(c.atHost[c.hostOf(addr)])-less >= most
 }
 
-// Check compares the counts with those of the owner: of endpoints, and of half-open ones.
+// Check compares the counts with the owner's number of endpoints and of half-open endpoints.
 func (c *Census) Check(endpoints, half int) error {
 	switch at, byHost, halves := sum(c.atAddr), sum(c.atHost), sum(c.halfAt); {
 	case half != c.half || half > c.limits.HalfOpen:

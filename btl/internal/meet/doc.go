@@ -1,6 +1,6 @@
-// Package meet has the rules of the handshake between two modules: which addresses are proven, to
-// which endpoint of a peer an endpoint is bound, and which peers are accepted. Events go in,
-// decisions come out.
+// Package meet implements the rules of the handshake between two modules. The rules decide
+// which addresses are proven, with which endpoint of a peer an endpoint communicates, and which
+// peers are accepted. The owner passes in events, and the package returns decisions.
 //
 //	  Connect                 a peer's Hello
 //	     |                          |
@@ -16,14 +16,15 @@
 //	 Connected ---> Lingering (the peer said goodbye) ---> Ended
 //
 // Three things to know:
-//   - Peers may connect to each other at the same time, give up, connect again, and restart, while
-//     their Hellos overtake each other. Most of the rules say which end of the peer is meant.
-//   - Nothing is believed because a packet says so: an address is proven by a nonce or a cookie
-//     that came back from it.
-//   - The package has the Table of endpoints and how far each is. A Host
-//     does to endpoints what Handshakes decides: btl/handshake_host.go.
+//   - Two peers may connect to each other at the same time, give up, connect again, and restart,
+//     while their Hellos overtake each other. Most rules decide which endpoint of the peer a
+//     Hello belongs to.
+//   - A packet proves nothing by its claims. An address is proven only by a nonce or cookie that
+//     was sent to the address and came back.
+//   - The package holds the Table of endpoints and the state of their handshakes. A Host carries
+//     out the decisions of Handshakes: btl/handshake_host.go.
 //
 // Start reading at Handshakes, then Handshake, Tagged.Claim, Proof.Outcome and Table.
 //
-// What is here belongs to the goroutine of its owner.
+// All types of this package belong to the goroutine of their owner.
 package meet

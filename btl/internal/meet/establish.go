@@ -6,16 +6,18 @@ import (
 	"gobtl/frag"
 )
 
-// OnPacket decides about a packet with the tag of an endpoint that is not connected, or does not
-// know that the peer is: the peer sends only Hellos until it knows that both channels work. It
-// returns the packet's endpoint, the zero value to drop the packet: the peer's knowledge proves
-// nothing of the addresses to which this side sends.
+// OnPacket handles a data packet whose tag belongs to an endpoint with an unfinished handshake.
+// A peer sends only Hellos until it knows that both channels work, so the packet shows that the
+// peer knows. The packet does not prove the addresses to which this side sends. OnPacket
+// returns the endpoint that processes the packet, or the zero value if the packet must be
+// dropped.
 //
-// A half-open endpoint drops the packet, unless the connection is counted: there no impostor can
-// send. The Hello that made the endpoint may be forged. If a packet confirmed the endpoint, it
-// would keep the forged sequence numbers, and each side would drop the other's packets. The peer's
-// genuine Hello leaves before the packet, and is repeated. A peer that was tricked into believing
-// in a confirmation stops repeating its Hello: so this side probes the peer.
+// A half-open endpoint drops the packet, because the Hello that made the endpoint may be
+// forged. If a packet confirmed the endpoint, the endpoint would keep the forged sequence
+// numbers, and each side would drop the other's packets. The peer's genuine Hello was sent
+// before the packet, and is repeated. A peer that was tricked into believing a confirmation
+// stops repeating its Hello, so this side probes the peer. On a counted connection no impostor
+// can send, and the packet is accepted.
 func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)
@@ -27,7 +29,7 @@ func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 		return none
 	case e.state == Accepting && !e.Counted:
 		if e.hs.MayAsk(s.host.Now()) {
-			// The answer returns the nonce, and the peer's genuine parameters.
+			// The answer returns the nonce, and the genuine parameters of the peer.
 			s.AskHello(ep, frag.ProbeCommand)
 		}
 		return none
@@ -47,8 +49,9 @@ func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 	return ep
 }
 
-// establish makes an endpoint connected once both channels are known to work: the passive side
-// waits until the peer knows that too, for the peer's handshake may still fail.
+// establish makes an endpoint connected once both channels are known to work. The passive side
+// also waits until the peer knows that both channels work, because the peer's handshake may
+// still fail.
 func (s *Handshakes[E]) establish(ep E) {
 	e := s.peers.end(ep)
 	hs := e.hs
@@ -72,8 +75,8 @@ func (s *Handshakes[E]) establish(ep E) {
 	}
 }
 
-// matchesPeer says whether a handshake packet with this endpoint's tag is from the peer's endpoint
-// that it is bound to, and handles the mismatch if not.
+// matchesPeer reports whether a handshake packet with this endpoint's tag comes from the peer's
+// endpoint to which this endpoint is bound. If not, matchesPeer handles the mismatch.
 func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) bool {
 	e := s.peers.end(ep)
 	f := Tagged{
@@ -104,9 +107,9 @@ func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) boo
 	return false
 }
 
-// contest restarts an endpoint under a new tag, unless the peer's endpoint that was told the
-// present tag proves itself first. That proof takes a round trip, plus longer where one side has to
-// wait for the other.
+// contest restarts an endpoint's handshake under a new tag, unless the peer's endpoint that was
+// told the present tag proves itself first. That proof takes a round trip, plus the time longer
+// if one side has to wait for the other.
 func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 	hs := s.peers.end(ep).hs
 	if hs.Contested() {
@@ -120,17 +123,18 @@ func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 	s.host.SetTimer(ep, after)
 }
 
-// maybeStale says whether the peer's endpoint that a connecting endpoint is bound to may be gone,
-// or restarted under another tag: it was silent for over a round of Hellos. Then this side also
-// sends Hellos without a tag. The old peer endpoint answers them if it still exists; an answer from
-// another one shows that it does not.
+// maybeStale reports whether the peer's endpoint may be gone or restarted under another tag,
+// because the peer was silent for more than a round of Hellos. In that case this side also
+// sends Hellos without a tag. If the old peer endpoint still exists, it answers these Hellos;
+// an answer from another endpoint shows that the old one is gone.
 func (s *Handshakes[E]) maybeStale(ep E) bool {
 	e := s.peers.end(ep)
 	return e.state == Connecting && e.hs.MaybeStale(s.host.Quiet(ep))
 }
 
-// restart makes an endpoint begin its handshake again under a new tag. The old tag was told to a
-// peer endpoint that never proved itself; now another one has, or the first is gone.
+// restart makes an endpoint begin its handshake again under a new tag. The old tag was told to
+// a peer endpoint that never proved itself. Either another peer endpoint has proven itself, or
+// the first is gone.
 func (s *Handshakes[E]) restart(ep E) {
 	e := s.peers.end(ep)
 	if e.hs.Bound() {
@@ -143,10 +147,11 @@ func (s *Handshakes[E]) restart(ep E) {
 	s.host.SetTimer(ep, 0)
 }
 
-// validate marks a half-open endpoint's peer address as proven: the peer has returned the random
-// tag sent there. It returns the endpoint to go on with: one that is connecting to the same peer,
-// and unknown to it, replaces the half-open one. It returns the zero value for a late proof, from
-// an old incarnation.
+// validate marks the peer address of a half-open endpoint as proven, because the peer has
+// returned the random tag sent to that address. The result is the endpoint that continues. If
+// another endpoint is connecting to the same peer, and the peer does not know that endpoint, it
+// replaces the half-open one. The result is the zero value for a late proof, from an old
+// incarnation of the peer.
 func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)
@@ -185,8 +190,8 @@ func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 	return ep
 }
 
-// merge removes half, which no caller knows, and makes ep take its place towards the peer. ep takes
-// over all of half's handshake, but for the goal, which is that of ep's caller.
+// merge removes half, which no caller knows, and makes ep replace half towards the peer.
+// Endpoint ep takes over half's handshake, but keeps the goal that its own caller has set.
 func (s *Handshakes[E]) merge(ep, half E) {
 	s.peers.Merge(ep, half)
 	e, h := s.peers.end(ep), s.peers.end(half)
@@ -196,17 +201,18 @@ func (s *Handshakes[E]) merge(ep, half E) {
 	h.state, h.hs = Ended, nil
 }
 
-// OnTimer is called when the timer of an endpoint expires whose handshake is under way, unless the
-// endpoint is connected over a counted link: the next round of Hellos, or the end.
+// OnTimer handles the timer of an endpoint whose handshake is in progress: it sends the next
+// round of Hellos, or ends the handshake. The owner does not call OnTimer for endpoints that
+// are connected over a counted link.
 func (s *Handshakes[E]) OnTimer(ep E) {
 	e := s.peers.end(ep)
 	hs := e.hs
 	if hs.ContestLost() {
 		s.restart(ep)
-		return // to here at once
+		return // OnTimer is called again at once
 	}
 	if hs.Left(s.host.Now()) <= 0 {
-		if e.state == Connected { // it works; only the confirmation never came
+		if e.state == Connected { // both channels work; only the confirmation is missing
 			e.hs = nil
 			s.host.Settled(ep, false, false)
 			return
@@ -220,8 +226,8 @@ func (s *Handshakes[E]) OnTimer(ep E) {
 	s.sayHello(ep)
 }
 
-// ConfirmAgain repeats the Hellos that say that all is proven, to a peer that may be half open. It
-// returns the time until they are due again.
+// ConfirmAgain repeats the Hellos which say that both channels are proven, to a peer that may
+// be half open. The result is the time until the next repetition.
 func (s *Handshakes[E]) ConfirmAgain(ep E) time.Duration {
 	hs := s.peers.end(ep).hs
 	hs.ConfirmAgain(s.random())

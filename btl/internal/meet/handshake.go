@@ -9,19 +9,19 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Time is an instant in nanoseconds on the owner's axis without pauses.
+// Time is an instant in nanoseconds on a clock that stops while the owner does not run.
 type Time = mono.Time
 
-// The times and numbers of a handshake.
+// The intervals and limits of a handshake.
 const (
 	// HelloIntervalMin and HelloIntervalMax bound the time between two rounds of Hellos.
 	HelloIntervalMin = 20 * time.Millisecond
 	HelloIntervalMax = 500 * time.Millisecond
-	// hurriesMax is how often the Hellos of a handshake go out before their time.
+	// hurriesMax is how often a handshake may send its Hellos ahead of the timer.
 	hurriesMax = 4
 )
 
-// Nonces has the nonce of the Hello by each channel.
+// Nonces holds the nonce of the Hellos of each channel.
 type Nonces = [frag.ProbeCount]uint64
 
 // Handshake is the state of a handshake in progress.
@@ -47,7 +47,7 @@ type Handshake struct {
 	confirmed bool                   // the peer is known to know it too
 }
 
-// goal is the caller's request. It stays when a handshake begins again.
+// goal is the request of the local caller. The goal is kept when a handshake begins again.
 type goal struct {
 	until    Time   // then it has failed
 	expected uint64 // incarnation to reach, 0 for any
@@ -55,14 +55,14 @@ type goal struct {
 	data     string // name of the peer's data endpoint, as the caller has given it
 }
 
-// shown is what a peer's Retry has given for one channel, and the address as which it sees this
-// side there.
+// shown holds the cookie that a peer's Retry has given for one channel, and the address of this
+// side as the peer sees it.
 type shown struct {
 	addr, value           [frag.AddrBytesMax]byte
 	addrBytes, valueBytes uint8
 }
 
-// set takes over what a Retry says, and says whether it is news.
+// set stores the contents of a Retry, and reports whether the contents have changed.
 func (c *shown) set(r *frag.Retry) bool {
 	old := *c
 	*c = shown{}
@@ -71,69 +71,72 @@ func (c *shown) set(r *frag.Retry) bool {
 	return *c != old
 }
 
-// New begins a handshake, with nonces that nobody can guess.
+// New begins a handshake. The nonces must be unpredictable.
 func New(now Time, nonces Nonces) *Handshake {
 	return &Handshake{interval: HelloIntervalMin, began: now, nonces: nonces}
 }
 
-// Again is a handshake with the goal of one that is given up.
+// Again returns a new handshake with the goal of this one, which is given up.
 func (hs *Handshake) Again(now Time, nonces Nonces) *Handshake {
 	again := New(now, nonces)
 	again.goal = hs.goal
 	return again
 }
 
-// TakeGoal has the handshake serve the goal of another one.
+// TakeGoal copies the goal of another handshake.
 func (hs *Handshake) TakeGoal(of *Handshake) { hs.goal = of.goal }
 
-// Want has this side set out to reach an incarnation, 0 for any, whose data endpoint has a name; if
-// it is not reached at an instant the handshake has failed.
+// Want sets the goal to reach an incarnation of the peer (0: any) whose data endpoint has the
+// name data. The handshake fails if the peer is not reached by the instant until.
 func (hs *Handshake) Want(incarnation uint64, data []byte, until Time) {
 	hs.goal = goal{until: until, expected: incarnation, wanted: true, data: string(data)}
 }
 
-// Wanted says whether this side has set out to reach the peer.
+// Wanted reports whether a local caller wants to reach the peer.
 func (hs *Handshake) Wanted() bool { return hs.wanted }
 
 // Expected is the incarnation to reach, 0 for any.
 func (hs *Handshake) Expected() uint64 { return hs.expected }
 
-// DataName is the name of the peer's data endpoint, as the caller has given it.
+// DataName is the name of the peer's data endpoint, as given by the local caller.
 func (hs *Handshake) DataName() string { return hs.data }
 
-// Offer notes that an end of the peer is told this side's tag.
+// Offer notes that the peer's endpoint with the given tag is told this side's tag.
 func (hs *Handshake) Offer(tag uint64, now Time) {
 	if hs.offered != tag {
 		hs.offered, hs.offeredAt = tag, now
 	}
 }
 
-// OfferedBefore notes that an end of the peer was told this side's tag by an earlier handshake.
+// OfferedBefore notes that an earlier handshake told this side's tag to the peer's endpoint
+// with the given tag.
 func (hs *Handshake) OfferedBefore(tag uint64) { hs.offered = tag }
 
-// Offered is the tag of the peer's end that was told this side's tag, 0 if none was.
+// Offered is the tag of the peer's endpoint that was told this side's tag, 0 if none was.
 func (hs *Handshake) Offered() uint64 { return hs.offered }
 
-// Bind notes that the peer's end is known by what it says of itself.
+// Bind notes that the tag and the parameters of the peer's endpoint are known.
 func (hs *Handshake) Bind() { hs.bound = true }
 
-// BindAnew is Bind to an end by which nothing is proven yet.
+// BindAnew does what Bind does, for another endpoint of the peer, which has proven no channel
+// yet.
 func (hs *Handshake) BindAnew() { hs.bound, hs.proven = true, 0 }
 
-// Bound says whether the peer's end is known.
+// Bound reports whether the tag and the parameters of the peer's endpoint are known.
 func (hs *Handshake) Bound() bool { return hs.bound }
 
-// ProveAll notes that all channels are proven: cookies went by both and came back.
+// ProveAll notes that both channels are proven, because cookies came back through both.
 func (hs *Handshake) ProveAll() { hs.proven = frag.ProvenAll }
 
-// Proven are the channels by which an answer came.
+// Proven is the bit set of the channels through which an answer came.
 func (hs *Handshake) Proven() uint8 { return hs.proven }
 
-// Nonce is that of the Hellos by a channel.
+// Nonce is the nonce of the Hellos of a channel.
 func (hs *Handshake) Nonce(p frag.Probe) uint64 { return hs.nonces[p] }
 
-// OnRetry takes what a Retry brings. Ok is false if that answers no Hello of this handshake, and
-// hurry says whether the next Hellos can show more than those before.
+// OnRetry stores the contents of a Retry. The result ok is false if the Retry answers no Hello
+// of this handshake. The result hurry is true if the next Hello can carry more cookies than the
+// previous one.
 func (hs *Handshake) OnRetry(r *frag.Retry, now Time) (ok, hurry bool) {
 	if r.Nonce != hs.nonces[r.Probe] {
 		return false, false
@@ -145,20 +148,21 @@ func (hs *Handshake) OnRetry(r *frag.Retry, now Time) (ok, hurry bool) {
 	return true, news && hs.mayShow() && !hs.bound
 }
 
-// OnReject says whether a Reject with a nonce answers a Hello of this handshake. Quiet is for how
-// long nothing of the peer has come: a peer that has answered one Hello does not refuse the next,
-// unless it died meanwhile.
+// OnReject reports whether a Reject with this nonce ends the handshake: the Reject must answer
+// a Hello of this handshake. Parameter quiet is the time since the latest packet of the peer. A
+// peer that has answered one Hello does not reject the next, unless it has died meanwhile.
 func (hs *Handshake) OnReject(nonce uint64, quiet time.Duration) bool {
 	return slices.Contains(hs.nonces[:], nonce) && (!hs.bound || quiet >= HelloIntervalMax)
 }
 
-// PutOff notes the code with which the peer's owner has put this side off.
+// PutOff notes that the peer's owner has asked this side to try later, with a code.
 func (hs *Handshake) PutOff(code uint16) { hs.putOff, hs.later = true, code }
 
-// Later is the code with which the peer's owner has put this side off, if it has.
+// Later returns the code with which the peer's owner has asked this side to try later, if it
+// has.
 func (hs *Handshake) Later() (code uint16, ok bool) { return hs.later, hs.putOff }
 
-// mayShow says whether there are cookies to show for all channels.
+// mayShow reports whether the peer has sent cookies for both channels.
 func (hs *Handshake) mayShow() bool {
 	for i := range hs.shown {
 		if hs.shown[i].valueBytes == 0 {
@@ -168,7 +172,7 @@ func (hs *Handshake) mayShow() bool {
 	return true
 }
 
-// Show puts the cookies into a Hello, with the addresses that they are for.
+// Show copies the cookies into a Hello, with the addresses for which they were issued.
 func (hs *Handshake) Show(hello *frag.Hello) {
 	if !hs.mayShow() {
 		return
@@ -178,7 +182,7 @@ func (hs *Handshake) Show(hello *frag.Hello) {
 	hello.DataName, hello.DataCookie = data.addr[:data.addrBytes], data.value[:data.valueBytes]
 }
 
-// OnProvenHello takes what the Hello of a peer says that knows this side's tag.
+// OnProvenHello processes a Hello that carries this side's tag.
 func (hs *Handshake) OnProvenHello(hello *frag.Hello) {
 	all := hello.Proven == frag.ProvenAll
 	hs.confirmed = true
@@ -194,9 +198,9 @@ func (hs *Handshake) Answers(hello *frag.Hello) bool {
 // Prove notes that a channel works both ways.
 func (hs *Handshake) Prove(p frag.Probe) { hs.proven |= p.Bit() }
 
-// OnHelloAck takes what a HelloAck says. It tells whether the peer took what was sent behind the
-// first Hello that said that all is proven: it did not if it was not established then, or if that
-// Hello never came.
+// OnHelloAck processes a HelloAck. OnHelloAck also finds out whether the peer dropped the
+// packets that followed the first Hello which said that both channels are proven. The peer
+// dropped these packets if it was not established at that time, or if that Hello was lost.
 func (hs *Handshake) OnHelloAck(hello *frag.Hello) {
 	if hello.Probe == frag.ProbeCommand && hs.last != 0 {
 		first, again := hello.Nonce == hs.last, hello.Nonce == hs.nonces[frag.ProbeCommand]
@@ -207,45 +211,47 @@ func (hs *Handshake) OnHelloAck(hello *frag.Hello) {
 	}
 }
 
-// OnPacket takes what a packet says that only a connected peer sends: it knows that both channels
-// work. That says nothing of the addresses to which this side sends.
+// OnPacket notes a packet that only a connected peer sends: the peer knows that both channels
+// work. The packet does not prove the addresses to which this side sends.
 func (hs *Handshake) OnPacket() { hs.confirmed, hs.ready = true, true }
 
-// Works says whether both channels are known to work. A side that was called waits until the peer
-// knows that too, for the peer may not get that far.
+// Works reports whether both channels are known to work. A passive side waits until the peer
+// knows so too, because the peer's handshake may still fail.
 func (hs *Handshake) Works() bool { return hs.proven == frag.ProvenAll && (hs.wanted || hs.ready) }
 
-// Confirmed says whether the peer is known to know that both channels work.
+// Confirmed reports whether the peer is known to know that both channels work.
 func (hs *Handshake) Confirmed() bool { return hs.confirmed }
 
-// Unheard says whether the peer did not take what followed the first Hello that said that all is
-// proven.
+// Unheard reports whether the peer dropped the packets that followed the first Hello which said
+// that both channels are proven.
 func (hs *Handshake) Unheard() bool { return hs.unheard }
 
-// ReachesPeer says whether the peer's end has proven to receive by the command channel.
+// ReachesPeer reports whether the peer's endpoint has proven that it receives on the command
+// channel.
 func (hs *Handshake) ReachesPeer() bool {
 	return hs.bound && hs.proven&frag.ProbeCommand.Bit() != 0
 }
 
-// BeginConfirm begins the rounds of Hellos that say that all is proven, with the nonce of the first
-// one.
+// BeginConfirm starts the rounds of Hellos which say that both channels are proven. Parameter
+// nonce is the nonce of the first such Hello.
 func (hs *Handshake) BeginConfirm(nonce uint64) {
 	hs.interval = HelloIntervalMin
 	hs.last, hs.nonces[frag.ProbeCommand] = nonce, nonce
 }
 
-// ConfirmAgain gives the next Hello that says that all is proven a nonce of its own: the answer
-// tells which of them has come.
+// ConfirmAgain gives a new nonce to the next Hello which says that both channels are proven.
+// The answer then shows which of these Hellos has arrived.
 func (hs *Handshake) ConfirmAgain(nonce uint64) { hs.nonces[frag.ProbeCommand] = nonce }
 
-// HeardBy says whether anything has come back by a channel.
+// HeardBy reports whether any answer has come back through a channel.
 func (hs *Handshake) HeardBy(p frag.Probe) bool {
 	return hs.proven&p.Bit() != 0 || hs.shown[p].valueBytes > 0
 }
 
-// Asks says whether a round of Hellos has one by a channel: no answer has come from there yet, or
-// it is the one to be confirmed. While no end of the peer is known, a Hello is of no use that lacks
-// a cookie which is there for the other channel.
+// Asks reports whether a round of Hellos includes the given channel. The channel is included if
+// no answer has come through it, or if the Hello says that both channels are proven. While no
+// endpoint of the peer is known, a channel that already has its cookie waits for the cookie of
+// the other channel.
 func (hs *Handshake) Asks(p frag.Probe) bool {
 	if hs.proven == frag.ProvenAll {
 		return p == frag.ProbeCommand
@@ -254,7 +260,8 @@ func (hs *Handshake) Asks(p frag.Probe) bool {
 	return hs.proven&p.Bit() == 0 && !waits
 }
 
-// MayAsk says whether a half-open end may ask its peer out of its turn now, and counts that.
+// MayAsk reports whether a half-open endpoint may probe its peer ahead of the timer, and counts
+// the probe.
 func (hs *Handshake) MayAsk(now Time) bool {
 	if hs.askedAt != 0 && now.Sub(hs.askedAt) < HelloIntervalMin {
 		return false
@@ -263,9 +270,9 @@ func (hs *Handshake) MayAsk(now Time) bool {
 	return true
 }
 
-// MayHurry says whether the Hellos that lack an answer may go out before their time, and counts
-// that: the peer is there, and waits for what only they bring. They may a few times, and once in a
-// pass. A peer that is never content is asked no more often than one that is silent.
+// MayHurry reports whether the unanswered Hellos may be sent ahead of the timer, and counts
+// them. The peer is present, and waits for these Hellos. The number per handshake is limited,
+// and each progress pass allows one. A peer that keeps asking therefore gets few extra Hellos.
 func (hs *Handshake) MayHurry(now Time) bool {
 	if hs.proven == frag.ProvenAll || hs.hurried >= hurriesMax || hs.askedAt == now {
 		return false
@@ -278,23 +285,24 @@ func (hs *Handshake) MayHurry(now Time) bool {
 // Interval is the time until the next round of Hellos.
 func (hs *Handshake) Interval() time.Duration { return hs.interval }
 
-// NextRound begins a round of Hellos, and returns the time until the one after it.
+// NextRound begins a round of Hellos, and returns the time until the next round.
 func (hs *Handshake) NextRound() time.Duration {
 	d := hs.interval
 	hs.interval = min(2*hs.interval, HelloIntervalMax)
 	return d
 }
 
-// Left is the time until the handshake has failed, which may be over.
+// Left is the remaining time until the handshake fails. The result is negative after that time.
 func (hs *Handshake) Left(now Time) time.Duration { return hs.until.Sub(now) }
 
-// Contested says whether Contest was called.
+// Contested reports whether Contest was called.
 func (hs *Handshake) Contested() bool { return hs.contested }
 
-// Contest notes that an end of the peer has proven itself, but another end of it was told this
-// side's tag and may use it. The end that was told the tag has the time after to prove itself too:
-// a round trip since it was told, and the time longer. If it does not, this side begins its
-// handshake again under a new tag (ContestLost). Waits is false if that time is over already.
+// Contest notes that one endpoint of the peer has proven itself, although another endpoint of
+// the peer was told this side's tag and may use it. The endpoint that was told the tag may
+// prove itself within the time after: a round trip since it was told, plus the time longer. If
+// that endpoint does not, this side begins its handshake again under a new tag (ContestLost).
+// The result waits is false if the time is over already.
 func (hs *Handshake) Contest(now Time, longer time.Duration) (after time.Duration, waits bool) {
 	after = max(hs.offeredAt.Add(hs.trip).Sub(now), 0) + longer
 	if after == 0 {
@@ -304,20 +312,20 @@ func (hs *Handshake) Contest(now Time, longer time.Duration) (after time.Duratio
 	return min(after, hs.Left(now)), true
 }
 
-// ContestLost says whether no end of the peer has proven itself in the time of a contest.
+// ContestLost reports whether no endpoint of the peer has proven itself during a contest.
 func (hs *Handshake) ContestLost() bool { return hs.contested && !hs.bound }
 
-// MaybeStale says whether the peer's endpoint, to which a connecting endpoint is bound, may be gone
-// or restarted under another tag: it was silent for more than a round of Hellos.
+// MaybeStale reports whether the peer's endpoint may be gone, or restarted under another tag,
+// because the peer was silent for more than a round of Hellos.
 func (hs *Handshake) MaybeStale(quiet time.Duration) bool {
 	return hs.bound && hs.wanted && quiet > 2*HelloIntervalMin
 }
 
-// Told says whether an end of the peer was told this side's tag, or is the one that this side deals
-// with.
+// Told reports whether an endpoint of the peer was told this side's tag, or this side is bound
+// to an endpoint of the peer.
 func (hs *Handshake) Told() bool { return hs.bound || hs.offered != 0 }
 
-// Check proves that what is known fits together.
+// Check verifies that the fields of the handshake are consistent.
 func (hs *Handshake) Check() error {
 	switch {
 	case hs.interval < HelloIntervalMin || hs.interval > HelloIntervalMax:

@@ -6,8 +6,8 @@ import (
 	"gobtl/frag"
 )
 
-// Handshakes runs the handshakes of all endpoints of an owner: Hellos, answers and timers go in,
-// and what is to be done comes out, as calls of the Host.
+// Handshakes runs the handshakes of all endpoints of an owner. The owner passes in Hellos,
+// answers and timers, and Handshakes calls the Host to carry out its decisions.
 //
 //	Connect, Dial -----+                       +--> Host: make, bind, merge, end an endpoint
 //	OnHello, OnHelloAck|    +------------+     |    Host: send a Hello, a Reject, a Retry
@@ -20,13 +20,13 @@ type Handshakes[E comparable] struct {
 	strangers Strangers
 	random    func() uint64
 	timeout   time.Duration
-	// says is what this side says of itself in each Hello.
+	// says holds the parameters of this side that every Hello carries.
 	says frag.Hello
 }
 
-// Init begins without a handshake, for the endpoints of a table. Says is what Hellos say of this
-// side, but for its incarnation, which Init draws; timeout bounds each handshake that this side
-// begins.
+// Init starts without handshakes, for the endpoints of a table. Parameter says holds the
+// parameters that Hellos carry, except the incarnation, which Init draws at random. Parameter
+// timeout bounds each handshake that this side begins.
 func (s *Handshakes[E]) Init(
 	peers *Table[E], host Host[E], says *frag.Hello, random func() uint64, timeout time.Duration,
 ) {
@@ -35,18 +35,19 @@ func (s *Handshakes[E]) Init(
 	s.says.Incarnation = random()
 }
 
-// Says is what Hellos say of this side. It does not change.
+// Says returns the parameters of this side that every Hello carries. They do not change after
+// Init.
 func (s *Handshakes[E]) Says() *frag.Hello { return &s.says }
 
-// Enter gives an endpoint, whose command address is addr, a place in the table, a tag and a
-// handshake.
+// Enter gives an endpoint a slot in the table, a tag and a handshake. Parameter addr is the
+// address of the peer's command channel.
 func (s *Handshakes[E]) Enter(ep E, addr string) {
 	e := s.peers.end(ep)
 	e.Addr, e.hs = addr, New(s.host.Now(), s.nonces())
 	s.peers.Add(ep, s.random())
 }
 
-// nonces draws the nonces of a handshake's Hellos.
+// nonces draws the nonces of a handshake's Hellos at random.
 func (s *Handshakes[E]) nonces() (n Nonces) {
 	for i := range n {
 		n[i] = s.random()
@@ -54,7 +55,8 @@ func (s *Handshakes[E]) nonces() (n Nonces) {
 	return n
 }
 
-// Connect returns the endpoint for a module's name, and begins a handshake if there is none yet.
+// Connect returns the endpoint for a module's name, and begins a handshake if there is no
+// endpoint yet.
 func (s *Handshakes[E]) Connect(n *frag.Name) (ep E, err error) {
 	var none E
 	old := s.peers.ByAddr(string(n.Command))
@@ -69,8 +71,9 @@ func (s *Handshakes[E]) Connect(n *frag.Name) (ep E, err error) {
 	return s.reach(old, n)
 }
 
-// Dial is Connect by the names of the peer's channels, to any incarnation; datagrams are at most so
-// large.
+// Dial does what Connect does, given the names of the peer's two channels, and accepts any
+// incarnation. Datagrams to the peer have at most tinyBytes (command channel) and mtuBytes
+// (data channel).
 func (s *Handshakes[E]) Dial(cmd, data []byte, tinyBytes, mtuBytes int) (ep E, err error) {
 	var none E
 	old := s.peers.ByAddr(string(cmd))
@@ -85,12 +88,12 @@ func (s *Handshakes[E]) Dial(cmd, data []byte, tinyBytes, mtuBytes int) (ep E, e
 	})
 }
 
-// goesOn says whether Connect returns an endpoint that is there.
+// goesOn reports whether Connect returns the existing endpoint ep.
 func (s *Handshakes[E]) goesOn(ep E) bool {
 	return s.host.Usable(ep) && s.peers.end(ep).state != Accepting
 }
 
-// reach makes an endpoint in the place of an older one, and begins its handshake.
+// reach makes a new endpoint that replaces an older one, and begins its handshake.
 func (s *Handshakes[E]) reach(old E, n *frag.Name) (ep E, err error) {
 	ep, err = s.host.Make(n.Command, n.Data, int(n.CommandBytes), int(n.MTUBytes))
 	if err != nil {
@@ -101,7 +104,8 @@ func (s *Handshakes[E]) reach(old E, n *frag.Name) (ep E, err error) {
 	return ep, nil
 }
 
-// begin starts this side's handshake with an incarnation of the peer; data names its data channel.
+// begin starts this side's handshake with an incarnation of the peer. Parameter data is the
+// name of the peer's data channel.
 func (s *Handshakes[E]) begin(ep E, incarnation uint64, data []byte) {
 	e := s.peers.end(ep)
 	e.state = Connecting
@@ -110,9 +114,9 @@ func (s *Handshakes[E]) begin(ep E, incarnation uint64, data []byte) {
 	s.sayHello(ep)
 }
 
-// adopt makes a half-open endpoint the one that Connect returns: the peer is connecting too, and
-// may know this endpoint's tag already, so that a new endpoint would be a second connection.
-// Nothing from the peer's Hello is kept, for it is not proven.
+// adopt turns a half-open endpoint into the one that Connect returns. The peer is connecting
+// too, and may know this endpoint's tag already; a new endpoint would become a second
+// connection. The contents of the peer's Hello are dropped, because they are not proven.
 func (s *Handshakes[E]) adopt(
 	half, old E, data []byte, named *frag.Name, incarnation uint64,
 ) (ep E, err error) {
@@ -130,9 +134,10 @@ func (s *Handshakes[E]) adopt(
 	return half, nil
 }
 
-// OnHello answers a Hello of helloBytes, which came by a channel from source (empty if the fabric
-// does not know it), with one packet, no longer than it, on the same channel: a HelloAck, or a
-// Retry or Reject for an unproven peer.
+// OnHello answers a Hello with one packet on the same channel: a HelloAck, or a Retry or Reject
+// for an unproven peer. An answer to an unproven peer is no longer than the Hello, which has
+// helloBytes. Parameter source is the address of the sender, empty if the fabric does not know
+// it.
 func (s *Handshakes[E]) OnHello(
 	by frag.Probe, h *frag.Header, hello *frag.Hello, helloBytes int, source []byte,
 ) bool {
@@ -179,11 +184,12 @@ func (s *Handshakes[E]) OnHello(
 	return true
 }
 
-// onFirstHello finds or makes the endpoint for a Hello that does not carry its tag, but shows
-// that its sender receives at both its addresses. The endpoint is a half-open one that an earlier
-// such Hello made, or one that is itself connecting to the sender (simultaneous open) if no other
-// end of the peer may use its tag, or a new one. Without an endpoint, answer is the Reject to send;
-// if its Reason is 0, no packet is sent.
+// onFirstHello finds or makes the endpoint for a Hello that carries no tag of this side, but
+// proves that its sender receives at both its addresses. The endpoint is one of three: a
+// half-open one that an earlier such Hello made; one that is itself connecting to the sender
+// (simultaneous open), if no other endpoint of the peer may use its tag; or a new one. If there
+// is no endpoint, answer is the Reject to send. If the Reason of that Reject is 0, no packet is
+// sent.
 func (s *Handshakes[E]) onFirstHello(
 	h *frag.Header, hello *frag.Hello,
 ) (ep E, answer frag.Reject) {
@@ -192,7 +198,7 @@ func (s *Handshakes[E]) onFirstHello(
 	peer := PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag}
 	if ep = s.peers.ByPeer(peer, addr); ep != none {
 		if s.peers.end(ep).state == Accepting {
-			// The Hello before may have been another's, in the peer's name.
+			// An impostor may have sent the previous Hello in the peer's name.
 			if answer, ok := s.welcomeAgain(ep, hello); !ok {
 				return none, answer
 			}
@@ -241,9 +247,9 @@ func (s *Handshakes[E]) accept(
 	return ep, answer
 }
 
-// welcomeAgain asks the owner again about the peer of a half-open endpoint whose label has changed
-// since it was accepted. If the owner refuses the peer, or ends the endpoint or the module
-// meanwhile, the Hello must change nothing.
+// welcomeAgain asks the owner again about the peer of a half-open endpoint, if the peer's label
+// has changed since it was accepted. The result ok is false if the owner refuses the peer, or
+// ends the endpoint or the module meanwhile; the Hello must then change nothing.
 func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer frag.Reject, ok bool) {
 	e := s.peers.end(ep)
 	if e.Label == string(hello.Label) {
@@ -253,10 +259,10 @@ func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer frag.Rejec
 	return answer, answer.Reason == 0 && e.state == Accepting && !s.host.Shut()
 }
 
-// roomFor returns the reason why no further endpoint of a peer's incarnation may connect from an
-// address, 0 if it may. A lingering endpoint gives way to a new one from its address. Silent
-// endpoints that hold a place are probed. Those of another incarnation do not count: they end when
-// this one connects.
+// roomFor returns the reason why no further endpoint for a peer's incarnation may connect from
+// an address, or 0 if one may. A lingering endpoint is ended to make room for a new one from
+// its address. Silent endpoints that occupy a slot are probed. Endpoints of other incarnations
+// of the peer do not count, because they end when the new one connects.
 func (s *Handshakes[E]) roomFor(addr string, life uint64) (reason uint8) {
 	var none E
 	others := 0
@@ -282,8 +288,8 @@ func (s *Handshakes[E]) roomFor(addr string, life uint64) (reason uint8) {
 	return 0
 }
 
-// OnRetry stores the cookie that the peer demands, and repeats the Hello once it has the cookies of
-// both channels.
+// OnRetry stores the cookie of a Retry, which the peer demands in the next Hello. When the
+// cookies of both channels are known, OnRetry repeats the Hello.
 func (s *Handshakes[E]) OnRetry(by frag.Probe, h *frag.Header, r *frag.Retry) bool {
 	var none E
 	ep := s.peers.Lookup(h.Conn)
@@ -301,8 +307,8 @@ func (s *Handshakes[E]) OnRetry(by frag.Probe, h *frag.Header, r *frag.Retry) bo
 	return ok
 }
 
-// OnReject ends a handshake that the peer refuses. The Reject's random nonce proves that it answers
-// a Hello of this side, not a forged one.
+// OnReject ends a handshake that the peer refuses. The random nonce of the Reject proves that
+// the Reject answers a Hello of this side.
 func (s *Handshakes[E]) OnReject(h *frag.Header, r frag.Reject) bool {
 	var none E
 	ep := s.peers.Lookup(h.Conn)
@@ -321,7 +327,8 @@ func (s *Handshakes[E]) OnReject(h *frag.Header, r frag.Reject) bool {
 	return true
 }
 
-// OnHelloAck notes that a channel works both ways: it has returned the Hello's nonce.
+// OnHelloAck notes that a channel works in both directions: the HelloAck has returned the nonce
+// of a Hello.
 func (s *Handshakes[E]) OnHelloAck(by frag.Probe, h *frag.Header, hello *frag.Hello) bool {
 	var none E
 	ep := s.peers.Lookup(h.Conn)
@@ -365,8 +372,8 @@ func (s *Handshakes[E]) noteTakes(ep E, hello *frag.Hello) {
 	}
 }
 
-// onProvenHello processes a Hello with the endpoint's tag, which only the peer can know. It returns
-// the endpoint that answers, the zero value for no answer.
+// onProvenHello processes a Hello with the endpoint's tag, which only the peer can know. The
+// result is the endpoint that answers, or the zero value for no answer.
 func (s *Handshakes[E]) onProvenHello(ep E, h *frag.Header, hello *frag.Hello) (answers E) {
 	var none E
 	if !s.matchesPeer(ep, h, hello) {
@@ -393,8 +400,8 @@ func (s *Handshakes[E]) onProvenHello(ep E, h *frag.Header, hello *frag.Hello) (
 	return ep
 }
 
-// lastWord lets the latest Hello of a half-open endpoint's peer override earlier ones, which may be
-// forged. It returns the endpoint to go on with, the zero value for none.
+// lastWord makes the latest Hello of a half-open endpoint's peer replace earlier ones, which
+// may be forged. The result is the endpoint that continues, or the zero value for none.
 func (s *Handshakes[E]) lastWord(ep E, h *frag.Header, hello *frag.Hello) (goesOn E) {
 	if _, ok := s.welcomeAgain(ep, hello); !ok {
 		return goesOn
@@ -403,8 +410,9 @@ func (s *Handshakes[E]) lastWord(ep E, h *frag.Header, hello *frag.Hello) (goesO
 	return s.validate(ep)
 }
 
-// Bind records the peer's parameters from a Hello that shows a secret of the peer (cookies or a
-// nonce), for an endpoint that is not connected. Earlier parameters may come from an impostor.
+// Bind records the peer's parameters from a Hello that carries a secret of the peer (cookies or
+// a nonce). The endpoint must not be connected. Parameters recorded earlier may come from an
+// impostor.
 func (s *Handshakes[E]) Bind(ep E, h *frag.Header, hello *frag.Hello) {
 	s.peers.SetPeer(ep, PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag})
 	e := s.peers.end(ep)

@@ -2,7 +2,7 @@ package meet
 
 import "gobtl/frag"
 
-// sayHello begins a round of Hellos.
+// sayHello sends a round of Hellos, and sets the timer for the next round.
 func (s *Handshakes[E]) sayHello(ep E) {
 	hs := s.peers.end(ep).hs
 	s.SendRound(ep)
@@ -13,7 +13,7 @@ func (s *Handshakes[E]) sayHello(ep E) {
 	s.host.SetTimer(ep, min(hs.NextRound(), hs.Left(s.host.Now())))
 }
 
-// SendRound sends a round of Hellos: one by each channel that lacks an answer.
+// SendRound sends a round of Hellos: one through each channel that has no answer yet.
 func (s *Handshakes[E]) SendRound(ep E) {
 	for p := range frag.Probe(frag.ProbeCount) {
 		if s.peers.end(ep).hs.Asks(p) {
@@ -22,20 +22,21 @@ func (s *Handshakes[E]) SendRound(ep E) {
 	}
 }
 
-// hurry sends the unanswered Hellos early, before their timer, if the handshake allows that.
+// hurry sends the unanswered Hellos ahead of their timer, if the handshake allows it.
 func (s *Handshakes[E]) hurry(ep E) {
 	if e := s.peers.end(ep); e.state == Connecting && e.hs.MayHurry(s.host.Now()) {
 		s.SendRound(ep)
 	}
 }
 
-// AskHello sends a Hello by a channel, with the peer's tag if it is known.
+// AskHello sends a Hello through a channel, with the peer's tag if that tag is known.
 func (s *Handshakes[E]) AskHello(ep E, p frag.Probe) {
 	s.askHelloOf(ep, p, s.peers.end(ep).Peer.Tag)
 }
 
-// askHelloOf sends a Hello by a channel to the peer's endpoint with the tag conn. With 0 any may
-// answer, and this side must prove that it receives at its addresses.
+// askHelloOf sends a Hello through a channel to the peer's endpoint with the tag conn. If conn
+// is 0, any endpoint of the peer may answer, and this side must prove that it receives at its
+// addresses.
 func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
 	hello := s.helloOf(ep, p)
 	if hs := s.peers.end(ep).hs; hs != nil {
@@ -50,18 +51,19 @@ func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
 	s.host.SendHello(ep, frag.KindHello, conn, &hello, nil)
 }
 
-// AskLife asks whether another incarnation has taken the address of a silent peer, by a Hello
-// without a tag that expects the known incarnation. Another incarnation rejects it, and returns the
-// nonce; the known one keeps no state from it.
+// AskLife asks whether another incarnation now has the address of a silent peer. The question
+// is a Hello without a tag, which names the expected incarnation. Another incarnation rejects
+// the Hello and returns the nonce. The expected incarnation stores nothing from the Hello.
 func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 	hello := s.helloOf(ep, frag.ProbeCommand)
 	hello.Expected, hello.Nonce = s.peers.end(ep).Peer.Incarnation, nonce
 	s.host.SendHello(ep, frag.KindHello, 0, &hello, nil)
 }
 
-// answerHello answers the peer's Hello of askedBytes by the same channel. If the address is not
-// proven, the answer is no longer than the Hello; an answer to a Hello with cookies goes to the
-// address that the cookies are for, which may differ from the one that this side was told.
+// answerHello answers the peer's Hello through the same channel. If the peer's address is not
+// proven, the answer is no longer than the Hello, which has askedBytes. The answer to a Hello
+// with cookies goes to shown, the address for which the cookies were issued. That address may
+// differ from the peer's address as known to this side.
 func (s *Handshakes[E]) answerHello(ep E, asked *frag.Hello, askedBytes int, shown []byte) {
 	hello := s.helloOf(ep, asked.Probe)
 	hello.Nonce = asked.Nonce
@@ -73,7 +75,7 @@ func (s *Handshakes[E]) answerHello(ep E, asked *frag.Hello, askedBytes int, sho
 	s.host.SendHello(ep, frag.KindHelloAck, asked.Tag, &hello, shown)
 }
 
-// helloOf fills a Hello with this side's parameters for a peer.
+// helloOf returns a Hello with this side's parameters for a peer.
 func (s *Handshakes[E]) helloOf(ep E, p frag.Probe) frag.Hello {
 	e := s.peers.end(ep)
 	hello := s.says
@@ -81,14 +83,14 @@ func (s *Handshakes[E]) helloOf(ep E, p frag.Probe) frag.Hello {
 	if hs := e.hs; hs != nil {
 		hello.Expected, hello.Proven = hs.Expected(), hs.Proven()
 	}
-	if e.state == Accepting { // what it says would confirm a peer that it knows nothing of yet
+	if e.state == Accepting { // ProvenAll would confirm a peer that is not proven yet
 		hello.Proven = 0
 	}
 	return hello
 }
 
-// Reject sends a Reject, no longer than the Hello that it answers, to an address, if the rules
-// allow one.
+// Reject sends a Reject to an address, if the rate limit allows one. The Reject is no longer
+// than the Hello that it answers.
 func (s *Handshakes[E]) Reject(
 	by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject,
 ) {
@@ -99,7 +101,8 @@ func (s *Handshakes[E]) Reject(
 	s.host.SendReject(by, to, tag, version, r)
 }
 
-// retry sends a Retry to an unknown peer whose Hello proves no address, and says whether it did.
+// retry sends a Retry to an unknown peer whose Hello proves no address, and reports whether the
+// Retry was sent.
 func (s *Handshakes[E]) retry(
 	by frag.Probe, hello *frag.Hello, to []byte, helloBytes int,
 ) bool {

@@ -6,10 +6,10 @@ import (
 	"gobtl/frag"
 )
 
-// Why says why Handshakes ends an endpoint.
+// Why is the reason for which Handshakes ends an endpoint.
 type Why uint8
 
-// The reasons. After each but MadeRoom the endpoint has failed.
+// The reasons. An endpoint that ends for a reason other than WhyMadeRoom has failed.
 const (
 	WhyRestarted  Why = iota // the peer has another incarnation
 	WhyUnanswered            // the time for the handshake is over
@@ -22,9 +22,9 @@ func (w Why) String() string {
 	return word([]string{"restarted", "unanswered", "rejected", "made room"}, int(w))
 }
 
-// Host carries out what Handshakes decides about endpoints. Handshakes calls it from its own
-// methods. Host may call the Table and the endpoint's End meanwhile, and Handshakes only where that
-// is said.
+// Host carries out the decisions of Handshakes, which calls the Host from its own methods. The
+// Host's methods may call the Table and the endpoint's End. They may call Handshakes only where
+// their comment says so.
 type Host[E any] interface {
 	clock
 	endpoints[E]
@@ -32,73 +32,81 @@ type Host[E any] interface {
 	owner[E]
 }
 
-// clock is what time it is.
+// clock tells the time.
 type clock interface {
-	// Now is the present instant, on the axis on which no time passes while the owner is stopped.
+	// Now is the present instant, on a clock that stops while the owner does not run.
 	Now() Time
-	// Pass is the number of the pass.
+	// Pass is the number of the current progress pass.
 	Pass() uint64
 }
 
-// endpoints is what happens to endpoints.
+// endpoints has the methods that change or query endpoints.
 type endpoints[E any] interface {
-	// Make makes an endpoint for a peer's addresses and has Enter give it a place. Datagrams to it
-	// are at most so large.
+	// Make makes an endpoint for the addresses of a peer's channels, and calls Handshakes.Enter
+	// for it. Datagrams have at most tinyBytes (command channel) and mtuBytes (data channel).
 	Make(cmd, data []byte, tinyBytes, mtuBytes int) (E, error)
-	// Adopt has a half-open endpoint use another address for its data channel, with the sizes of a
-	// name, or those that it has if there is none. Nothing else that a Hello has said is kept.
+	// Adopt makes a half-open endpoint use another address for its data channel. The datagram
+	// sizes come from named; if named is nil, they stay unchanged. All other parameters from a
+	// Hello are dropped.
 	Adopt(ep E, data []byte, named *frag.Name) error
-	// Bind takes over what a Hello says of the peer's windows and sizes; the Agreement is set.
+	// Bind stores the peer's window and sizes from a Hello. The endpoint's Agreement is already
+	// set.
 	Bind(ep E, h *frag.Header, hello *frag.Hello)
-	// Connected begins the work of an endpoint, whether or not the peer knows that it is connected.
-	// The endpoints of earlier lives of the peer end.
+	// Connected starts the transfer of data, although the peer may not know yet that the
+	// endpoint is connected. The Host must end the endpoints of earlier incarnations of the
+	// peer.
 	Connected(ep E, earlier []E)
-	// Settled goes on when the handshake is over. If confirmed is set the peer is known to be
-	// connected; if unheard is set too, the peer did not take what was sent before that.
+	// Settled is called when the handshake is over. If confirmed is true, the peer is known to
+	// be connected. If unheard is true too, the peer dropped the packets sent before the peer
+	// was connected.
 	Settled(ep E, confirmed, unheard bool)
-	// Restarted forgets what the end of the peer has said with which the endpoint dealt.
+	// Restarted resets what is known from the peer's endpoint that ep was bound to.
 	Restarted(ep E)
-	// Supersede has a connection's peer asked whether its end is there still.
+	// Supersede starts probes whether the peer's end of an old connection still exists.
 	Supersede(old E)
-	// Merge makes an endpoint continue what half, which no caller knows, was to the peer.
+	// Merge makes ep take over half's connection to the peer. No caller knows half.
 	Merge(ep, half E)
-	// End ends an endpoint.
+	// End ends an endpoint with a reason.
 	End(ep E, why Why, r frag.Reject)
-	// SetTimer has Handshakes.OnTimer called after a time, unless the endpoint is connected.
+	// SetTimer schedules a call of Handshakes.OnTimer, unless the endpoint is connected.
 	SetTimer(ep E, after time.Duration)
-	// Usable says whether an endpoint is neither ended nor being closed.
+	// Usable reports whether an endpoint is neither ended nor being closed.
 	Usable(ep E) bool
-	// Quiet is the time since anything was heard of the peer.
+	// Quiet is the time since the latest packet of the peer.
 	Quiet(ep E) time.Duration
-	// Heard notes a packet of the peer by a channel; answers says that it answers a question of a
-	// connected endpoint.
+	// Heard notes a packet of the peer on a channel. Parameter answers is true if the packet
+	// answers a probe of a connected endpoint.
 	Heard(ep E, by frag.Probe, answers bool)
-	// Early notes that a packet came too early for an endpoint, which drops it.
+	// Early notes that an endpoint drops a packet, because it arrived before the handshake was
+	// over.
 	Early(ep E)
-	// Takes notes that the peer says that it is established.
+	// Takes notes that the peer has declared itself established.
 	Takes(ep E)
 }
 
-// packets is what is sent. Each is sent if there is room, or is lost.
+// packets has the methods that send. A packet is lost if no buffer is free for it.
 type packets[E any] interface {
-	// SendHello sends a Hello or HelloAck by its channel: to the endpoint's peer, or to an address.
+	// SendHello sends a Hello or HelloAck through its channel, to address to, or to ep's peer
+	// if to is nil.
 	SendHello(ep E, kind frag.Kind, conn uint64, hello *frag.Hello, to []byte)
-	// SendReject sends a Reject to an address by a channel.
+	// SendReject sends a Reject to an address through a channel.
 	SendReject(by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject)
-	// SendRetry sends a Retry to an address by its channel, and says whether it did; retry makes it.
+	// SendRetry sends the Retry that function retry makes, and reports whether the Retry was
+	// sent.
 	SendRetry(by frag.Probe, to []byte, tag uint64, retry func() *frag.Retry) bool
-	// GiveUp cancels what waits to be sent to an address that is about to be used again.
+	// GiveUp cancels the sends that wait for an address which is about to be used again.
 	GiveUp(name []byte)
 }
 
-// owner is what the owner decides.
+// owner has the decisions that the owner makes.
 type owner[E any] interface {
-	// Ask asks the owner about a new peer; a Reject without a reason accepts it.
+	// Ask asks the owner about a new peer. A Reject without a reason means that the peer is
+	// accepted.
 	Ask(hello *frag.Hello) frag.Reject
-	// Shut says whether no endpoint may be made any more.
+	// Shut reports whether no more endpoints may be made.
 	Shut() bool
-	// Full says whether the owner is to be told too much for another endpoint.
+	// Full reports whether too many events wait for the owner to make another endpoint.
 	Full() bool
-	// AskSilent has the silent ones among some endpoints asked for a sign of life.
+	// AskSilent probes the silent endpoints for which holds returns true.
 	AskSilent(holds func(E) bool)
 }

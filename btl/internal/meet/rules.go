@@ -19,7 +19,7 @@ func (s State) String() string {
 	return word([]string{"connecting", "accepting", "connected", "lingering", "ended"}, int(s))
 }
 
-// word returns the name of a value, or its number if it has no name.
+// word returns the name of a value, or the value as a number if it has no name.
 func word(words []string, value int) string {
 	if value < len(words) {
 		return words[value]
@@ -27,45 +27,46 @@ func word(words []string, value int) string {
 	return "unknown " + strconv.Itoa(value)
 }
 
-// Tagged is an endpoint's state when a Hello or HelloAck with its tag comes, from an endpoint of
-// the expected incarnation of the peer.
+// Tagged describes an endpoint when it receives a Hello or HelloAck with its tag, from an
+// endpoint of the expected incarnation of the peer.
 type Tagged struct {
 	State   State
 	Settled bool // the handshake is over
-	Bound   bool // the endpoint deals with an end of the peer
-	Same    bool // it is that end
+	Bound   bool // bound to an endpoint of the peer
+	Same    bool // the sender is the peer's endpoint it is bound to
 	Free    bool // no other end of the peer was told the endpoint's tag
-	Stale   bool // the end that it deals with may be gone
-	Lower   bool // of the two modules this one's incarnation is not the higher one
+	Stale   bool // the peer's endpoint it is bound to may be gone
+	Lower   bool // this module's incarnation is not the higher one
 }
 
-// Claim is the decision about a peer's endpoint that proves to know an endpoint's tag.
+// Claim is the decision about a peer's endpoint that knows a local endpoint's tag.
 type Claim uint8
 
 // The claims.
 const (
-	ClaimIgnored   Claim = iota // it is another end's
-	ClaimTaken                  // it is the end that the endpoint deals with
-	ClaimBinds                  // from now on it is
-	ClaimRestarts               // neither: the endpoint begins again under a new tag
-	ClaimContested              // as before, but not both sides at once: this one waits for a while
+	ClaimIgnored   Claim = iota // the tag belongs to another endpoint of the peer
+	ClaimTaken                  // the sender is the peer's endpoint bound already
+	ClaimBinds                  // the sender is bound from now on
+	ClaimRestarts               // the handshake begins again under a new tag
+	ClaimContested              // as ClaimRestarts, after a wait: not both sides at once
 )
 
-// String returns what becomes of the end.
+// String returns the name of the decision.
 func (c Claim) String() string {
 	return word([]string{"ignored", "taken", "binds", "restarts", "contested"}, int(c))
 }
 
-// Claim says whether the end that has sent a packet of a handshake with the endpoint's tag is the
-// one that the endpoint deals with. An endpoint that deals with none yet takes it. It deals with
-// one only: two that both think themselves connected to it would mix their packets.
+// Claim decides whether the sender of a handshake packet is the peer's endpoint to which the
+// local endpoint is bound. A local endpoint that is not bound yet may bind to the sender. An
+// endpoint binds to one peer endpoint only: two peer endpoints connected to one local endpoint
+// would mix their packets.
 func (f *Tagged) Claim() Claim {
 	switch {
 	case f.Same && (f.Bound || f.Settled):
 		return ClaimTaken
 	case f.Settled || f.Bound && f.State != Connecting:
 		return ClaimIgnored
-	case f.Free: // the end that it was bound to was told no tag, and cannot be connected
+	case f.Free: // the bound endpoint was told no tag: never connected
 		return ClaimBinds
 	case f.Bound && !f.Stale:
 		return ClaimIgnored
@@ -75,41 +76,44 @@ func (f *Tagged) Claim() Claim {
 	return ClaimContested
 }
 
-// Proof is what is known when the peer of a half-open endpoint proves its address: the endpoint
-// that the address led to before, if there is one and it is another.
+// Proof describes the situation when the peer of a half-open endpoint proves its address. The
+// fields describe another endpoint: the one that was registered for that address before, if
+// there is one.
 type Proof struct {
-	Known    bool // there is
-	SameLife bool // of the peer
+	Known    bool // such an endpoint exists
+	SameLife bool // of the same incarnation of the peer
 	State    State
-	Newer    bool // it was made after the half-open one
-	Named    bool // the caller is connecting to it by name
-	Told     bool // an end of the peer was told its tag, or is the one that it deals with
+	Newer    bool // made after the half-open endpoint
+	Named    bool // a local caller is connecting it
+	Told     bool // a peer endpoint knows its tag, or it is bound
 }
 
-// Outcome is what becomes of both.
+// Outcome is the decision about the half-open endpoint and the registered one.
 type Outcome uint8
 
 // The outcomes.
 const (
-	OutcomeAlone      Outcome = iota // the half-open one goes on, and the address leads to it
-	OutcomeLate                      // what proves it is of a life that is over: it ends
-	OutcomeUndecided                 // both go on: the other may be of the later life
-	OutcomeRestarted                 // it goes on, the other ends: its life is over
-	OutcomeSupersedes                // it goes on, the other is asked whether it is there still
-	OutcomeMerges                    // the other, that nobody knows of, takes its place
+	OutcomeAlone      Outcome = iota // the half-open one continues and is registered
+	OutcomeLate                      // the half-open one ends: its incarnation is over
+	OutcomeUndecided                 // both continue: either may be the later incarnation
+	OutcomeRestarted                 // the registered one ends: its incarnation is over
+	OutcomeSupersedes                // the registered one is probed, the other continues
+	OutcomeMerges                    // the registered one takes over the half-open one
 )
 
-// String returns what becomes of both.
+// String returns the name of the decision.
 func (o Outcome) String() string {
 	return word([]string{
 		"alone", "late", "undecided", "restarted", "supersedes", "merges",
 	}, int(o))
 }
 
-// Outcome decides by the incarnations of the peer. An endpoint that is connected to an incarnation
-// found later overrules a late proof. A caller that connects by name after the half-open endpoint
-// was made may know the later incarnation; the one that connects decides. (A name that was known
-// before the half-open one had its tag is of a life before the one that has returned the tag.)
+// Outcome decides by the incarnations of the peer. If the registered endpoint is connected to
+// another incarnation and was made later than the half-open one, the proof is late. If a local
+// caller began to connect by name after the half-open endpoint was made, the name may be of a
+// later incarnation; the endpoint that connects first then decides. A name given before the
+// half-open endpoint got its tag belongs to an earlier incarnation than the one that returned
+// the tag.
 func (p *Proof) Outcome() Outcome {
 	connected, connecting := p.State == Connected, p.State == Connecting
 	switch {

@@ -9,44 +9,47 @@ import (
 	"gobtl/internal/cookie"
 )
 
-// Strangers decides the answers to Hellos of senders that have not proven to receive at the
-// addresses that they claim. Strangers keeps no state of such a sender. A sender gets a cookie, a
-// sealed note of its address, and sends it back with its next Hello: that is the proof.
+// Strangers decides the answers to Hellos from senders that have not proven that they receive
+// at the addresses they claim. Strangers stores nothing about such a sender. The sender gets a
+// cookie, which seals its address, and proves the address by returning the cookie with its next
+// Hello.
 //
 //	Hello               -->  Retry: the address that it came from, a cookie for it
 //	Hello with cookies  -->  each seals an address and a channel: the sender receives at both
 type Strangers struct {
 	jar   *cookie.Jar
-	spent int    // Retries of the pass
-	pass  uint64 // that this is of
-	// refused is the latest pass with a Reject, by channel and place.
+	spent int    // Retries sent in that pass
+	pass  uint64 // number of the latest progress pass with a Retry
+	// refused holds the latest progress pass with a Reject, by channel and hash slot of the
+	// address.
 	refused [frag.ProbeCount][RejectPlaces]uint64
 }
 
 const (
-	// CookieSlot is the time that a cookie tells apart: it is good for one to two of them.
+	// CookieSlot is the resolution of a cookie's time stamp. A cookie is valid for one to two
+	// such periods.
 	CookieSlot = 4 * time.Second
-	// retriesPerPass bounds the answers to strangers, for which there are no more buffers than for
-	// ACKs.
+	// retriesPerPass bounds the Retries in a progress pass, because Retries use the same
+	// buffers as ACKs.
 	retriesPerPass = port.ControlBuffers / 2
-	// RejectPlaces bounds the Rejects of a pass, by each channel. An address has one place, another
-	// one in every pass, so that a stranger that asks without end keeps hardly anybody else from an
-	// answer.
+	// RejectPlaces bounds the Rejects in a progress pass, for each channel. An address is
+	// hashed to one of RejectPlaces slots, to another one in every pass. A sender that asks
+	// without end therefore hardly keeps other senders from an answer.
 	RejectPlaces = port.ControlBuffers / 8
 )
 
-// Init makes the keys of the cookies.
+// Init creates the keys that seal the cookies.
 func (s *Strangers) Init(random func() uint64) { s.jar = cookie.New(random) }
 
-// sealed is what a cookie is for that the sender of a Hello shows, or is given, for a channel.
+// sealed returns the data that the cookie for a channel seals, given the Hello of its sender.
 func sealed(hello *frag.Hello, p frag.Probe) cookie.For {
 	return cookie.For{Channel: uint8(p), Incarnation: hello.Incarnation, Tag: hello.Tag}
 }
 
-// slot is the slot of time of an instant.
+// slot is the number of the CookieSlot period that contains an instant.
 func slot(now Time) uint32 { return uint32(now / Time(CookieSlot)) }
 
-// Claimed is the address that a Hello tells for a channel.
+// Claimed is the address that a Hello claims for a channel.
 func Claimed(hello *frag.Hello, p frag.Probe) []byte {
 	if p == frag.ProbeData {
 		return hello.DataName
@@ -54,13 +57,13 @@ func Claimed(hello *frag.Hello, p frag.Probe) []byte {
 	return hello.CommandName
 }
 
-// Unfit says whether a Hello can be no beginning of a connection: it is for another life than the
-// own incarnation, or needs what the own features lack. The answer refuses it if it has a reason;
-// else nothing is said.
+// Unfit reports whether a Hello cannot begin a connection. The Hello may expect another
+// incarnation of this side, or need features that this side lacks. If answer has a reason, it
+// is the Reject to send; otherwise no packet is sent.
 func Unfit(hello *frag.Hello, incarnation, features uint64) (answer frag.Reject, unfit bool) {
 	answer.Nonce = hello.Nonce
 	if hello.Expected != 0 && hello.Expected != incarnation {
-		if hello.Incarnation != incarnation { // else it is this side's own, which somebody sends back
+		if hello.Incarnation != incarnation { // else an own Hello was sent back to this side
 			answer.Reason = frag.RejectStale
 		}
 		return answer, true
@@ -72,19 +75,19 @@ func Unfit(hello *frag.Hello, incarnation, features uint64) (answer frag.Reject,
 	return answer, false
 }
 
-// Proves says whether a Hello shows that its sender receives at both its addresses: with a cookie
-// for each. Source is where it came from, empty if that is not known.
+// Proves reports whether a Hello carries valid cookies for both addresses of its sender.
+// Parameter source is the source address of the Hello, empty if unknown.
 func (s *Strangers) Proves(now Time, hello *frag.Hello, source []byte) bool {
 	if len(source) > 0 && !bytes.Equal(source, Claimed(hello, hello.Probe)) {
-		return false // the cookie is not for where it comes from now
+		return false // the claimed address is not the source address
 	}
 	jar, at := s.jar, slot(now)
 	return jar.Good(at, sealed(hello, frag.ProbeCommand), hello.CommandName, hello.CommandCookie) &&
 		jar.Good(at, sealed(hello, frag.ProbeData), hello.DataName, hello.DataCookie)
 }
 
-// MayRetry says whether an unproven Hello may be answered by a Retry in a pass: the answer must not
-// be longer than the Hello, and answers are rate-limited.
+// MayRetry reports whether an unproven Hello may be answered by a Retry in a progress pass. The
+// Retry must not be longer than the Hello, and the number of Retries per pass is limited.
 func (s *Strangers) MayRetry(pass uint64, toBytes, helloBytes int) bool {
 	if s.pass != pass {
 		s.pass, s.spent = pass, 0
@@ -92,8 +95,9 @@ func (s *Strangers) MayRetry(pass uint64, toBytes, helloBytes int) bool {
 	return s.spent < retriesPerPass && frag.RetryBytes(toBytes, cookie.Bytes) <= helloBytes
 }
 
-// Retry is the answer to a Hello that proves nothing, at an address, and counts it: the Hello is to
-// be said again with the cookie, which is valid until the next call.
+// Retry returns the answer to a Hello that proves nothing, and counts the answer. The sender
+// must repeat the Hello with the cookie in that answer. The cookie's memory is valid until the
+// next call.
 func (s *Strangers) Retry(now Time, hello *frag.Hello, to []byte) *frag.Retry {
 	s.spent++
 	return &frag.Retry{
@@ -102,8 +106,8 @@ func (s *Strangers) Retry(now Time, hello *frag.Hello, to []byte) *frag.Retry {
 	}
 }
 
-// MayReject says whether a Hello that came by a channel may be refused at an address in a pass, and
-// counts that: at most one of a channel and place is.
+// MayReject reports whether a Reject may be sent to an address in a progress pass, and counts
+// the Reject. Each channel and hash slot allows one Reject per pass.
 func (s *Strangers) MayReject(pass uint64, by frag.Probe, to []byte) bool {
 	latest := s.rejectPlace(by, to, pass)
 	if *latest == pass {
@@ -113,8 +117,9 @@ func (s *Strangers) MayReject(pass uint64, by frag.Probe, to []byte) bool {
 	return true
 }
 
-// rejectPlace is the place of an address in a pass. Nobody outside can know which addresses share
-// one, and those that do hardly share one again.
+// rejectPlace returns the hash slot of an address in a progress pass. Nobody outside can
+// predict which addresses share a slot, and two addresses rarely share one in two successive
+// passes.
 func (s *Strangers) rejectPlace(by frag.Probe, to []byte, pass uint64) *uint64 {
 	sum := s.jar.Bake(uint32(pass), cookie.For{Channel: uint8(by)}, to)
 	return &s.refused[by][sum[len(sum)-1]%RejectPlaces]

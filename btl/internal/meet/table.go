@@ -6,18 +6,18 @@ import (
 	"gobtl/internal/slots"
 )
 
-// PeerTag identifies one connection of one life of a peer.
+// PeerTag identifies one connection of one incarnation of a peer.
 type PeerTag struct{ Incarnation, Tag uint64 }
 
-// peerKey is a PeerTag at the address of the peer's command channel: a stranger that knows of the
-// tag alone does not take the place of the peer.
+// peerKey is a PeerTag with the address of the peer's command channel. The address keeps a
+// stranger who knows only the tag from replacing the peer.
 type peerKey struct {
 	PeerTag
 	addr string
 }
 
-// End identifies an endpoint's connection, on both sides. E is the owner's endpoint, which has its
-// End by value.
+// End identifies an endpoint's connection on both sides. E is the owner's endpoint type, which
+// contains its End by value.
 type End[E any] struct {
 	Tag   uint64  // what the peer puts in its packets: random, the low bits are the slot
 	Slot  uint32  // the place in the Table
@@ -26,29 +26,32 @@ type End[E any] struct {
 	Addr  string  // name of the peer's command channel
 	Label string  // what the peer's owner calls it
 	Stage
-	// displaced is the endpoint that the address led to before Connect made this one for another
-	// incarnation. It ends when this one connects. It is back in its place when this one does not.
+	// displaced is the endpoint that was registered for the peer's address before this one.
+	// Connect made this endpoint for another incarnation of the peer. When this endpoint
+	// connects, displaced ends. If this endpoint fails, displaced is registered again.
 	displaced E
 }
 
-// Displaced is the endpoint that the address led to before, the zero value if there is none.
+// Displaced returns the endpoint that was registered for the peer's address before this one, or
+// the zero value.
 func (e *End[E]) Displaced() E { return e.displaced }
 
 func (e *End[E]) key() peerKey { return peerKey{e.Peer, e.Addr} }
 
-// IsLife says whether the peer may be of an incarnation. An endpoint that was made for an address
-// alone is of any incarnation until the peer has answered.
+// IsLife reports whether the peer may have the given incarnation. The incarnation of an
+// endpoint that was made from an address alone is unknown until the peer has answered.
 func (e *End[E]) IsLife(incarnation uint64) bool {
 	return e.Peer.Incarnation == incarnation || e.Peer.Incarnation == 0
 }
 
-// Table has the endpoints of an owner. Each has a place, which is part of its tag; it is also found
-// by its peer's tag and by its peer's address.
+// Table holds the endpoints of an owner. Each endpoint has a slot, whose number is part of its
+// tag. An endpoint is also found by its peer's tag and by its peer's address.
 //
 //	packet:      tag ----------------------> slots
 //	first Hello: incarnation, tag, address > byTag
 //	Connect:     address of the peer ------> byAddr --displaced--> those known there before
 //
+// A Table makes no decisions about endpoints; the owner of the Table does.
 // A Table makes no decisions about endpoints: its owner does.
 type Table[E comparable] struct {
 	Census
@@ -59,11 +62,11 @@ type Table[E comparable] struct {
 	births uint64 // endpoints ever made
 }
 
-// slotBits is the part of a tag that is a place; the rest is random.
+// slotBits is the number of bits of a tag that hold the slot. The other bits are random.
 const slotBits = 20
 
-// Init makes an empty table of at most endpointsMax. End tells which End an endpoint has. Hosts may
-// be nil: then each address is a host.
+// Init makes an empty table for at most endpointsMax endpoints. Function end returns the End of
+// an endpoint. If hosts is nil, each address counts as a host of its own.
 func (t *Table[E]) Init(
 	end func(E) *End[E], endpointsMax int, hosts Hosts, limits Limits,
 ) {
@@ -73,39 +76,39 @@ func (t *Table[E]) Init(
 	t.byTag, t.byAddr = make(map[peerKey]E), make(map[string]E)
 }
 
-// Lookup finds the endpoint of a tag, which may be any number, by an index and a compare. It is the
-// zero value if there is none.
+// Lookup finds the endpoint of a tag, by an index and a compare. Any number is allowed as tag.
+// The result is the zero value if no endpoint has the tag.
 func (t *Table[E]) Lookup(tag uint64) E {
 	ep, _ := t.slots.Get(tag)
 	return ep
 }
 
-// At returns the endpoint at a place, the zero value if the place is free.
+// At returns the endpoint in a slot, or the zero value if the slot is free.
 func (t *Table[E]) At(slot uint32) E { return t.slots.At(slot) }
 
-// All are the endpoints by place, with the zero value at places that are free. The slice is the
-// table's own, and valid until the next Add.
+// All returns the endpoints by slot, with the zero value in free slots. The slice belongs to
+// the table, and is valid until the next Add.
 func (t *Table[E]) All() []E { return t.slots.Values() }
 
 // Len is the number of endpoints.
 func (t *Table[E]) Len() int { return t.slots.Len() }
 
-// Alone says whether there is one endpoint only.
+// Alone reports whether the table has exactly one endpoint.
 func (t *Table[E]) Alone() bool { return t.slots.Len() == 1 }
 
-// Leads counts the peers and the addresses that lead to endpoints.
+// Leads returns the number of endpoints registered by peer tag, and by address.
 func (t *Table[E]) Leads() (byPeer, byAddr int) { return len(t.byTag), len(t.byAddr) }
 
-// Full says whether there is no place left.
+// Full reports whether no slot is free.
 func (t *Table[E]) Full() bool { return t.slots.Full() }
 
-// Holds says whether an endpoint is in the table still.
+// Holds reports whether an endpoint is still in the table.
 func (t *Table[E]) Holds(ep E) bool {
 	slot := t.end(ep).Slot
 	return int(slot) < len(t.All()) && t.At(slot) == ep
 }
 
-// Add gives an endpoint a place, and a tag that nobody can guess. There must be room.
+// Add gives an endpoint a slot and an unpredictable tag. A slot must be free.
 func (t *Table[E]) Add(ep E, random uint64) {
 	e := t.end(ep)
 	t.births++
@@ -115,15 +118,15 @@ func (t *Table[E]) Add(ep E, random uint64) {
 	t.Census.Add(e.Addr)
 }
 
-// Rename gives an endpoint another tag, for the same place.
+// Rename gives an endpoint another tag for the same slot.
 func (t *Table[E]) Rename(ep E, random uint64) {
 	e := t.end(ep)
 	e.Tag = t.slots.Rename(e.Tag, random)
 }
 
-// Remove takes an endpoint out, which has ended: from here on no packet, Hello or Connect finds it.
-// Its address leads to the latest endpoint that it has displaced and that still lives: the name
-// that led to this one was not better.
+// Remove removes an endpoint that has ended: no later packet, Hello or Connect finds the
+// endpoint. The latest living endpoint that the removed one had displaced is registered again
+// for the address.
 func (t *Table[E]) Remove(ep E) {
 	e := t.end(ep)
 	if e.state == Accepting {
@@ -141,7 +144,7 @@ func (t *Table[E]) vacate(ep E) {
 	t.Census.Remove(e.Addr)
 }
 
-// Merge makes an endpoint what half was to the peer, and takes half out.
+// Merge makes ep take over half's tag, slot and peer, and removes half.
 func (t *Table[E]) Merge(ep, half E) {
 	t.vacate(ep)
 	e, h := t.end(ep), t.end(half)
@@ -152,10 +155,10 @@ func (t *Table[E]) Merge(ep, half E) {
 	e.Slot, e.Tag, e.Born, e.Peer, e.Label = h.Slot, h.Tag, h.Born, h.Peer, h.Label
 }
 
-// ByPeer finds the endpoint that is connected to a peer at an address.
+// ByPeer finds the endpoint that is connected to a peer's tag at an address.
 func (t *Table[E]) ByPeer(peer PeerTag, addr string) E { return t.byTag[peerKey{peer, addr}] }
 
-// SetPeer sets an endpoint's peer, by which ByPeer then finds it.
+// SetPeer sets the peer tag of an endpoint, by which ByPeer finds the endpoint.
 func (t *Table[E]) SetPeer(ep E, peer PeerTag) {
 	t.ForgetPeer(ep)
 	e := t.end(ep)
@@ -170,16 +173,17 @@ func (t *Table[E]) ForgetPeer(ep E) {
 	}
 }
 
-// ByAddr is the endpoint that an address leads to.
+// ByAddr returns the endpoint registered for an address, or the zero value.
 func (t *Table[E]) ByAddr(addr string) E { return t.byAddr[addr] }
 
-// Known says whether an endpoint is the one that its peer's address leads to.
+// Known reports whether an endpoint is the one registered for its peer's address.
 func (t *Table[E]) Known(ep E) bool { return t.byAddr[t.end(ep).Addr] == ep }
 
-// LeadTo has the address of an endpoint's peer lead to it.
+// LeadTo registers an endpoint for its peer's address.
 func (t *Table[E]) LeadTo(ep E) { t.byAddr[t.end(ep).Addr] = ep }
 
-// LeadToIfFree is LeadTo if the address leads to no endpoint.
+// LeadToIfFree registers an endpoint for its peer's address, if no endpoint is registered for
+// it.
 func (t *Table[E]) LeadToIfFree(ep E) {
 	var none E
 	if t.byAddr[t.end(ep).Addr] == none {
@@ -194,8 +198,8 @@ func (t *Table[E]) ForgetAddr(ep E) {
 	}
 }
 
-// Linger notes that the peer of a connected endpoint has closed it: a Connect no longer finds the
-// endpoint, and no late answer connects it again.
+// Linger notes that the peer of a connected endpoint has closed the connection. Connect no
+// longer finds the endpoint, and no late answer connects the endpoint again.
 func (t *Table[E]) Linger(ep E) {
 	e := t.end(ep)
 	e.state, e.hs = Lingering, nil
@@ -215,7 +219,7 @@ func (t *Table[E]) leaveAddr(ep E) {
 	}
 }
 
-// chain yields an endpoint, the one that it has displaced, and so on.
+// chain yields an endpoint, the endpoint that it has displaced, and so on.
 func (t *Table[E]) chain(d E) func(func(E) bool) {
 	return func(yield func(E) bool) {
 		var none E
@@ -224,8 +228,8 @@ func (t *Table[E]) chain(d E) func(func(E) bool) {
 	}
 }
 
-// Displace puts an endpoint that Connect made, or found half open, in the place of the one that was
-// known by its address before. That one may have displaced it in turn.
+// Displace registers ep for its peer's address in place of old, the endpoint registered before.
+// If old is displaced by ep already, the order of the chain is corrected.
 func (t *Table[E]) Displace(ep, old E) {
 	if old == ep {
 		return
@@ -241,8 +245,8 @@ func (t *Table[E]) Displace(ep, old E) {
 	t.LeadTo(ep)
 }
 
-// StandBehind puts an endpoint into the chain of those that another one has displaced, unless it
-// was there before.
+// StandBehind adds ep to the chain of endpoints that newer has displaced, unless ep is in that
+// chain already.
 func (t *Table[E]) StandBehind(ep, newer E) {
 	for d := range t.chain(t.end(newer).displaced) {
 		if d == ep {
@@ -253,11 +257,11 @@ func (t *Table[E]) StandBehind(ep, newer E) {
 	e.displaced, n.displaced = n.displaced, ep
 }
 
-// EarlierLives are the endpoints that end because the peer was reached in another life by this one:
-// those that this one has displaced, and all others of the same address that were made before this
-// one, with which the peer has shown since that it receives there. (One that was made later may be
-// of a later life: what proves this one may have been under way for long.) They are no longer
-// displaced by this one.
+// EarlierLives returns the endpoints that must end because the peer was reached in another
+// incarnation through ep: those that ep has displaced, and all others of the same address made
+// before ep. The peer has since proven through ep that it receives at that address. An endpoint
+// made after ep may be of a later incarnation, because the proof for ep may have been delayed.
+// The results are no longer displaced by ep.
 func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	var none E
 	e := t.end(ep)
@@ -286,10 +290,10 @@ func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	return ended
 }
 
-// Free says whether an endpoint, whose tag was offered to an end of the peer (0: to none), may deal
-// with the end of the peer that has another tag. It may if it was offered to that one, or to an end
-// that a connection of this side deals with: that one has answered there, and an end deals with one
-// only.
+// Free reports whether ep may bind to the peer's endpoint with the given tag. Parameter offered
+// is the tag of the peer's endpoint that was told ep's tag; 0 means none. The result is true if
+// offered is 0 or equals tag. It is also true if another local connection is bound to the
+// offered endpoint, because a peer endpoint binds to one endpoint only.
 func (t *Table[E]) Free(ep E, offered, tag uint64) bool {
 	if offered == 0 || offered == tag {
 		return true
@@ -304,7 +308,8 @@ func (t *Table[E]) Free(ep E, offered, tag uint64) bool {
 	return state == Connected || state == Lingering
 }
 
-// OfOtherLives counts the endpoints at an address that were connected with another life of a peer.
+// OfOtherLives counts the endpoints at an address that were connected to another incarnation of
+// the peer.
 func (t *Table[E]) OfOtherLives(addr string, life uint64) (n int) {
 	var none E
 	for _, ep := range t.All() {
@@ -319,8 +324,8 @@ func (t *Table[E]) OfOtherLives(addr string, life uint64) (n int) {
 	return n
 }
 
-// OldestLingering is the oldest endpoint at an address that only repeats its last ACK to a life of
-// a peer, the zero value if there is none.
+// OldestLingering returns the oldest lingering endpoint for an incarnation of a peer at an
+// address, or the zero value. A lingering endpoint only repeats its last ACK.
 func (t *Table[E]) OldestLingering(addr string, life uint64) (oldest E) {
 	var none E
 	for _, ep := range t.All() {
@@ -336,9 +341,9 @@ func (t *Table[E]) OldestLingering(addr string, life uint64) (oldest E) {
 	return oldest
 }
 
-// HalfOpenTo finds the latest half-open endpoint of a module that is known by its address, and by
-// its incarnation unless that is 0. It need not be the one of ByAddr, where an earlier connection
-// may be on its way out.
+// HalfOpenTo finds the latest half-open endpoint for a module, given the module's address and
+// its incarnation (0: any). ByAddr may return a different endpoint: an earlier connection that
+// is about to end.
 func (t *Table[E]) HalfOpenTo(incarnation uint64, addr string) (found E) {
 	if t.HalfOpen() == 0 {
 		return found
@@ -358,8 +363,8 @@ func (t *Table[E]) HalfOpenTo(incarnation uint64, addr string) (found E) {
 	return found
 }
 
-// displacesItself says whether the chain of endpoints that were displaced comes back to one of it
-// (Floyd's tortoise and hare).
+// displacesItself reports whether the chain of displaced endpoints contains a cycle (Floyd's
+// tortoise and hare algorithm).
 func (t *Table[E]) displacesItself(ep E) bool {
 	var none E
 	slow, fast := ep, ep
@@ -372,8 +377,8 @@ func (t *Table[E]) displacesItself(ep E) bool {
 	return false
 }
 
-// Check proves that each endpoint is where it says, and that what leads to endpoints leads to those
-// that say so. It allocates nothing.
+// Check verifies that each endpoint is in its slot, and that the indexes by peer and by address
+// are consistent. Check allocates nothing.
 func (t *Table[E]) Check() error {
 	var none E
 	byTag, byAddr, half := 0, 0, 0

@@ -17,8 +17,8 @@ func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 }
 
 // afterAck frees the send buffers of the packets in done, which an acknowledgement covers. afterAck
-// returns false if the acknowledgement covers a packet that was never sent. The sender holds some
-// packets back on purpose: a peer that acknowledges such an unsent packet is lying, and its
+// returns false if the acknowledgement covers a packet that was never sent. The sender withholds
+// some packets on purpose. A peer that acknowledges a withheld packet is lying, and the peer's
 // endpoint is ended with ErrBroken.
 func (m *Module) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token,
 	verdict reliability.AckVerdict,
@@ -64,7 +64,7 @@ func grantedBytes(units uint16) int {
 	return int(units) * frag.CreditBytesUnit
 }
 
-// unitsOf converts bytes to the units of the byte credit in an acknowledgement, at least 1.
+// unitsOf converts a byte credit to the units used in an acknowledgement; the result is at least 1.
 func unitsOf(bytes int) uint16 {
 	if bytes >= frag.CreditBytesUnit*frag.CreditBytesAll {
 		return frag.CreditBytesAll
@@ -73,8 +73,8 @@ func unitsOf(bytes int) uint16 {
 }
 
 // ackedAll frees the send buffers of the packets in done, which an acknowledgement covers. Most of
-// these packets carry chunks of one large fragment, so ackedAll updates the fragment's count of
-// packets in flight once for all of them.
+// the acknowledged packets carry chunks of one large fragment, whose count of packets in flight is
+// updated once for all chunks.
 func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
 	var f *Fragment
 	chunks, bytes := uint32(0), 0
@@ -131,7 +131,8 @@ func (m *Module) segEnded(f *Fragment) {
 	}
 }
 
-// chunksEnded is segEnded for several acknowledged packets of one fragment.
+// chunksEnded subtracts several acknowledged packets from the fragment's packets in flight, as
+// segEnded does for one packet.
 func (m *Module) chunksEnded(f *Fragment, chunks uint32) {
 	if chunks == 0 {
 		return
@@ -163,10 +164,10 @@ func (m *Module) complete(f *Fragment, err error) {
 }
 
 // onNack processes a Nack, with which the peer refuses a packet, and fails the fragment of the
-// refused packet. The peer must still receive the packet's sequence number, so an empty packet is
-// sent under the same number. The fragment's other packets in flight are replaced by empty packets
-// when the peer refuses them, too. onNack returns false if the Nack is invalid, for example if the
-// packet is not in flight.
+// refused packet. The peer must still receive the refused packet's sequence number, so an empty
+// packet is sent under that number. The fragment's other packets in flight are replaced by empty
+// packets when the peer refuses them, too. onNack returns false if the Nack is invalid, for example
+// if the packet is not in flight.
 func (m *Module) onNack(in *arrival) bool {
 	ep, h := in.ep, &in.Header
 	t, ok := ep.snd.Token(h.Seq)

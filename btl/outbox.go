@@ -6,11 +6,11 @@ import (
 	"gobtl/reliability"
 )
 
-// outbox holds the notifications for the module's owner: ended sends, endpoint events, and
-// completed flushes. The owner receives the notifications by callbacks, or polls for them with Pull
-// at any time. Callbacks run after Progress has updated the protocol state, so a callback may call
-// any method except Progress. The cost of a notification does not depend on the number of queued
-// ones.
+// outbox holds notifications of ended sends, endpoint events and completed flushes for the module's
+// owner. The owner receives the notifications by callbacks, or polls for them with Pull at any
+// time. Callbacks run after Progress has updated the protocol state, so a callback may call any
+// method except Progress. The cost of a notification does not depend on the number of queued
+// notifications.
 //
 //	complete --> ended ----+--> callOut: OnDone, OnEndpoint, functions of Flush
 //	fail, establish,       |    or
@@ -27,8 +27,8 @@ type outbox struct {
 	pulled bool // the owner polls with Pull; no callback is called
 }
 
-// notice is a queued notification: an endpoint event, the end of a flush, or, after ErrAgain, news
-// that a call would succeed now.
+// notice is a queued notification of an endpoint event, of the end of a flush, or of new room for a
+// call that has returned ErrAgain.
 type notice struct {
 	ep      *Endpoint
 	err     error
@@ -64,9 +64,9 @@ func (o *outbox) due() bool {
 	return o.ended.first != nil || o.notices.len() > 0
 }
 
-// callOut calls the callbacks of all queued notifications: OnDone, OnEndpoint, OnRoom, and the
-// functions given to Flush. All protocol state is updated before, so a callback may call any method
-// except Progress.
+// callOut calls the callbacks of all queued notifications, namely OnDone, OnEndpoint, OnRoom and
+// the functions given to Flush. All protocol state is updated before callOut is called, so a
+// callback may call any method except Progress.
 func (m *Module) callOut() {
 	o := &m.outbox
 	if !o.due() { // the usual case; popping from an empty list would copy a whole notice
@@ -131,14 +131,14 @@ type Completion struct {
 }
 
 // PullCompletions chooses how the module notifies its owner of ended sends, endpoint events and
-// flushes. With true the owner polls for completions by calling Pull. With false, the default,
-// Progress calls OnDone, OnEndpoint and the functions given to Flush. Progress calls the message
-// handlers in either case. The owner must choose before the first Connect. A Runner needs
-// callbacks.
+// flushes. After PullCompletions(true) the owner polls for completions by calling Pull. After
+// PullCompletions(false), the default, Progress calls OnDone, OnEndpoint and the functions given to
+// Flush. Progress calls the message handlers in either mode of notification. The owner must choose
+// before the first Connect. A Runner needs callbacks.
 //
-// The descriptor of a send is freed only when Pull has returned its completion. FragmentsMax
-// therefore bounds the number of unread completions. No further peer can connect while PeersMax
-// events are unread.
+// The descriptor of a send is freed only when Pull has returned its completion. FragmentsMax, the
+// number of descriptors, therefore bounds the number of unread completions of sends. No further
+// peer can connect while PeersMax events are unread.
 func (m *Module) PullCompletions(on bool) {
 	o := &m.outbox
 	o.pulled = on
@@ -151,9 +151,9 @@ func (m *Module) PullCompletions(on bool) {
 }
 
 // Pull fills buf with the completions since the last call of Pull, the oldest first. Completions of
-// sends come before those of events and flushes. Pull returns the number of completions; a number
-// below len(buf) means that no more are queued. The module's owner may call Pull at any time, also
-// from a handler and after Close.
+// sends come before those of events and flushes. Pull returns the number of completions, which is
+// below len(buf) if no further completion is queued. The module's owner may call Pull at any time,
+// also from a handler and after Close.
 func (m *Module) Pull(buf []Completion) int {
 	o := &m.outbox
 	if !o.pulled {
@@ -238,7 +238,7 @@ type fifo[T any] struct {
 
 func (q *fifo[T]) len() int { return len(q.items) - q.head }
 
-// all returns the items, the oldest first, without removing any.
+// all returns the items of the list, the oldest first; the items stay in the list.
 func (q *fifo[T]) all() []T { return q.items[q.head:] }
 
 func (q *fifo[T]) push(v T) { q.items = append(q.items, v) }

@@ -18,15 +18,15 @@ import (
 //  - The pack is full.
 //  - The next call of Progress begins.
 //  - The scheduler serves the endpoint, if the pack was opened during a call of Progress.
-//  - Over a reliable fabric, the pack holds a certain number of records (showPack).
+//  - The pack of a connection over a reliable fabric holds enough records (showPack).
 //
 // A burst of small messages thus costs one system call for the first message and one for all
 // others. A burst that follows another burst still in flight needs only one system call, as even
 // its first message joins the pack. A message is sent at once if its endpoint has no packet in
 // flight.
 //
-// While a pack is open, its endpoint stays on the scheduler's list. The open pack has the
-// endpoint's next sequence number reserved: no other packet of the endpoint is sealed before the
+// While a pack is open, its endpoint stays on the scheduler's list. The endpoint's next sequence
+// number is reserved for the open pack, so no other packet of the endpoint is sealed before the
 // pack. A pack is opened only while the send window is open, so an open pack can always be sealed.
 
 // openPack is an endpoint's pack (a packet of several small fragments) under construction.
@@ -50,15 +50,15 @@ func (ep *Endpoint) alone() bool {
 // packBytesMax is the maximum datagram size of a packet that small fragments to this peer share.
 func (ep *Endpoint) packBytesMax() int { return min(ep.mtu, ep.m.cfg.PackBytes) }
 
-// packs says whether a fragment of sizeBytes is small enough to share a packet. At least two such
-// fragments must fit into one packet, because a lone fragment gains nothing from the additional
-// copy.
+// packs says whether a fragment of sizeBytes is small enough to share a packet. At least two
+// fragments of sizeBytes must fit into one packet, because a lone fragment gains nothing from the
+// additional copy.
 func (ep *Endpoint) packs(sizeBytes int) bool {
 	return 2*(sizeBytes+frag.RecordHeaderBytes) <= ep.packBytesMax()-frag.FragHeaderBytes
 }
 
 // packable says whether fragment f may share a packet. Fragments of the transport itself, memory
-// operations, and fragments in several pieces may not.
+// operations, and fragments in several pieces may not share a packet.
 func (ep *Endpoint) packable(f *Fragment) bool {
 	return !f.put && f.op == nil && f.vec == nil && f.tag <= frag.TagUserMax && ep.packs(int(f.size))
 }
@@ -110,8 +110,9 @@ func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 }
 
 // showFirst is the number of records at which the first pack after a packet from the peer is posted
-// early, over a reliable fabric. The number doubles with each further pack posted early. A burst
-// after a reply therefore starts early, and a long stream uses large packs.
+// early, over a reliable fabric. Each further pack posted early must hold twice as many records as
+// the previous one. A burst after a reply is therefore posted early, and a long stream uses large
+// packs.
 const showFirst = 16
 
 // showPack posts the open pack of an endpoint over a reliable fabric once the pack holds enough
@@ -197,8 +198,8 @@ func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 	}
 }
 
-// beginPack opens a pack in send buffer t with one record of sizeBytes. The caller writes the
-// payload behind the header, before or after the call.
+// beginPack opens a pack in send buffer t with one record of sizeBytes. The caller of beginPack
+// writes the payload behind the header, before or after the call.
 func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeBytes int) {
 	m.sched.packs++
 	m.recovery.Queue(t)
@@ -240,8 +241,8 @@ func (m *Module) sendPack(ep *Endpoint) int {
 }
 
 // sendPacks sends the open packs of flows whose turn it is, at the beginning of a call of Progress.
-// The packs need not wait until Progress has polled the channels, as even a poll that finds nothing
-// costs a system call. The scheduler sends the other packs when it serves their flows.
+// sendPacks runs before Progress polls the channels, because even a poll that finds nothing costs a
+// system call. The open packs of other flows are sent when the scheduler serves these flows.
 func (m *Module) sendPacks() {
 	for f := m.sched.newFlows.first; f != nil && m.sched.packs > 0; {
 		next := f.next
@@ -387,8 +388,8 @@ func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool
 	return true
 }
 
-// toldDone is the number of messages in packet t, which is in flight, for which Send has already
-// returned Done. No caller waits for the acknowledgement of these messages.
+// toldDone is the number of messages in packet t for which Send has already returned Done, so that
+// no caller waits for the acknowledgement of packet t.
 func (m *Module) toldDone(t reliability.Token) (count int) {
 	s := &m.segs[t]
 	if s.mixed {

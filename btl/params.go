@@ -26,8 +26,8 @@ type Param struct {
 // Env returns the name of the tunable's environment variable.
 func (p Param) Env() string { return EnvPrefix + strings.ToUpper(p.Name) }
 
-// params is the only list of tunables: their names, environment variables and documentation, and
-// the method Set, are derived from params.
+// params is the only list of tunables, from which names, environment variables, documentation and
+// the method Set are derived.
 var params = []Param{
 	{
 		"profile", "by the provider", "recovery rules: adaptive, usnic, or lossless if the provider is",

@@ -60,7 +60,7 @@ func (h pathHost) EndNarrow(ep *Endpoint, baseBytes int) {
 }
 
 // beginPath starts the search for the path MTU of a new connection. Connections over a reliable
-// fabric have no such search.
+// fabric have no search for the path MTU.
 func (m *Module) beginPath(ep *Endpoint) {
 	if !ep.id.Counted {
 		m.paths.Begin(ep, ep.mtuMost)

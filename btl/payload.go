@@ -8,7 +8,8 @@ type vector struct {
 	count  int
 }
 
-// vectorPiece is one piece of a vector; at is the offset of its first byte in the fragment.
+// vectorPiece is one piece of a vector. The first byte of the piece has the offset at in the
+// fragment.
 type vectorPiece struct {
 	mem []byte
 	at  uint32

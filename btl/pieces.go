@@ -6,11 +6,11 @@ import (
 )
 
 // A pack (a packet that several fragments share) may begin with the end of one large fragment, and
-// end with the beginning of another. Such a part of a large fragment in a pack is called a piece;
-// stream.go sends pieces. The receiver accepts a pack completely or not at all: before the delivery
-// begins, the memory for each piece must be reserved. Without memory for a piece, the receiver
-// drops the pack, and the sender retransmits it. If a tag has no handler, the sender retransmits
-// the pack without the records of that tag.
+// end with the beginning of another. A part of a large fragment in a pack is called a piece. The
+// code that sends pieces is in stream.go. The receiver accepts a pack completely or not at all. The
+// memory for each piece of a pack is therefore reserved before the delivery begins. Without memory
+// for a piece, the receiver drops the pack, and the sender retransmits it. If a tag has no handler,
+// the sender retransmits the pack without the records of that tag.
 
 // arrivedPieces holds the pieces of large fragments in the pack that is being received.
 type arrivedPieces struct {
@@ -22,8 +22,8 @@ type arrivedPiece struct {
 	frag.Header // as of a Chunk
 	payload     []byte
 	place       frag.Reservation
-	// failed means that the piece is ignored: the sender has failed the fragment, or the owner
-	// refuses it.
+	// failed means that the piece is ignored, because the sender has failed the fragment or the
+	// owner refuses the fragment.
 	failed bool
 }
 
@@ -131,7 +131,8 @@ func (m *Module) refusePieces(in *arrival, tag uint8) {
 }
 
 // cameWithout drops the received data of fragments whose pieces in packet n were refused. The
-// sender has removed these pieces from the retransmitted packet n, so the fragments have failed.
+// sender has removed the refused pieces from the retransmitted packet n, because their fragments
+// have failed.
 func (ep *Endpoint) cameWithout(n seq.Num, pieces *arrivedPieces) {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && !r.failed && !pieces.has(r.fragID) {

@@ -9,7 +9,8 @@ import (
 )
 
 // polling is the polling state that one call of Progress leaves for the next. The state decides
-// which channel a call may skip, and whether a lone fragment may be delivered early (fast receive).
+// which channel a call of Progress may skip, and whether a lone fragment may be delivered early
+// (fast receive).
 type polling struct {
 	pass          uint64         // number of calls of Progress
 	fastLast      bool           // the latest call delivered a fragment early
@@ -62,10 +63,10 @@ func (m *Module) receiveFound(got int, err error) (n int, fast bool, _ error) {
 
 // takeFirst handles the result of a poll of channel c for one completion. A fragment of one packet
 // is delivered to its handler at once, and the update of the receive state is left for the next
-// call of Progress. Open MPI's usnic has the same fast receive path (btl_usnic_component_progress,
-// btl_usnic_recv_fast). The reply to a waiting operation is likewise reported at once. The result
-// more says that further completions may follow; fast says that the rest of Progress is left for
-// the next call.
+// call of Progress. The early delivery is the fast receive path of Open MPI's usnic
+// (btl_usnic_component_progress, btl_usnic_recv_fast). A memory operation whose reply has come is
+// also reported to the owner at once. The result more says that further completions may follow;
+// fast says that the rest of Progress is left for the next call.
 func (m *Module) takeFirst(c *port.Channel, got int, err error, n *int) (more, fast bool, _ error) {
 	if got == 0 && err == nil {
 		return false, false, nil
@@ -109,8 +110,8 @@ func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 	more := true
 	if l := &m.landing; l.tag == 0 && (c.Idle() > 0 || l.justWhole) {
 		// A lone packet is delivered, and its reply sent, before a further poll that would find
-		// nothing. The chunks behind the first chunk of a large fragment can then be received in
-		// place.
+		// nothing. After the first chunk of a large fragment, the following chunks can be received
+		// in place.
 		l.justWhole = false
 		if c.Idle() > 0 && mayFast && !l.armed {
 			got, e := c.Poll(m.now, 1)
@@ -133,8 +134,8 @@ func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 	return n, fast, err
 }
 
-// poll polls a channel for up to limit completions, handles them, and adds the number of received
-// packets to *n. The result more says that further completions may follow.
+// poll reads up to limit completions from a channel, handles these completions, and adds the number
+// of received packets to *n. The result more says that further completions may follow.
 func (m *Module) poll(c *port.Channel, limit int, n *int) (more bool, err error) {
 	var got int
 	landing := c == m.landing.on

@@ -12,12 +12,12 @@ import (
 const tendGap = time.Millisecond
 
 // Progress does one pass of the module's work. A pass receives packets that have arrived and calls
-// their handlers, handles expired timers, retransmits lost packets, sends new ones, acknowledges,
-// and calls the OnDone functions of ended sends. The time now must not go back: a time before the
-// latest one given to the module counts as the latest. Progress never blocks, and returns the
-// number of packets received. A call that first finds a fragment of one packet may only deliver the
-// fragment (fast receive); the next call does the rest of the pass. Progress does nothing while the
-// queue of messages for PullArrivals is full (HandlePulled).
+// their handlers, handles expired timers, retransmits lost packets, sends new packets, acknowledges
+// received ones, and calls the OnDone functions of ended sends. If now is before the latest time
+// given to the module, the latest time is used. Progress never blocks, and returns the number of
+// packets received. A call that first finds a fragment of one packet may only deliver the fragment
+// (fast receive); the next call does the rest of the pass. Progress does nothing while the queue of
+// messages for PullArrivals is full (HandlePulled).
 //
 // An error means that the fabric is broken, and that the module can only be closed. ErrReentrant is
 // the error of a call inside a handler or callback, ErrClosed that of a call after Close.
@@ -92,8 +92,9 @@ func (m *Module) progress() (int, error) {
 	return m.goOn(n, mayFast, false)
 }
 
-// stoodLeast is the gap between two calls of Progress from which on the timers of packets in the
-// batch are restarted, because the packets were sealed during the gap and not yet posted.
+// stoodLeast is the gap between two calls of Progress from which on leaveLate restarts the timers
+// of packets in the batch. Packets that are sealed during the gap wait in the batch for the next
+// call of Progress.
 const stoodLeast = 100 * time.Microsecond
 
 // leaveLate posts the packets of a burst before Progress polls the channels, and restarts the
@@ -117,9 +118,8 @@ func (m *Module) leaveLate() {
 	}
 }
 
-// glance is the short form of a pass while the module has no work but to poll. Nearly all short
-// passes find no packet, and a waiting owner calls Progress in a tight loop: a short pass detects a
-// message sooner.
+// glance is the short form of a pass while the module has no work but to poll. A waiting owner
+// calls Progress in a tight loop, so a short pass detects a message sooner.
 func (m *Module) glance() (n int, err error) {
 	c := &m.port.Command
 	m.found = false
@@ -139,7 +139,7 @@ func (m *Module) glance() (n int, err error) {
 }
 
 // goOn does the rest of a pass, beginning with the poll of the data channel. The argument due
-// forces the poll; n is the number of packets that the pass has received before.
+// forces the poll. The argument n is the number of packets that the pass has received before.
 func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	resting := m.now < m.restUntil
 	// A pass may end early only if no callback is queued.
@@ -181,8 +181,8 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 }
 
 // rest reduces the coming passes to polls, until a packet arrives, the owner calls a method, or a
-// deadline of the module comes. An owner that polls makes hundreds of passes for each packet: a
-// short pass detects the packet sooner.
+// deadline of the module comes. An owner that polls calls Progress hundreds of times for each
+// packet, so a short pass detects the packet sooner.
 func (m *Module) rest() {
 	if m.sched.waiting() > 0 || m.sched.packs > 0 || m.credits.Stretched() || m.measure != nil ||
 		m.port.Leaving() > 0 || m.port.ReceivesPending() ||
@@ -196,9 +196,9 @@ func (m *Module) rest() {
 }
 
 // restsOn finishes a fast receive over a reliable fabric, and lets the coming passes be reduced to
-// polls again, if no other work is due. The typical case is a ping-pong: a lone message came, a
-// lone message was sent, and the reply to the latter may have arrived. restsOn returns false if a
-// full pass is needed.
+// polls again, if no other work is due. The typical case is a ping-pong, in which a lone message
+// came, another was sent, and the next reply may have arrived. restsOn returns false if a full pass
+// is needed.
 func (m *Module) restsOn() bool {
 	d := &m.deferred
 	if !m.exchanged || m.now >= m.resumeUntil || !d.pending || d.on != &m.port.Command ||
@@ -232,7 +232,7 @@ func (m *Module) checkRest(*checker) error {
 // Deadline is the time by which Progress must be called again even if no packet arrives. A deadline
 // at or before the present time means that work is due, for example after a pass that ended early.
 // Deadline returns Never if no work is scheduled. Work that waits for a buffer or for room in a
-// channel has no deadline: a packet or completion ends the wait.
+// channel has no deadline, because a packet or completion ends the wait.
 func (m *Module) Deadline() Time {
 	if m.keeping.full { // until PullArrivals has emptied the queue
 		return Never

@@ -14,8 +14,8 @@ import (
 //  3. Call Disarm of each module.
 //
 // No event between two steps is missed. The module owns the descriptor, reads from the descriptor
-// and closes it. The descriptor's state is meaningful only between Arm and Disarm. ReadyFd returns
-// fabric.ErrNotSupported if the provider does not implement fabric.Readier.
+// and closes it. The state of the descriptor is meaningful only between Arm and Disarm. ReadyFd
+// returns fabric.ErrNotSupported if the provider does not implement fabric.Readier.
 func (m *Module) ReadyFd() (fd int, err error) {
 	if m.closed {
 		return -1, ErrClosed

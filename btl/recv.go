@@ -2,8 +2,9 @@ package btl
 
 import "gobtl/frag"
 
-// accept accepts a new packet if its fragment can be processed: if not, the packet must not be
-// acknowledged. accept also delivers the fragments that the packet completes.
+// accept accepts a new packet if all layers above the receive window can process the packet. A
+// packet that cannot be processed must not be acknowledged. accept also delivers the fragments that
+// the packet completes.
 func (m *Module) accept(in *arrival) {
 	ep, h := in.ep, &in.Header
 	switch {

@@ -33,8 +33,8 @@ type Region struct {
 // Expose makes mem a region that all peers may access according to rights (RemoteWrite and others).
 // Accesses happen during calls of Progress, until the region is closed. No callback reports an
 // access, except for the notice of a put. While a put of several packets is incomplete, and after a
-// failed put, its range may hold old bytes, new bytes, and zeros. Expose returns ErrAgain if
-// RegionsMax regions are exposed.
+// failed put, the range of the put may hold old bytes, new bytes, and zeros. Expose returns
+// ErrAgain if RegionsMax regions are exposed.
 func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	r := new(Region)
 	if err := m.ExposeAs(r, mem, rights, nil); err != nil {
@@ -72,9 +72,9 @@ func (r *Region) Handle() Handle { return r.is.Handle() }
 // Bytes returns the exposed memory.
 func (r *Region) Bytes() []byte { return r.is.Bytes() }
 
-// Close withdraws the region from the peers. After Close no operation reads or writes the memory.
-// Later requests are refused, and operations under way fail with ErrRemoteAccess at the peers.
-// Further calls of Close do nothing.
+// Close withdraws the region from the peers. After Close no operation reads or writes the region's
+// memory. Requests after Close are refused, and operations under way fail with ErrRemoteAccess at
+// the peers. Further calls of Close do nothing.
 func (r *Region) Close() {
 	if !r.is.Exposed() {
 		return

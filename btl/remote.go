@@ -102,9 +102,9 @@ func (f *Fragment) accessError(reason uint8) error {
 
 // PreparePutNotice is PreparePut with a notice, a message to the peer that announces the put. Once
 // all bytes of the put are in place, the peer calls its handler of tag with a copy of says, which
-// may have up to 64 bytes. A nil error in OnDone means that the peer has called the handler, or
-// will call it. The notice of a refused put is not delivered. The region needs RemoteWrite and
-// RemoteNotify.
+// may have up to 64 bytes. A nil error in OnDone means that the peer has called the handler of the
+// notice, or will call the handler. The notice of a refused put is not delivered. The region needs
+// RemoteWrite and RemoteNotify.
 //
 // Besides the errors of PreparePut, PreparePutNotice returns ErrTag for an invalid tag, ErrTooLarge
 // for too long a notice, and ErrUnsupported if the peer does not support notices.
@@ -123,7 +123,7 @@ func (ep *Endpoint) PreparePutNotice(mem []byte, target Handle, offset uint64, t
 	return f, nil
 }
 
-// mayNotify returns an error if a put to the peer cannot have a notice with this tag and data.
+// mayNotify returns an error if a put to the peer cannot have a notice with the given tag and data.
 func (ep *Endpoint) mayNotify(tag Tag, says []byte) error {
 	if tag > TagMax {
 		return ErrTag
@@ -159,8 +159,8 @@ func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragm
 // Action is the kind of an atomic operation on a number in a region.
 type Action = frag.Action
 
-// The kinds of atomic operations. The numbers are unsigned, in the byte order of the peer's
-// processor. ActionRead only reads the number.
+// The kinds of atomic operations. Atomic operations use unsigned numbers in the byte order of the
+// peer's processor. ActionRead only reads the number.
 const (
 	ActionAdd         = frag.ActionAdd
 	ActionSwap        = frag.ActionSwap
@@ -191,7 +191,8 @@ type Atomic struct {
 // RemoteAtomic.
 //
 // The errors are those of PrepareGet, but an operation without a.Fetch waits for no reply and does
-// not count towards the 256. PrepareAtomic also returns ErrConfig for an invalid operation.
+// not count towards the limit of 256 waiting operations. PrepareAtomic also returns ErrConfig for
+// an invalid operation.
 func (ep *Endpoint) PrepareAtomic(a Atomic) (*Fragment, error) {
 	wire := frag.Atomic{
 		Handle: uint64(a.Target), Offset: a.Offset, Operand: a.Operand, Compare: a.Compare,

@@ -6,10 +6,10 @@ import (
 	"gobtl/frag"
 )
 
-// A small get consists of a request packet and a reply packet. Each of the two packets is handled
-// before the receive state is updated, like a lone message (receiveFast). The reply therefore does
-// not acknowledge the request. The requester needs no acknowledgement, as the arrival of all bytes
-// proves that the peer has accepted the request.
+// A small get consists of a request packet and a reply packet. The request and the reply of a small
+// get are handled before the receive state is updated, like a lone message (receiveFast). The reply
+// therefore does not acknowledge the request. The requester needs no acknowledgement, as the
+// arrival of all bytes proves that the peer has accepted the request.
 
 // getFast handles the received packet in m.deferred, if the packet is the request of a get or
 // brings all bytes of a get. getFast returns false, without having changed any state, if the packet

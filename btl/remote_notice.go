@@ -10,8 +10,8 @@ import (
 func (f *Fragment) placeless() bool { return f.op != nil && f.ep.remote.HasNoPlace(f.op) }
 
 // begun says whether a fragment is partly sent, so that no chunk of another fragment may be sent
-// before the rest. A fragment of which only the notice is unsent does not count: the notice may
-// wait for a fence.
+// before the rest. begun returns false if only the notice of a put is unsent, because the notice
+// may wait for a fence.
 func (f *Fragment) begun() bool { return f.cursor > 0 && !f.noticeDue() }
 
 // noticeDue says whether only the notice of a put remains to be sent.

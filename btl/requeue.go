@@ -2,9 +2,9 @@ package btl
 
 import "fmt"
 
-// sortQueues sorts the fragments that were queued before the peer's limits were known. Fragments
-// that do not fit one packet to the peer move to the queue of large fragments. Fragments whose size
-// or kind the peer does not accept fail.
+// sortQueues moves or fails fragments that were queued before the peer's limits were known.
+// Fragments that do not fit one packet to the peer move to the queue of large fragments. Fragments
+// whose size or kind the peer does not accept fail.
 func (m *Module) sortQueues(ep *Endpoint) {
 	m.moveLarge(ep)
 	m.failTooLarge(ep, &ep.small.queue)
@@ -30,9 +30,9 @@ func (m *Module) moveLarge(ep *Endpoint) {
 }
 
 // moveToLarge moves a fragment to the front of the queue of large fragments, because the last
-// fragment of the queue may be a Bye. A partly sent fragment stays ahead, as chunks of two
-// fragments must not interleave. Fragments that belong to the time before an earlier fence also
-// stay ahead.
+// fragment of the queue may be a Bye. A partly sent fragment stays at the front of the queue, as
+// chunks of two fragments must not interleave. Fragments that were sent before an earlier fence
+// also stay ahead of f.
 func (m *Module) moveToLarge(ep *Endpoint, f *Fragment) {
 	if f.hasSeg {
 		m.unfill(f)

@@ -50,8 +50,9 @@ func (m *Module) sendAgain() {
 	}
 }
 
-// endDead ends an endpoint whose peer has not acknowledged a packet in time. The error is ErrNarrow
-// if the path carries small packets but no larger ones, and ErrPeerDead in all other cases.
+// endDead ends an endpoint whose peer has not acknowledged a packet in time. endDead reports
+// ErrNarrow if the path carries small packets but no larger ones, and ErrPeerDead in all other
+// cases.
 func (m *Module) endDead(ep *Endpoint, v *liveness.Verdict) {
 	if !ep.id.Counted && m.paths.Narrow(ep, 0) {
 		pathHost{m}.EndNarrow(ep, ep.path.Base())
@@ -66,7 +67,7 @@ func dead(v *liveness.Verdict) error { return fmt.Errorf("%w: %s", ErrPeerDead, 
 
 // unreadGrace is the additional time before a peer is declared dead. In a process that rarely calls
 // Progress, packets of the peer may have arrived without having been read. The additional time is
-// limited, even if some packets remain unread for ever.
+// at most a quarter of PeerTimeout, even if some packets remain unread for ever.
 func (m *Module) unreadGrace() time.Duration {
 	if m.port.Command.Left() || m.port.Data.Left() {
 		return m.cfg.PeerTimeout / 4
@@ -74,8 +75,8 @@ func (m *Module) unreadGrace() time.Duration {
 	return 0
 }
 
-// answeredBy notes that the peer has reacted to the oldest packet in flight, if t is that packet.
-// The reaction is an acknowledgement, or the report that memory for the packet is missing.
+// answeredBy is called when the peer has acknowledged packet t, or has reported a lack of memory
+// for packet t. answeredBy notes the reaction if t is the oldest packet in flight.
 func (m *Module) answeredBy(ep *Endpoint, t reliability.Token) {
 	if m.isOldest(ep, t) {
 		ep.life.OldestAnswered(m.nowUnpaused)

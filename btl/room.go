@@ -16,14 +16,14 @@ const (
 
 // OnRoom registers the function that Progress calls when a send is worth a new attempt after
 // ErrAgain. When a call on an endpoint has returned ErrAgain, fn is called once, as soon as a call
-// of that kind can succeed. A call may still return ErrAgain if it needs more room, or if other
-// calls have taken the room first. After each such ErrAgain, fn is called again later. An owner
-// that uses Pull (PullCompletions) gets a CompletionRoom instead, even if no function is
-// registered. Ended endpoints cause no calls of fn.
+// of that kind can succeed. A call after the notification may still return ErrAgain, if the call
+// needs more room or if other calls have taken the room first. After each further ErrAgain, fn is
+// called again. An owner that uses Pull (PullCompletions) gets a CompletionRoom instead, even if no
+// function is registered. Ended endpoints cause no calls of fn.
 func (m *Module) OnRoom(fn func(ep *Endpoint)) { m.outbox.onRoom = fn }
 
-// again returns ErrAgain, and notes that the owner is to be notified when a call of this kind can
-// succeed.
+// again returns ErrAgain, and notes that the owner is to be notified when a call of the kind what
+// can succeed.
 func (ep *Endpoint) again(what wants) error {
 	o := &ep.m.outbox
 	if o.onRoom == nil && !o.pulled || ep.err != nil {

@@ -65,7 +65,8 @@ func (s *scheduler) enlist(f *flow) {
 	}
 }
 
-// rearm updates the lists for an endpoint: flows that may send are listed, the others removed.
+// rearm lists those flows of an endpoint that may send, and removes the other flows of the endpoint
+// from the lists.
 func (s *scheduler) rearm(ep *Endpoint) {
 	for _, f := range [...]*flow{&ep.small, &ep.large} {
 		if f.list != nil && !f.may() {

@@ -14,18 +14,18 @@ import (
 //     not alone while a burst of its endpoint is in flight.
 //   - A larger fragment of one packet is posted at once if the endpoint has at most two packets
 //     in flight.
-//   - Small fragments that follow before the next call of Progress, or in a running call, share a
-//     packet. The packet is sent at the beginning of the next call, or in the running call.
+//   - Small fragments that are sent after a lone one share a packet. The shared packet is sent in
+//     the running call of Progress, or at the beginning of the next call.
 //   - Fragments of one packet that are too large to share a packet are posted in batches, the last
 //     batch by the next call of Progress.
 //   - Any other fragment joins the endpoint's queue.
 //
 // Send returns Queued if f has joined the queue, if f.Signal is set, if f is a get, an atomic
-// operation or a put with a notice, or if the fabric gathers the payload. In all other cases Send
-// returns Done, and f is no longer the caller's. The time now is the present time; in a handler it
-// is Endpoint.Now. After an error the fragment is still the caller's. The error is ErrState,
-// ErrTooLarge, ErrUnsupported, ErrClosed, or the reason why the endpoint has ended. Posting a lone
-// fragment at once is the fast send path of Open MPI's usnic.
+// operation or a put with a notice, or if the fabric gathers the payload. For all other fragments
+// Send returns Done, and f is no longer the caller's. The time now is the present time; in a
+// handler it is Endpoint.Now. After an error the fragment is still the caller's. The errors of Send
+// are ErrState, ErrTooLarge, ErrUnsupported, ErrClosed, and the reason why the endpoint has ended.
+// Posting a lone fragment at once is the fast send path of Open MPI's usnic.
 func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	m := ep.m
 	m.at(now)
@@ -75,8 +75,8 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 }
 
 // SendImmediate sends a copy of data at once, or in a packet shared by small fragments in the next
-// call of Progress. SendImmediate returns ErrAgain if neither is possible, because the queue is not
-// empty, the window is closed or no buffer is free. SendImmediate returns ErrTooLarge for data
+// call of Progress. SendImmediate returns ErrAgain if data cannot be sent now, because the queue is
+// not empty, the window is closed or no buffer is free. SendImmediate returns ErrTooLarge for data
 // longer than MaxTiny, and otherwise the errors of Send. SendImmediate is the cheapest way to send
 // a tiny message, like sendi of Open MPI's usnic.
 func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
@@ -117,17 +117,16 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	return nil
 }
 
-// The maximum number of packets of a burst that wait in a batch before the batch is posted. A
-// larger number amortises the cost of the post. A smaller number lets the peer start while later
-// packets are being written.
+// companyMax and trainMax are the numbers of packets of a burst at which a batch is posted. A large
+// batch amortises the cost of the post. A small batch lets the peer start while later packets are
+// being written.
 const (
 	companyMax = 8 // over a reliable fabric
 	trainMax   = 32
 )
 
-// companyOn is the number of packets of a burst in the batch of channel c at which the batch is
-// posted. Over an unreliable fabric, tiny fragments that do not share a packet are posted one by
-// one.
+// companyOn returns the number of packets at which a burst in the batch of channel c is posted.
+// Over an unreliable fabric, tiny fragments that do not share a packet are posted one by one.
 func (ep *Endpoint) companyOn(c *port.Channel) int {
 	switch {
 	case ep.id.Counted:
@@ -150,8 +149,8 @@ func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
 }
 
 // fastSend gives f to its channel at once if the fast path is open, and says whether f was sent. A
-// packet that is alone is posted at once; another packet may wait in the batch of its burst. A
-// small fragment that is not alone is refused, as the fragment should share a packet.
+// packet that is alone is posted at once; another packet may wait in the batch of its burst.
+// fastSend refuses a small fragment that is not alone, because the fragment should share a packet.
 func (ep *Endpoint) fastSend(f *Fragment) bool {
 	m := ep.m
 	flags := f.flags()
@@ -186,8 +185,8 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	return true
 }
 
-// quiet says whether a larger message has no other packet to share a batch with. The message has
-// none if the endpoint has sent no packet in this pass of Progress, and at most two packets are in
+// quiet says whether a larger message would be alone in its batch. quiet returns true if the
+// endpoint has sent no packet in the running call of Progress, and has at most two packets in
 // flight. In a ping-pong two packets are in flight, because the processing of the acknowledgement
 // that the latest reply carries is deferred.
 func (ep *Endpoint) quiet() bool {
@@ -315,9 +314,9 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 	ep.m.sched.rearm(ep)
 }
 
-// sendSmall sends the next packet of an endpoint's small fragments: either the open pack, a shared
-// packet, or the first queued fragment. sendSmall returns the packet's length in bytes, or 0 if no
-// packet can be sent now.
+// sendSmall sends the next packet of an endpoint's small fragments. The packet holds the open pack,
+// which several fragments share, or the first queued fragment. sendSmall returns the packet's
+// length in bytes, or 0 if no packet can be sent now.
 func (m *Module) sendSmall(ep *Endpoint) int {
 	f := ep.small.queue.first
 	if ep.pack.open() || ep.packable(f) {
@@ -418,9 +417,9 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 }
 
 // evenly is the payload per packet, at most mostBytes, for a fragment of sizeBytes. A fabric with
-// segmentation offload needs packets of the maximum size. Over a reliable fabric the packets are of
-// nearly equal size: a short last packet would cost as much as a full one, and equal packets let
-// the copies at the two ends overlap.
+// segmentation offload needs packets of the maximum size. Over a reliable fabric the packets have
+// nearly equal sizes, because a short last packet would cost as much as a full one. Equal packets
+// also let the copies at the two ends overlap.
 func (ep *Endpoint) evenly(sizeBytes, mostBytes int) int {
 	if !ep.id.Counted || sizeBytes <= mostBytes {
 		return mostBytes
@@ -452,8 +451,8 @@ func (m *Module) load(f *Fragment, t reliability.Token, headBytes int, sizeBytes
 	m.stats.counters[CntSentGatheredBytes] += uint64(sizeBytes)
 }
 
-// unqueue removes a fragment from its queue. The fragment is either the first of the queue, whose
-// last packet was sent, or a withdrawn one.
+// unqueue removes a fragment from its queue, because the fragment's last packet was sent or the
+// fragment is withdrawn.
 func (m *Module) unqueue(ep *Endpoint, f *Fragment) {
 	before := ep.flowOf(f).queue.remove(f)
 	f.state = fragSent

@@ -23,8 +23,8 @@ func (m *Module) settleSome() {
 	}
 }
 
-// letGo frees the buffer of a completed send. The buffer holds a control packet, or a data packet
-// that was released while the fabric still used the buffer.
+// letGo frees the buffer of a completed send. The completed send was that of a control packet, or
+// of a data packet that was released while the fabric still used the buffer.
 func (m *Module) letGo(b fabric.Buf) {
 	if n, ok := m.port.Control(b); ok {
 		m.ctlOwner[n] = nil

@@ -7,10 +7,11 @@ import "gobtl/frag"
 // fragments have not grown for PeerTimeout is ended, so that other peers can continue. The ended
 // peer is told the reason (frag.ByeShed).
 
-// wantsMemory is called when a fragment of the peer refused was refused for lack of memory or of a
-// slot. Silent peers that hold memory are probed. Among the live peers without progress, the one
-// that holds the most memory is ended. A peer is ended only if another call of wantsMemory was made
-// within the PeerTimeout before: if not, no peer has been waiting for memory.
+// wantsMemory is called when a peer's fragment was refused for lack of memory or of a slot. The
+// argument refused is the endpoint of that peer. Silent peers that hold memory are probed. Among
+// the live peers without progress, the one that holds the most memory is ended. A peer is ended
+// only if another call of wantsMemory was made within the last PeerTimeout, which shows that a peer
+// keeps waiting for memory.
 func (m *Module) wantsMemory(refused *Endpoint) {
 	m.watches.AskSilent(func(ep *Endpoint) bool { return ep.asm.Active() > 0 })
 	now := m.nowUnpaused

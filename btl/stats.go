@@ -224,8 +224,8 @@ func Counters() []Counter {
 // same Metric.
 func (c Counter) Metric() string { return counterInfos[c].metric }
 
-// Label is the label that distinguishes counters of the same Metric. Name and value are empty if
-// the Metric has only one counter.
+// Label is the label that distinguishes counters of the same Metric. The name and value of the
+// label are empty if the Metric has only one counter.
 func (c Counter) Label() (name, value string) {
 	return counterInfos[c].label, counterInfos[c].value
 }
@@ -245,8 +245,8 @@ func (c Counter) String() string {
 // Stats is a snapshot of a module's counters and gauges.
 type Stats struct {
 	counters [numCounters]uint64
-	// Endpoints, InFlight (packets), SendBuffersFree and CreditsGranted are gauges: their values
-	// are those at the time of the snapshot.
+	// The gauges Endpoints, InFlight (packets), SendBuffersFree and CreditsGranted have their
+	// values at the time of the snapshot.
 	Endpoints, InFlight, SendBuffersFree, CreditsGranted uint64
 }
 
@@ -302,7 +302,7 @@ const (
 	// publishEvery is the maximum age of the counters that other goroutines see while the module is
 	// busy.
 	publishEvery = time.Millisecond
-	// publishIdle is the maximum age of the published counters while no packet arrives. The value
+	// publishIdle is the maximum age of the published counters while no packet arrives. publishIdle
 	// is longer than the time between a message and its reply, so that Progress does not publish in
 	// between. A driver publishes the counters before it sleeps.
 	publishIdle = 10 * time.Microsecond
@@ -317,8 +317,8 @@ func (m *Module) maybePublish(idle bool) {
 	}
 }
 
-// touch notes that the counters have changed, and limits the time in which Progress only polls to
-// the time when the counters must be published.
+// touch notes that the counters have changed. touch also limits the phase in which Progress only
+// polls, so that the counters are published in time.
 func (m *Module) touch() {
 	if !m.dirty {
 		m.dirty = true
@@ -341,7 +341,7 @@ func (m *Module) publish() {
 
 // published is the copy of the counters that other goroutines read. The owner counts in plain
 // memory, which costs almost no time per packet, and copies the counters to published from time to
-// time. The number version is odd during the copy, and makes a reader retry.
+// time. The version number is odd while the owner copies, which makes a reader retry.
 type published struct {
 	version atomic.Uint64
 	values  [numCounters + 4]atomic.Uint64

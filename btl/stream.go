@@ -7,10 +7,10 @@ import (
 	"gobtl/reliability"
 )
 
-// Adjacent large fragments in a queue may share a packet: a pack can hold the end of one fragment
-// and as much of the beginning of the next as fits. The packets of a stream of messages are then
-// equally large, whatever the message size, which suits segmentation offload. No fragment waits for
-// another one to share a packet with: only queued fragments share.
+// Adjacent large fragments in a queue may share a packet, which holds the end of one fragment and
+// as much of the beginning of the next as fits. A stream of messages of any size therefore fills
+// packets of equal size, which suits segmentation offload. No fragment is delayed in order to share
+// a packet, as only queued fragments share packets.
 //
 //	queue:    A           B               C
 //	packets:  A   A   A+B   B   B   B   B+C  ...  sendChunks, sendMixed, sendChunks, sendMixed
@@ -21,11 +21,11 @@ const (
 	// others ends the run of packets that one call of segmentation offload can send.
 	pieceBytesMin = 1
 	// splitsMax limits the distance between the id of the oldest unfinished chunked fragment and
-	// the id of the newest. At the receiver, two ids at that distance share a slot.
+	// the id of the newest. Two ids at a distance of splitsMax share a slot at the receiver.
 	splitsMax = frag.ActiveMax
-	// mixBytesDefault is the default of Config.MixBytes, which includes Ethernet jumbo frames.
-	// Larger packets gain little from segmentation offload, and sharing a packet requires a copy of
-	// the payload.
+	// mixBytesDefault is the default of Config.MixBytes, large enough for Ethernet jumbo frames.
+	// Packets larger than mixBytesDefault gain little from segmentation offload, while sharing a
+	// packet requires a copy of the payload.
 	mixBytesDefault = 9000
 )
 
@@ -53,8 +53,8 @@ func (ep *Endpoint) mixes(f *Fragment) bool {
 	return left >= frag.RecordHeaderBytes+min(int(next.size), frag.PieceExtraBytes+pieceBytesMin)
 }
 
-// chunksOf is the number of chunks of packet bytes each that are left of fragment f. A short last
-// chunk is not counted if it may share a packet with the next fragment.
+// chunksOf returns the number of unsent chunks of fragment f, each with a payload of packet bytes.
+// A short last chunk is not counted if it may share a packet with the next fragment.
 func (ep *Endpoint) chunksOf(f *Fragment, packet int) int {
 	left := int(f.size - f.cursor)
 	if whole := left / packet; whole > 0 && f.next != nil && ep.mixable(f) && ep.mixable(f.next) {
@@ -155,8 +155,8 @@ func (x *mix) putPiece(f *Fragment, payload []byte) {
 	}, payload)
 }
 
-// failBegun fails fragment f if f has the tag that the peer has refused. A shared packet has
-// brought the beginning of f to the peer; the rest of f is not sent.
+// failBegun fails fragment f if f has the tag that the peer has refused. The peer has received the
+// beginning of f in a shared packet, and the rest of f is not sent.
 func (m *Module) failBegun(f *Fragment, tag uint8) {
 	if f == nil || f.tag != tag || f.err != nil {
 		return
@@ -190,14 +190,15 @@ func (ep *Endpoint) numberFragment(f *Fragment) {
 	}
 }
 
-// mayNumber says whether a further fragment may get an id. The id must be less than most ahead of
-// the oldest fragment that may be unfinished.
+// mayNumber says whether a further fragment may get an id. The latest id must be less than most
+// ahead of the oldest fragment that may be unfinished.
 func (ep *Endpoint) mayNumber(most uint32) bool {
 	ep.finishIDs()
 	return ep.fragIDs.last-ep.fragIDs.finished < most
 }
 
-// finishIDs sets finished to markID if the packet mark is no longer in flight.
+// finishIDs notes that the fragments before markID have ended, if the packet mark is no longer in
+// flight.
 func (ep *Endpoint) finishIDs() {
 	n := &ep.fragIDs
 	if oldest, next := ep.snd.Window(); uint32(n.mark-oldest) >= uint32(next-oldest) {

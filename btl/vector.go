@@ -8,10 +8,10 @@ import (
 )
 
 // A fragment's payload may lie in several pieces of memory. A small payload is copied into one
-// packet buffer. From a larger payload, the fabric gathers at most one run of bytes per packet,
-// which is at the packet's end. The bytes before that run are copied behind the packet's header. Of
-// a short piece followed by a long one, only the short piece is copied. Of a piece between two
-// others, only the last bytes, which share a packet with the next piece, are copied.
+// packet buffer. Of a large payload, the fabric gathers at most one contiguous run of bytes per
+// packet, at the packet's end. The bytes before the gathered run are copied behind the packet's
+// header. Of a short piece followed by a long one, only the short piece is copied. Of a piece
+// between two others, only the last bytes, which share a packet with the next piece, are copied.
 //
 //	pieces:   1    |        2       |     3     |
 //	packets:  c....|......|......|..c.......|...|     c: copied; the rest is gathered
@@ -54,9 +54,9 @@ func (m *Module) dropPieces(f *Fragment) {
 	}
 }
 
-// loadPieces is load for a fragment in pieces. The next sizeBytes are put into send buffer t,
-// behind headBytes of space for the header. The last run of bytes in the packet is gathered if
-// possible, and the bytes before it are copied.
+// loadPieces is load for a fragment in pieces. loadPieces puts the fragment's next sizeBytes into
+// send buffer t, behind headBytes of space for the header. The last run of bytes in the packet is
+// gathered if possible, and the bytes before that run are copied.
 func (m *Module) loadPieces(f *Fragment, t reliability.Token, headBytes int, sizeBytes uint32) {
 	v := f.vec
 	dst := m.port.Arena.Bytes(segBuf(t))[headBytes:][:sizeBytes]
@@ -96,7 +96,7 @@ func (ep *Endpoint) takeVector(pieces [][]byte) (*Fragment, error) {
 }
 
 // settleVector finds the memory registrations that the pieces of a fragment have. A small payload
-// is copied into one packet buffer instead, so that the fragment may share a packet.
+// is copied into one packet buffer, so that the fragment may share a packet.
 func (m *Module) settleVector(f *Fragment) (*Fragment, error) {
 	v := f.vec
 	if v.count == 0 || int(f.size) < gatherBytesMin && !f.put &&

@@ -30,9 +30,9 @@ func (m *Module) postAll() {
 }
 
 // withholdOne takes one packet out of the batch, as a test for peers that acknowledge packets
-// before their arrival (reliability.Sender.Withhold). The packet was never sent before, and another
-// packet to the same peer follows in the batch. A packet that carries an acknowledgement is not
-// chosen, as the peer may wait for the acknowledgement.
+// before their arrival (reliability.Sender.Withhold). The withheld packet was never sent before,
+// and is followed in the batch by another packet to the same peer. A packet that carries an
+// acknowledgement is not chosen, as the peer may wait for the acknowledgement.
 func (m *Module) withholdOne(c *port.Channel) {
 	from := m.source.Withhold(c.Which())
 	count := uint32(c.Batched())

@@ -7,29 +7,31 @@ import (
 	"gobtl/reliability"
 )
 
-// Small fragments that are sent in quick succession share a packet, which is called a pack. Each
-// fragment in a pack is called a record.
+// Small fragments that are sent in quick succession share a packet. The code calls such a shared
+// packet a pack, and each fragment in a shared packet a record.
 //
 // The first fragment is sent at once in a packet of its own, because a lone message must not wait
-// for others. Later fragments are copied into the open pack, a send buffer of the endpoint, until
-// the next call of Progress. Sealing a pack gives the packet its sequence number, acknowledgement
-// and retransmission timer. The pack is sealed and sent when one of these events occurs:
+// for others. Later fragments are copied into the open shared packet, a send buffer of the
+// endpoint, until the next call of Progress. Sealing a shared packet gives the packet its sequence
+// number, acknowledgement and retransmission timer. The shared packet is sealed and sent when one
+// of these events occurs:
 //
-//  - The pack is full.
+//  - The shared packet is full.
 //  - The next call of Progress begins.
-//  - The scheduler serves the endpoint, if the pack was opened during a call of Progress.
-//  - The pack of a connection over a reliable fabric holds enough records (showPack).
+//  - The scheduler serves the endpoint, if the shared packet was opened during a call of Progress.
+//  - The shared packet of a connection over a reliable fabric holds enough fragments (showPack).
 //
 // A burst of small messages thus costs one system call for the first message and one for all
 // others. A burst that follows another burst still in flight needs only one system call, as even
-// its first message joins the pack. A message is sent at once if its endpoint has no packet in
-// flight.
+// its first message joins the shared packet. A message is sent at once if its endpoint has no
+// packet in flight.
 //
-// While a pack is open, its endpoint stays on the scheduler's list. The endpoint's next sequence
-// number is reserved for the open pack, so no other packet of the endpoint is sealed before the
-// pack. A pack is opened only while the send window is open, so an open pack can always be sealed.
+// While a shared packet is open, its endpoint stays on the scheduler's list. The endpoint's next
+// sequence number is reserved for the open shared packet, so no other packet of the endpoint is
+// sealed before the shared packet. A shared packet is opened only while the send window is open, so
+// an open shared packet can always be sealed.
 
-// openPack is an endpoint's pack (a packet of several small fragments) under construction.
+// openPack is a packet under construction that several small fragments of an endpoint share.
 type openPack struct {
 	last    *Fragment // last fragment with OnDone wanted; segment.frag is the first
 	seg     reliability.Token
@@ -63,9 +65,9 @@ func (ep *Endpoint) packable(f *Fragment) bool {
 	return !f.put && f.op == nil && f.vec == nil && f.tag <= frag.TagUserMax && ep.packs(int(f.size))
 }
 
-// packSend copies fragment f into the endpoint's open pack, the packet that small fragments share.
-// packSend returns false if f cannot share a packet now, for example because other fragments are
-// queued before f. The caller keeps the descriptor of f unless f.Signal is set.
+// packSend copies fragment f into the endpoint's open shared packet. packSend returns false if f
+// cannot share a packet now, for example because other fragments are queued before f. The caller
+// keeps the descriptor of f unless f.Signal is set.
 func (ep *Endpoint) packSend(f *Fragment) bool {
 	if !ep.overtakes() || ep.id.State() != stateConnected || !ep.packable(f) {
 		return false
@@ -85,8 +87,8 @@ func (ep *Endpoint) packSend(f *Fragment) bool {
 	return true
 }
 
-// packData copies data into the endpoint's open pack, the packet that small messages share, without
-// a descriptor. packData returns false if data cannot share a packet now.
+// packData copies data into the endpoint's open shared packet, without a descriptor. packData
+// returns false if data cannot share a packet now.
 func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 	if !ep.overtakes() || ep.id.State() != stateConnected || !ep.packs(len(data)) {
 		return false
@@ -109,15 +111,15 @@ func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 	return true
 }
 
-// showFirst is the number of records at which the first pack after a packet from the peer is posted
-// early, over a reliable fabric. Each further pack posted early must hold twice as many records as
-// the previous one. A burst after a reply is therefore posted early, and a long stream uses large
-// packs.
+// showFirst is the number of fragments at which the first shared packet after a packet from the
+// peer is posted early, over a reliable fabric. Each further shared packet posted early must hold
+// twice as many fragments as the previous one. A burst after a reply is therefore posted early, and
+// a long stream uses large shared packets.
 const showFirst = 16
 
-// showPack posts the open pack of an endpoint over a reliable fabric once the pack holds enough
-// records. Over a reliable fabric a post is no system call, and the peer can read the pack while
-// further records are written.
+// showPack posts the open shared packet of an endpoint over a reliable fabric once the shared
+// packet holds enough fragments. Over a reliable fabric a post is no system call, and the peer can
+// read the shared packet while further fragments are written.
 func (m *Module) showPack(ep *Endpoint) {
 	s := ep.counts
 	if next := ep.rcv.Expected(); s.showSince != next || s.showAt == 0 {
@@ -133,9 +135,9 @@ func (m *Module) showPack(ep *Endpoint) {
 	}
 }
 
-// packRoom makes room in the open pack for a record of sizeBytes. A pack that is too full is sealed
-// and added to the channel's batch. Half of each batch is reserved for packets that Progress sends,
-// such as retransmissions and packets of other endpoints.
+// packRoom makes room in the open shared packet for a fragment of sizeBytes. A shared packet that
+// is too full is sealed and added to the channel's batch. Half of each batch is reserved for
+// packets that Progress sends, such as retransmissions and packets of other endpoints.
 func (m *Module) packRoom(ep *Endpoint, sizeBytes int) bool {
 	if ep.pack.fits(sizeBytes, ep.packBytesMax()) {
 		return true
@@ -147,8 +149,8 @@ func (m *Module) packRoom(ep *Endpoint, sizeBytes int) bool {
 	return true
 }
 
-// fits says whether a record of sizeBytes fits into the pack, which may have up to maxBytes.
-// Without an open pack the answer is true.
+// fits says whether a fragment of sizeBytes fits into the shared packet, which may have up to
+// maxBytes. Without an open shared packet the answer is true.
 func (p *openPack) fits(sizeBytes, maxBytes int) bool {
 	if p.records > 1 {
 		return int(p.bytes)+frag.RecordHeaderBytes+sizeBytes <= maxBytes
@@ -156,15 +158,16 @@ func (p *openPack) fits(sizeBytes, maxBytes int) bool {
 	return !p.open() || int(p.bytes)+2*frag.RecordHeaderBytes+sizeBytes <= maxBytes
 }
 
-// channel returns the channel that carries the pack, and the peer's address on that channel.
+// channel returns the channel that carries the shared packet, and the peer's address on that
+// channel.
 func (p *openPack) channel(ep *Endpoint) (*port.Channel, fabric.Addr) {
 	return ep.way(int(p.bytes))
 }
 
-// openPack takes a send buffer for a new pack that begins with fragment f, and copies f into the
-// buffer. A buffer that f already has becomes the pack without copying, because a pack of one
-// record has the layout of a single fragment. openPack returns false if the window is closed or no
-// buffer is free.
+// openPack takes a send buffer for a new shared packet that begins with fragment f, and copies f
+// into the buffer. A buffer that f already has becomes the shared packet without copying, because a
+// shared packet with one fragment is laid out like an unshared one. openPack returns false if the
+// window is closed or no buffer is free.
 func (m *Module) openPack(ep *Endpoint, f *Fragment) bool {
 	if !ep.snd.Open() || !f.hasSeg && !m.takeSeg(ep, &f.seg) && !m.borrowSeg(f, &f.seg) {
 		return false
@@ -176,8 +179,8 @@ func (m *Module) openPack(ep *Endpoint, f *Fragment) bool {
 	return true
 }
 
-// addRecord adds a fragment to the endpoint's open pack. If no pack is open, the fragment's send
-// buffer becomes the pack.
+// addRecord adds a fragment to the endpoint's open shared packet. If no shared packet is open, the
+// fragment's send buffer becomes the shared packet.
 func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 	p := &ep.pack
 	if !p.open() {
@@ -198,8 +201,8 @@ func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 	}
 }
 
-// beginPack opens a pack in send buffer t with one record of sizeBytes. The caller of beginPack
-// writes the payload behind the header, before or after the call.
+// beginPack opens a shared packet in send buffer t with one fragment of sizeBytes. The caller of
+// beginPack writes the payload behind the header, before or after the call.
 func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeBytes int) {
 	m.sched.packs++
 	m.recovery.Queue(t)
@@ -209,8 +212,8 @@ func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeByt
 	}
 }
 
-// chain adds a fragment in the open pack to the list of fragments whose OnDone is called when the
-// pack is acknowledged.
+// chain adds a fragment in the open shared packet to the list of fragments whose OnDone is called
+// when the shared packet is acknowledged.
 func (m *Module) chain(ep *Endpoint, f *Fragment) {
 	p := &ep.pack
 	f.state, f.out, f.cursor, f.next = fragSent, 1, f.size, nil
@@ -222,8 +225,9 @@ func (m *Module) chain(ep *Endpoint, f *Fragment) {
 	p.last = f
 }
 
-// sendPack fills the open pack with fragments from the front of the endpoint's queue, and sends the
-// pack. sendPack returns the packet's length in bytes, or 0 if the packet cannot be sent now.
+// sendPack fills the open shared packet with fragments from the front of the endpoint's queue, and
+// sends the shared packet. sendPack returns the packet's length in bytes, or 0 if the packet cannot
+// be sent now.
 func (m *Module) sendPack(ep *Endpoint) int {
 	for f := ep.small.queue.first; f != nil && ep.packable(f); f = ep.small.queue.first {
 		if ep.behindFence(f) ||
@@ -240,9 +244,10 @@ func (m *Module) sendPack(ep *Endpoint) int {
 	return m.sealPack(ep)
 }
 
-// sendPacks sends the open packs of flows whose turn it is, at the beginning of a call of Progress.
-// sendPacks runs before Progress polls the channels, because even a poll that finds nothing costs a
-// system call. The open packs of other flows are sent when the scheduler serves these flows.
+// sendPacks sends the open shared packets of flows whose turn it is, at the beginning of a call of
+// Progress. sendPacks runs before Progress polls the channels, because even a poll that finds
+// nothing costs a system call. The open shared packets of other flows are sent when the scheduler
+// serves these flows.
 func (m *Module) sendPacks() {
 	for f := m.sched.newFlows.first; f != nil && m.sched.packs > 0; {
 		next := f.next
@@ -261,9 +266,9 @@ func (m *Module) sendPacks() {
 	m.post(&m.port.Data)
 }
 
-// sealPack completes the open pack and adds the packet to its channel's batch. A pack with only one
-// record becomes a plain Frag packet. sealPack returns the packet's length in bytes, or 0 if the
-// batch has no room now.
+// sealPack completes the open shared packet and adds the packet to the batch of its channel. A
+// packet with only one fragment becomes an unshared packet (Frag). sealPack returns the packet's
+// length in bytes, or 0 if the batch has no room now.
 func (m *Module) sealPack(ep *Endpoint) int {
 	p := ep.pack
 	c, to := p.channel(ep)
@@ -289,7 +294,8 @@ func (m *Module) sealPack(ep *Endpoint) int {
 	return n
 }
 
-// failPack drops the open pack of an ended endpoint, and ends the pack's fragments with err.
+// failPack drops the open shared packet of an ended endpoint, and ends the shared packet's
+// fragments with err.
 func (m *Module) failPack(ep *Endpoint, err error) {
 	p := ep.pack
 	if !p.open() {
@@ -332,9 +338,9 @@ func (m *Module) acceptPack(in *arrival) {
 		isPiece := frag.IsPiece(rest)
 		tag, data, rest = nextRecord(rest)
 		if len(rest) == 0 && ep.id.State() == stateConnected {
-			// A reply to an earlier record must not acknowledge the pack, as Abort in a handler may
-			// prevent the delivery of the later records. The reply to the last record must carry
-			// the acknowledgement.
+			// A reply to an earlier fragment must not acknowledge the shared packet, as Abort in a
+			// handler may prevent the delivery of the later fragments. The reply to the last
+			// fragment must carry the acknowledgement.
 			m.accepted(ep, h)
 			taken = true
 		}
@@ -410,7 +416,8 @@ func (m *Module) toldDone(t reliability.Token) (count int) {
 	return count
 }
 
-// recordsOf returns the payload of a sealed pack, which consists of records.
+// recordsOf returns the payload of a sealed shared packet, which consists of records (fragments
+// with short headers).
 func (m *Module) recordsOf(t reliability.Token) []byte {
 	return m.port.Arena.Bytes(segBuf(t))[frag.FragHeaderBytes:m.segs[t].bytes]
 }

@@ -5,14 +5,15 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A pack (a packet that several fragments share) may begin with the end of one large fragment, and
-// end with the beginning of another. A part of a large fragment in a pack is called a piece. The
-// code that sends pieces is in stream.go. The receiver accepts a pack completely or not at all. The
-// memory for each piece of a pack is therefore reserved before the delivery begins. Without memory
-// for a piece, the receiver drops the pack, and the sender retransmits it. If a tag has no handler,
-// the sender retransmits the pack without the records of that tag.
+// A packet that several fragments share may begin with the end of one large fragment, and end with
+// the beginning of another. A part of a large fragment in a shared packet is called a piece. The
+// code that sends pieces is in stream.go. The receiver accepts a shared packet completely or not at
+// all. The memory for each piece of a shared packet is therefore reserved before the delivery
+// begins. Without memory for a piece, the receiver drops the shared packet, and the sender
+// retransmits it. If a tag has no handler, the sender retransmits the shared packet without the
+// fragments of that tag.
 
-// arrivedPieces holds the pieces of large fragments in the pack that is being received.
+// arrivedPieces holds the pieces of large fragments in the shared packet that is being received.
 type arrivedPieces struct {
 	list  [2]arrivedPiece
 	count int
@@ -27,8 +28,9 @@ type arrivedPiece struct {
 	failed bool
 }
 
-// push appends the piece at the beginning of rest, the unread part of a pack, and returns the id of
-// the piece's fragment. A pack has at most two pieces, which the decoder of packets ensures.
+// push appends the piece at the beginning of rest, the unread part of a shared packet, and returns
+// the id of the piece's fragment. A shared packet has at most two pieces, which the decoder of
+// packets ensures.
 func (a *arrivedPieces) push(rest []byte) (fragID uint32) {
 	p := &a.list[a.count]
 	a.count++
@@ -38,10 +40,10 @@ func (a *arrivedPieces) push(rest []byte) (fragID uint32) {
 	return p.FragID
 }
 
-// of returns the pieces of the pack.
+// of returns the pieces of the shared packet.
 func (a *arrivedPieces) of() []arrivedPiece { return a.list[:a.count] }
 
-// has says whether the pack contains a piece of the fragment fragID.
+// has says whether the shared packet contains a piece of the fragment fragID.
 func (a *arrivedPieces) has(fragID uint32) bool {
 	for i := range a.of() {
 		if a.list[i].FragID == fragID {
@@ -51,8 +53,8 @@ func (a *arrivedPieces) has(fragID uint32) bool {
 	return false
 }
 
-// admitPieces reserves memory for each piece in a received pack. admitPieces returns false if the
-// pack cannot be accepted.
+// admitPieces reserves memory for each piece in a received shared packet. admitPieces returns false
+// if the shared packet cannot be accepted.
 func (m *Module) admitPieces(in *arrival) bool {
 	ep := in.ep
 	ep.cameWithout(in.Seq, &m.pieces)
@@ -82,7 +84,7 @@ func (m *Module) tooLongPiece(h *frag.Header) bool {
 	return m.tooLong(h) && h.SizeBytes > uint32(h.FirstBytes)+uint32(h.ChunkBytes)
 }
 
-// takeBack drops the partial fragments that were created for the pieces of a refused pack.
+// takeBack drops the partial fragments that were created for the pieces of a refused shared packet.
 func (a *arrivedPieces) takeBack(ep *Endpoint) {
 	for i := range a.of() {
 		if p := &a.list[i]; p.place.Begun {
@@ -91,8 +93,8 @@ func (a *arrivedPieces) takeBack(ep *Endpoint) {
 	}
 }
 
-// acceptPiece adds piece number at of the received pack to its fragment, and delivers the fragment
-// if it is complete.
+// acceptPiece adds piece number at of the received shared packet to its fragment, and delivers the
+// fragment if it is complete.
 func (m *Module) acceptPiece(ep *Endpoint, at int) {
 	p := &m.pieces.list[at]
 	if p.failed {
@@ -116,7 +118,8 @@ func (m *Module) acceptPiece(ep *Endpoint, at int) {
 	}
 }
 
-// refusePieces records the fragments whose pieces in a refused pack have a tag without a handler.
+// refusePieces remembers the fragments whose pieces in a refused shared packet have a tag without a
+// handler.
 func (m *Module) refusePieces(in *arrival, tag uint8) {
 	for rest := in.payload; len(rest) > 0; {
 		isPiece := frag.IsPiece(rest)

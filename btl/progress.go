@@ -11,12 +11,12 @@ import (
 // Tend, because the fabric relies on frequent calls.
 const tendGap = time.Millisecond
 
-// Progress does one pass of the module's work. A pass receives packets that have arrived and calls
+// Progress does all pending work of the module. A call receives packets that have arrived and calls
 // their handlers, handles expired timers, retransmits lost packets, sends new packets, acknowledges
 // received ones, and calls the OnDone functions of ended sends. If now is before the latest time
 // given to the module, the latest time is used. Progress never blocks, and returns the number of
 // packets received. A call that first finds a fragment of one packet may only deliver the fragment
-// (fast receive); the next call does the rest of the pass. Progress does nothing while the queue of
+// (fast receive); the next call does the rest of the work. Progress does nothing while the queue of
 // messages for PullArrivals is full (HandlePulled).
 //
 // An error means that the fabric is broken, and that the module can only be closed. ErrReentrant is
@@ -49,7 +49,7 @@ func (m *Module) Progress(now Time) (int, error) {
 	return n, err
 }
 
-// progress does the work of one call of Progress, called a pass, in this order:
+// progress does the work of one call of Progress (a pass) in this order:
 //
 //	      what the latest pass left: book-keeping of a fast receive, open packs
 //	                            |
@@ -99,8 +99,8 @@ const stoodLeast = 100 * time.Microsecond
 
 // leaveLate posts the packets of a burst before Progress polls the channels, and restarts the
 // packets' retransmission timers. The time between two calls of Progress must not count as path
-// delay. Timers of packets that the fabric refused in the latest pass are not restarted, so that an
-// unreachable peer is eventually declared dead.
+// delay. Timers of packets that the fabric refused during the latest call of Progress are not
+// restarted, so that an unreachable peer is eventually declared dead.
 func (m *Module) leaveLate() {
 	c, some := &m.port.Data, false
 	for i := range c.Batch() {
@@ -118,8 +118,8 @@ func (m *Module) leaveLate() {
 	}
 }
 
-// glance is the short form of a pass while the module has no work but to poll. A waiting owner
-// calls Progress in a tight loop, so a short pass detects a message sooner.
+// glance is the short form of Progress while the module has no work but to poll. A waiting owner
+// calls Progress in a tight loop, so a short call detects a message sooner.
 func (m *Module) glance() (n int, err error) {
 	c := &m.port.Command
 	m.found = false
@@ -138,11 +138,12 @@ func (m *Module) glance() (n int, err error) {
 	return m.goOn(0, true, true)
 }
 
-// goOn does the rest of a pass, beginning with the poll of the data channel. The argument due
-// forces the poll. The argument n is the number of packets that the pass has received before.
+// goOn does the rest of a call of Progress, beginning with the poll of the data channel. The
+// argument due forces the poll. The argument n is the number of packets that the call of Progress
+// has received before.
 func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	resting := m.now < m.restUntil
-	// A pass may end early only if no callback is queued.
+	// A call of Progress may end early only if no callback is queued.
 	got, fast, err := m.receiveAll(mayFast && !m.outbox.due(), due)
 	n += got
 	if fast || err != nil {
@@ -180,9 +181,9 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	return n, nil
 }
 
-// rest reduces the coming passes to polls, until a packet arrives, the owner calls a method, or a
-// deadline of the module comes. An owner that polls calls Progress hundreds of times for each
-// packet, so a short pass detects the packet sooner.
+// rest reduces the coming calls of Progress to polls, until a packet arrives, the owner calls a
+// method, or a deadline of the module comes. An owner that polls calls Progress hundreds of times
+// for each packet, so a short call detects the packet sooner.
 func (m *Module) rest() {
 	if m.sched.waiting() > 0 || m.sched.packs > 0 || m.credits.Stretched() || m.measure != nil ||
 		m.port.Leaving() > 0 || m.port.ReceivesPending() ||
@@ -195,10 +196,10 @@ func (m *Module) rest() {
 	}
 }
 
-// restsOn finishes a fast receive over a reliable fabric, and lets the coming passes be reduced to
-// polls again, if no other work is due. The typical case is a ping-pong, in which a lone message
-// came, another was sent, and the next reply may have arrived. restsOn returns false if a full pass
-// is needed.
+// restsOn finishes a fast receive over a reliable fabric, and lets the coming calls of Progress be
+// reduced to polls again, if no other work is due. The typical case is a ping-pong, in which a lone
+// message came, another was sent, and the next reply may have arrived. restsOn returns false if a
+// full call of Progress is needed.
 func (m *Module) restsOn() bool {
 	d := &m.deferred
 	if !m.exchanged || m.now >= m.resumeUntil || !d.pending || d.on != &m.port.Command ||
@@ -221,7 +222,7 @@ func (m *Module) restsOn() bool {
 	return true
 }
 
-// checkRest verifies that no deadline is missed while passes are reduced to polls.
+// checkRest verifies that no deadline is missed while calls of Progress are reduced to polls.
 func (m *Module) checkRest(*checker) error {
 	if d := m.deadline(); m.restUntil > m.now && d < m.restUntil && !m.closed {
 		return fmt.Errorf("at %d passes rest until %d, but the deadline is %d", m.now, m.restUntil, d)
@@ -230,9 +231,9 @@ func (m *Module) checkRest(*checker) error {
 }
 
 // Deadline is the time by which Progress must be called again even if no packet arrives. A deadline
-// at or before the present time means that work is due, for example after a pass that ended early.
-// Deadline returns Never if no work is scheduled. Work that waits for a buffer or for room in a
-// channel has no deadline, because a packet or completion ends the wait.
+// at or before the present time means that work is due, for example after a call of Progress that
+// ended early. Deadline returns Never if no work is scheduled. Work that waits for a buffer or for
+// room in a channel has no deadline, because a packet or completion ends the wait.
 func (m *Module) Deadline() Time {
 	if m.keeping.full { // until PullArrivals has emptied the queue
 		return Never

@@ -14,7 +14,7 @@ type Handle = remote.Handle
 // Rights say what peers may do with an exposed memory region.
 type Rights = remote.Rights
 
-// The rights that a region can give to peers. A put with a notice needs RemoteWrite and
+// The rights that a region can give to peers. A put with a completion notice needs RemoteWrite and
 // RemoteNotify.
 const (
 	RemoteWrite  = remote.Write  // puts
@@ -32,9 +32,9 @@ type Region struct {
 
 // Expose makes mem a region that all peers may access according to rights (RemoteWrite and others).
 // Accesses happen during calls of Progress, until the region is closed. No callback reports an
-// access, except for the notice of a put. While a put of several packets is incomplete, and after a
-// failed put, the range of the put may hold old bytes, new bytes, and zeros. Expose returns
-// ErrAgain if RegionsMax regions are exposed.
+// access, except for the completion notice of a put. While a put of several packets is incomplete,
+// and after a failed put, the range of the put may hold old bytes, new bytes, and zeros. Expose
+// returns ErrAgain if RegionsMax regions are exposed.
 func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	r := new(Region)
 	if err := m.ExposeAs(r, mem, rights, nil); err != nil {

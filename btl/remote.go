@@ -15,7 +15,7 @@ import (
 // target's code in remote_serve.go.
 
 // operation is the additional state of a fragment that is neither a message nor a put without
-// notice.
+// completion notice.
 type operation = remote.Operation[*Fragment]
 
 // memory returns the endpoint's state of memory operations in both directions, which the first call
@@ -100,11 +100,11 @@ func (f *Fragment) accessError(reason uint8) error {
 	return e
 }
 
-// PreparePutNotice is PreparePut with a notice, a message to the peer that announces the put. Once
-// all bytes of the put are in place, the peer calls its handler of tag with a copy of says, which
-// may have up to 64 bytes. A nil error in OnDone means that the peer has called the handler of the
-// notice, or will call the handler. The notice of a refused put is not delivered. The region needs
-// RemoteWrite and RemoteNotify.
+// PreparePutNotice is PreparePut with a completion notice, a message to the peer that announces the
+// completed put. Once all bytes of the put are in place, the peer calls its handler of tag with a
+// copy of says, which may have up to 64 bytes. A nil error in OnDone means that the peer has called
+// the handler of the notice, or will call the handler. The notice of a refused put is not
+// delivered. The region needs RemoteWrite and RemoteNotify.
 //
 // Besides the errors of PreparePut, PreparePutNotice returns ErrTag for an invalid tag, ErrTooLarge
 // for too long a notice, and ErrUnsupported if the peer does not support notices.
@@ -123,7 +123,8 @@ func (ep *Endpoint) PreparePutNotice(mem []byte, target Handle, offset uint64, t
 	return f, nil
 }
 
-// mayNotify returns an error if a put to the peer cannot have a notice with the given tag and data.
+// mayNotify returns an error if a put to the peer cannot have a completion notice with the given
+// tag and data.
 func (ep *Endpoint) mayNotify(tag Tag, says []byte) error {
 	if tag > TagMax {
 		return ErrTag
@@ -135,7 +136,7 @@ func (ep *Endpoint) mayNotify(tag Tag, says []byte) error {
 	return ep.mayAsk()
 }
 
-// PrepareGet lends a fragment that reads len(mem) bytes of a region of the peer, beginning at
+// PrepareGet returns a fragment that reads len(mem) bytes of a region of the peer, beginning at
 // offset, into mem. A nil error in OnDone means that all bytes have arrived; the caller must not
 // use mem before OnDone. After an error mem may be partly written. The region needs RemoteRead.
 //
@@ -184,7 +185,7 @@ type Atomic struct {
 	Fetch      bool   // whether Fragment.Value returns the old value; implied by ActionRead
 }
 
-// PrepareAtomic lends a fragment that applies the atomic operation a to a number of the peer,
+// PrepareAtomic returns a fragment that applies the atomic operation a to a number of the peer,
 // exactly once. The operation happens during the peer's Progress, so a callback of the peer sees
 // the number from before or after the operation. A nil error in OnDone means that the operation is
 // done; if a.Fetch is set, Fragment.Value then returns the old value. The region needs

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// prepareAsk lends a fragment for a memory request of one packet. The argument answered says that
+// prepareAsk returns a fragment for a memory request of one packet. The argument answered says that
 // the request waits for a reply, and needs a slot in the table of waiting operations. The argument
 // full says that another resource is missing, which makes prepareAsk return ErrAgain.
 func (ep *Endpoint) prepareAsk(sizeBytes int, target Handle, offset uint64, answered, full bool) (

@@ -53,7 +53,7 @@ func (m *Module) acceptRemote(in *arrival) {
 	m.checkBye(ep)
 }
 
-// notifies says whether a packet of an operation brings the notice of a put.
+// notifies says whether a packet of an operation brings the completion notice of a put.
 func notifies(code frag.OpCode) bool { return code == frag.OpNotice || code == frag.OpPlaced }
 
 // grants returns the connection's limits for memory requests of the peer.
@@ -61,7 +61,7 @@ func (ep *Endpoint) grants() remote.Link {
 	return remote.Link{FragBytesMax: ep.fragBytesMax, InOrder: ep.id.Counted}
 }
 
-// notify delivers the notice of a put, once all bytes of the put are in place.
+// notify delivers the completion notice of a put, once all bytes of the put are in place.
 func (m *Module) notify(ep *Endpoint, n *remote.Notice) {
 	tag, says, ok := n.Take()
 	if !ok {

@@ -94,7 +94,7 @@ func (s *scheduler) endTurn(f *flow) {
 }
 
 // check verifies that the lists hold exactly those flows of living endpoints that refer to the
-// lists. The argument c has counted the open packs.
+// lists. The argument c has counted the open shared packets.
 func (s *scheduler) check(c *checker, p *peerTable) error {
 	if c.packs != s.packs {
 		return fmt.Errorf("%d packs are open, %d counted", c.packs, s.packs)

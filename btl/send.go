@@ -21,11 +21,11 @@ import (
 //   - Any other fragment joins the endpoint's queue.
 //
 // Send returns Queued if f has joined the queue, if f.Signal is set, if f is a get, an atomic
-// operation or a put with a notice, or if the fabric gathers the payload. For all other fragments
-// Send returns Done, and f is no longer the caller's. The time now is the present time; in a
-// handler it is Endpoint.Now. After an error the fragment is still the caller's. The errors of Send
-// are ErrState, ErrTooLarge, ErrUnsupported, ErrClosed, and the reason why the endpoint has ended.
-// Posting a lone fragment at once is the fast send path of Open MPI's usnic.
+// operation or a put with a completion notice, or if the fabric gathers the payload. For all other
+// fragments Send returns Done, and f is no longer the caller's. The time now is the present time;
+// in a handler it is Endpoint.Now. After an error the fragment is still the caller's. The errors of
+// Send are ErrState, ErrTooLarge, ErrUnsupported, ErrClosed, and the reason why the endpoint has
+// ended. Posting a lone fragment at once is the fast send path of Open MPI's usnic.
 func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	m := ep.m
 	m.at(now)
@@ -250,11 +250,11 @@ func (m *Module) emptySeg(f *Fragment) {
 }
 
 // borrowSeg takes the send buffer for fragment f from a later fragment of the same queue, if the
-// endpoint has no packet in flight that would free a buffer. Without borrowing, f could wait for
-// ever for fragments queued behind f. A fragment in the queue of large fragments that now fits one
-// packet may also borrow from the queue of small ones, as small fragments may wait for f because of
-// a fence. Buffers in the queues of other endpoints become free when these endpoints are served or
-// end.
+// endpoint has no packet in flight that would free a buffer. Without the buffer of a later
+// fragment, f could wait for ever for fragments queued behind f. A fragment in the queue of large
+// fragments that now fits one packet may also borrow from the queue of small ones, as small
+// fragments may wait for f because of a fence. Buffers in the queues of other endpoints become free
+// when these endpoints are served or end.
 func (m *Module) borrowSeg(f *Fragment, t *reliability.Token) bool {
 	return !f.ep.busy() &&
 		(m.borrowFrom(f.next, t) || f.large && m.borrowFrom(f.ep.small.queue.first, t))
@@ -314,9 +314,9 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 	ep.m.sched.rearm(ep)
 }
 
-// sendSmall sends the next packet of an endpoint's small fragments. The packet holds the open pack,
-// which several fragments share, or the first queued fragment. sendSmall returns the packet's
-// length in bytes, or 0 if no packet can be sent now.
+// sendSmall sends the next packet of an endpoint's small fragments. The packet is the open shared
+// packet of several fragments, or the first queued fragment. sendSmall returns the packet's length
+// in bytes, or 0 if no packet can be sent now.
 func (m *Module) sendSmall(ep *Endpoint) int {
 	f := ep.small.queue.first
 	if ep.pack.open() || ep.packable(f) {

@@ -72,7 +72,7 @@ func (m *Module) loadPieces(f *Fragment, t reliability.Token, headBytes int, siz
 	m.stats.counters[CntSentGatheredBytes] += uint64(s.gatherLen)
 }
 
-// takeVector lends a fragment whose payload lies in the given pieces.
+// takeVector returns a fragment whose payload lies in the given pieces.
 func (ep *Endpoint) takeVector(pieces [][]byte) (*Fragment, error) {
 	if len(pieces) > PiecesMax {
 		return nil, fmt.Errorf("%w: %d pieces, at most %d", ErrTooLarge, len(pieces), PiecesMax)
@@ -121,9 +121,9 @@ func (m *Module) settleVector(f *Fragment) (*Fragment, error) {
 }
 
 // PreparePieces is Prepare for a payload that lies in up to PiecesMax pieces. The peer's handler
-// gets the pieces as one contiguous message. The pieces must not change until OnDone is called or
-// Send returns Done. The caller may reuse the slice of slices at once. The errors are those of
-// Alloc; ErrTooLarge also means too many pieces.
+// gets the pieces as one contiguous message. The bytes of the pieces must not change until OnDone
+// is called or Send returns Done. The caller may reuse the slice of slices at once. The errors are
+// those of Alloc; ErrTooLarge also means too many pieces.
 func (ep *Endpoint) PreparePieces(tag Tag, pieces ...[]byte) (*Fragment, error) {
 	if tag > TagMax {
 		return nil, ErrTag

@@ -10,9 +10,11 @@ import (
 	"gobtl/reliability"
 )
 
-// All headers are written here: in this file those of fragments, ACKs and Nacks, in egress_hello.go
-// of handshakes, in egress_path.go of Pings, Pongs and Parts. The payload is in the packet's buffer
-// already, or the fabric gathers it. The channel posts the packet.
+// The headers of outgoing packets are written in three files. This file writes the headers of
+// fragments, ACKs and Nacks. egress_hello.go writes the packets of handshakes. egress_path.go
+// writes path MTU probes (Pings), replies to probes (Pongs) and slices of packets (Parts). The
+// payload of a packet is in its send buffer, or the fabric gathers the payload. The channel posts
+// the packet.
 
 // via is the channel that carries a packet.
 type via = port.Which
@@ -22,18 +24,19 @@ const (
 	viaData    = port.Data
 )
 
-// packet is an outgoing packet: the fields of its header, and the module's state of it. It is a
-// local variable of the sending function, passed down by pointer and never retained.
+// packet is an outgoing packet, with the header fields and the module's state of the packet. A
+// packet is a local variable of the sending function, is passed down by pointer, and is never
+// retained.
 type packet struct {
 	frag.Header
 	ep   *Endpoint
-	frag *Fragment         // that waits for its end; of a pack the first of those that do
-	seg  reliability.Token // the send buffer in which it stands
+	frag *Fragment         // told of the packet's end; the first of several in a pack
+	seg  reliability.Token // the packet's send buffer
 }
 
-// setFrag makes p, which is empty, the packet of a fragment that fits one, in its send buffer. The
-// fragment is told of the packet's end. (Building the packet elsewhere and copying it would double
-// the cost: the processor waits for the stores of its fields.)
+// setFrag fills the empty packet p for a fragment that fits one packet and has a send buffer. The
+// fragment completes with the packet. setFrag writes into p directly because a copy of a packet is
+// expensive.
 func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
 	p.Kind, p.Flags, p.Tag, p.PayloadLen = frag.KindFrag, flags, f.tag, uint16(f.size)
 	p.Handle, p.PutOffset = uint64(f.handle), f.offset
@@ -43,30 +46,32 @@ func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
 	}
 }
 
-// setOp makes p the only packet of an operation.
+// setOp adds to p the header fields of an operation that fits one packet.
 func (p *packet) setOp(o *operation) {
 	p.Op, p.OpCode = o.Number(), o.Code()
-	if o.Notifies() { // all of the put, and its notice
+	if o.Notifies() { // a put with its notification
 		says := len(o.Notice())
 		p.OpCode, p.OpBytes, p.Tag = frag.OpPlaced, uint8(says), o.Tag()
 		p.PayloadLen += uint16(says)
 	}
 }
 
-// datagramBytes is the length of a packet whose kind, flags and payload are known.
+// datagramBytes is the length in bytes, header included, of a packet whose kind, flags and payload
+// length are set.
 func (p *packet) datagramBytes() int {
 	return frag.HeaderBytes(p.Kind, p.Flags) + int(p.PayloadLen)
 }
 
-// write puts a packet's header before its payload. It returns the datagram's length.
+// write writes a packet's header before the payload in the send buffer. The result is the
+// datagram's length in bytes.
 func (m *Module) write(p *packet, s *sendSegment) int {
 	sizeBytes := p.Encode(m.port.Arena.Bytes(segBuf(p.seg))) + int(p.PayloadLen)
 	s.ep, s.bytes = p.ep, uint32(sizeBytes)
 	return sizeBytes
 }
 
-// writeWhole writes a whole packet, header and payload, into a buffer without a segment. It returns
-// the datagram's length.
+// writeWhole writes the header and payload of a fragment into the buffer b, which has no
+// sendSegment. The result is the datagram's length in bytes.
 func writeWhole(ep *Endpoint, b fabric.Buf, tag uint8, data []byte) int {
 	pkt := ep.m.port.Arena.Bytes(b)
 	number := ep.numbers.Take(&ep.m.source, viaCommand, 1)
@@ -74,25 +79,25 @@ func writeWhole(ep *Endpoint, b fabric.Buf, tag uint8, data []byte) int {
 	return n + copy(pkt[n:], data)
 }
 
-// sentCounter maps a kind of sealed packet, Ping or Pong to its counter.
+// sentCounter maps a kind of packet to the counter of sent packets of that kind.
 var sentCounter = [16]Counter{
 	frag.KindFrag: CntSentFrag, frag.KindChunk: CntSentChunk, frag.KindPack: CntSentPack,
 	frag.KindPing: CntSentPing, frag.KindPong: CntSentPong,
 }
 
-// chunkRun is a run of consecutive chunks of one fragment: the packet of the latest chunk whose
-// header was fully encoded, and the state of the headers after it.
+// chunkRun is a run of consecutive chunks of one fragment. Its packet is the latest chunk whose
+// header was fully encoded, and next writes the headers of the chunks after that one.
 type chunkRun struct {
 	packet
 	next      frag.Followers
-	first     seq.Num // sequence number of the first one
-	number    uint32  // packet number of the first one
-	packets   uint32  // that were numbered at once; 0: each is sealed by itself
+	first     seq.Num // sequence number of the first chunk
+	number    uint32  // packet number of the first chunk
+	packets   uint32  // chunks numbered at once; 0: each is sealed separately
 	written   uint32
-	sizeBytes uint32 // of the latest one's datagram
+	sizeBytes uint32 // of the latest chunk's datagram
 }
 
-// beginRun initializes r, which is empty, for the chunks of a fragment that go into the segments of
+// beginRun initializes the empty r for chunks of the fragment f that go into the send buffers of
 // run.
 func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reliability.Token) {
 	r.Kind, r.Flags, r.Tag, r.Handle = frag.KindChunk, flags, f.tag, uint64(f.handle)
@@ -105,7 +110,8 @@ func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reli
 	m.sealRun(r, run)
 }
 
-// writeChunk writes into segment t the header of a run's next chunk: sizeBytes from offset on.
+// writeChunk writes the header of a run's next chunk into the send buffer t. The chunk holds
+// sizeBytes of the fragment, from the byte offset on.
 func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes uint32) {
 	if r.written > 0 && sizeBytes == uint32(r.PayloadLen) {
 		r.next.Write(m.port.Arena.Bytes(segBuf(t)))
@@ -133,7 +139,9 @@ func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes 
 	r.written++
 }
 
-// appendRecord copies a further record into a pack. The pack's first record now gets its header.
+// appendRecord adds a small message, as a record, to an open pack, which is a packet for several
+// small messages. The first record of a pack gets its record header when the second record is
+// added.
 func (m *Module) appendRecord(p *openPack, tag uint8, data []byte) {
 	b := m.port.Arena.Bytes(segBuf(p.seg))
 	if p.records == 1 {
@@ -146,8 +154,8 @@ func (m *Module) appendRecord(p *openPack, tag uint8, data []byte) {
 	p.records++
 }
 
-// refresh updates a packet before its retransmission: its ACK field, or, if the peer has refused
-// it, an empty packet in its place.
+// refresh updates a packet before its retransmission, with a new packet number and a current ACK
+// field. If the peer has refused the packet, refresh replaces the packet by an empty one (Void).
 func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	if s.strip {
 		m.stripPack(ep, t, s)
@@ -174,8 +182,9 @@ func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	frag.SetAck(b, ack.Ack, ack.Credit, ack.CreditBytes, ack.Flags&frag.FlagDup != 0)
 }
 
-// stripPack removes the records that the peer has refused from a pack before its retransmission. A
-// pack without records left becomes a Void.
+// stripPack removes the records that the peer has refused from a pack before its retransmission.
+// Records are the small messages in a pack. A pack without records left becomes a Void, an empty
+// packet.
 func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	s.strip = false
 	all := m.recordsOf(t)
@@ -184,7 +193,7 @@ func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
 		var tag uint8
 		record := rest
 		if tag, _, rest = nextRecord(rest); tag != s.stripTag {
-			n += copy(all[n:], record[:len(record)-len(rest)]) // never beyond where it was
+			n += copy(all[n:], record[:len(record)-len(rest)]) // moves to the front
 		}
 	}
 	if n == 0 {
@@ -200,13 +209,14 @@ func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	m.rewrite(&p, s)
 }
 
-// rewrite is write for the packet that replaces a refused one.
+// rewrite is write for a packet that replaces a refused packet, and corrects the count of bytes in
+// flight.
 func (m *Module) rewrite(p *packet, s *sendSegment) {
 	before := int(s.bytes)
 	p.ep.snd.Carry(m.write(p, s) - before)
 }
 
-// takeAck piggybacks the owed ACK on a header.
+// takeAck writes the owed ACK and the current credits into the header h.
 func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 	m.credits.At(m.now)
 	ep.rcv.Pace(m.acks.Lulls(), &m.rules)
@@ -222,7 +232,8 @@ func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 	}
 }
 
-// sendAck sends the owed ACK as a packet of its own. False means that there is no room for it now.
+// sendAck sends the owed ACK as an Ack packet. False means that the channel has no room for the Ack
+// packet now.
 func (m *Module) sendAck(ep *Endpoint) bool {
 	c, to := ep.ackPath()
 	b, ok := m.takeControl(c, to)
@@ -232,7 +243,7 @@ func (m *Module) sendAck(ep *Endpoint) bool {
 	pkt := m.port.Arena.Bytes(b)
 	h := frag.Header{Kind: frag.KindAck, Conn: ep.id.Peer.Tag}
 	h.Number = ep.numbers.Take(&m.source, c.Which(), 1)
-	ep.snd.Hasten(m.now) // the peer may get by this one what a lone answer that is lost has brought
+	ep.snd.Hasten(m.now) // the peer may learn from this ACK what a lost answer carried
 	m.takeAck(ep, &h)
 	if ep.asking {
 		ep.asking = false
@@ -252,12 +263,13 @@ func (m *Module) sendAck(ep *Endpoint) bool {
 	return true
 }
 
-// rangesRoom is the number of Sack ranges that fit an Ack packet of sizeBytes.
+// rangesRoom is the number of ranges of a selective ACK that fit an Ack packet of sizeBytes.
 func rangesRoom(sizeBytes int) int {
 	return min(frag.SackRangesMax, (sizeBytes-frag.AckBytes-frag.SackHeadBytes)/frag.SackRangeBytes)
 }
 
-// writeSack writes a Sack after the space for the header h of an Ack, and returns its length.
+// writeSack writes a selective ACK into pkt, after the space for the header h of an Ack packet. The
+// result is the length of the selective ACK in bytes.
 func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 	s, words := &m.sack, m.sackWords[:]
 	s.Count = 0
@@ -275,8 +287,9 @@ func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 	return s.Encode(pkt[frag.AckBytes:])
 }
 
-// sendNack tells the peer that the packet with the number n is refused for good; for a pack, tag is
-// that of the refused records (NackRecord). False means that there is no room for the Nack now.
+// sendNack tells the peer that the packet with sequence number n is refused, and why. With the
+// reason NackRecord, tag is the tag of the refused messages in a pack. False means that the channel
+// has no room for the Nack now.
 func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	c, to := ep.ackPath()
 	b, ok := m.takeControl(c, to)
@@ -298,8 +311,8 @@ func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	return true
 }
 
-// sendQuestion sends a reliable peer, in a control buffer, an empty packet that is counted as any
-// other and requests a confirmation. False means that there is no room for it now.
+// sendQuestion sends an empty packet (Void) that requests an ACK from the peer of a counted link.
+// The packet counts as a data packet. False means that the channel has no room for the packet now.
 func (m *Module) sendQuestion(ep *Endpoint) bool {
 	b, ok := m.takeControl(&m.port.Command, ep.cmdAddr)
 	if !ok {
@@ -315,7 +328,7 @@ func (m *Module) sendQuestion(ep *Endpoint) bool {
 	return true
 }
 
-// sendLastWord sends the peer a single Bye with an abort code, if there is room.
+// sendLastWord sends the peer one Bye with an abort code, if the command channel has room.
 func (m *Module) sendLastWord(ep *Endpoint, code uint16) {
 	b, ok := m.takeControl(&m.port.Command, ep.cmdAddr)
 	if !ok {
@@ -334,7 +347,7 @@ func (m *Module) sendLastWord(ep *Endpoint, code uint16) {
 	m.port.Command.Put(b, h.Encode(pkt)+int(h.PayloadLen), ep.cmdAddr)
 }
 
-// putControl adds a packet without a send buffer, to a connected peer, to a channel's batch.
+// putControl adds the packet in control buffer b, to a connected peer, to a channel's batch.
 func (m *Module) putControl(ep *Endpoint, c *port.Channel, b fabric.Buf, sizeBytes int,
 	to fabric.Addr,
 ) {

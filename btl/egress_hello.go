@@ -6,8 +6,8 @@ import (
 	"gobtl/frag"
 )
 
-// SendHello sends a Hello or HelloAck by its channel, to the endpoint's peer or, if to is given, to
-// an address, if there is room.
+// SendHello sends a Hello or HelloAck on the channel that hello.Probe names, if there is room. The
+// destination is the address to, or the endpoint's peer if to is nil.
 func (h handshakeHost) SendHello(
 	ep *Endpoint, kind frag.Kind, conn uint64, hello *frag.Hello, to []byte,
 ) {
@@ -24,9 +24,8 @@ func (h handshakeHost) SendHello(
 	if !ok {
 		return
 	}
-	// A peer to which this Hello is new has acknowledged nothing: the oldest number in flight is
-	// the connection's first. That holds even if this side is connected: the peer may have begun
-	// its handshake again since.
+	// If this Hello is new to the peer, the peer has acknowledged nothing. The oldest number in
+	// flight is then the connection's first number.
 	first, _ := ep.snd.Window()
 	head := frag.Header{Kind: kind, Conn: conn, Seq: first}
 	if conn != 0 {
@@ -35,7 +34,7 @@ func (h handshakeHost) SendHello(
 	h.put(c, b, hello.Encode(m.port.Arena.Bytes(b), &head), addr)
 }
 
-// SendReject sends a Reject to an address by a channel, if there is room.
+// SendReject sends a Reject to the address to, on the channel that by names, if there is room.
 func (h handshakeHost) SendReject(
 	by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject,
 ) {
@@ -49,8 +48,8 @@ func (h handshakeHost) SendReject(
 	}
 }
 
-// SendRetry sends a Retry to an address by a channel, if there is room. False means that there is
-// none, or that nothing can be sent to the address.
+// SendRetry sends a Retry to the address to, on the channel that by names. False means that the
+// channel has no room, or that nothing can be sent to the address.
 func (h handshakeHost) SendRetry(
 	by frag.Probe, to []byte, tag uint64, retry func() *frag.Retry,
 ) bool {
@@ -67,13 +66,13 @@ func (h handshakeHost) SendRetry(
 }
 
 // GiveUp cancels the sends queued in the fabric for an address that is about to be inserted again.
-// The Hello that follows tells the peer which packets it may miss.
+// The Hello that is sent next tells the peer the first sequence number that counts.
 func (h handshakeHost) GiveUp(name []byte) {
 	h.m.port.GiveUp(h.m.now, name)
 	h.m.settleSends()
 }
 
-// channel is the channel of a probe.
+// channel returns the channel on which a handshake packet with the probe p travels.
 func (h handshakeHost) channel(p frag.Probe) *port.Channel {
 	if p == frag.ProbeData {
 		return &h.m.port.Data

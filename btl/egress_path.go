@@ -6,8 +6,8 @@ import (
 	"gobtl/reliability"
 )
 
-// sendPing sends a Ping, or the Pong that answers one, by a channel. False means that there is no
-// room for it now.
+// sendPing sends a Ping (path MTU probe) or a Pong (the reply to a Ping) on the channel c, by kind.
+// False means that the channel has no room for the packet now.
 func (m *Module) sendPing(
 	ep *Endpoint, kind frag.Kind, c *port.Channel, nonce uint64, sizeBytes int,
 ) bool {
@@ -22,13 +22,14 @@ func (m *Module) sendPing(
 	n := frag.EncodePing(m.port.Arena.Bytes(b), &h, nonce, sizeBytes)
 	m.stats.counters[sentCounter[kind]]++
 	m.putControl(ep, c, b, n, to)
-	if kind == frag.KindPing { // the fabric is not to join it with other datagrams
+	if kind == frag.KindPing { // the fabric must not coalesce a Ping with other datagrams
 		c.SetApart(b)
 	}
 	return true
 }
 
-// putParts adds a segment's packet, as Parts, to the data channel's batch, which has room for it.
+// putParts cuts the packet of a send buffer into Parts (slices) and adds the Parts to the data
+// channel's batch. The caller has checked that the batch has room for all Parts.
 func (m *Module) putParts(ep *Endpoint, t reliability.Token) {
 	s := &m.segs[t]
 	total := int(s.bytes)

@@ -16,7 +16,7 @@ import (
 	"gobtl/reliability"
 )
 
-// endpointState is the stage of a connection: see meet.State.
+// endpointState is the state of a connection (meet.State).
 type endpointState = meet.State
 
 const (
@@ -29,7 +29,7 @@ const (
 
 // Endpoint is the connection to one peer.
 type Endpoint struct {
-	// Context is the caller's.
+	// Context is for the caller; the module does not use Context.
 	Context any
 
 	m      *Module
@@ -37,49 +37,50 @@ type Endpoint struct {
 	err    error // why it ended
 	joined bool  // has a share of the credits
 	route
-	numbers numbers.Numbers // of its packets
+	numbers numbers.Numbers // packet numbers
 	snd     reliability.Sender
 	rcv     ackDebt
 	arriving
 	link
 	path  path.Path
-	parts *frag.Parts // that have come: nil before the first
+	parts *frag.Parts // received slices of packets; nil before the first
 	sending
 	life liveness.Watch
 	goodbye
-	flushes *flush.Queue[*Fragment] // calls of Flush and Fence: nil until there is one
-	remote  *remote.Peer[*Fragment] // operations and answers: nil until there is one
+	flushes *flush.Queue[*Fragment] // calls of Flush and Fence; nil before the first
+	remote  *remote.Peer[*Fragment] // operations and answers; nil before the first
 }
 
 // peerTable is the table of connections.
 type peerTable = meet.Table[*Endpoint]
 
-// endOf is what the table knows of an endpoint.
+// endOf returns the part of an endpoint that the table of connections uses.
 func endOf(ep *Endpoint) *meet.End[*Endpoint] { return &ep.id }
 
-// arriving is an endpoint's state of the fragments that it receives in chunks.
+// arriving is an endpoint's state for fragments that arrive in chunks from the peer.
 type arriving struct {
 	asm      frag.Assembler
-	expects  *expectation // which chunk is next; nil before there were any
-	goesOnAt Time         // when its fragments went on, or would have: see shed.go
+	expects  *expectation // which chunk is next; nil before the first chunk
+	goesOnAt Time         // last progress, real or assumed (shed.go)
 }
 
 // route holds the peer's addresses and the packet sizes of the path to it.
 type route struct {
 	cmdAddr      fabric.Addr
 	dataAddr     fabric.Addr
-	mtu          int // datagrams that are sent now are no larger, and which take the command channel
+	mtu          int // largest datagram that is sent now
 	tiny         int
-	mtuMost      int // datagram sizes that both sides take
+	mtuMost      int // largest datagram that both sides accept
 	tinyMost     int
 	fragBytesMax uint32
 }
 
-// fragBytesUnknown stands for the largest fragment that a peer takes until it says so.
+// fragBytesUnknown is the value of fragBytesMax, the peer's limit for a fragment, before the peer
+// has announced a limit.
 const fragBytesUnknown = 1<<32 - 1
 
-// agreeSizes sets the bounds of packets and fragments, from both sides' channels and the peer's
-// announcement.
+// agreeSizes sets the largest packets and fragments for the peer. The arguments are this side's
+// channels, and the sizes that the peer has announced.
 func (r *route) agreeSizes(own *port.Port, tinyBytes, mtuBytes int, fragBytesMax uint32) {
 	r.tinyMost, r.mtuMost = min(own.Command.MTUBytes(), tinyBytes), min(own.Data.MTUBytes(), mtuBytes)
 	r.fragBytesMax = fragBytesMax
@@ -89,7 +90,7 @@ func (r *route) agreeSizes(own *port.Port, tinyBytes, mtuBytes int, fragBytesMax
 	}
 }
 
-// addrOn is the peer's address on a channel.
+// addrOn returns the peer's fabric address on a channel.
 func (r *route) addrOn(by via) fabric.Addr {
 	if by == viaData {
 		return r.dataAddr
@@ -97,20 +98,20 @@ func (r *route) addrOn(by via) fabric.Addr {
 	return r.cmdAddr
 }
 
-// useSize sets the largest datagram that is sent from now on.
+// useSize sets the size of the largest datagram that is sent to the peer from now on.
 func (r *route) useSize(mtuBytes int) { r.mtu, r.tiny = mtuBytes, min(r.tinyMost, mtuBytes) }
 
-// goodbye is the state of an orderly close, from either side.
+// goodbye is the state of an orderly close by this side, by the peer, or by both.
 type goodbye struct {
-	closing  bool      // Close was called: a bye is queued, sent, or acknowledged
-	byeSeen  bool      // the peer's has come
-	byeCode  uint16    // with this reason
-	byeSeq   seq.Num   // under this number
-	byeAhead *Fragment // the own bye, which has arrived before older packets
-	closeAt  Time      // since when the own has been due, on the axis of clock.nowUnpaused
+	closing  bool      // Close was called: a Bye is queued, sent, or acknowledged
+	byeSeen  bool      // the peer's Bye has arrived
+	byeCode  uint16    // reason in the peer's Bye
+	byeSeq   seq.Num   // sequence number of the peer's Bye
+	byeAhead *Fragment // own Bye, acknowledged before older packets
+	closeAt  Time      // when Close took effect, on the axis of clock.nowUnpaused
 }
 
-// usable returns why nothing can be sent any more, nil if it can.
+// usable returns an error with the reason if nothing can be sent to the peer any more, else nil.
 func (ep *Endpoint) usable() error {
 	switch {
 	case ep.err != nil:
@@ -121,31 +122,34 @@ func (ep *Endpoint) usable() error {
 	return nil
 }
 
-// Err returns why the endpoint ended: ErrClosed, ErrPeerClosed, ErrPeerDead, ErrUnreachable and so
-// on; nil while it has not.
+// Err returns the error with which the endpoint ended, such as ErrClosed, ErrPeerClosed,
+// ErrPeerDead or ErrUnreachable. Err is nil before the endpoint has ended.
 func (ep *Endpoint) Err() error { return ep.err }
 
-// Connected says whether the handshake is done and the endpoint has not ended.
+// Connected says whether the handshake is complete and the endpoint has not ended.
 func (ep *Endpoint) Connected() bool { return ep.id.State() == stateConnected }
 
-// Outstanding returns the number of unacknowledged packets and that of fragments queued to be sent.
+// Outstanding returns the number of unacknowledged packets and the number of fragments queued to be
+// sent.
 func (ep *Endpoint) Outstanding() (packets, fragments int) {
 	return ep.snd.InFlight(),
 		ep.small.queue.count + ep.large.queue.count + int(ep.pack.records)
 }
 
-// MaxTiny is the largest fragment that takes the fast path to this peer.
+// MaxTiny is the size, in bytes, of the largest fragment that takes the command channel to this
+// peer.
 func (ep *Endpoint) MaxTiny() int { return segmentRoom(ep.tiny, frag.KindFrag) }
 
-// MTUBytes is the size of the largest datagram that is now sent to this peer: see Path for more.
+// MTUBytes is the size of the largest datagram that is now sent to this peer (see also Path).
 func (ep *Endpoint) MTUBytes() int { return ep.mtu }
 
-// Close closes the endpoint in order: sent fragments are delivered, then the peer is told, then
-// EventClosed comes. It takes at most Config.CloseTimeout after the peer's last new ACK. Sends
-// after Close fail with ErrClosed. now is the present instant.
+// Close closes the endpoint in order. First all accepted fragments are delivered, then the peer is
+// told of the close, and at last this side gets EventClosed. The close takes at most
+// Config.CloseTimeout after the peer's last new ACK. Sends after Close fail with ErrClosed. now is
+// the present instant.
 func (ep *Endpoint) Close(now Time) { ep.close(now, frag.ByeClosed) }
 
-// close queues a Bye with a code behind everything that waits.
+// close queues a Bye with a code behind all fragments that wait to be sent.
 func (ep *Endpoint) close(now Time, code uint16) {
 	ep.m.at(now)
 	if ep.err != nil || ep.closing {
@@ -164,7 +168,7 @@ func (ep *Endpoint) close(now Time, code uint16) {
 	}
 }
 
-// beginClose starts the timer that ends a stalled close.
+// beginClose starts the timer that ends an orderly close if the peer stops answering.
 func (m *Module) beginClose(ep *Endpoint) {
 	ep.closeAt = m.nowUnpaused
 	wait := m.cfg.CloseTimeout
@@ -174,8 +178,9 @@ func (m *Module) beginClose(ep *Endpoint) {
 	m.watches.Set(ep, wait)
 }
 
-// Abort ends the endpoint at once: unfinished sends fail with ErrClosed. The peer is told once,
-// which gives it an EndedError; if that packet is lost its timers detect the end.
+// Abort ends the endpoint at once, and unfinished sends fail with ErrClosed. One packet tells the
+// peer, whose endpoint then fails with an EndedError. If that packet is lost, the peer's timers
+// detect the end.
 func (ep *Endpoint) Abort() {
 	ep.m.stir()
 	if ep.err == nil {
@@ -183,15 +188,15 @@ func (ep *Endpoint) Abort() {
 	}
 }
 
-// byeDone ends an endpoint after its Bye is acknowledged, or if the peer cannot be told.
+// byeDone ends an endpoint whose Bye is acknowledged, or whose Bye cannot be sent.
 func (m *Module) byeDone(ep *Endpoint) {
 	if ep.err == nil {
 		m.end(ep, EventClosed, ErrClosed)
 	}
 }
 
-// fail ends everything that is under way to a peer: sends complete with err, and afterwards only
-// the endpoint's slot in the table refers to it.
+// fail ends everything that is under way on an endpoint. All sends to the peer complete with err.
+// Afterwards only the table of connections refers to the endpoint.
 func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	if err == nil {
 		err = ErrClosed
@@ -222,7 +227,7 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	m.dirty = true
 }
 
-// failQueue fails the queued fragments for a peer that is gone.
+// failQueue completes the fragments of a to-send list with err, because the endpoint has ended.
 func (m *Module) failQueue(q *fragmentList, err error) {
 	for f := q.pop(); f != nil; f = q.pop() {
 		if f.hasSeg {
@@ -230,13 +235,13 @@ func (m *Module) failQueue(q *fragmentList, err error) {
 		}
 		if f.out == 0 {
 			m.complete(f, err)
-		} else { // the fabric still reads its memory
+		} else { // the fabric still reads the fragment's memory
 			f.err, f.state = err, fragSent
 		}
 	}
 }
 
-// failSeg fails a segment in flight to a peer that is gone.
+// failSeg ends a packet in flight, with err for its fragments, because the endpoint has ended.
 func (m *Module) failSeg(t reliability.Token, err error) {
 	f, begins, pack := m.segs[t].frag, m.segs[t].begins, m.segs[t].pack
 	if pack {
@@ -258,7 +263,7 @@ func (m *Module) failSeg(t reliability.Token, err error) {
 	m.segEnded(f)
 }
 
-// end is fail, and removes the endpoint from every table.
+// end is fail, and also removes the endpoint from every table.
 func (m *Module) end(ep *Endpoint, ev Event, err error) {
 	if ep.id.State() == stateEnded {
 		return
@@ -274,7 +279,8 @@ func (m *Module) end(ep *Endpoint, ev Event, err error) {
 	m.remove(ep)
 }
 
-// remove frees the slot of an endpoint: from then on no packet is matched to the endpoint.
+// remove frees the slot of an endpoint. Packets that arrive afterwards are not matched to the
+// endpoint.
 func (m *Module) remove(ep *Endpoint) {
 	m.dirty = true
 	m.sched.unblock()

@@ -5,72 +5,80 @@ import (
 	"fmt"
 )
 
-// Errors of the package; test for them with errors.Is.
+// The errors of the package are to be tested with errors.Is.
 var (
-	// ErrAgain: no resource now (descriptor, buffer, credit, queue). Call Progress and try again.
+	// ErrAgain means that a descriptor, buffer, credit or place in a queue is not available now.
+	// Call Progress and repeat the call.
 	ErrAgain = errors.New("btl: out of resources for now, try again after progress")
-	// ErrClosed: the module or endpoint was closed on this side.
+	// ErrClosed means that the module or endpoint was closed on this side.
 	ErrClosed = errors.New("btl: closed")
-	// ErrPeerClosed: the peer closed its end.
+	// ErrPeerClosed means that the peer closed its end of the connection.
 	ErrPeerClosed = errors.New("btl: closed by the peer")
-	// ErrPeerDead: nothing was heard from the peer for Config.PeerTimeout while an answer was due,
-	// or a reliable fabric could not carry a packet to it. The error says which channel is silent.
+	// ErrPeerDead means that the peer acknowledged nothing, or did not answer a probe, for
+	// Config.PeerTimeout. Over a reliable fabric, ErrPeerDead also means that the fabric could not
+	// deliver a packet to the peer. The error's text names the silent channel.
 	ErrPeerDead = errors.New("btl: peer does not answer")
-	// ErrLost: a fabric that claims to be reliable has lost or reordered packets.
+	// ErrLost means that a fabric that claims to be reliable has lost or reordered packets.
 	ErrLost = errors.New("btl: packet lost by a fabric that is said to be reliable")
-	// ErrBroken: the peer has broken the protocol: it acknowledges what was never sent to it.
+	// ErrBroken means that the peer has broken the protocol by an acknowledgement of packets that
+	// were never sent.
 	ErrBroken = errors.New("btl: the peer has broken the protocol")
-	// ErrPeerRestarted: the peer came back as another incarnation; messages in flight are lost.
+	// ErrPeerRestarted means that the peer has restarted as a new incarnation. Messages in flight
+	// to the peer are lost.
 	ErrPeerRestarted = errors.New("btl: peer restarted")
-	// ErrUnreachable: the handshake was not finished within Config.HandshakeTimeout.
+	// ErrUnreachable means that the handshake was not complete within Config.HandshakeTimeout.
 	ErrUnreachable = errors.New("btl: peer cannot be reached")
-	// ErrNarrow: the peer answers, but only the smallest packets reach it: the path does not carry
-	// packets of 1200 bytes, or of Config.MTUBytes if that is less.
+	// ErrNarrow means that the peer answers, but the path does not carry packets of 1200 bytes. If
+	// Config.MTUBytes is below 1200, the limit is Config.MTUBytes.
 	ErrNarrow = errors.New("btl: the path to the peer does not carry datagrams of the least size")
-	// ErrStalled: the peer's partly received fragments made no progress for Config.PeerTimeout,
-	// while other peers needed the memory that they held.
+	// ErrStalled means that the peer's partly received fragments made no progress for
+	// Config.PeerTimeout, while other peers needed the memory of these fragments.
 	ErrStalled = errors.New("btl: the peer holds memory that others want, and does not go on")
-	// ErrVersion: the peer speaks no protocol version that this side speaks.
+	// ErrVersion means that the two sides have no protocol version in common, or that one side
+	// lacks a required feature.
 	ErrVersion = errors.New("btl: peer speaks another protocol version")
-	// ErrStale: the name is that of an earlier incarnation of the peer.
+	// ErrStale means that the name given to Connect belongs to an earlier incarnation of the peer.
 	ErrStale = errors.New("btl: address of an earlier incarnation of the peer")
-	// ErrRefused: one side refuses another endpoint, mostly for lack of room; the text says which
-	// side, and why. If the peer's owner refused, the error is a RefusedError.
+	// ErrRefused means that one side refuses another endpoint, mostly because a limit on endpoints
+	// is reached. The error's text names the side and the reason. If the peer's application
+	// refused, the error is a RefusedError.
 	ErrRefused = errors.New("btl: refused")
-	// ErrBadName: the bytes are no module name of this provider.
+	// ErrBadName means that the bytes are not a module name of this provider.
 	ErrBadName = errors.New("btl: malformed or foreign module name")
-	// ErrTooLarge: the fragment exceeds the limit of one of the two sides.
+	// ErrTooLarge means that the fragment exceeds the size limit of this side or of the peer.
 	ErrTooLarge = errors.New("btl: fragment too large")
-	// ErrTag: the tag is reserved to the transport.
+	// ErrTag means that the tag is above TagMax and reserved to the transport.
 	ErrTag = errors.New("btl: tag out of range")
-	// ErrNoHandler: the peer has no handler for the fragment's tag.
+	// ErrNoHandler means that the peer has no handler for the fragment's tag.
 	ErrNoHandler = errors.New("btl: peer has no handler for this tag")
-	// ErrUnwanted: the fragment is longer than the peer's handler accepts (HandleUpTo). Older peers
-	// give ErrNoHandler.
+	// ErrUnwanted means that the fragment is longer than the peer's handler accepts (HandleUpTo).
+	// With peers of older versions the error is ErrNoHandler instead.
 	ErrUnwanted = errors.New("btl: the peer does not want this fragment")
-	// ErrRemoteAccess: an operation's target is no region of the peer, is out of its bounds, or
-	// lacks the right. If the peer reports that, the error is an AccessError with the reason.
+	// ErrRemoteAccess means that the target of an operation is not in a memory region of the peer,
+	// or that the region does not allow the operation. If the peer reports the failure, the error
+	// is an AccessError with the reason.
 	ErrRemoteAccess = errors.New("btl: remote memory access refused")
-	// ErrUnsupported: the only operation that the peer supports on its memory is a put.
+	// ErrUnsupported means that the peer supports no operation on its memory except puts.
 	ErrUnsupported = errors.New("btl: the peer takes no such operation")
-	// ErrConfig: a configuration value is out of its range.
+	// ErrConfig means that a configuration value is out of range.
 	ErrConfig = errors.New("btl: invalid configuration")
-	// ErrReentrant: Progress was called from inside a callback.
+	// ErrReentrant means that Progress was called from a callback.
 	ErrReentrant = errors.New("btl: Progress called from a callback")
-	// ErrContext: the context is nil, and the call has had no effect. Only layers above the module
-	// return it: runner, the packages on top of runner, and stream.
+	// ErrContext means that the context is nil, and that the call had no effect. Only package
+	// runner, the packages on top of runner, and stream return ErrContext.
 	ErrContext = errors.New("btl: nil context")
-	// ErrEndpoint: the endpoint is nil or of another module.
+	// ErrEndpoint means that the endpoint is nil or belongs to another module.
 	ErrEndpoint = errors.New("btl: endpoint of another module")
-	// ErrState: the caller does not own the fragment (it was sent or freed), or it is of another
-	// endpoint; or the Region is exposed already.
+	// ErrState means that the caller does not own the fragment, which was sent, was freed, or
+	// belongs to another endpoint. For a Region, ErrState means that the Region is exposed already.
+	// For a Kept, ErrState means that the Kept holds data.
 	ErrState = errors.New("btl: fragment is not in the caller's hands")
 )
 
-// RefusedError is an ErrRefused by the decision of the peer's owner.
+// RefusedError is an ErrRefused by decision of the peer's application (see Module.Admit).
 type RefusedError struct {
-	Code  uint16 // what the owner says: see Refuse, Defer
-	Later bool   // it was not wanted then, and the handshake's time-out is over
+	Code  uint16 // the peer's code: see Refuse, Defer
+	Later bool   // the peer deferred until the handshake timed out
 }
 
 func (e *RefusedError) Error() string {
@@ -80,5 +88,5 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%v by the peer's owner, code %d", ErrRefused, e.Code)
 }
 
-// Is makes it an ErrRefused.
+// Is says that a RefusedError is an ErrRefused.
 func (e *RefusedError) Is(target error) bool { return target == ErrRefused }

@@ -1,42 +1,45 @@
 package btl
 
-// An endpoint's fragments to send wait in two flows: the fragments that fit a packet, with the open
-// pack, and the larger ones, which are cut into chunks. All flows of all endpoints take turns by
-// deficit round robin (Shreedhar and Varghese 1995), so that a large fragment, or a busy endpoint,
-// delays others by at most a quantum of bytes. The packet that exceeds the deficit is still sent,
-// and the excess is charged to the next turn: so a packet's size need not be known before the
-// packet is built.
+// An endpoint's fragments to send wait in two flows (queues). The small flow has the fragments that
+// fit a packet, and the open pack, which is the packet that is being filled with small messages.
+// The large flow has the larger fragments, which are cut into chunks. All flows of all endpoints
+// take turns by deficit round robin (Shreedhar and Varghese 1995). Large fragments and busy
+// endpoints therefore delay others by at most a quantum of bytes per flow. The packet that exceeds
+// the deficit is still sent, and the excess is charged to the next turn. For that reason a packet's
+// size need not be known before the packet is built.
 //
-// A flow that becomes active again, with some of its last quantum left, does not wait for the
-// others' turns (the new flows of FQ-CoDel, RFC 8290). It gets a new quantum only in its turn
-// behind all others: so it gains latency, but no bandwidth.
+// A flow that becomes active again with some of its last quantum left is served before the other
+// flows (the new flows of FQ-CoDel, RFC 8290). The flow gets a new quantum only in its turn behind
+// all other flows. The preferred flow therefore has a lower latency, but no more bandwidth.
 //
-// The two flows of an endpoint also share its window, which is mostly their bound, and a small
-// fragment that leaves at once waits for no turn. So a balance compares the bytes of the two while
-// both have something to send: neither may lead the other by more than a quantum.
+// The two flows of an endpoint share the endpoint's send window, and a small fragment that is sent
+// at once does not wait for a turn. A balance therefore compares the bytes sent by the two flows
+// while both have something to send. Neither flow may be ahead of the other by more than a quantum.
 
-// flow is one of the two flows of an endpoint: small or large fragments.
+// flow is one of the two send queues of an endpoint, for small or for large fragments.
 type flow struct {
 	ep         *Endpoint
 	queue      fragmentList // the to-send list
-	list       *flowList    // that it stands on: nil if it has nothing to send, or may not
+	list       *flowList    // list of the scheduler; nil if the flow may not send
 	prev, next *flow
-	deficit    int // bytes to send until the others' turns
+	deficit    int // bytes that the flow may still send in this turn
 }
 
-// sending is an endpoint's queues of fragments to send, and the resources that it holds for them.
+// sending has an endpoint's queues of fragments to send, and counts the endpoint's buffers and
+// descriptors.
 type sending struct {
 	small   flow // fragments of one packet that wait to be sent
-	large   flow // and the others
-	balance int  // bytes that the small ones may be ahead of the others
+	large   flow // larger fragments that wait to be sent
+	balance int  // bytes that small may send before large has a turn
 	pack    openPack
 	sentIn  uint64 // the module's sendEpoch in which something was sealed last
 	fragIDs fragIDs
 	buffers int // send buffers lent, queued or in flight
-	// descriptors counts fragments: lent, under way, or ended but not reported.
+	// descriptors counts the endpoint's fragments that are lent, under way, or ended but not
+	// reported.
 	descriptors int
-	bursts      bool  // the latest pack had several records: the next message will not be alone
-	wants       wants // its owner has found no room for something
+	bursts      bool  // the latest pack had several messages
+	wants       wants // resources that a call has lacked
 }
 
 func (ep *Endpoint) initFlows() {
@@ -46,12 +49,12 @@ func (ep *Endpoint) initFlows() {
 	ep.balance = quantum
 }
 
-// quantum is the bytes that a flow may send in a turn: at least a packet, or a turn might only pay
-// off the excess of the last one.
+// quantum is the number of bytes that a flow may send in a turn. A quantum is at least the MTU, so
+// that a turn is not used up by the excess of the turn before.
 func (m *Module) quantum() int { return max(m.cfg.QuantumBytes, m.port.Data.MTUBytes()) }
 
-// flowOf is the flow that holds a queued fragment. A Bye is last in the large flow: it is sent when
-// nothing else waits.
+// flowOf returns the flow that holds a queued fragment. A Bye is the last fragment in the large
+// flow, and is sent when no other fragment waits.
 func (ep *Endpoint) flowOf(f *Fragment) *flow {
 	if f.large {
 		return &ep.large
@@ -59,7 +62,7 @@ func (ep *Endpoint) flowOf(f *Fragment) *flow {
 	return &ep.small
 }
 
-// fitsPacket says whether a fragment is sent as one packet.
+// fitsPacket says whether a fragment fits one packet of the current MTU.
 func (ep *Endpoint) fitsPacket(f *Fragment) bool {
 	return f.packetBytes() <= ep.mtu
 }
@@ -69,36 +72,39 @@ func (ep *Endpoint) waiting() bool {
 	return ep.small.queue.first != nil || ep.large.queue.first != nil || ep.pack.open()
 }
 
-// bulk says whether a large fragment is queued that need not wait for the peer. Small fragments
-// take turns with it; a large one that is blocked, but not for lack of room, does not delay them.
+// bulk says whether a large fragment is queued that only lacks room to send. Small fragments take
+// turns with such a large fragment. A large fragment that waits for a fence, for memory at the peer
+// or for another event does not delay small fragments.
 func (ep *Endpoint) bulk() bool {
 	f := ep.large.queue.first
 	return f != nil && !f.isBye() && !ep.behindFence(f) && !ep.lacksMemory(f) &&
 		!ep.pauses(f) && !ep.holds(f) && !f.placeless()
 }
 
-// lacksMemory says whether a large fragment waits because the peer had no memory for it, or for one
-// before it. Fragments written into a region need no such memory.
+// lacksMemory says whether a large fragment waits because the peer has refused an earlier chunk for
+// lack of memory. Puts and answers to gets need no such memory, and do not wait.
 func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 	return ep.snd.NeedsMemory() && !f.put && !f.answer && !f.isBye()
 }
 
-// overtakes says whether a small fragment may leave at once, or into the open pack: if no small one
-// is queued, and the small flow has no lead over the large one.
+// overtakes says whether a small fragment may be sent at once, or be added to the open pack. The
+// conditions are that no small fragment is queued, no fence is pending, and the small flow is not
+// ahead of the large flow.
 func (ep *Endpoint) overtakes() bool {
 	return ep.small.queue.first == nil && !ep.flushes.Fenced() &&
 		(ep.large.queue.first == nil || ep.balance > 0 || !ep.bulk())
 }
 
-// sentSmall adds bytes of small fragments to the balance.
+// sentSmall charges sizeBytes of small fragments to the balance, if a large fragment could have
+// been sent.
 func (ep *Endpoint) sentSmall(sizeBytes int) {
 	if ep.bulk() {
 		ep.balance -= sizeBytes
 	}
 }
 
-// sentLarge adds bytes of large fragments to the balance. Small fragments that did not wait in that
-// time may catch up by one quantum at most.
+// sentLarge credits sizeBytes of large fragments to the balance. If no small fragment waits, the
+// small flow may catch up by one quantum at most.
 func (ep *Endpoint) sentLarge(sizeBytes int) {
 	ep.balance += sizeBytes
 	if first := ep.small.queue.first; first == nil || ep.behindFence(first) {
@@ -106,27 +112,28 @@ func (ep *Endpoint) sentLarge(sizeBytes int) {
 	}
 }
 
-// beginBulk forgives the small flow its lead over large fragments that are gone.
+// beginBulk resets the balance if the small flow was ahead of earlier large fragments.
 func (ep *Endpoint) beginBulk() { ep.balance = max(ep.balance, 0) }
 
-// overtook charges the small flow for bytes that it sent out of turn.
+// overtook charges sizeBytes, which the small flow has sent out of turn, to the balance.
 func (m *Module) overtook(ep *Endpoint, sizeBytes int) {
 	ep.sentSmall(sizeBytes)
 	m.sched.rearm(ep)
 }
 
-// spareMax bounds the window places and send buffers that large fragments leave to small ones.
-// Large fragments would use all of them, and a small one should not wait for an ACK of a large one.
+// spareMax bounds the room in the send window and the send buffers that large fragments leave to
+// small fragments. Without a reserve, a small fragment would wait for the ACK of a large fragment.
 const spareMax = 8
 
-// bulkRoom is the number of packets of large fragments that the window now admits.
+// bulkRoom is the number of packets of large fragments that may be sent within the send window now.
 func (ep *Endpoint) bulkRoom() int {
 	const share = 16
 	room := ep.snd.RoomOf(ep.mtu)
 	return room - min(spareMax, (ep.snd.InFlight()+room)/share)
 }
 
-// bulkBytes is the bytes of large fragments that may be sent before the small ones that wait.
+// bulkBytes is the number of bytes of large fragments that may be sent before the queued small
+// fragments.
 func (ep *Endpoint) bulkBytes() int {
 	if first := ep.small.queue.first; first == nil || ep.behindFence(first) {
 		return passBytes
@@ -134,7 +141,7 @@ func (ep *Endpoint) bulkBytes() int {
 	return ep.m.quantum() - ep.balance
 }
 
-// may says whether the flow has something to send, and its window is open.
+// may says whether the flow has something to send and the send window allows a packet.
 func (f *flow) may() bool {
 	ep := f.ep
 	if ep.id.State() != stateConnected {
@@ -152,15 +159,16 @@ func (f *flow) may() bool {
 			(ep.balance > 0 || !ep.bulk())
 }
 
-// passBytes bounds the bytes that one pass sends, so that it soon receives again.
+// passBytes bounds the bytes that one pass (call of Progress) sends before the next pass receives
+// again.
 const passBytes = 256 << 10
 
-// serve sends from the flows in turn, until PassPackets or passBytes are sent in all. A turn that
-// the end of the pass cuts short continues in the next pass. A flow whose window closes leaves its
-// list until an ACK opens it.
+// serve sends from the flows in turn, up to Config.PassPackets packets or passBytes bytes in total.
+// If serve stops within the turn of a flow, the turn continues in the next call. A flow whose send
+// window is full leaves the scheduler's list until an ACK opens the window.
 func (m *Module) serve() {
 	budget, bytes := m.cfg.PassPackets, passBytes
-	batched := m.port.Command.Batched() + m.port.Data.Batched() // takes room until the end of the pass
+	batched := m.port.Command.Batched() + m.port.Data.Batched() // room taken until the pass ends
 	for stuck := 0; budget > 0 && bytes > 0 && stuck < m.sched.waiting(); {
 		f := m.sched.next()
 		if f.deficit <= 0 {
@@ -181,8 +189,8 @@ func (m *Module) serve() {
 	m.sched.blocked = m.sched.waiting() > 0 && budget == m.cfg.PassPackets && batched == 0
 }
 
-// serveFlow sends in a flow's turn up to bytes, and budget packets, which is the rest of the pass's
-// allowance. It returns the amounts sent: less than that without a buffer, or room in a channel.
+// serveFlow sends up to bytes bytes and budget packets in a flow's turn. serveFlow returns the
+// bytes and packets sent, which are fewer if a buffer or the room of a channel is lacking.
 func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 	ep := f.ep
 	for f.deficit > 0 && sent < bytes && packets < budget && f.may() {
@@ -191,7 +199,7 @@ func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 		case f == &ep.small:
 			size = m.sendSmall(ep)
 			ep.sentSmall(size)
-		case ep.pack.open(): // has been promised the next sequence number
+		case ep.pack.open(): // the pack has been promised the next sequence number
 			size = m.sealPack(ep)
 			ep.sentSmall(size)
 		case f.queue.first.isBye():
@@ -199,7 +207,7 @@ func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 		case ep.mixes(f.queue.first):
 			size = m.sendMixed(ep)
 			ep.sentLarge(size)
-		case f.queue.first.cursor == 0 && ep.fitsPacket(f.queue.first): // packets were smaller before
+		case f.queue.first.cursor == 0 && ep.fitsPacket(f.queue.first): // the MTU has grown
 			size = m.sendFrag(ep, f.queue.first)
 			ep.sentLarge(size)
 		case f.queue.first.noticeDue():

@@ -7,7 +7,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// flushQueue is the endpoint's pending calls of Flush and Fence, made when there is the first.
+// flushQueue returns the queue of the endpoint's pending calls of Flush and Fence, and makes the
+// queue at the first call.
 func (ep *Endpoint) flushQueue() *flush.Queue[*Fragment] {
 	if ep.flushes == nil {
 		ep.flushes = new(flush.Queue[*Fragment])
@@ -15,16 +16,16 @@ func (ep *Endpoint) flushQueue() *flush.Queue[*Fragment] {
 	return ep.flushes
 }
 
-// Refused returns the number of messages that the peer refused after Send or SendImmediate reported
-// them done, and the latest reason: ErrNoHandler, ErrRemoteAccess. A Flush after such a message
-// returns that too. Over a reliable fabric the peer may report refusals only at a flush, or when it
-// renews the credits.
+// Refused returns the number of messages that the peer refused after Send or SendImmediate had
+// reported Done. last is the reason of the latest refusal, ErrNoHandler or ErrRemoteAccess. The
+// next Flush after a refused message also gets the error. Over a reliable fabric, the peer may
+// report refusals only at a flush, or when the peer renews the credits.
 func (ep *Endpoint) Refused() (messages uint64, last error) { return ep.flushes.Refusals() }
 
-// Flush calls fn, if not nil, from Progress when everything sent to the endpoint so far is
-// acknowledged. fn gets ErrNoHandler or ErrRemoteAccess if the peer refused messages after Send
-// returned Done (see Refused), or another error if the endpoint ends first. now is the present
-// instant.
+// Flush has Progress call fn, if not nil, when everything sent to the endpoint before is
+// acknowledged. fn gets ErrNoHandler or ErrRemoteAccess if the peer refused messages after Send had
+// returned Done (see Refused). If the endpoint ends first, fn gets the error of Endpoint.Err. On an
+// ended endpoint Flush may call fn at once. now is the present instant.
 func (ep *Endpoint) Flush(now Time, fn func(error)) {
 	ep.m.at(now)
 	if ep.err != nil {
@@ -43,11 +44,11 @@ func (ep *Endpoint) Flush(now Time, fn func(error)) {
 	ep.m.askFlush(ep)
 }
 
-// Fence orders sends to the peer: fragments given to Send from now on leave only after all earlier
-// ones are done. A message is done when it is acknowledged, a put when its bytes are in place, a
-// get or atomic operation when its answer has arrived. Fence does not block; until the earlier
-// fragments are done SendImmediate returns ErrAgain. Without a fence, operations and messages may
-// overtake each other. now is the present instant.
+// Fence orders sends to the peer. Fragments given to Send after Fence are sent only when all
+// earlier fragments are done. A message is done when the peer has acknowledged the message. A put
+// is done when all bytes are in place, and a get or atomic operation when the answer has arrived.
+// Fence does not block. Until the earlier fragments are done, SendImmediate returns ErrAgain.
+// Without a fence, operations and messages may overtake each other. now is the present instant.
 func (ep *Endpoint) Fence(now Time) {
 	ep.m.at(now)
 	if ep.err != nil {
@@ -60,8 +61,8 @@ func (ep *Endpoint) Fence(now Time) {
 	ep.m.sched.rearm(ep)
 }
 
-// sealForFlush seals the open pack, so that it holds nothing of what follows, and returns the
-// number after all that was sent.
+// sealForFlush closes the open pack (the packet that is being filled with small messages), so that
+// no later message is added to the pack. The result is the sequence number after all sent packets.
 func (ep *Endpoint) sealForFlush() seq.Num {
 	if ep.pack.open() && ep.id.State() == stateConnected {
 		ep.m.overtook(ep, ep.m.sealPack(ep))
@@ -69,8 +70,8 @@ func (ep *Endpoint) sealForFlush() seq.Num {
 	return ep.sentUntil()
 }
 
-// noteUntold records the loss of an accepted message that has no OnDone to report it. The next
-// Flush returns the error; on an ended endpoint every Flush does.
+// noteUntold records the loss of an accepted message without an OnDone function. The next Flush
+// gets err.
 func (ep *Endpoint) noteUntold(err error) {
 	if ep.err == nil {
 		ep.flushQueue().Lost(err)
@@ -91,8 +92,8 @@ func (ep *Endpoint) sentUntil() seq.Num {
 	return next
 }
 
-// markFlush gives the flushes that wait for a fragment, whose last packet was sent, the number
-// after it.
+// markFlush is called when the last packet of fragment f was sent. Flushes that wait for f then
+// wait for the acknowledgement of all packets sent so far.
 func (ep *Endpoint) markFlush(f *Fragment) {
 	if ep.flushes.Len() == 0 {
 		return
@@ -107,7 +108,7 @@ func (ep *Endpoint) markFlush(f *Fragment) {
 	}
 }
 
-// checkFlushed completes the flushes whose numbers are acknowledged.
+// checkFlushed completes the flushes and fences whose packets are all acknowledged.
 func (ep *Endpoint) checkFlushed() {
 	if ep.flushes.Len() == 0 {
 		return
@@ -126,7 +127,7 @@ func (ep *Endpoint) checkFlushed() {
 	}
 }
 
-// failFlushes fails the pending flushes of an endpoint that has ended.
+// failFlushes ends the pending flushes of an ended endpoint with the endpoint's error.
 func (ep *Endpoint) failFlushes() {
 	for d, ok := ep.flushes.Fail(); ok; d, ok = ep.flushes.Fail() {
 		if !d.Fence {
@@ -138,8 +139,8 @@ func (ep *Endpoint) failFlushes() {
 // behindFence says whether a fragment has to wait for an earlier fence.
 func (ep *Endpoint) behindFence(f *Fragment) bool { return ep.flushes.Behind(f.fence) }
 
-// pushAnswer adds an answer to a queue, ahead of fragments that wait for a fence: a fence of the
-// peer's may wait for this answer.
+// pushAnswer adds the answer to a peer's operation to a queue, ahead of fragments that wait for a
+// fence. In any other place, two endpoints with a fence could wait for each other's answers.
 func (ep *Endpoint) pushAnswer(q *fragmentList, f *Fragment) {
 	if f.fence = ep.flushes.Met(); q.last == nil || !ep.behindFence(q.last) {
 		q.push(f)
@@ -152,8 +153,8 @@ func (ep *Endpoint) pushAnswer(q *fragmentList, f *Fragment) {
 	q.insert(f, behind)
 }
 
-// lastBefore returns, for each of the endpoint's queues, the last fragment with at most that many
-// fences before it.
+// lastBefore returns the last fragment with at most fences calls of Fence before it, for each of
+// the endpoint's queues.
 func (ep *Endpoint) lastBefore(fences uint32) (last flush.Tails[*Fragment]) {
 	for k, q := range [...]*fragmentList{&ep.small.queue, &ep.large.queue} {
 		for f := q.first; f != nil && int32(f.fence-fences) <= 0; f = f.next {
@@ -163,7 +164,7 @@ func (ep *Endpoint) lastBefore(fences uint32) (last flush.Tails[*Fragment]) {
 	return last
 }
 
-// checkFlushes verifies that no call of Flush is forgotten.
+// checkFlushes verifies that every pending call of Flush still has something to wait for.
 func (ep *Endpoint) checkFlushes() error {
 	if ep.err != nil && ep.flushes.Len() > 0 {
 		return errors.New("flushes are due and will not be called")

@@ -12,11 +12,13 @@ import (
 // Status tells what became of an accepted send.
 type Status uint8
 
-// The outcomes of a Send that returns no error.
+// These are the outcomes of a Send that returns no error.
 const (
-	// Done: the fragment was sent and its bytes copied; OnDone is not called, the descriptor is gone.
+	// Done means that the fragment was sent and its bytes were copied. OnDone is not called, and
+	// the descriptor belongs to the module.
 	Done Status = 1
-	// Queued: OnDone is called exactly once, with nil when the peer has acknowledged every byte.
+	// Queued means that OnDone will be called exactly once. The error is nil if the peer has
+	// acknowledged every byte.
 	Queued Status = 2
 )
 
@@ -26,25 +28,25 @@ const (
 	fragFree   fragState = iota
 	fragLent             // with the caller
 	fragQueued           // on its endpoint's to-send list
-	fragSent             // every segment posted, not all acknowledged
-	fragEnded            // waiting for its OnDone
+	fragSent             // all packets posted, not all acknowledged
+	fragEnded            // waits for the call of OnDone
 )
 
-// Fragment describes one message on its way out: a descriptor of the module, lent to the caller by
-// Alloc, Prepare or PreparePut, and taken back by an accepted Send or by Free.
+// Fragment is the descriptor of one message or operation to be sent. Alloc, Prepare and PreparePut
+// lend a Fragment to the caller. An accepted Send, or Free, gives the Fragment back to the module.
 type Fragment struct {
-	// OnDone is called when a queued fragment ends; the descriptor is gone when it returns. It may be
-	// nil.
+	// OnDone is called when a queued fragment ends, and may be nil. After OnDone has returned, the
+	// caller must not use the Fragment any more.
 	OnDone func(f *Fragment, err error)
-	// Context is the caller's.
+	// Context is for the caller; the module does not use Context.
 	Context uint64
-	// Signal asks for OnDone in any case: Send then never returns Done.
+	// Signal requests a call of OnDone in any case, so that Send never returns Done.
 	Signal bool
 
 	ep     *Endpoint
 	next   *Fragment
-	mem    []byte // the payload: in a send buffer, in own, or the caller's
-	own    []byte // memory of the descriptor for large fragments, kept for the next one
+	mem    []byte // the payload, in a send buffer, in own, or in the caller's memory
+	own    []byte // the descriptor's memory for large payloads, kept for reuse
 	err    error
 	offset uint64 // of a put
 	source
@@ -53,7 +55,7 @@ type Fragment struct {
 	cursor uint32 // bytes handed to segments
 	cut
 	id  uint32
-	out uint32 // segments not acknowledged; over reliable fabrics not read yet, 1 unconfirmed
+	out uint32 // unacknowledged packets (on counted links: reads by the fabric, and the ACK)
 	confirmed
 	manner
 	seg    reliability.Token
@@ -61,46 +63,48 @@ type Fragment struct {
 	tag    uint8
 	state  fragState
 
-	checked, unmet uint32 // scratch of Module.Check: its round, segments in flight not met in it
+	checked, unmet uint32 // scratch of Module.Check
 }
 
-// manner is the properties of a fragment that go beyond a plain message.
+// manner has the properties of a fragment that a plain message does not need.
 type manner struct {
 	op     *operation
 	vec    *vector // the payload, if it lies in several pieces
 	fence  uint32  // calls of Endpoint.Fence before it
-	large  bool    // waits among those in chunks
+	large  bool    // in the queue of large fragments
 	put    bool
-	answer bool // of this side's own making, to what the peer has asked for
+	answer bool // answer of this side to an operation of the peer
 }
 
-// confirmed describes the confirmation that a fragment waits for over a reliable fabric.
+// confirmed describes the ACK that a fragment on a counted link waits for.
 type confirmed struct {
 	until seq.Num // number of the last packet
-	mixed bool    // which has messages, too, that nobody waits for
+	mixed bool    // that packet also has messages without OnDone
 }
 
-// cut says how a fragment is cut into chunks, since the first one was sent.
+// cut holds the sizes of a fragment's chunks, in bytes, from the time that the first chunk was
+// sent.
 type cut struct {
-	first uint16 // size of that one
-	chunk uint16 // and of the others
+	first uint16 // size of the first chunk
+	chunk uint16 // size of the other chunks
 }
 
-// source is registered memory that a fragment's payload is part of, from which the fabric reads it.
+// source is the registered memory (memory region) from which the fabric reads a fragment's payload.
 type source struct {
 	gather    fabric.Region
-	gatherOff uint64 // where in it
-	ownRegion bool   // it is registered for this fragment alone
+	gatherOff uint64 // offset of the payload in the region
+	ownRegion bool   // the region is registered for this fragment alone
 }
 
-// Bytes is the fragment's payload: to be filled by the caller before Send. After an accepted Send
-// it belongs to the module. It is nil for a payload in several pieces.
+// Bytes is the fragment's payload, which the caller fills before Send. After an accepted Send the
+// payload belongs to the module. Bytes is nil for a payload in several pieces.
 func (f *Fragment) Bytes() []byte { return f.mem }
 
 // Endpoint returns the endpoint that the fragment is for.
 func (f *Fragment) Endpoint() *Endpoint { return f.ep }
 
-// takeFrag lends a descriptor for a fragment of size bytes.
+// takeFrag returns a descriptor for a fragment of size bytes. Errors are ErrAgain, ErrTooLarge, or
+// the error of an ended endpoint.
 func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 	if err := ep.usable(); err != nil {
 		return nil, err
@@ -117,9 +121,10 @@ func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 	return f, nil
 }
 
-// Alloc lends a fragment of sizeBytes whose memory is the module's: for up to Limits.SegmentBytes
-// it is a packet buffer, so that sending copies nothing. Fill Bytes, then Send. Errors: ErrAgain,
-// ErrTooLarge, ErrTag, or why the endpoint ended.
+// Alloc lends the caller a fragment of sizeBytes with memory of the module. For up to
+// Limits.SegmentBytes the memory is a packet buffer, which is sent without a copy. The caller fills
+// Bytes and calls Send. Errors are ErrAgain, ErrTooLarge, ErrTag, or the error of an ended
+// endpoint.
 func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
 	if tag > TagMax {
 		return nil, ErrTag
@@ -146,8 +151,8 @@ func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
 	return f, nil
 }
 
-// Prepare lends a fragment whose bytes are read from mem when its packets are sent. Until OnDone
-// (or Done) mem must not change. Errors as for Alloc.
+// Prepare lends the caller a fragment whose payload is mem, which is read when packets are sent.
+// mem must not change until OnDone is called or Send returns Done. The errors are those of Alloc.
 func (ep *Endpoint) Prepare(tag Tag, mem []byte) (*Fragment, error) {
 	if tag > TagMax {
 		return nil, ErrTag
@@ -161,8 +166,8 @@ func (ep *Endpoint) Prepare(tag Tag, mem []byte) (*Fragment, error) {
 	return f, nil
 }
 
-// findRegion notes the registration of the caller's memory, if it has one and the fabric can
-// gather.
+// findRegion stores the registration that covers the fragment's memory, if there is one and the
+// fabric can gather.
 func (m *Module) findRegion(f *Fragment) {
 	if !m.port.Data.Caps().Gather {
 		return
@@ -170,14 +175,15 @@ func (m *Module) findRegion(f *Fragment) {
 	f.gather, f.gatherOff = m.frags.registered.Find(f.mem)
 }
 
-// PreparePut lends a fragment that writes mem into a region of the peer, from offset on. No handler
-// is called there. OnDone with nil means that all bytes are in place; ErrRemoteAccess, that the
-// peer has no such region or does not allow the put (some bytes may have been written, if the
-// region was closed meanwhile). Until OnDone, and after a failure, the target bytes are undefined.
-// Errors as for Alloc, and ErrRemoteAccess for an offset that is in no region.
+// PreparePut lends the caller a fragment that writes mem into a memory region of the peer, from
+// offset on. The peer calls no handler. OnDone with nil means that all bytes are in place.
+// ErrRemoteAccess means that the peer has no such region or does not allow the put. If the peer
+// closed the region meanwhile, some bytes may have been written. Until OnDone, and after a failure,
+// the target bytes are undefined. The errors of PreparePut are those of Alloc, and ErrRemoteAccess
+// if offset and length exceed the range of uint64.
 func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragment, error) {
 	if offset+uint64(len(mem)) < offset {
-		// Such a range on the wire would make a malformed packet, which the peer does not answer.
+		// The peer would drop a packet with a range beyond uint64 as malformed, without an answer.
 		return nil, fmt.Errorf("%w: %d bytes at offset %d", ErrRemoteAccess, len(mem), offset)
 	}
 	f, err := ep.m.takeFrag(ep, len(mem))
@@ -189,7 +195,8 @@ func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragm
 	return f, nil
 }
 
-// Free gives back a fragment that is not to be sent after all.
+// Free gives a fragment that will not be sent back to the module. Free returns ErrState if the
+// caller does not own the fragment.
 func (ep *Endpoint) Free(f *Fragment) error {
 	if f.state != fragLent || f.ep != ep {
 		return ErrState

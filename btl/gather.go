@@ -8,14 +8,14 @@ import (
 	"gobtl/fabric"
 )
 
-// Registration keeps memory registered with the fabric, so that a provider that can gathers large
-// fragments from it instead of copying. Its Close must not be called while a fragment from the
-// memory is under way.
+// Registration keeps memory registered with the fabric. A provider that supports gathering then
+// reads the payload of large fragments directly from the memory, without a copy. Registration.Close
+// must not be called while a fragment with payload in the memory is under way.
 type Registration = regcache.Registration
 
-// RegisterMemory registers mem with the fabric, or shares a registration that covers it. Go memory
-// stays pinned until Close. Without support of the provider it returns fabric.ErrNotSupported, and
-// fragments from this memory are copied.
+// RegisterMemory registers mem with the fabric, or shares an existing registration that covers mem.
+// Go memory stays pinned until Registration.Close. RegisterMemory returns fabric.ErrNotSupported if
+// the provider cannot register memory. Fragments from unregistered memory are copied.
 func (m *Module) RegisterMemory(mem []byte) (*Registration, error) {
 	if m.closed {
 		return nil, ErrClosed
@@ -26,8 +26,9 @@ func (m *Module) RegisterMemory(mem []byte) (*Registration, error) {
 	return m.frags.registered.Register(mem)
 }
 
-// gathers says whether the fabric reads a fragment's payload in place, without a copy. Where
-// registration is cheap, unregistered memory is registered while the fragment is under way.
+// gathers says whether the fabric reads a fragment's payload in place, without a copy. If
+// registration is cheap (Caps.FreeRegions), gathers registers the fragment's memory for the time of
+// the send.
 func (m *Module) gathers(f *Fragment) bool {
 	if f.hasSeg || f.size < gatherBytesMin {
 		return false
@@ -40,23 +41,24 @@ func (m *Module) gathers(f *Fragment) bool {
 	}
 	region, err := m.port.Dom.RegisterRegion(f.mem)
 	if err != nil {
-		return false // it is copied, then
+		return false // the payload is copied
 	}
 	f.gather, f.gatherOff = region, 0
 	m.frags.noteOwnRegion(f)
 	return true
 }
 
-// mayGatherAnswers says whether the fabric may gather answers to a peer's gets from the region. It
-// may if it has read a packet's payload by the time that it accepts the packet: then Region.Close
-// need only copy the payload of packets that may be sent (again). On a counted link a packet is
-// never rebuilt.
+// mayGatherAnswers says whether the fabric may gather the payload of answers to a peer's gets from
+// the exposed region. The condition is that the fabric has read the payload when the fabric accepts
+// a packet. Region.Close then copies the payload of packets that may have to be sent later. On
+// counted links the result is false.
 func (m *Module) mayGatherAnswers(ep *Endpoint) bool {
 	return !ep.id.Counted && m.port.Data.Caps().InjectBytes >= m.port.Data.Caps().MTUBytes
 }
 
-// takeAlong copies the payload of in-flight answers, gathered from a region that closes, into the
-// packets' own buffers: from then on the region is not read.
+// takeAlong prepares the close of a region. The payload of answers in flight, which the fabric
+// gathers from the region, is copied into the packets' send buffers. Afterwards the region's memory
+// is not read any more.
 func (r *Region) takeAlong() {
 	m := r.m
 	for i := range m.segs {
@@ -77,21 +79,21 @@ func (r *Region) takeAlong() {
 	}
 }
 
-// gatherBytesMin is the fragment size from which on a copy costs more than to gather, and to notify
-// the sender when the fragment is acknowledged.
+// gatherBytesMin is the fragment size, in bytes, from which on the payload is gathered instead of
+// copied. For smaller fragments the copy costs less than the later completion of the fragment.
 const gatherBytesMin = 4 << 10
 
-// dropOwn ends the registration of a fragment's memory, if one was made for it.
+// dropOwn ends the registration that the module has made for a fragment, if there is one.
 func (m *Module) dropOwn(f *Fragment) {
 	if f.ownRegion {
 		m.dropRegion(f)
 	}
 }
 
-// dropRegion ends the registration that was made for one fragment.
+// dropRegion ends the memory registration that the module has made for fragment f.
 func (m *Module) dropRegion(f *Fragment) {
-	if !m.closed { // else the fabric is gone, with all its regions
-		// The region is known, so an error is the provider's fault, and cannot be handled here.
+	if !m.closed { // a closed module has no fabric any more
+		// The region is valid, so only a fault of the provider can cause an error here.
 		if f.vec != nil {
 			m.dropPieces(f)
 		} else {

@@ -12,15 +12,16 @@ import (
 	"gobtl/internal/seq"
 )
 
-// helloCredit is the credit in a Hello. The real credits follow with the first ACK: credits held by
-// peers that have not proven their addresses would be lost to the others.
+// helloCredit is the number of credits in a Hello. The first ACK brings the further credits, so
+// that peers with unproven addresses hold almost no credits.
 const helloCredit = 1
 
-// handshakeHost is the module as package meet knows it: it carries out what handshakes decide. What
-// it sends is in egress_hello.go.
+// handshakeHost implements the interface through which package meet uses the module, and carries
+// out the decisions of the handshakes. The packets of handshakes are sent in egress_hello.go.
 type handshakeHost struct{ m *Module }
 
-// openHandshakes has the module's handshakes begin, with what this side says in each Hello.
+// openHandshakes initializes the module's handshakes with the contents of this side's Hello
+// packets.
 func (m *Module) openHandshakes() {
 	m.handshakes.Init(&m.peers, handshakeHost{m}, &frag.Hello{
 		CommandName: m.told[0], DataName: m.told[1], Label: []byte(m.cfg.Label), Features: m.features(),
@@ -34,7 +35,8 @@ func (m *Module) openHandshakes() {
 func (h handshakeHost) Now() Time    { return h.m.nowUnpaused }
 func (h handshakeHost) Pass() uint64 { return h.m.pass }
 
-// Make makes an endpoint and inserts the peer's addresses.
+// Make makes an endpoint and inserts the peer's two addresses into the fabric. Errors are
+// ErrRefused at PeersMax endpoints, and ErrBadName for an address that the fabric rejects.
 func (h handshakeHost) Make(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoint, error) {
 	m := h.m
 	if m.peers.Full() {
@@ -96,7 +98,7 @@ func (h handshakeHost) Bind(ep *Endpoint, head *frag.Header, hello *frag.Hello) 
 
 func (h handshakeHost) Connected(ep *Endpoint, earlier []*Endpoint) {
 	m := h.m
-	ep.life.Answered(m.nowUnpaused) // with the proof of its address
+	ep.life.Answered(m.nowUnpaused) // the peer has proven its address
 	ep.life.BeginChannels(m.nowUnpaused, ep.numbers.Latest())
 	m.credits.Join()
 	ep.joined = true
@@ -109,7 +111,7 @@ func (h handshakeHost) Connected(ep *Endpoint, earlier []*Endpoint) {
 		m.stats.counters[CntPeersReliable]++
 	}
 	m.outbox.note(ep, EventConnected, nil)
-	ep.rcv.AskAck(m.now, 0) // brings the peer its credits
+	ep.rcv.AskAck(m.now, 0) // gives the peer its credits
 	m.acks.Owe(&ep.rcv, m.now)
 	m.sched.arm(ep)
 	if ep.closing {
@@ -126,7 +128,7 @@ func (h handshakeHost) Settled(ep *Endpoint, confirmed, unheard bool) {
 	}
 	m.watches.Resume(ep)
 	m.beginPath(ep)
-	if confirmed && ep.watches() { // the ACK before may have come too early
+	if confirmed && ep.watches() { // an earlier ACK may have come too early
 		ep.rcv.AskAck(m.now, 0)
 		m.acks.Owe(&ep.rcv, m.now)
 		m.watches.AskMissed(ep)
@@ -139,19 +141,21 @@ func (h handshakeHost) Restarted(ep *Endpoint) {
 
 func (h handshakeHost) Supersede(old *Endpoint) { h.m.watches.Supersede(old) }
 
-// Merge has ep take over all of half's state towards the peer. It keeps the queues of its caller.
+// Merge moves the connection state of half, another endpoint of the same peer, to ep. ep keeps its
+// own queues of fragments to send.
 func (h handshakeHost) Merge(ep, half *Endpoint) {
 	h.m.watches.Take(ep, half)
 	h.leaveAddr(ep.cmdAddr)
 	h.leaveAddr(ep.dataAddr)
-	ep.numbers = half.numbers // none may come again under that tag
+	ep.numbers = half.numbers // a packet number must not repeat under one tag
 	ep.route = half.route
 	ep.snd, ep.rcv.Receiver, ep.asm = half.snd, half.rcv.Receiver, half.asm
 	ep.flushes.Renumber(ep.sentUntil())
 	ep.link = half.link
 }
 
-// leaveAddr has the port remove an address of a peer when its last sends have completed.
+// leaveAddr has the port remove a peer's address when the last sends to that address have
+// completed.
 func (h handshakeHost) leaveAddr(a fabric.Addr) {
 	h.m.port.Leave(a, h.m.now.Add(port.CancelAfter))
 }
@@ -201,7 +205,8 @@ func (h handshakeHost) Full() bool { return h.m.outbox.full(h.m.cfg.PeersMax) }
 
 func (h handshakeHost) AskSilent(holds func(*Endpoint) bool) { h.m.watches.AskSilent(holds) }
 
-// whyRejected is the error that a caller gets for a Reject.
+// whyRejected returns the error for the caller when the peer has answered the handshake with a
+// Reject.
 func whyRejected(r frag.Reject) error {
 	switch r.Reason {
 	case frag.RejectVersion:
@@ -221,8 +226,8 @@ func whyRejected(r frag.Reject) error {
 	return fmt.Errorf("%w at the peer: its tables are full", ErrRefused)
 }
 
-// whyNot is the error for a handshake that timed out. It names the channels that have answered and
-// those that have not: a firewall on the path may pass only one of the ports.
+// whyNot returns the error for a handshake that timed out. The error's text names the channels with
+// and without an answer, because a firewall on the path may pass only one of the two ports.
 func (h handshakeHost) whyNot(ep *Endpoint) error {
 	hs := ep.id.Handshake()
 	if code, ok := hs.Later(); ok {

@@ -2,52 +2,56 @@ package btl
 
 import "gobtl/fabric"
 
-// Hooks are the methods of a module for drivers: layers that call Progress on behalf of many
-// goroutines and sleep between passes, as package runner does. As with Module, one goroutine at a
-// time may call the methods, and never while Progress runs on another. Hooks holds a pointer, and
-// may be copied.
+// Hooks has the methods of a module for drivers. A driver, such as package runner, calls Progress
+// for many goroutines and sleeps between the calls. Only one goroutine at a time may call methods
+// of Hooks, and never while Progress runs in another goroutine. Hooks holds a pointer, and may be
+// copied.
 type Hooks struct{ m *Module }
 
-// Hooks returns the module's hooks. A program that calls Progress itself needs none.
+// Hooks returns the module's methods for drivers. A program that calls Progress itself does not
+// need Hooks.
 func (m *Module) Hooks() Hooks { return Hooks{m} }
 
-// TakeOver prepares the module for a driver that sleeps whenever it is idle. Timers of peers with
-// nothing in flight stop, so that they do not wake the driver. A message's book-keeping is done
-// before its handler runs, so that the answer carries the ACK. Progress calls the OnDone functions
-// (see Module.PullCompletions). It must be called before the first peer connects.
+// TakeOver prepares the module for a driver that sleeps when the module is idle. Timers of peers
+// without packets in flight are stopped, so that these timers do not wake the driver. The receive
+// state is updated before a message's handler runs, so that a reply of the handler carries the ACK.
+// OnDone functions are called by Progress (see Module.PullCompletions). The driver must call
+// TakeOver before the first peer connects.
 func (h Hooks) TakeOver() {
 	h.m.recovery.StopIdle()
 	h.m.booksFirst = true
 	h.m.PullCompletions(false)
 }
 
-// Sleeper returns the fabric's interfaces for a sleep in a goroutine that does not own the module,
-// and for a call that shortens the sleep. Each is nil if the fabric does not implement it.
+// Sleeper returns the fabric's Sleeper, for a sleep in a goroutine that does not own the module,
+// and the fabric's Hastener, which shortens the sleep. Each result is nil if the fabric does not
+// implement the interface.
 func (h Hooks) Sleeper() (fabric.Sleeper, fabric.Hastener) {
 	s, _ := h.m.port.Dom.(fabric.Sleeper)
 	e, _ := h.m.port.Dom.(fabric.Hastener)
 	return s, e
 }
 
-// Owns says whether ep is an endpoint of the module. Any goroutine may call it; ep may be nil.
+// Owns says whether ep is an endpoint of the module; false if ep is nil. Any goroutine may call
+// Owns.
 func (h Hooks) Owns(ep *Endpoint) bool { return ep != nil && ep.m == h.m }
 
-// Enter sets the module's time before calls of its methods between two passes. The next pass is a
-// full one, as such a call may leave work for it. An instant before the latest one counts as the
-// latest.
+// Enter sets the module's time before calls of the module's methods outside of Progress. The next
+// call of Progress examines all state, because the methods may have left work. An instant before
+// the latest instant counts as the latest instant.
 func (h Hooks) Enter(now Time) { h.m.at(now) }
 
-// Advance sets the module's time, without other effect, for later calls of methods that take no
-// instant.
+// Advance sets the module's time for later calls of methods that take no instant, and has no other
+// effect.
 func (h Hooks) Advance(now Time) { h.m.tick(now) }
 
-// AcknowledgeAll sends each owed ACK whose timer would soon wake the driver. It does nothing inside
-// a callback.
+// AcknowledgeAll sends the owed ACKs whose timers would soon wake the driver. In a callback
+// AcknowledgeAll does nothing.
 func (h Hooks) AcknowledgeAll() { h.m.acknowledgeAll() }
 
-// PublishStats brings the result of Module.Stats up to date.
+// PublishStats makes Module.Stats return the present values of the counters.
 func (h Hooks) PublishStats() { h.m.publish() }
 
-// NoteLost records the loss of a message that the driver has accepted from its caller: the
-// endpoint's next flush, or the module's if the endpoint has ended, returns err.
+// NoteLost records the loss of a message that the driver had accepted from a caller. The endpoint's
+// next Flush then gets err. On an ended endpoint, NoteLost has no effect.
 func (h Hooks) NoteLost(ep *Endpoint, err error) { ep.noteUntold(err) }

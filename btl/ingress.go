@@ -11,28 +11,30 @@ import (
 	"gobtl/reliability"
 )
 
-// Only this file reads the headers of arrived packets, looks their endpoints up and processes
-// piggybacked ACKs. recv.go handles the payload.
+// This file reads the headers of arrived packets, looks up the endpoints and processes piggybacked
+// ACKs. recv.go handles the payload.
 
-// arrival is a received packet. It is a local variable of the receiving function, passed down by
-// pointer and never retained.
+// arrival is a received packet. An arrival is a local variable of the receiving function, is passed
+// down by pointer, and is never retained.
 type arrival struct {
 	frag.Header
 	ep      *Endpoint
 	payload []byte // in the receive buffer
 }
 
-// deferredReceive is the book-keeping that fast receive left for the next pass.
+// deferredReceive describes a packet that receiveFast has delivered. The next pass updates the
+// receive state for the packet.
 type deferredReceive struct {
 	on      *port.Channel
-	tag     uint64 // of the endpoint, which may be gone by then
+	tag     uint64 // of the endpoint, which may have ended meanwhile
 	hdr     frag.Header
 	buf     fabric.Buf
 	pending bool
 }
 
-// decode parses a packet's header and looks its endpoint up. False means that the packet needs no
-// more work: it was dropped and counted, or was part of a handshake.
+// decode parses a packet's header into in and looks up the endpoint. False means that the packet
+// needs no more work, because decode has dropped and counted the packet or has handled a packet of
+// a handshake.
 func (m *Module) decode(c *port.Channel, comp *fabric.Completion, in *arrival) bool {
 	m.stats.counters[CntReceived]++
 	if comp.Errno != 0 {
@@ -66,33 +68,33 @@ func (m *Module) decode(c *port.Channel, comp *fabric.Completion, in *arrival) b
 	}
 	in.ep = ep
 	const agreed = frag.FlagOp | frag.FlagAsk | frag.FlagLater
-	if in.Flags&agreed != 0 && !ep.id.Allows(in.Flags) { // which no feature has allowed
+	if in.Flags&agreed != 0 && !ep.id.Allows(in.Flags) { // the peer has not agreed to the flag
 		return m.drop(CntDropMalformed)
 	}
 	return true
 }
 
-// isHandshake says which kinds of packets belong to handshakes.
+// isHandshake marks the kinds of packets that belong to handshakes.
 var isHandshake = [16]bool{
 	frag.KindHello: true, frag.KindHelloAck: true, frag.KindReject: true, frag.KindRetry: true,
 }
 
-// drop counts a packet that is dropped, and returns false.
+// drop counts a dropped packet under the given reason, and returns false.
 func (m *Module) drop(reason Counter) bool {
 	m.stats.counters[reason]++
 	return false
 }
 
-// sourceOf is the source address of a datagram, empty if the fabric does not know it. The result is
-// valid until the next call.
+// sourceOf returns the source address of a datagram, empty if the fabric does not know the source.
+// The result is valid until the next call of sourceOf.
 func (m *Module) sourceOf(c *port.Channel, comp *fabric.Completion) []byte {
 	return c.AppendSource(m.seen[:0], comp)
 }
 
-// onHandshake handles a Hello, HelloAck, Retry or Reject.
+// onHandshake handles a received Hello, HelloAck, Retry or Reject.
 func (m *Module) onHandshake(c *port.Channel, comp *fabric.Completion, in *arrival) {
 	var hello frag.Hello
-	head := in.Header // which may escape: in must not
+	head := in.Header // a copy, because head may escape to the heap
 	ok, by := false, frag.Probe(c.Which())
 	switch in.Kind {
 	case frag.KindReject:
@@ -116,7 +118,7 @@ func (m *Module) onHandshake(c *port.Channel, comp *fabric.Completion, in *arriv
 	}
 }
 
-// onForeign answers a Hello of another protocol version.
+// onForeign answers a Hello of another protocol version with a Reject.
 func (m *Module) onForeign(c *port.Channel, comp *fabric.Completion, pkt []byte) {
 	f, ok := frag.ForeignHello(pkt)
 	if !ok {
@@ -126,13 +128,13 @@ func (m *Module) onForeign(c *port.Channel, comp *fabric.Completion, pkt []byte)
 	if source := m.sourceOf(c, comp); len(source) > 0 {
 		to = source
 	} else {
-		c = &m.port.Command // whose address it tells
+		c = &m.port.Command // the Hello has the address of this channel
 	}
 	m.handshakes.Reject(frag.Probe(c.Which()), to, f.Tag, f.Version,
 		frag.Reject{Reason: frag.RejectVersion, Nonce: f.Nonce})
 }
 
-// receive does a packet's book-keeping, and delivers a fragment that the packet completes.
+// receive processes a received packet and delivers the fragment that the packet completes.
 func (m *Module) receive(c *port.Channel, comp *fabric.Completion) {
 	var in arrival
 	m.rxVia = c.Which()
@@ -160,7 +162,7 @@ func (m *Module) receive(c *port.Channel, comp *fabric.Completion) {
 	}
 }
 
-// receiveWhole receives a packet that was reassembled from Parts.
+// receiveWhole processes a packet that was reassembled from Parts (slices of a packet).
 func (m *Module) receiveWhole(part *arrival, whole []byte) {
 	in := arrival{ep: part.ep}
 	var err error
@@ -175,7 +177,7 @@ func (m *Module) receiveWhole(part *arrival, whole []byte) {
 	}
 }
 
-// onSack processes an Ack with a Sack.
+// onSack processes a selective ACK. False means that the ACK is invalid.
 func (m *Module) onSack(in *arrival) bool {
 	ep := in.ep
 	if !ep.id.Selective {
@@ -184,7 +186,7 @@ func (m *Module) onSack(in *arrival) bool {
 	s := &m.sack
 	frag.DecodeSack(in.payload, s)
 	if !m.wasNumberOf(ep, s.Last, s.LastNumber) {
-		return false // it tells of what it cannot have seen
+		return false // the peer cannot have received that packet
 	}
 	words := m.sackWords[:]
 	done, verdict := ep.snd.OnSack(m.now, in.Ack, in.Credit, &reliability.Sack{
@@ -196,11 +198,11 @@ func (m *Module) onSack(in *arrival) bool {
 	return m.afterAck(ep, &in.Header, done, verdict)
 }
 
-// wasNumberOf says whether a peer that has received packet n can have seen number on it. A packet
-// sent once, still in flight, has had one number: only its receiver knows it, and a guess fails as
-// numbers are skipped. Of a retransmitted packet any copy may have arrived. Numbers of both
-// channels are valid, as a receiver may echo a number by the other channel. Acks of an honest
-// receiver must count, or none would until a later packet has arrived.
+// wasNumberOf says whether the packet number number may have been sent with sequence number n. A
+// packet in flight that was sent once must have exactly that packet number. The check detects
+// acknowledgements of packets that the peer has not received, because packet numbers are skipped at
+// random. For other packets any sent packet number of either channel is valid, because any copy may
+// have arrived.
 func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
 	if t, ok := ep.snd.Token(n); ok && m.recovery.Resends(t) == 0 {
 		return frag.NumberOf(m.port.Arena.Bytes(segBuf(t))) == number
@@ -208,14 +210,14 @@ func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
 	return ep.numbers.Sent(number, viaCommand) || ep.numbers.Sent(number, viaData)
 }
 
-// receiveFast delivers a fragment of one packet, or a put with its notice, before its book-keeping,
-// if the fast path is open. False means that the packet is still to be received, and no state has
-// changed.
+// receiveFast delivers a fragment of one packet, or a put with its notification, before the receive
+// state is updated. False means that the packet does not qualify for the fast path, and that no
+// state has changed.
 func (m *Module) receiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	if comp.Errno != 0 || int(comp.Len) > m.port.Arena.Size() || m.booksFirst {
 		return false
 	}
-	d := &m.deferred // nothing is deferred now, so its header need not be copied there
+	d := &m.deferred // nothing is deferred now, so the header is decoded in place
 	h := &d.hdr
 	payload, err := frag.Decode(m.port.Arena.Bytes(comp.Buf)[:comp.Len], h)
 	if err != nil || h.Kind != frag.KindFrag {
@@ -251,7 +253,8 @@ func (m *Module) receiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	return true
 }
 
-// putOff defers the book-keeping of the packet whose header is in m.deferred to the next pass.
+// putOff leaves the update of the receive state, for the packet whose header is in m.deferred, to
+// the next pass.
 func (m *Module) putOff(c *port.Channel) {
 	d := &m.deferred
 	c.Received(1)
@@ -260,8 +263,8 @@ func (m *Module) putOff(c *port.Channel) {
 	m.dirty = true
 }
 
-// finishDeferred does the book-keeping of the fragment that the previous pass delivered fast. The
-// handler may have ended the endpoint.
+// finishDeferred updates the receive state for the packet that receiveFast delivered in the
+// previous pass. The packet's handler may have ended the endpoint meanwhile.
 func (m *Module) finishDeferred() {
 	d := &m.deferred
 	if !d.pending {
@@ -279,15 +282,16 @@ func (m *Module) finishDeferred() {
 		m.handshakes.OnPacket(ep)
 	}
 	if d.hdr.Flags&frag.FlagAck != 0 && !m.onAck(ep, &d.hdr, false) {
-		m.stats.counters[CntRecvFrag]++ // it was sound, but for what was withheld since
+		m.stats.counters[CntRecvFrag]++ // the ACK has become invalid since receiveFast
 		return
 	}
 	ep.life.Heard(m.nowUnpaused, int(m.rxVia))
 	m.accepted(ep, &d.hdr)
 }
 
-// decodeLanded parses the header of a chunk whose payload is in the landing: the buffer holds only
-// the header. False means another kind of packet, or of put than in flags.
+// decodeLanded parses the header of a chunk whose payload the provider has already written to the
+// landing (the announced target memory). The receive buffer holds only the header. False means that
+// the packet is not a chunk, or that its put and operation flags differ from flags.
 func (m *Module) decodeLanded(comp *fabric.Completion, in *arrival, flags frag.Flags) bool {
 	headBytes := int(comp.Len - comp.Landed)
 	if comp.Landed == 0 || comp.Errno != 0 || headBytes > m.port.Arena.Size() {
@@ -298,8 +302,9 @@ func (m *Module) decodeLanded(comp *fabric.Completion, in *arrival, flags frag.F
 		in.Flags&(frag.FlagPut|frag.FlagOp) == flags
 }
 
-// following counts the packets behind the first that continue its run of chunks: equal headers but
-// for number and offset, and adjacent payloads. They need no further checks.
+// following returns the number of packets that continue the run of chunks of the first packet. The
+// headers of these packets differ from the first header only in numbers and offset, and the
+// payloads are adjacent. Chunks of such a run need no further checks.
 func (m *Module) following(in *arrival, comps []fabric.Completion) (count int) {
 	if len(comps) == 1 {
 		return 0
@@ -321,10 +326,10 @@ func (m *Module) following(in *arrival, comps []fabric.Completion) (count int) {
 	return count
 }
 
-// nextRecord parses the first record of the rest of a pack.
+// nextRecord parses the first record (small message) in the rest of a pack.
 func nextRecord(pack []byte) (tag uint8, data, rest []byte) { return frag.NextRecord(pack) }
 
-// seqOf reads the sequence number of the packet in a send buffer.
+// seqOf returns the sequence number of the packet in a send buffer.
 func (m *Module) seqOf(t reliability.Token) seq.Num {
 	return frag.SeqOf(m.port.Arena.Bytes(segBuf(t)))
 }

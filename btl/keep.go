@@ -9,26 +9,26 @@ import (
 )
 
 // A handler may keep a received fragment without a copy. A fragment of one packet is kept in its
-// receive buffer, and a spare buffer is posted in its place. A large fragment is kept in its
-// reassembly memory, which then no longer counts against the reassembly budget. So kept fragments
-// take no resources from receiving: when the spare buffers, or the budget of kept bytes, are used
-// up, the fragment is copied.
+// receive buffer, and a spare buffer is posted instead of that buffer. A large fragment is kept in
+// its reassembly memory, which then no longer counts against Config.ReassemblyBytesMax. When the
+// spare buffers or the budget of kept bytes are used up, the fragment is copied. Kept fragments
+// therefore take no resources away from receiving.
 //
 //	packet buffer:   posted --> arrived --Keep--> kept --Release, the last--> spare --> posted
 //	memory of large: under way --> whole --Keep--> kept --Release--> idle, or let go
 
-// Kept is what a handler has kept. The zero value is ready for Module.Keep, and so is a Kept after
-// Release, which retains memory for copies.
+// Kept holds data that a handler has kept. The zero value is ready for Module.Keep. After Release a
+// Kept can be used again, and its memory for copies is reused.
 type Kept struct {
 	m    *Module
 	data []byte
 	own  []byte        // memory for a copy
-	msg  *frag.Message // in whose memory data is
-	buf  fabric.Buf    // or in which buffer, of a packet
+	msg  *frag.Message // the message whose memory has data
+	buf  fabric.Buf    // the receive buffer that has data
 	in   keptIn
 }
 
-// keptIn is the kind of memory that holds kept bytes.
+// keptIn is the kind of memory that holds the data of a Kept.
 type keptIn uint8
 
 const (
@@ -38,20 +38,20 @@ const (
 	keptMessage
 )
 
-// keeping is the memory of large fragments that handlers have kept, and the one being delivered.
-// The port has the kept packets.
+// keeping is the state of large fragments that handlers have kept. The kept packets are managed by
+// the port.
 type keeping struct {
-	bytes int64         // of large fragments that are kept
+	bytes int64         // memory of the kept large fragments
 	msg   *frag.Message // the large fragment that is being delivered
 
-	arrivals // that wait to be pulled
+	arrivals // messages that wait for PullArrivals
 }
 
-// Keep keeps data, all or part of the calling handler's data, in the caller's k until k.Release;
-// k.Bytes does not change until then. Data is not copied while at most Config.KeptPackets packets
-// and KeptBytesMax bytes of larger fragments are kept. Beyond that, or if data is not the
-// handler's, it is copied, into memory of k that is reused. Errors: ErrState if k holds data
-// already.
+// Keep stores data in k until k.Release. data is all or part of the data of the handler that calls
+// Keep. k.Bytes does not change until k.Release. data is not copied while at most
+// Config.KeptPackets packets and KeptBytesMax bytes of larger fragments are kept. Beyond these
+// bounds, or if data is not the handler's data, data is copied into reused memory of k. Keep
+// returns ErrState if k already holds data.
 func (m *Module) Keep(k *Kept, data []byte) error {
 	if k.in != keptNowhere {
 		return fmt.Errorf("%w: something is kept there", ErrState)
@@ -73,12 +73,13 @@ func (m *Module) Keep(k *Kept, data []byte) error {
 	return nil
 }
 
-// Bytes is the kept data. Any goroutine may read and write it until Release, also during and after
-// the module's Close: the fabric's memory of kept packets stays mapped.
+// Bytes is the kept data. Any goroutine may read and write Bytes until Release, also during and
+// after Module.Close.
 func (k *Kept) Bytes() []byte { return k.data }
 
-// Release gives the kept memory back; further calls do nothing. Only the goroutine that owns the
-// module may call it, until Module.Close has returned; then any may, each for its own Kept.
+// Release gives the kept memory back, and further calls do nothing. Before Module.Close has
+// returned, only the goroutine that owns the module may call Release. After Module.Close, any
+// goroutine may call Release, but only one for each Kept.
 func (k *Kept) Release() {
 	switch m := k.m; {
 	case k.in == keptPacket && m.closed:
@@ -92,13 +93,15 @@ func (k *Kept) Release() {
 	*k = Kept{own: k.own}
 }
 
-// takePacket keeps the buffer of the packet that is being received, if data lies in that buffer.
+// takePacket keeps the receive buffer of the packet that is being delivered, if data lies in that
+// buffer and a spare buffer is left.
 func (k *Kept) takePacket(data []byte) (ok bool) {
 	k.buf, ok = k.m.port.Keeper.Keep(data)
 	return ok
 }
 
-// copyOut copies the messages that wait to be pulled, for the module closes and they may never be.
+// copyOut copies the messages in the queue for PullArrivals out of their receive buffers, because
+// the module closes.
 func (q *arrivals) copyOut(kept *port.Keeper) {
 	waiting := q.waiting.all()
 	for i := range waiting {
@@ -110,7 +113,8 @@ func (q *arrivals) copyOut(kept *port.Keeper) {
 	}
 }
 
-// keepMessage keeps the memory of the large fragment that is being delivered, if data lies in it.
+// keepMessage keeps the memory of the large fragment that is being delivered, if data lies in that
+// memory and Config.KeptBytesMax allows the fragment.
 func (m *Module) keepMessage(k *Kept, data []byte) bool {
 	h := &m.keeping
 	msg := h.msg

@@ -9,79 +9,85 @@ import (
 	"gobtl/frag"
 )
 
-// If the provider supports landings, a large fragment is received without a copy by this module.
-// Before each poll of the chunks' channel the provider is told the address of the next expected
-// chunk: behind the latest chunk, or at the start of the idle buffer that the next fragment will
-// get. The payload landed there counts only if the packets are exactly those chunks. Any other
-// packet of the batch is reassembled in its receive buffer and takes the ordinary path. That needs
-// the landed bytes intact: until then nothing may write to the fragment's memory, begin a fragment,
-// call a handler or end an endpoint. So at a batch's first unexpected packet, that one and all
-// behind it are reassembled. Puts land likewise, in the memory of their region: landing_put.go.
+// If the provider supports landings, the module receives large fragments without a copy of its own.
+// A landing is target memory that the module announces to the provider before a poll of the channel
+// that carries chunks. The provider writes the payloads of the polled packets there. The memory
+// begins behind the latest chunk, or at the start of the idle buffer for the next fragment. A
+// landed payload is accepted only if the packet is the expected chunk. The payload of any other
+// packet is copied back to the packet's receive buffer, and the packet takes the ordinary path.
+// Until that copy, nothing may write to the fragment's memory, begin a fragment, call a handler or
+// end an endpoint. At a batch's first unexpected packet, the payloads of that packet and of all
+// later packets are therefore copied back. Puts land in the memory of their region
+// (landing_put.go).
 
-// Each endpoint has its own expectation, so that several may send large fragments at a time. A poll
-// has one landing, of the endpoint from which the next chunks are expected: the one whose chunks
-// have lately followed those of the latest sender.
+// Each endpoint has its own expectation of the next chunk, because several peers may send large
+// fragments at the same time. A poll has only one landing. The landing belongs to the endpoint
+// whose chunks have lately followed the chunks of the latest sender.
 
-// expectation describes the chunk that is expected next from an endpoint.
+// expectation describes the chunk that is expected next from an endpoint's peer.
 type expectation struct {
 	fragID uint32
 	offset uint32 // of the chunk in its fragment
-	missed uint32 // polls that brought something else instead, one after the other
-	open   bool   // there is one that is expected
-	begins bool   // it would be the first of its fragment
-	bytes  uint32 // size of the large fragment that became whole last
-	first  uint16 // and its grid
+	missed uint32 // consecutive polls with other packets
+	open   bool   // a chunk is expected
+	begins bool   // the expected chunk is the first of its fragment
+	bytes  uint32 // size of the latest complete large fragment
+	first  uint16 // size of that fragment's first chunk
 	chunk  uint16
 	put    expectedPut
-	puts   putProgress // of the peer
-	// next is the tag of the endpoint whose chunks usually follow, a poll later, those of this one.
-	// rival is that of another which followed last; a rival that follows twice becomes next.
+	puts   putProgress // the peer's latest put
+	// next is the tag of the endpoint whose chunks usually arrive in the poll after this endpoint's
+	// chunks. rival is the tag of another endpoint whose chunks arrived in that place the last
+	// time. A rival that follows twice becomes next.
 	next, rival uint64
 }
 
-// landing is the state of the landings on the chunks' channel: the data channel, or the command
-// channel on a fabric that is reliable by itself.
+// landing is the state of the landings (announced target memory) on the channel that carries
+// chunks. That channel is the data channel, or the command channel on a reliable fabric.
 type landing struct {
-	lander    fabric.Lander // nil: the provider cannot do it
-	on        *port.Channel // whose poll has a landing; nil as well
-	armed     bool          // it has been told a landing
-	pause     int           // polls without a landing, after one that was of no use
-	justWhole bool          // a fragment of large packets is whole, and nothing was polled since
-	learned   bool          // who came after the latest one is known of this poll
+	lander    fabric.Lander // nil if the provider has no landings
+	on        *port.Channel // the channel with landings; nil if lander is nil
+	armed     bool          // the provider has been told a landing
+	pause     int           // polls to do without a landing
+	justWhole bool          // a fragment of large packets has become whole since the latest poll
+	learned   bool          // learn has run for this poll
 
-	tag    uint64 // of the endpoint from which the next poll may bring what it expects; 0: of none
-	latest uint64 // of the one whose chunk came last
-	before uint64 // and of the one that was it when this poll began
+	tag    uint64 // endpoint of the next poll's landing; 0: none
+	latest uint64 // endpoint whose chunk arrived last
+	before uint64 // value of latest when this poll began
 
-	aim *Endpoint // whose landing this poll has; no longer than until its completions are handled
-	mem []byte    // and its memory, from the expected chunk on
+	aim *Endpoint // endpoint of this poll's landing, until the completions are handled
+	mem []byte    // memory of the landing, from the expected chunk on
 	to  landingTo
 
-	guessMin uint32 // size from which on the beginning of a fragment is expected
+	guessMin uint32 // least fragment size for which a first chunk is expected
 }
 
-// guessBytesMin is the fragment size from which on a landing for the first chunks saves time. For
-// smaller fragments a poll without a landing, which receives several at once, saves more.
+// guessBytesMin is the fragment size, in bytes, from which on a landing for the first chunks saves
+// time. For smaller fragments, a poll without a landing is faster, because such a poll receives
+// several fragments at once.
 const guessBytesMin = 32 << 10
 
-// landingBytesMax bounds a landing.
+// landingBytesMax is the maximum size of a landing in bytes.
 const landingBytesMax = 1 << 20
 
-// missedMax is the number of consecutive polls without the expected chunk after which it is no
-// longer expected, until a chunk of its fragment arrives.
+// missedMax is the number of consecutive polls without the expected chunk after which landings for
+// the chunk stop. The next chunk that arrives from the peer starts landings again.
 const missedMax = 2
 
-// landingPause is the number of polls without a landing after one whose landing got unexpected
-// packets, as when two peers send large fragments at once.
+// landingPause is the number of polls without a landing that follow a landing with unexpected
+// packets. Unexpected packets arrive, for example, when two peers send large fragments at the same
+// time.
 const landingPause = 2
 
-// aloneBytesMin is the size from which on packets arrive one by one: of smaller ones a poll may
-// return a whole segmentation-offload train, even beyond its limit.
+// aloneBytesMin is the packet size, in bytes, from which on packets arrive one by one. Of smaller
+// packets, one poll may return a whole segmentation-offload train, even more than the poll's limit.
 const aloneBytesMin = 16 << 10
 
-// chunkCame notes that the chunk in h has come, which may have made its fragment whole. After two
-// fragments of one size from an endpoint a third is expected: then its first chunks land too, in
-// the buffer that it will get.
+// chunkCame updates the expectation after the arrival of the chunk in h, where whole says that the
+// fragment is complete. After two fragments of the same size from an endpoint, a third fragment of
+// that size is expected. The landing for the first chunks of the third fragment is the buffer that
+// this fragment will get.
 func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 	l := &m.landing
 	if l.lander == nil || !ep.lands() {
@@ -101,7 +107,7 @@ func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 	m.expectNext(ep)
 }
 
-// expected is the endpoint's expectation, allocated when its first chunk has arrived.
+// expected returns the endpoint's expectation, which is allocated at the first call.
 func (ep *Endpoint) expected() *expectation {
 	if ep.expects == nil {
 		ep.expects = new(expectation)
@@ -109,7 +115,8 @@ func (ep *Endpoint) expected() *expectation {
 	return ep.expects
 }
 
-// expectNext chooses the endpoint for the landing of the next poll, after chunks of ep.
+// expectNext chooses the endpoint for the landing of the next poll, after chunks of ep have
+// arrived.
 func (m *Module) expectNext(ep *Endpoint) {
 	l, x := &m.landing, ep.expects
 	m.learn(ep)
@@ -121,7 +128,8 @@ func (m *Module) expectNext(ep *Endpoint) {
 	}
 }
 
-// learn notes which endpoint's chunks followed, in this poll, the last sender of earlier polls.
+// learn records that chunks of ep have followed the chunks of the last sender of earlier polls.
+// Only the first call in a poll has an effect on next and rival.
 func (m *Module) learn(ep *Endpoint) {
 	l := &m.landing
 	l.latest = ep.id.Tag
@@ -143,19 +151,21 @@ func (m *Module) learn(ep *Endpoint) {
 	}
 }
 
-// expects says whether the next poll of a channel is to have a landing, or the latest poll had.
+// expects says whether the next poll of channel c needs a landing, or has to withdraw the landing
+// of the latest poll.
 func (l *landing) expects(c *port.Channel) bool { return l.on == c && (l.armed || l.tag != 0) }
 
-// pollLanding is Poll for the channel by which chunks arrive. It may ask for fewer completions than
-// limit.
+// pollLanding polls the channel that carries chunks, with a landing if one is expected. pollLanding
+// may ask for fewer completions than limit.
 func (m *Module) pollLanding(c *port.Channel, limit int) (got int, err error) {
 	l := &m.landing
 	if err = m.land(limit > 1); err != nil {
 		return 0, err
 	}
 	if l.mem != nil && l.inOrder() {
-		// Chunks that land come first. Packets behind them, such as the next fragment's first
-		// chunk, would need a copy: they are left to the next poll, which has its own landing.
+		// The limit is the number of chunks that fit the landing. Later packets, such as the next
+		// fragment's first chunk, are left to the next poll, which has a landing for them: the
+		// landing of this poll would cost these packets a copy.
 		chunks := (len(l.mem) + int(l.aim.expects.chunk) - 1) / int(l.aim.expects.chunk)
 		limit = min(limit, max(1, chunks))
 	}
@@ -166,9 +176,10 @@ func (m *Module) pollLanding(c *port.Channel, limit int) (got int, err error) {
 		return got, err
 	}
 	l.justWhole = false
-	// Completions that the provider could not report yet may have landed too: they are polled now,
-	// before any use of the memory. One at a time, as a poll with room receives further datagrams.
-	// They are no more than the posted receives and sends, for which comps has room.
+	// Completions that the provider has not reported yet may have landed too. The loop polls these
+	// completions before any use of the memory. The limit is one, because a poll with more room
+	// would receive further datagrams. The number of completions is at most that of the posted
+	// receives and sends, for which the channel has room.
 	for n := got; n == limit; got += n {
 		if l.lander.Land(nil, 0) {
 			l.armed = false
@@ -186,15 +197,16 @@ func (m *Module) pollLanding(c *port.Channel, limit int) (got int, err error) {
 	return got, nil
 }
 
-// inOrder says whether there are, in all probability, no other packets among the chunks that are to
-// land: a reliable connection loses none, and a put with packets so large that each arrives by
-// itself hardly any.
+// inOrder says whether the next packets are very probably the expected chunks. The result is true
+// on a counted link, which loses no packets. The result is also true for a put in packets of at
+// least aloneBytesMin.
 func (l *landing) inOrder() bool {
 	x := l.aim.expects
 	return l.aim.id.Counted && x.chunk > 0 || l.to.region != nil && x.chunk >= aloneBytesMin
 }
 
-// land tells the provider where the next chunk belongs, if one is expected.
+// land tells the provider the landing for the next poll, or that there is none. bulk is false if
+// the poll must be without a landing.
 func (m *Module) land(bulk bool) error {
 	l := &m.landing
 	l.mem, l.aim, l.to = nil, nil, landingTo{head: frag.ChunkHeaderBytes}
@@ -219,7 +231,8 @@ func (m *Module) land(bulk bool) error {
 		l.armed = l.mem != nil
 		return nil
 	}
-	// Datagrams of polls without a landing may wait unreported; a poll with a landing leaves none.
+	// The provider refuses a landing while it has unreported datagrams, which only a poll without a
+	// landing leaves.
 	l.mem, l.aim = nil, nil
 	if l.armed {
 		return errSurplus
@@ -227,7 +240,8 @@ func (m *Module) land(bulk bool) error {
 	return nil
 }
 
-// landing is the memory for the chunks that are expected of an endpoint, nil if there is none.
+// landing returns the memory for the next chunks that are expected from the endpoint's peer, or
+// nil.
 func (ep *Endpoint) landing(to *landingTo) (mem []byte) {
 	x := ep.expects
 	switch {
@@ -245,10 +259,10 @@ func (ep *Endpoint) landing(to *landingTo) (mem []byte) {
 	return mem
 }
 
-// errSurplus is the error for a provider that breaks the contract of package fabric.
+// errSurplus is the error for a provider that reports more completions than operations were posted.
 var errSurplus = errors.New("more completions than were posted")
 
-// handleLanded processes a batch of completions, some of which may have landed.
+// handleLanded processes the completions of a poll with a landing.
 func (m *Module) handleLanded(c *port.Channel, comps []fabric.Completion) {
 	m.handleAimed(c, comps)
 	m.landing.aim = nil
@@ -278,8 +292,9 @@ func (m *Module) handleAimed(c *port.Channel, comps []fabric.Completion) {
 	}
 }
 
-// unsplit copies landed bytes back behind the rest of their packet. Any packet other than a guessed
-// first chunk ends that guess, landed or not: lone packets are to be received fast again.
+// unsplit copies landed payloads back into the receive buffers of their packets, behind the
+// headers. If the landing was for the first chunk of an expected fragment, the expectation ends, so
+// that packets can be received fast again.
 func (m *Module) unsplit(comps []fabric.Completion) {
 	l := &m.landing
 	guess := l.aim.expects.begins
@@ -295,7 +310,7 @@ func (m *Module) unsplit(comps []fabric.Completion) {
 		missed = true
 		landed := comp.Landed
 		comp.Landed = 0
-		if b := m.port.Arena.Bytes(comp.Buf); int(comp.Len) <= len(b) { // else it is dropped as truncated
+		if b := m.port.Arena.Bytes(comp.Buf); int(comp.Len) <= len(b) { // longer: dropped
 			copy(b[comp.Len-landed:comp.Len], l.mem[comp.LandedOff:])
 		}
 	}
@@ -308,7 +323,7 @@ func (m *Module) unsplit(comps []fabric.Completion) {
 	}
 }
 
-// expectNothing ends the expectation of a chunk from an endpoint.
+// expectNothing ends the expectation of a chunk from an endpoint's peer.
 func (m *Module) expectNothing(ep *Endpoint) {
 	ep.expects.open, ep.expects.begins = false, false
 	if m.landing.tag == ep.id.Tag {
@@ -316,10 +331,10 @@ func (m *Module) expectNothing(ep *Endpoint) {
 	}
 }
 
-// receiveLanded accepts a chunk whose payload is in place already, with the run of chunks that
-// follows it, and returns the number of packets. 0 means that the first is not the expected chunk,
-// or not acceptable, and no state has changed. The packets behind the run in the batch are
-// reassembled before anything can write to the landing.
+// receiveLanded accepts a chunk whose payload has landed in place, and the run of chunks behind
+// that chunk. The result is the number of accepted packets. 0 means that the first packet is not
+// the expected chunk or is not acceptable, and that no state has changed. The payloads of the
+// packets behind the run are copied back before anything can write to the landing.
 func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count int) {
 	var in arrival
 	l, h := &m.landing, &in.Header
@@ -342,7 +357,7 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 	}
 	m.stats.counters[CntReceived] += uint64(count)
 	m.stats.counters[CntLanded] += uint64(count)
-	if h.Flags&frag.FlagAck != 0 { // on a counted link none has
+	if h.Flags&frag.FlagAck != 0 { // on a counted link no chunk has an ACK
 		m.onAck(ep, h, false)
 	}
 	ep.life.Heard(m.nowUnpaused, int(l.on.Which()))
@@ -352,7 +367,7 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 	} else {
 		m.acceptedRun(ep, h, count)
 	}
-	h.OffsetBytes += uint32(count-1) * uint32(h.PayloadLen) // the last one's
+	h.OffsetBytes += uint32(count-1) * uint32(h.PayloadLen) // offset of the last chunk
 	if msg == nil && !ep.byeSeen {
 		m.chunkCame(ep, h, false)
 		return count
@@ -366,17 +381,18 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 	return count
 }
 
-// runOf is the number of packets that are accepted at once, of which in is the first.
+// runOf returns the number of packets that can be accepted together, of which in is the first.
 func (m *Module) runOf(ep *Endpoint, in *arrival, comps []fabric.Completion) (count int) {
 	count = 1
-	// Each is the next in its turn.
+	// Each packet of the run is the next expected packet in its turn.
 	if !ep.id.Counted && in.Seq == ep.rcv.Next() && ep.rcv.Held() == 0 {
 		count += m.following(in, comps)
 	}
 	return count
 }
 
-// addLanded adds count chunks that have landed, of which h is the first.
+// addLanded adds count landed chunks, of which h is the first, to their fragment. The result is the
+// complete message, or nil.
 func (m *Module) addLanded(ep *Endpoint, h *frag.Header, count int) (*frag.Message, error) {
 	l, x := &m.landing, ep.expects
 	if !x.begins {
@@ -388,7 +404,8 @@ func (m *Module) addLanded(ep *Endpoint, h *frag.Header, count int) (*frag.Messa
 	return msg, err
 }
 
-// acceptedRun is accepted for consecutively numbered chunks that came in order; h is the first.
+// acceptedRun is accepted for count consecutively numbered chunks that arrived in order, of which h
+// is the first.
 func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
 	m.rxVia = viaData
 	if count == 1 {
@@ -403,7 +420,7 @@ func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
 	m.stats.counters[acceptedCounter(h)] += uint64(count)
 }
 
-// checkLanding verifies the expectations, between two polls.
+// checkLanding verifies the endpoints' expectations of chunks between two polls.
 func (m *Module) checkLanding(*checker) error {
 	if m.landing.aim != nil {
 		return errors.New("a landing outlives its poll")

@@ -6,32 +6,34 @@ import (
 	"gobtl/frag"
 )
 
-// A put lands in its region, the answer to a get in the memory of the requester. That memory is the
-// owner's, not the module's: so no landing is guessed there. A put's landing begins only once a
-// chunk of the put has come, behind all bytes that have come (gaps do not matter), and only while
-// the put may still write there. If another packet has landed there, or may have, its bytes are
-// zeroed before that packet takes the ordinary path; the put's own bytes follow later. A region is
-// closed in a handler or between two passes, when landed packets have been processed: so nothing is
-// written there afterwards.
+// The payload of a put lands in the target region, and the answer to a get lands in the memory of
+// the requester. A landing is memory that the provider is told before a poll, to write payloads
+// there. The memory of a region belongs to the application, so there is no landing for the first
+// chunk of a put. After that chunk, the landing is behind all bytes of the put that have arrived,
+// while the put may still write there. If another packet may have landed there, the landing is
+// zeroed before that packet takes the ordinary path. The bytes of the put arrive later. A region is
+// closed in a handler or between two passes, when all landed packets have been processed. Nothing
+// is therefore written to a closed region.
 
-// expectedPut is the further state of the next expected chunk, if it is one of a put.
+// expectedPut is the additional state of the next expected chunk if the chunk belongs to a put.
 type expectedPut struct {
-	flags  frag.Flags // those of puts and operations; 0: it is no put
+	flags  frag.Flags // the chunk's put and operation flags; 0: no put
 	op     uint32
 	handle Handle
-	at     uint64 // where in the region
-	left   uint32 // bytes of the put from there on
+	at     uint64 // offset in the region
+	left   uint32 // bytes of the put from at on
 }
 
-// putProgress marks the bytes of an endpoint's latest chunked put that must not be overwritten.
+// putProgress records which bytes of an endpoint's latest chunked put have arrived and must not be
+// overwritten.
 type putProgress struct {
 	fragID uint32
-	high   uint32 // no byte from here on has come
-	known  bool   // there is one
+	high   uint32 // no byte from this offset on has arrived
+	known  bool   // fragID and high are valid
 }
 
-// reached notes the end of a chunk that was accepted. False means that chunks behind it may have
-// come, or that it is not of the latest put.
+// reached records the offset end of an accepted chunk's last byte plus one. False means that the
+// chunk is of an earlier put, or that later bytes of the put have already arrived.
 func (p *putProgress) reached(fragID, end uint32) bool {
 	switch ahead := int32(fragID - p.fragID); {
 	case p.known && ahead == 0:
@@ -44,15 +46,16 @@ func (p *putProgress) reached(fragID, end uint32) bool {
 	return end == p.high
 }
 
-// landingTo describes the target of a poll's landing, beyond its memory.
+// landingTo describes the target of a poll's landing, in addition to the memory.
 type landingTo struct {
-	head    int                       // bytes of a header
-	region  *remote.Region[*Fragment] // nil: it is a message's
-	at      uint64                    // where in the region
-	claimed uint32                    // bytes of the landing that were taken over
+	head    int                       // size of a chunk's header in bytes
+	region  *remote.Region[*Fragment] // nil: the memory is of a message
+	at      uint64                    // offset in the region
+	claimed uint32                    // bytes of the landing that were accepted
 }
 
-// landingPut is landing for a put.
+// landingPut returns the memory for the next chunks of a put, or nil, and describes the target in
+// to.
 func (ep *Endpoint) landingPut(to *landingTo) []byte {
 	x := ep.expects
 	n := min(x.put.left, landingBytesMax)
@@ -71,8 +74,8 @@ func (ep *Endpoint) landingPut(to *landingTo) []byte {
 	return r.Bytes()[x.put.at:][:n:n]
 }
 
-// putCame notes that the chunk in h of a put was accepted. If no byte behind that chunk has come,
-// those bytes are expected next.
+// putCame updates the expectation after the acceptance of a put's chunk with the header h. If no
+// byte behind the chunk has arrived, the bytes behind the chunk are expected next.
 func (m *Module) putCame(ep *Endpoint, h *frag.Header) {
 	l := &m.landing
 	if h.Kind != frag.KindChunk || l.lander == nil || !ep.lands() {
@@ -83,7 +86,7 @@ func (m *Module) putCame(ep *Endpoint, h *frag.Header) {
 	if !x.puts.reached(h.FragID, end) {
 		return
 	}
-	chunk := max(x.chunk, h.PayloadLen) // the last one may be small
+	chunk := max(x.chunk, h.PayloadLen) // the last chunk may be small
 	x.missed, x.begins, x.bytes = 0, false, 0
 	x.open = end < h.SizeBytes
 	x.fragID, x.offset, x.chunk = h.FragID, end, h.PayloadLen
@@ -97,7 +100,8 @@ func (m *Module) putCame(ep *Endpoint, h *frag.Header) {
 	m.expectNext(ep)
 }
 
-// isExpectedPut says whether a landed packet is the put's chunk that was expected there.
+// isExpectedPut says whether a landed packet is the chunk of the put for which the landing was
+// made.
 func (m *Module) isExpectedPut(in *arrival, comp *fabric.Completion, base uint32) bool {
 	l, h := &m.landing, &in.Header
 	ep, x := l.aim, l.aim.expects
@@ -108,7 +112,7 @@ func (m *Module) isExpectedPut(in *arrival, comp *fabric.Completion, base uint32
 		ep.id.Settled() && !ep.byeSeen && !ep.refuses() && ep.admissible(h)
 }
 
-// receivePutLanded is receiveLanded for a put.
+// receivePutLanded is receiveLanded for the chunks of a put.
 func (m *Module) receivePutLanded(comps []fabric.Completion, base uint32) (count int) {
 	var in arrival
 	l, h := &m.landing, &in.Header
@@ -132,7 +136,7 @@ func (m *Module) receivePutLanded(comps []fabric.Completion, base uint32) (count
 	}
 	ep.life.Heard(m.nowUnpaused, int(viaData))
 	m.acceptedRun(ep, h, count)
-	// From here on the offset is that of the run's last chunk.
+	// The offsets in h become the offsets of the run's last chunk.
 	h.OffsetBytes += uint32(sizeBytes) - uint32(h.PayloadLen)
 	h.PutOffset += uint64(sizeBytes) - uint64(h.PayloadLen)
 	m.putCame(ep, h)
@@ -140,7 +144,7 @@ func (m *Module) receivePutLanded(comps []fabric.Completion, base uint32) (count
 		m.gotAnswer(o, true)
 	}
 	if h.Flags&frag.FlagOp != 0 {
-		if n := ep.memory().Placed(h.Op, sizeBytes); n.Here() { // its handler may be called
+		if n := ep.memory().Placed(h.Op, sizeBytes); n.Here() { // a handler may be called
 			m.unsplit(comps[count:])
 			m.notify(ep, n)
 		}
@@ -148,8 +152,9 @@ func (m *Module) receivePutLanded(comps []fabric.Completion, base uint32) (count
 	return count
 }
 
-// scrub zeroes bytes of a region's landing that belong to other packets: those of comps, which were
-// reassembled. The provider has written at most as many bytes as they have.
+// scrub zeroes the bytes that packets other than the expected put have written to a region's
+// landing. These packets are in comps. The provider has written at most as many bytes as the
+// packets in comps have together.
 func (m *Module) scrub(comps []fabric.Completion) {
 	to := &m.landing.to
 	if to.region == nil {

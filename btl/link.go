@@ -11,31 +11,31 @@ import (
 	"gobtl/reliability"
 )
 
-// A connection uses one of two kinds of link, on which both ends agree at the handshake:
+// A connection uses one of two kinds of link. Both ends of the connection agree on the kind in the
+// handshake:
 //
 //	sequenced  link_seq.go      any fabric: sequence numbers, a window, ACKs, timers, resends
 //	counted    link_counted.go  one that loses nothing, as both ends say: packets are only counted
 //
-// Fragments, chunks, packs and puts are written once for both. The functions of this file hide the
-// differences in sending, receiving and completing them. Other files only reset or pass on the kind
-// (handshake_host.go), count and check it (handshake_host.go, check.go), or test it to find
-// the owner of a packet without a send buffer (egress.go).
+// The code of fragments, chunks, packs and puts is the same for both kinds of link. The functions
+// of this file hide the differences between the two kinds in sending, receiving and completing.
 
-// link is an endpoint's state of its link.
+// link is the part of an endpoint's state that belongs to the kind of link, sequenced or counted.
 type link struct {
-	asking    bool    // the next ACK goes alone, and asks for one of what was sent
-	failedFor uint8   // counted: reason for which what comes of a fragment is refused; 0: nothing is
-	asksFor   seq.Num // up to here
+	asking    bool    // the next ACK is a packet of its own and requests an ACK
+	failedFor uint8   // counted: why chunks of a fragment are refused; 0: none
+	asksFor   seq.Num // the requested ACK covers packets up to here
 	refusals  []refusal
 	counts    *countedState // of a counted link; else it may be nil
 }
 
-// features are the optional abilities of this side.
+// features returns the optional protocol features of this side, as announced in a Hello.
 func (m *Module) features() (bits uint64) {
 	bits = frag.FeatureOps | frag.FeatureAsk
 	if m.rules.Adaptive {
 		bits |= frag.FeatureSack
-		// Else the ACK delay of a lone answer would be too large a part of the peer's time-out.
+		// With a shorter PeerTimeout, the delay of the ACK for a lone answer would be too large a
+		// part of the peer's time-out.
 		if m.cfg.PeerTimeout/4 >= 2*reliability.LoneAckDelay {
 			bits |= frag.FeatureLater
 		}
@@ -46,8 +46,9 @@ func (m *Module) features() (bits uint64) {
 	return bits
 }
 
-// beginLink begins the kind of link on which both sides have agreed, with the recovery rules that
-// suit the peer's Hello. The first credits of a counted link come with the peer's first ACK.
+// beginLink initializes the kind of link on which both sides have agreed. The ACK delay in the
+// peer's Hello is used for loss recovery. The first credits of a counted link arrive with the
+// peer's first ACK.
 func (m *Module) beginLink(ep *Endpoint, hello *frag.Hello) {
 	ep.asking, ep.rcv.Selective = false, ep.id.Selective
 	if ep.id.Counted {
@@ -55,7 +56,7 @@ func (m *Module) beginLink(ep *Endpoint, hello *frag.Hello) {
 			ep.counts = new(countedState)
 		}
 		ep.useSize(ep.mtuMost)
-		ep.tiny = ep.mtu // all goes one way
+		ep.tiny = ep.mtu // all packets use one channel
 		ep.snd.Unbind()
 		return
 	}
@@ -64,8 +65,8 @@ func (m *Module) beginLink(ep *Endpoint, hello *frag.Hello) {
 	m.recovery.Join(&ep.snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.id.Selective)
 }
 
-// seal makes a packet ready to be posted: number, piggybacked ACK, header, timer. It returns the
-// datagram's length.
+// seal makes a packet ready to be posted. seal sets the number and a piggybacked ACK, writes the
+// header and starts the timer. The result is the datagram's length in bytes.
 func (m *Module) seal(p *packet) int {
 	if p.ep.id.Counted {
 		return m.sealCounted(p)
@@ -73,14 +74,15 @@ func (m *Module) seal(p *packet) int {
 	return m.sealSequenced(p)
 }
 
-// sealRun is seal for a run of chunks, as far as possible before their headers are written.
+// sealRun does the work of seal that is possible for a run of chunks before the headers are
+// written. On a counted link there is none.
 func (m *Module) sealRun(r *chunkRun, run []reliability.Token) {
 	if !r.ep.id.Counted { // each of which is sealed by itself
 		m.sealRunSequenced(r, run)
 	}
 }
 
-// bulkPath is the channel that carries chunks, and the peer's address on it.
+// bulkPath returns the channel that carries chunks, and the peer's address on that channel.
 func (ep *Endpoint) bulkPath() (*port.Channel, fabric.Addr) {
 	if ep.id.Counted {
 		return &ep.m.port.Command, ep.cmdAddr
@@ -88,7 +90,8 @@ func (ep *Endpoint) bulkPath() (*port.Channel, fabric.Addr) {
 	return &ep.m.port.Data, ep.dataAddr
 }
 
-// ackPath is the channel of ACKs and Nacks: on a counted link, the one without data packets.
+// ackPath returns the channel that carries ACKs and Nacks, and the peer's address on that channel.
+// On a counted link ackPath is the data channel, because all data packets use the command channel.
 func (ep *Endpoint) ackPath() (*port.Channel, fabric.Addr) {
 	if ep.id.Counted {
 		return &ep.m.port.Data, ep.dataAddr
@@ -96,16 +99,18 @@ func (ep *Endpoint) ackPath() (*port.Channel, fabric.Addr) {
 	return &ep.m.port.Command, ep.cmdAddr
 }
 
-// awaitEnd makes fragment f, and those chained to it, wait for completion: their last packet was
-// sealed. (Sequenced ones wait for the ACKs of all their packets.)
+// awaitEnd makes fragment f, and the fragments chained to f, wait for the ACK of the last packet,
+// which was just sealed. On a sequenced link there is nothing to do, because fragments wait for the
+// ACKs of all their packets.
 func (ep *Endpoint) awaitEnd(f *Fragment) {
 	if ep.id.Counted {
 		ep.counts.await(f, false)
 	}
 }
 
-// awaitEndOfPack is awaitEnd for the fragments in a pack, of so many records, whose senders are
-// told of its end.
+// awaitEndOfPack is awaitEnd for the fragments in a pack, a packet with several small messages.
+// records is the number of messages in the pack, and only the fragments chained to f have an
+// OnDone.
 func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
 	if ep.id.Counted {
 		for told := f; told != nil; told = told.next {
@@ -115,7 +120,7 @@ func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
 	}
 }
 
-// busy says whether the endpoint has send buffers in use that will become free by themselves.
+// busy says whether the endpoint has send buffers in use that become free without further sends.
 func (ep *Endpoint) busy() bool {
 	if ep.id.Counted {
 		return ep.counts.held > 0
@@ -123,18 +128,19 @@ func (ep *Endpoint) busy() bool {
 	return ep.snd.InFlight() > 0
 }
 
-// idle says whether a large fragment has no packet in flight whose end would free a send buffer.
+// idle says whether a large fragment has no packet in flight whose completion would free a send
+// buffer.
 func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && (!ep.id.Counted || !ep.busy()) }
 
-// txReleased notes that the fabric has completed a packet whose buffer it alone still used.
+// txReleased counts a completed send whose buffer was in use only by the fabric.
 func (ep *Endpoint) txReleased() {
 	if ep.id.Counted {
 		ep.counts.held--
 	}
 }
 
-// admit processes a packet's link fields: its ACK and its number. False means that its payload must
-// be ignored.
+// admit processes the ACK and the sequence number of a received packet. False means that the
+// packet's payload must be ignored.
 func (m *Module) admit(in *arrival) bool {
 	ep := in.ep
 	if ep.id.Counted {
@@ -144,8 +150,8 @@ func (m *Module) admit(in *arrival) bool {
 	if in.Kind.HasSeq() {
 		place = ep.rcv.Check(in.Seq)
 	}
-	// The ACK on a duplicate packet, perhaps a copy made by the network, may be outdated: it
-	// reports no gap.
+	// The ACK on a duplicate packet may be outdated, so a repeated ACK there does not count as a
+	// duplicate ACK.
 	if in.Flags&frag.FlagSack != 0 {
 		if !m.onSack(in) {
 			return m.drop(CntDropAck)
@@ -161,7 +167,8 @@ func (m *Module) admit(in *arrival) bool {
 	return true
 }
 
-// admissible says whether admit's only work for a packet would be a valid ACK, which can wait.
+// admissible says whether admit would accept a packet. A valid ACK on the packet may be processed
+// later.
 func (ep *Endpoint) admissible(h *frag.Header) bool {
 	if ep.id.Counted {
 		return h.Flags&frag.FlagAck == 0 && ep.whyLost(h) == nil
@@ -170,15 +177,16 @@ func (ep *Endpoint) admissible(h *frag.Header) bool {
 		(h.Flags&frag.FlagAck == 0 || ep.snd.Plausible(h.Ack) && ep.snd.Honest(h.Ack))
 }
 
-// numberOf is the sequence number, or count, of a packet that has just been accepted.
+// numberOf returns the sequence number of the packet that was just accepted, or the packet's count
+// on a counted link.
 func (ep *Endpoint) numberOf(h *frag.Header) seq.Num {
-	if ep.id.Counted { // not all say it
+	if ep.id.Counted { // not every packet carries its count
 		return ep.rcv.Next() - 1
 	}
 	return h.Seq
 }
 
-// accepted does the book-keeping of an accepted packet: ACKs cover it from now on.
+// accepted updates the receive state for an accepted packet, which later ACKs cover.
 func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 	if ep.id.Counted {
 		m.count(ep, h, true)
@@ -200,7 +208,8 @@ func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 	m.stats.counters[acceptedCounter(h)]++
 }
 
-// refuse does the book-keeping of a permanently refused packet, and tells the peer.
+// refuse updates the receive state for a permanently refused packet, and sends the peer a Nack with
+// the reason.
 func (m *Module) refuse(in *arrival, reason uint8) {
 	if in.ep.id.Counted {
 		m.refuseCounted(in.ep, &in.Header, reason)
@@ -209,12 +218,14 @@ func (m *Module) refuse(in *arrival, reason uint8) {
 	}
 }
 
-// refuses says whether refusedBefore may have work, which is rare.
+// refuses says whether a fragment from the peer was refused lately, so that refusedBefore must be
+// called.
 func (l *link) refuses() bool {
 	return len(l.refusals) > 0 || l.failedFor != 0
 }
 
-// refusedBefore says whether a chunk is of an already refused fragment, and handles it if so.
+// refusedBefore says whether a chunk belongs to an already refused fragment, and handles the chunk
+// if the result is true.
 func (m *Module) refusedBefore(in *arrival) bool {
 	if in.ep.id.Counted {
 		return m.refusedBeforeCounted(in)
@@ -231,8 +242,8 @@ func (m *Module) admitRecords(in *arrival) bool {
 	return m.admitRecordsSequenced(in)
 }
 
-// assemble adds a chunk to its fragment. False means that the chunk is not accepted. The message is
-// the fragment that the chunk completes, else nil.
+// assemble adds a chunk to its fragment. The message is the fragment if the chunk completes the
+// fragment, else nil. False means that the chunk is not accepted.
 func (m *Module) assemble(in *arrival) (*frag.Message, bool) {
 	if in.ep.id.Counted {
 		return m.assembleCounted(in)
@@ -244,7 +255,7 @@ func (m *Module) assemble(in *arrival) (*frag.Message, bool) {
 	return msg, err == nil
 }
 
-// nacked handles a Nack.
+// nacked handles a received Nack.
 func (m *Module) nacked(in *arrival) {
 	if in.ep.id.Counted {
 		m.onNackCounted(in)
@@ -253,35 +264,37 @@ func (m *Module) nacked(in *arrival) {
 	}
 }
 
-// abandon fails the sent but unacknowledged (or unconfirmed) fragments to a peer that is gone.
+// abandon ends the sent but unacknowledged fragments of an ended endpoint with err.
 func (m *Module) abandon(ep *Endpoint, err error) {
 	if ep.id.Counted {
 		m.abandonCounted(ep, err)
 		return
 	}
 	done := ep.snd.Abort(m.done[:0])
-	m.done = done[:0] // it may have grown
+	m.done = done[:0] // the slice may have grown
 	for _, t := range done {
 		m.failSeg(t, err)
 	}
 }
 
-// mayClose says whether a Bye may be sent. On a counted link it waits until everything before it is
-// confirmed, as a refused fragment may have to be sent again.
+// mayClose says whether a Bye may be sent. Answers to operations must have arrived. On a counted
+// link all earlier fragments must also be acknowledged, because a refused fragment may have to be
+// sent again.
 func (ep *Endpoint) mayClose() bool {
 	return (!ep.id.Counted || ep.counts.confirm.first == nil) && ep.remote.Waiting() == 0
 }
 
-// watches says whether the endpoint's timer probes a peer that owes an answer: so on counted links,
-// whose packets have no timers.
+// watches says whether the endpoint's timer probes a peer that owes an ACK. The result is true on
+// counted links, where packets have no retransmission timers.
 func (ep *Endpoint) watches() bool { return ep.id.Counted }
 
-// owed says whether the peer of a counted link owes a confirmation, or its first credits.
+// owed says whether the peer of a counted link owes an ACK or the first credits.
 func (ep *Endpoint) owed() bool {
 	return ep.watches() && (ep.snd.InFlight() > 0 || !ep.snd.Open())
 }
 
-// lands says whether the provider may land chunks of this endpoint: landings are for one channel.
+// lands says whether landings (announced target memory) are possible for chunks from this
+// endpoint's peer. Landings exist on only one channel.
 func (ep *Endpoint) lands() bool {
 	on := &ep.m.port.Data
 	if ep.id.Counted {
@@ -290,7 +303,7 @@ func (ep *Endpoint) lands() bool {
 	return ep.m.landing.on == on
 }
 
-// checkLink verifies the packets in flight.
+// checkLink verifies an endpoint's packets in flight.
 func (m *Module) checkLink(c *checker, ep *Endpoint) error {
 	if ep.id.Counted {
 		return m.checkCounted(c, ep)
@@ -298,7 +311,8 @@ func (m *Module) checkLink(c *checker, ep *Endpoint) error {
 	return m.checkWindow(c, ep)
 }
 
-// checkWindow proves that each number in flight is one segment in one place.
+// checkWindow verifies that each sequence number in flight belongs to one send buffer, and that the
+// counts of the send window are right.
 func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 	oldest, next := ep.snd.Window()
 	count, early, bytes := ep.snd.InFlight(), 0, 0
@@ -337,7 +351,7 @@ func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 	return ep.snd.CheckRecovery()
 }
 
-// checkInFlight verifies the segment of a number in flight.
+// checkInFlight verifies the send buffer t of the sequence number n in flight.
 func (m *Module) checkInFlight(c *checker, ep *Endpoint, t reliability.Token, n seq.Num) error {
 	s := &m.segs[t]
 	switch owner, got := m.recovery.Owner(t); {

@@ -12,46 +12,49 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A reliable endpoint is one whose fabric is reliable and ordered by itself, and whose peer has
-// announced the same in its Hello (frag.FeatureReliable). Without loss recovery packets have no
-// sequence numbers, ACKs or timers, and a send buffer is free as soon as the fabric has completed
-// its send.
+// A counted link is used if the fabric is reliable and ordered by itself, and the peer has
+// announced the same in its Hello (frag.FeatureReliable). There is no loss recovery. Packets have
+// no sequence numbers or retransmission timers, and a send buffer is free when the fabric has
+// completed the send.
 //
-// All packets use the command channel, for the fabric keeps order only within a channel. Both sides
-// count them. A packet whose completion is awaited carries its count in the sequence number field,
-// which requests a confirmation: an Ack with the receiver's count, as a packet of its own on the
-// data channel. Acks that renew credits use that channel too. (Credits remain in use: a fabric that
-// is out of room for one peer refuses packets to all, so a slow peer must not fill it.) A packet
-// whose count differs from the receiver's means that the fabric has lost or reordered packets: that
-// ends the connection with ErrLost.
+// All data packets use the command channel, because the fabric keeps the order only within a
+// channel. Both sides count the data packets. If a caller waits for the completion of a packet, the
+// packet carries its count in the sequence number field. The count requests an Ack packet with the
+// receiver's count, which is sent on the data channel. Acks that renew credits also use the data
+// channel. Credits prevent a slow peer from filling the fabric's queues, which all peers share. If
+// the count in a packet differs from the receiver's count, the fabric has lost or reordered
+// packets. The connection then ends with ErrLost.
 //
-// There are no retransmissions. So nothing is sent before the peer's first Ack, which says that it
-// is ready to receive. A refused packet is counted as any other, and its Nack precedes the Ack that
-// confirms it. A chunked fragment for which the peer had no memory is sent anew as a whole.
+// There are no retransmissions on a counted link. Nothing is therefore sent before the peer's first
+// Ack, which shows that the peer is ready to receive. A refused packet counts like any other
+// packet, and its Nack is sent before the Ack that covers the packet. A chunked fragment for which
+// the peer had no memory is sent again as a whole.
 
-// countedState is the state that only counted links have, from the handshake on.
+// countedState is the additional state of an endpoint with a counted link.
 type countedState struct {
-	confirm fragmentList  // sent whole, not confirmed, oldest first
-	nacks   []pendingNack // refusals that the peer is to be told before the next Ack
-	// Before a fragment is sent anew: length of the latest pause, end of the current (0: none).
+	confirm fragmentList  // completely sent, not acknowledged, oldest first
+	nacks   []pendingNack // refusals to be sent to the peer before the next Ack
+	// pause is the length of the latest pause before a fragment is sent again (chunk_backoff.go).
+	// pauseUntil is the end of the current pause, or 0.
 	pause      time.Duration
 	pauseUntil Time
-	held       int    // send buffers that the fabric has
-	failedID   uint32 // the fragment of which link.failedFor tells
-	// The id and next offset of the chunked fragment that is arriving, if there is one.
+	held       int    // send buffers with sends not yet completed by the fabric
+	failedID   uint32 // id of the fragment that link.failedFor refers to
+	// arriving is the id of the partly received chunked fragment, and arrived the offset of the
+	// next chunk.
 	arriving, arrived uint32
-	showSince         seq.Num // the peer's next packet, as of the latest pack; until it comes one of
-	showAt            uint32  // so many records is posted at once
+	showSince         seq.Num // the peer's next packet, at the latest pack
+	showAt            uint32  // messages of a pack that is posted at once until showSince
 }
 
-// pendingNack is a Nack to be sent. The peer's credits bound their number: no Ack renews credits
-// before they are sent.
+// pendingNack is a Nack to be sent to the peer. The peer's credits bound the number of pending
+// Nacks, because credits are renewed only after the Nacks are sent.
 type pendingNack struct {
 	seq         seq.Num
 	reason, tag uint8
 }
 
-// sealCounted is seal for a counted link.
+// sealCounted is the function seal for a counted link.
 func (m *Module) sealCounted(p *packet) int {
 	ep, f, s := p.ep, p.frag, &m.segs[p.seg]
 	if ep.snd.InFlight() == 0 {
@@ -64,7 +67,7 @@ func (m *Module) sealCounted(p *packet) int {
 	p.Conn, p.Seq = ep.id.Peer.Tag, 0
 	last := p.Kind != frag.KindChunk ||
 		p.OffsetBytes+uint32(p.PayloadLen) == p.SizeBytes &&
-			p.Flags&frag.FlagOp == 0 // else the notice
+			p.Flags&frag.FlagOp == 0 // the notification is the last packet of an operation
 	if f != nil && last {
 		f.until = n
 	}
@@ -76,11 +79,11 @@ func (m *Module) sealCounted(p *packet) int {
 	p.Number = ep.numbers.Take(&m.source, viaCommand, 1)
 	sizeBytes := m.write(p, s)
 	s.frag = nil
-	if s.gatherLen != 0 { // read from the caller's memory until the fabric is done
+	if s.gatherLen != 0 { // the fabric reads the caller's memory until completion
 		s.frag = f
 		f.out++
 	}
-	if p.Kind == frag.KindChunk && last { // the confirmation, as for others from the beginning
+	if p.Kind == frag.KindChunk && last { // counts the awaited ACK
 		f.out++
 	}
 	m.port.ReleaseWhenDone(segBuf(p.seg))
@@ -89,9 +92,10 @@ func (m *Module) sealCounted(p *packet) int {
 	return sizeBytes
 }
 
-// express posts a message at once over a counted link, in a control buffer that is free when the
-// fabric completes the send: that saves the book-keeping of a send buffer. False means that it
-// cannot be sent so; then no state has changed except for a skipped packet number.
+// express posts a message at once over a counted link, in a control buffer instead of a send
+// buffer. The control buffer is free when the fabric completes the send. False means that the
+// conditions are not met or the fabric has no room. In that case no state has changed, except that
+// a packet number may be skipped.
 func (ep *Endpoint) express(tag uint8, data []byte) bool {
 	m := ep.m
 	c := &m.port.Command
@@ -119,9 +123,9 @@ func (ep *Endpoint) express(tag uint8, data []byte) bool {
 	return true
 }
 
-// roomOn is the number of packets that the endpoint may put on a channel now. A reliable fabric
-// queues the packets that a peer does not accept yet, at most TxDepth for all peers, who share them
-// like send buffers (share.MayHave). Other fabrics send packets at once.
+// roomOn is the number of packets that the endpoint may put on channel c now. A reliable fabric
+// queues up to TxDepth packets that peers have not accepted yet. The endpoints of counted links
+// share these TxDepth places like send buffers (share.MayAdd). Other fabrics send packets at once.
 func (ep *Endpoint) roomOn(c *port.Channel) int {
 	room := c.Room()
 	if !ep.id.Counted {
@@ -132,7 +136,8 @@ func (ep *Endpoint) roomOn(c *port.Channel) int {
 	return min(room, share.MayAdd(ep.counts.held, free, depth, ep.m.peers.Alone()))
 }
 
-// await makes fragments wait for the confirmation of the first one's last packet.
+// await makes f, and the fragments chained to f, wait for the ACK of the last packet of f. mixed
+// means that the packet also has messages without an OnDone.
 func (c *countedState) await(f *Fragment, mixed bool) {
 	for first := f; f != nil; {
 		next := f.next
@@ -143,11 +148,11 @@ func (c *countedState) await(f *Fragment, mixed bool) {
 	}
 }
 
-// admitCounted is admit for a counted link.
+// admitCounted is the function admit for a counted link.
 func (m *Module) admitCounted(in *arrival) bool {
 	ep := in.ep
 	if ep.id.State() == stateLingering {
-		return m.drop(CntDropState) // the peer said goodbye: nothing may follow
+		return m.drop(CntDropState) // no packet may follow the peer's Bye
 	}
 	if why := ep.whyLost(&in.Header); why != nil {
 		m.lost(ep, why)
@@ -160,8 +165,8 @@ func (m *Module) admitCounted(in *arrival) bool {
 	return true
 }
 
-// whyLost returns an error if a packet shows that packets were lost, repeated or reordered, else
-// nil.
+// whyLost returns an error if a packet's header shows that the fabric has lost, repeated or
+// reordered packets, else nil.
 func (ep *Endpoint) whyLost(h *frag.Header) error {
 	data := h.Kind.HasSeq()
 	switch {
@@ -175,7 +180,7 @@ func (ep *Endpoint) whyLost(h *frag.Header) error {
 	return nil
 }
 
-// lost ends an endpoint that has missed a packet.
+// lost ends an endpoint with ErrLost after the fabric has lost or reordered a packet.
 func (m *Module) lost(ep *Endpoint, why error) {
 	m.drop(CntDropLost)
 	m.endTelling(ep, frag.ByeBroken, EventFailed, fmt.Errorf("%w: %w", ErrLost, why))
@@ -192,7 +197,7 @@ func (m *Module) refusedBeforeCounted(in *arrival) bool {
 	return true
 }
 
-// assembleCounted is assemble for a counted link, over which chunks come in their order.
+// assembleCounted is assemble for a counted link, where chunks arrive in order.
 func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 	ep, h, c := in.ep, &in.Header, in.ep.counts
 	arriving := ep.asm.Active() > 0
@@ -209,7 +214,7 @@ func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 		m.refuseCounted(ep, h, frag.NackMemory)
 		m.wantsMemory(ep)
 		return nil, false
-	case err != nil: // what no sender sends
+	case err != nil: // an error that no correct sender causes
 		m.lost(ep, err)
 		return nil, false
 	}
@@ -217,12 +222,14 @@ func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 	return msg, true
 }
 
-// admitRecordsCounted notes the tags of a pack that have no handler; other records are delivered.
+// admitRecordsCounted checks the tags of the messages in a pack before delivery. Messages without a
+// handler are refused by a Nack for each tag, and the other messages are delivered. False means
+// that the pack is invalid and that the endpoint has ended.
 func (ep *Endpoint) admitRecordsCounted(in *arrival) bool {
 	c, n, refused := ep.counts, ep.rcv.Expected(), &ep.m.refusedTags
 	*refused = tagSet{}
 	for rest := in.payload; len(rest) > 0; {
-		if frag.IsPiece(rest) { // counted links have none
+		if frag.IsPiece(rest) { // counted links use no pieces
 			ep.m.lost(ep, errors.New("a pack has a piece of a fragment"))
 			return false
 		}
@@ -242,10 +249,9 @@ type tagSet [4]uint64
 func (s *tagSet) has(tag uint8) bool { return s[tag/64]>>(tag%64)&1 != 0 }
 func (s *tagSet) add(tag uint8)      { s[tag/64] |= 1 << (tag % 64) }
 
-// count counts an accepted or refused packet. An accepted chunked fragment, or one so large that
-// the fabric may read it in its sender's memory, is confirmed at the end of the pass: its sender's
-// memory, perhaps all of it, is in use until then, and no data packet carries the ACK. A refused
-// one may come again as a whole.
+// count counts a received data packet, where taken says that the packet was accepted. A requested
+// ACK is sent after Rules.AckDelay. For accepted chunks and large packets, a requested ACK is due
+// at once, because the sender's memory is in use until the ACK arrives.
 func (m *Module) count(ep *Endpoint, h *frag.Header, taken bool) {
 	ep.rcv.Count(m.now)
 	switch {
@@ -260,16 +266,16 @@ func (m *Module) count(ep *Endpoint, h *frag.Header, taken bool) {
 	}
 }
 
-// refuseCounted does the book-keeping of a refused packet. Its Nack precedes the next Ack. After a
-// refused chunk all chunks behind it are refused, and only the last one, which requests a
-// confirmation, gets the Nack.
+// refuseCounted counts a refused packet and queues a Nack, which is sent before the next Ack. After
+// a refused chunk, all later chunks of the fragment are refused. Only the last chunk, which
+// requests an ACK, gets the Nack.
 func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 	n := ep.rcv.Expected()
 	m.count(ep, h, false)
 	if h.Kind == frag.KindChunk {
 		ep.failedFor, ep.counts.failedID = reason, h.FragID
 		if h.OffsetBytes+uint32(h.PayloadLen) == h.SizeBytes {
-			ep.failedFor = 0 // it is over: chunks come in their order
+			ep.failedFor = 0 // the fragment has no later chunks
 		}
 		ep.asm.Forget(h.FragID)
 	}
@@ -278,8 +284,8 @@ func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 	}
 }
 
-// tellRefusals sends the Nacks that must precede an Ack to a reliable peer. False means that some
-// had no room.
+// tellRefusals sends the queued Nacks, which must be sent before an Ack. False means that the
+// channel had no room for all Nacks.
 func (m *Module) tellRefusals(ep *Endpoint) bool {
 	if !ep.id.Counted {
 		return true
@@ -292,7 +298,7 @@ func (m *Module) tellRefusals(ep *Endpoint) bool {
 	return len(ep.counts.nacks) == 0
 }
 
-// onConfirm ends the sends that the peer's Ack confirms.
+// onConfirm processes an Ack on a counted link, and ends the sends that the Ack covers.
 func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 	ep.life.Confirmed()
 	if ep.snd.Confirm(m.now, h.Ack, h.Credit) {
@@ -309,7 +315,9 @@ func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 	m.sched.arm(ep)
 }
 
-// onNackCounted notes why a fragment will end, or sends it anew.
+// onNackCounted processes a Nack on a counted link. If the peer had no memory for a fragment, the
+// fragment is sent again. For any other reason, the fragments that the Nack refers to will end with
+// the reason as error.
 func (m *Module) onNackCounted(in *arrival) {
 	ep, h := in.ep, &in.Header
 	err, waits := ErrNoHandler, false
@@ -336,7 +344,7 @@ func (m *Module) onNackCounted(in *arrival) {
 	}
 }
 
-// abandonCounted fails the sends to a counted peer that is gone.
+// abandonCounted ends the unacknowledged sends of an ended endpoint with err.
 func (m *Module) abandonCounted(ep *Endpoint, err error) {
 	ep.snd.Forget()
 	for f := ep.counts.confirm.pop(); f != nil; f = ep.counts.confirm.pop() {
@@ -345,22 +353,23 @@ func (m *Module) abandonCounted(ep *Endpoint, err error) {
 	}
 }
 
-// breakOff schedules the end of the endpoint whose packet in b the fabric could not send, if its
-// link is counted. The end itself comes later, as this may be inside Send.
+// breakOff is called when the fabric could not send the packet in buffer b. On a counted link,
+// breakOff schedules the end of the packet's endpoint. The endpoint ends later, because breakOff
+// may run inside Send.
 func (m *Module) breakOff(b fabric.Buf) {
 	if ep := m.owner(b); ep != nil {
 		m.breakOffTo(ep)
 	}
 }
 
-// breakOffTo is breakOff for a packet whose buffer has no recorded owner.
+// breakOffTo is breakOff for a packet to the endpoint ep.
 func (m *Module) breakOffTo(ep *Endpoint) {
 	if ep.id.Counted && ep.id.State() == stateConnected {
 		m.watches.Break(ep)
 	}
 }
 
-// checkCounted verifies the state that a counted link has instead of a window.
+// checkCounted verifies the state of a counted link and the fragments that wait for an ACK.
 func (m *Module) checkCounted(c *checker, ep *Endpoint) error {
 	oldest, next := ep.snd.Window()
 	unconfirmed := ep.snd.InFlight()

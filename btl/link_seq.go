@@ -8,10 +8,10 @@ import (
 	"gobtl/reliability"
 )
 
-// A sequenced link is for a fabric that may lose, repeat and reorder packets. Its windows are in
-// Sender and Receiver of package reliability.
+// A sequenced link is for a fabric that may lose, repeat and reorder packets. Sender and Receiver
+// of package reliability have the send and receive windows of the link.
 
-// sealSequenced is seal for a sequenced link.
+// sealSequenced is the function seal for a sequenced link.
 func (m *Module) sealSequenced(p *packet) int {
 	s := &m.segs[p.seg]
 	way := viaCommand
@@ -34,9 +34,10 @@ func (m *Module) sealSequenced(p *packet) int {
 	return sizeBytes
 }
 
-// answersAlone says whether the packet to be sealed is a lone answer, whose ACK the peer may delay:
-// it carries the first ACK of the peer's packets, no packet is in flight, and no caller waits for
-// its ACK. A lone answer holds its send buffer until then, so half of all buffers must be free.
+// answersAlone says whether the packet to be sealed is a lone answer, a packet whose ACK the peer
+// may delay for longer. A lone answer carries the first ACK of packets from the peer, no other
+// packet is in flight, and no caller waits for the ACK. A lone answer occupies a send buffer until
+// the ACK arrives, so at least half of all send buffers must be free.
 func (m *Module) answersAlone(p *packet, s *sendSegment) bool {
 	ep := p.ep
 	return p.Kind == frag.KindFrag && p.Tag <= frag.TagUserMax && p.frag == nil &&
@@ -44,7 +45,7 @@ func (m *Module) answersAlone(p *packet, s *sendSegment) bool {
 		2*len(m.freeSegs) >= len(m.segs) && ep.snd.MayBePatient(m.now, s.channel(), p.datagramBytes())
 }
 
-// stamp piggybacks the owed ACK on a packet: the first of a run, as later ones carry none.
+// stamp piggybacks the owed ACK on a packet, or on the first packet of a run of chunks.
 func (m *Module) stamp(p *packet) {
 	ep := p.ep
 	p.Conn = ep.id.Peer.Tag
@@ -58,8 +59,8 @@ func (m *Module) stamp(p *packet) {
 	ep.sentIn = m.sendEpoch
 }
 
-// sealRunSequenced numbers the chunks of a run and starts their timers. Only the first chunk may
-// carry an ACK, so the headers of the others are equal but for number and offset.
+// sealRunSequenced numbers the chunks of a run and starts the timers of the chunks. Only the first
+// chunk may carry an ACK. The headers of the later chunks differ only in numbers and offset.
 func (m *Module) sealRunSequenced(r *chunkRun, run []reliability.Token) {
 	m.stamp(&r.packet)
 	r.first = r.ep.snd.AdmitRun(run)
@@ -69,8 +70,8 @@ func (m *Module) sealRunSequenced(r *chunkRun, run []reliability.Token) {
 	m.postedRun(r.ep, run, r.first)
 }
 
-// noNews counts a duplicate or out-of-window packet, and answers it if the peer seems to have
-// missed an ACK.
+// noNews counts a duplicate or out-of-window packet. If the peer seems to have missed an ACK,
+// noNews schedules an ACK.
 func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 	switch place {
 	case reliability.Duplicate:
@@ -89,9 +90,9 @@ func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 	}
 }
 
-// notAdded handles a chunk that could not be added to its fragment. For lack of memory or a slot,
-// the peer will send it again later. The peer is told so, as it would declare this side dead if its
-// oldest packet went unanswered; and silent peers that hold such memory are probed.
+// notAdded handles a chunk that could not be added to its fragment. An ACK shows the peer that this
+// side is alive. If memory or a slot for fragments was lacking, a Nack tells the peer to send the
+// chunk again later. Silent peers that hold such memory are then probed.
 func (m *Module) notAdded(in *arrival, err error) {
 	m.drop(CntDropReassembly)
 	in.ep.rcv.AskAck(m.now, 0)
@@ -104,8 +105,9 @@ func (m *Module) notAdded(in *arrival, err error) {
 	m.wantsMemory(in.ep)
 }
 
-// admitRecordsSequenced refuses a pack as a whole if one of its tags has no handler: the peer sends
-// it again without those records.
+// admitRecordsSequenced checks the tags of the messages in a pack, a packet with several small
+// messages. A pack is refused as a whole if one tag has no handler. The peer then sends the pack
+// again without the messages of that tag.
 func (m *Module) admitRecordsSequenced(in *arrival) bool {
 	ep := in.ep
 	pieces := &m.pieces
@@ -127,8 +129,8 @@ func (m *Module) admitRecordsSequenced(in *arrival) bool {
 	return pieces.count == 0 && !ep.refuses() || m.admitPieces(in)
 }
 
-// refuseSequenced tells the peer that a packet is refused. If there is no room for it now, the peer
-// sends the packet again and is told then.
+// refuseSequenced sends the peer a Nack for a refused packet. If there is no room for the Nack, the
+// peer retransmits the packet, and the retransmitted packet is refused again.
 func (m *Module) refuseSequenced(in *arrival, reason, tag uint8) {
 	if in.Kind == frag.KindChunk && in.Flags&frag.FlagPut == 0 {
 		in.ep.remember(in.Seq, in.FragID)
@@ -136,7 +138,9 @@ func (m *Module) refuseSequenced(in *arrival, reason, tag uint8) {
 	m.sendNack(in.ep, in.Seq, reason, tag)
 }
 
-// refusedBeforeSequenced accepts, and discards, a chunk of a fragment that its sender has failed.
+// refusedBeforeSequenced handles a chunk of a fragment that was refused before. The chunk is
+// refused again, or is accepted and discarded if the sender has failed the fragment. False means
+// that the chunk belongs to no such fragment.
 func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 	ep := in.ep
 	if in.Flags&frag.FlagPut != 0 || m.handlers[in.Tag] == nil {
@@ -144,7 +148,7 @@ func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 	}
 	if ep.wasRefused(in.Seq, in.FragID) {
 		if m.tooLong(&in.Header) {
-			return false // it is refused for that again
+			return false // the caller refuses the chunk for its length
 		}
 		m.drop(CntDropNoHandler)
 		m.refuseSequenced(in, frag.NackNoHandler, 0)
@@ -158,20 +162,22 @@ func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 	return true
 }
 
-// refusal records a permanently refused chunk or piece. A Void in the chunk's place, or the pack
-// without the piece, shows that the sender has failed the fragment: then received data of it is
-// discarded, and so is later data.
+// refusal records a permanently refused chunk, or a refused piece of a fragment in a mixed packet.
+// The sender then fails the fragment, and resends the packet as a Void (empty packet) or without
+// the piece. When that packet arrives, all data of the fragment is discarded, and so is later data
+// of the fragment.
 type refusal struct {
 	seq    seq.Num
 	fragID uint32
-	failed bool // the Void has come
+	failed bool // the resent packet has arrived
 }
 
-// refusalsMax bounds the refused chunks that are remembered for an endpoint. Beyond that the oldest
-// are forgotten, whose only cost is memory held until the endpoint ends.
+// refusalsMax is the maximum number of refused chunks that are remembered for an endpoint. Beyond
+// the maximum the oldest refusals are forgotten. Received data of a forgotten fragment may occupy
+// memory until the endpoint ends.
 const refusalsMax = 64
 
-// remember notes that packet n had a refused chunk, or piece, of a fragment.
+// remember records that packet n had a refused chunk or piece of the fragment fragID.
 func (ep *Endpoint) remember(n seq.Num, fragID uint32) {
 	ep.forgetRefusals()
 	if ep.wasRefused(n, fragID) {
@@ -183,8 +189,9 @@ func (ep *Endpoint) remember(n seq.Num, fragID uint32) {
 	ep.refusals = append(ep.refusals, refusal{seq: n, fragID: fragID})
 }
 
-// wasRefused says whether packet n was refused because of this fragment. If so it is refused again,
-// even if its tag has a handler by now: a late copy would begin a fragment whose rest never comes.
+// wasRefused says whether packet n was refused because of the fragment fragID. Copies of such a
+// packet are refused again, even if the tag has a handler now. An accepted copy could begin a
+// fragment whose rest never arrives.
 func (ep *Endpoint) wasRefused(n seq.Num, fragID uint32) bool {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && r.fragID == fragID {
@@ -194,8 +201,9 @@ func (ep *Endpoint) wasRefused(n seq.Num, fragID uint32) bool {
 	return false
 }
 
-// voided discards the received data of fragments refused in packet n, now that a Void, or the pack
-// without their pieces, has come as packet n.
+// voided discards the received data of the fragments that were refused because of packet n. The
+// caller has received a new packet n from the peer, which is a Void (empty packet) or a pack
+// without the refused pieces.
 func (ep *Endpoint) voided(n seq.Num) {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && !r.failed {
@@ -205,7 +213,7 @@ func (ep *Endpoint) voided(n seq.Num) {
 	}
 }
 
-// failedThere says whether the fragment is known to have failed at its sender.
+// failedThere says whether the peer, as the sender, is known to have failed the fragment fragID.
 func (ep *Endpoint) failedThere(fragID uint32) bool {
 	ep.forgetRefusals()
 	for i := range ep.refusals {
@@ -216,8 +224,8 @@ func (ep *Endpoint) failedThere(fragID uint32) bool {
 	return false
 }
 
-// forgetRefusals removes refusals so old that no packet of their fragments can still arrive: the
-// sender stops within a window of the refusal.
+// forgetRefusals removes the refusals that are more than a window old. No packet of the refused
+// fragments can arrive any more, because the sender stops within a window of the refusal.
 func (ep *Endpoint) forgetRefusals() {
 	n := 0
 	for _, r := range ep.refusals {

@@ -15,28 +15,29 @@ import (
 	"gobtl/reliability"
 )
 
-// Tag selects the handler of a fragment at the peer: an active-message number, 0 to TagMax.
+// Tag is an active-message number, 0 to TagMax, that selects the handler of a fragment at the peer.
 type Tag uint8
 
-// TagMax is the last tag that callers may use; those above belong to the transport.
+// TagMax is the highest tag that callers may use. Higher tags are reserved to the transport.
 const TagMax Tag = frag.TagUserMax
 
-// Handler receives a fragment. data is valid only during the call. A handler may send, connect,
-// close and free, but not call Progress.
+// Handler is called with a received fragment. data is valid only during the call. A handler may
+// send, connect, close and free, but must not call Progress.
 type Handler func(ep *Endpoint, tag Tag, data []byte)
 
 // Event is a change of an endpoint's connection.
 type Event uint8
 
-// The events. Closed and Failed end an endpoint; one of them comes exactly once.
+// These are the events of an endpoint. Each endpoint gets either EventClosed or EventFailed exactly
+// once, as its last event.
 const (
 	EventConnected Event = iota // the handshake is done
 	EventClosed                 // closed in order, by this side (err nil) or the peer (ErrPeerClosed)
-	EventFailed                 // lost; err says why
+	EventFailed                 // the connection failed; err says why
 )
 
-// Module is one open transport: a port of a fabric, and the endpoints of its peers. It is composed
-// of parts. Each has its own state and checks, in its own file:
+// Module is an open transport, with a port of a fabric and the endpoints of its peers. A module is
+// composed of these parts, each with its own state and checks in its own file:
 //
 //	lifetime       how far it is on its way from Open to Close       module.go
 //	port           a Domain, its memory, two channels, addresses     internal/port
@@ -93,7 +94,7 @@ type Module struct {
 	checker *checker // scratch of Check
 }
 
-// scratch is temporary memory for the duration of a call.
+// scratch is temporary memory that is used only during a call.
 type scratch struct {
 	done        []reliability.Token // of acknowledge
 	pieces      arrivedPieces       // of the pack that is being received
@@ -103,34 +104,36 @@ type scratch struct {
 	sackWords   [frag.WindowMax / 64]uint64
 }
 
-// reception is the handlers of arriving fragments, by tag, and the state of incomplete packets.
+// reception has the handlers of received fragments, by tag, and the state of packets that are not
+// complete.
 type reception struct {
 	handlers  [256]Handler
-	mostBytes [256]uint32 // of a fragment in chunks; 0: any
-	keeping   keeping     // what handlers have kept of what has arrived
+	mostBytes [256]uint32 // largest fragment in chunks; 0: no limit
+	keeping   keeping     // received data that handlers have kept
 	parts     partial
 }
 
-// face is what others are told of a module, and its policy for incoming connections.
+// face has the addresses and name of a module that peers are told, and the policy for incoming
+// connections.
 type face struct {
 	name       []byte
-	told       [2][]byte                 // the addresses that others are told, of command and data
-	seen       [fabric.MaxNameBytes]byte // where the packet came from that is being looked at
-	admission  func(Request) Verdict     // nil lets everybody in
+	told       [2][]byte                 // addresses that peers are told: command, data
+	seen       [fabric.MaxNameBytes]byte // source of the packet that is being processed
+	admission  func(Request) Verdict     // nil accepts every peer
 	handshakes meet.Handshakes[*Endpoint]
 }
 
 // lifetime is the stage of a module between Open and Close.
 type lifetime struct {
-	inProgress bool // a pass is under way, or the end
-	closeAsked bool // by a callback: when the pass ends
+	inProgress bool // Progress or Close is running
+	closeAsked bool // by a callback, for the end of the pass
 	closed     bool
-	draining   bool // no endpoint is to be opened any more
+	draining   bool // no new endpoints are accepted
 	drainUntil Time
 }
 
 // Open starts a module on a Domain that was opened with cfg.DomainConfig. The module owns the
-// Domain from then on, also when Open fails.
+// Domain from then on. If Open fails, Open closes the Domain.
 func Open(dom fabric.Domain, cfg Config) (*Module, error) {
 	m := new(Module)
 	if err := m.open(dom, cfg); err != nil {
@@ -164,13 +167,13 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 		return err
 	}
 	bulk := &m.port.Data
-	if m.port.Reliable() { // counted links have their chunks come by the other one
+	if m.port.Reliable() { // counted links carry chunks on the command channel
 		bulk = &m.port.Command
 	}
 	if lander, ok := bulk.Endpoint().(fabric.Lander); ok && bulk.Caps().Landing {
 		m.landing = landing{lander: lander, on: bulk, guessMin: guessBytesMin}
 	}
-	// An eighth of the receive room is left to ACKs and handshakes, which need no credit.
+	// An eighth of the receive buffers is reserved for ACKs and handshakes, which need no credit.
 	room := min(m.port.Command.Caps().RecvCapacity, m.port.Data.Caps().RecvCapacity)
 	m.credits = reliability.NewCredits(room - room/8)
 	m.openSmall()
@@ -178,8 +181,8 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 	return m.openName()
 }
 
-// openSmall measures the receive room that a small datagram takes, relative to a full one. Half of
-// the credits are counted in packets and half in bytes.
+// openSmall sets how much of the kernel's receive buffer a small datagram takes, relative to a
+// datagram of full size. Half of the credits are counted in packets and half in bytes.
 func (m *Module) openSmall() {
 	cmd, data := m.port.Command.Caps(), m.port.Data.Caps()
 	fixed := max(cmd.RecvFixedBytes, data.RecvFixedBytes)
@@ -189,7 +192,7 @@ func (m *Module) openSmall() {
 	}
 }
 
-// openPort opens the two channels.
+// openPort opens the command and the data channel.
 func (m *Module) openPort(dom fabric.Domain, depth int) error {
 	cfg := &m.cfg
 	err := m.port.Open(dom, port.Config{
@@ -205,7 +208,7 @@ func (m *Module) openPort(dom fabric.Domain, depth int) error {
 	return err
 }
 
-// openTables allocates everything that is sized by the configuration.
+// openTables allocates all tables and pools whose size depends on the configuration.
 func (m *Module) openTables(dom fabric.Domain) (err error) {
 	cfg := &m.cfg
 	if m.recovery, err = reliability.NewRecovery(cfg.SendBuffers, cfg.PeersMax, m.rules); err != nil {
@@ -241,7 +244,8 @@ func (m *Module) openTables(dom fabric.Domain) (err error) {
 	return nil
 }
 
-// openName draws the incarnation and writes the name that peers connect to.
+// openName starts the handshakes, which draw the module's incarnation, and composes the module's
+// name for peers.
 func (m *Module) openName() error {
 	m.told = [2][]byte{m.port.Command.Name(), m.port.Data.Name()}
 	if m.cfg.Advertise != "" {
@@ -265,30 +269,29 @@ func (m *Module) openName() error {
 	return err
 }
 
-// Name returns the module's address as opaque bytes, for peers to get out of band and pass to
-// Connect. It changes with every Open.
+// Name returns the module's address as opaque bytes, which peers get out of band and pass to
+// Connect. The name is different after every Open.
 func (m *Module) Name() []byte { return append([]byte(nil), m.name...) }
 
 // Config returns the configuration in force, with defaults filled in.
 func (m *Module) Config() Config { return m.cfg }
 
-// Info returns the fabric's description of the domain in use. Its attributes are current, and
-// include the provider's counters: errors that it survived, datagrams that it dropped for lack of
-// room.
+// Info returns the fabric's description of the domain in use. The attributes in the result are
+// current, and include counters of the provider, such as datagrams dropped for lack of room.
 func (m *Module) Info() fabric.Info { return m.port.Dom.Info() }
 
 // Limits are the size limits in force for a module.
 type Limits struct {
 	FragmentBytesMax int // largest fragment
 	SegmentBytes     int // largest fragment that travels as one packet
-	ChunkBytes       int // payload of each packet of a larger one
+	ChunkBytes       int // payload of each packet of a larger fragment
 	TinyBytes        int // largest fragment that takes the command channel
-	CreditPackets    int // packets that all peers together may have on their way here
+	CreditPackets    int // packets that all peers together may have in flight to this side
 	RecvBufferBytes  int // kernel receive buffer of the data channel, 0 if it has none
 	MTUBytes         int // datagram size of the data channel
 }
 
-// Limits returns the module's sizes; for a peer with a smaller MTU some are smaller.
+// Limits returns the module's size limits. For a peer with a smaller MTU, some limits are smaller.
 func (m *Module) Limits() Limits {
 	return Limits{
 		FragmentBytesMax: int(m.cfg.FragmentBytesMax),
@@ -301,10 +304,11 @@ func (m *Module) Limits() Limits {
 	}
 }
 
-// Handle registers the handler of a tag; nil removes it. A fragment whose tag has no handler is
-// refused: its sender gets ErrNoHandler, unless Send returned Done. Register handlers before peers
-// connect: a fragment of several packets whose handler changes while it arrives may be refused in
-// part.
+// Handle registers the handler of a tag, and nil removes the handler. A fragment whose tag has no
+// handler is refused. The sender of a refused fragment gets ErrNoHandler from OnDone, or from Flush
+// if Send returned Done. Register handlers before peers connect. If the handler changes while a
+// fragment of several packets arrives, the fragment may be refused in part. Handle returns ErrTag
+// for a tag above TagMax.
 func (m *Module) Handle(tag Tag, h Handler) error {
 	if tag > TagMax {
 		return fmt.Errorf("%w: %d (the last is %d)", ErrTag, tag, TagMax)
@@ -313,10 +317,10 @@ func (m *Module) Handle(tag Tag, h Handler) error {
 	return nil
 }
 
-// HandleUpTo is Handle for fragments of up to mostBytes; 0 is no bound. A longer fragment in chunks
-// is refused at its first chunk, before memory is allocated for it: its send ends with ErrUnwanted.
-// A fragment of up to two packets (Limits.SegmentBytes) may exceed the bound and still be
-// delivered, if it shares its packets with others (Config.MixBytes of the sender).
+// HandleUpTo is Handle for fragments of up to mostBytes, where 0 means no limit. A longer fragment
+// in chunks is refused at its first chunk, before memory is allocated for the fragment. The sender
+// gets ErrUnwanted. A fragment of up to two packets (Limits.SegmentBytes) may be delivered above
+// the limit if the sender mixes fragments in packets (Config.MixBytes).
 func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 	if err := m.Handle(tag, h); err != nil {
 		return err
@@ -325,17 +329,18 @@ func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 	return nil
 }
 
-// OnEndpoint registers a function for the events of endpoints, including those that peers open:
-// connected, closed, failed. It is called from Progress.
+// OnEndpoint registers a function that Progress calls for every Event of every endpoint. Endpoints
+// that peers open are included.
 func (m *Module) OnEndpoint(fn func(ep *Endpoint, ev Event, err error)) { m.outbox.onEvent = fn }
 
-// Stats returns the counters as of the latest pass, at most a millisecond of progress old. Any
-// goroutine may call it.
+// Stats returns the counters as published by Progress, at most a millisecond of progress ago. Any
+// goroutine may call Stats.
 func (m *Module) Stats() Stats { return m.pub.load() }
 
-// Wait sleeps until a packet may have arrived, Wake is called, or the timeout is over (negative: no
-// limit). It may return early. Call Progress before and after Wait; a timeout beyond the Deadline
-// makes timers late. Without a fabric.Waiter it returns fabric.ErrNotSupported.
+// Wait sleeps until a packet may have arrived, Wake is called, or the timeout is over. A negative
+// timeout sets no limit. Wait may return early. Call Progress before and after Wait. A timeout
+// beyond the module's Deadline makes timers late. Wait returns fabric.ErrNotSupported if the fabric
+// does not implement fabric.Waiter.
 func (m *Module) Wait(timeout time.Duration) error {
 	w, ok := m.port.Dom.(fabric.Waiter)
 	if !ok {
@@ -347,16 +352,16 @@ func (m *Module) Wait(timeout time.Duration) error {
 	return w.Wait(timeout)
 }
 
-// Wake ends a Wait in progress, or the next one. Any goroutine may call it.
+// Wake ends a Wait in progress, or else the next Wait. Any goroutine may call Wake.
 func (m *Module) Wake() {
 	if w, ok := m.port.Dom.(fabric.Waiter); ok {
 		w.Wake()
 	}
 }
 
-// Drain begins an orderly close of every endpoint, and accepts no new one. Call Progress until
-// Drained; fragments not delivered by the instant until fail with ErrClosed. now is the present
-// instant.
+// Drain begins an orderly close of every endpoint. The module opens and accepts no new endpoints
+// from then on. Call Progress after Drain until Drained is true. Fragments that are not delivered
+// by the instant until fail with ErrClosed. now is the present instant.
 func (m *Module) Drain(now, until Time) {
 	m.at(now)
 	m.draining, m.drainUntil = true, until
@@ -367,8 +372,8 @@ func (m *Module) Drain(now, until Time) {
 	}
 }
 
-// Drained says whether all endpoints are gone, except those that their peers have closed, which
-// only linger to repeat an ACK, and whether both channels have no packet left to post.
+// Drained says whether all endpoints have ended and both channels have no packet left to post.
+// Endpoints that linger after the peer's close, to repeat an ACK, count as ended.
 func (m *Module) Drained() bool {
 	if m.port.Pending() {
 		return false
@@ -381,9 +386,9 @@ func (m *Module) Drained() bool {
 	return true
 }
 
-// Close ends the module at once: every unfinished send completes with ErrClosed, endpoints get
-// their event, the Domain is closed. If called from a callback, it takes effect when the pass ends.
-// Further calls do nothing.
+// Close ends the module at once. Every unfinished send completes with ErrClosed, every open
+// endpoint gets EventClosed, and the Domain is closed. In a callback, Close takes effect when the
+// running call of Progress ends. Further calls of Close do nothing.
 func (m *Module) Close() error {
 	if m.closed {
 		return nil
@@ -393,8 +398,8 @@ func (m *Module) Close() error {
 		return nil
 	}
 	m.finishDeferred()
-	m.inProgress = true // callbacks run below; none of them may start a pass
-	m.draining = true   // nor connect
+	m.inProgress = true // no callback below may start a pass
+	m.draining = true   // no callback may connect
 	for _, ep := range m.peers.All() {
 		if ep != nil {
 			m.end(ep, EventClosed, ErrClosed)
@@ -405,7 +410,8 @@ func (m *Module) Close() error {
 	m.keeping.copyOut(&m.port.Keeper)
 	m.port.Keeper.Outlive()
 	err := m.port.Dom.Close()
-	// The fabric no longer uses the callers' memory: fragments that waited only for that end too.
+	// The closed fabric no longer uses the callers' memory, so the fragments that waited for the
+	// fabric end now.
 	for t := range m.segs {
 		if f := m.segs[t].frag; f != nil {
 			m.segs[t] = sendSegment{}

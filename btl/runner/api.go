@@ -8,16 +8,17 @@ import (
 	"gobtl/btl"
 )
 
-// Do runs fn with exclusive use of the module, and returns fn's error; if that is ErrAgain fn is
-// run again later. fn must not block. It runs on the calling goroutine or on the driving one.
+// Do runs fn with exclusive use of the module, and returns fn's error. If that error is
+// ErrAgain, Do runs fn again later. Function fn must not block. It runs on the calling
+// goroutine or on the goroutine that drives the module.
 func (r *Runner) Do(ctx context.Context, fn func(m *btl.Module) error) error {
 	c := r.newCall(callDo)
 	c.fn = fn
 	return r.run(ctx, c)
 }
 
-// DoFor is Do for one endpoint: while fn gets ErrAgain, the call queues with the other calls for
-// that endpoint, not with those for others.
+// DoFor does what Do does, for a function that uses one endpoint. While fn returns ErrAgain,
+// the call waits behind other calls for that endpoint only.
 func (r *Runner) DoFor(ctx context.Context, ep *btl.Endpoint, fn func(m *btl.Module) error) error {
 	if err := r.mine(ep); err != nil {
 		return err
@@ -27,22 +28,23 @@ func (r *Runner) DoFor(ctx context.Context, ep *btl.Endpoint, fn func(m *btl.Mod
 	return r.run(ctx, c)
 }
 
-// Connect returns the endpoint for a module's name once it is connected, or the error of the
-// attempt. If ctx ends first the endpoint goes on connecting, and a later Connect finds it.
+// Connect returns the endpoint for a module's name once the endpoint is connected, or the error
+// of the attempt. If ctx ends first, the endpoint continues to connect, and a later Connect
+// returns it.
 func (r *Runner) Connect(ctx context.Context, name []byte) (*btl.Endpoint, error) {
 	c := r.newCall(callConnect)
 	c.name = append([]byte(nil), name...)
 	return r.reach(ctx, c)
 }
 
-// Dial is Connect by address instead of name: see Module.Dial.
+// Dial does what Connect does, given an address instead of a name: see Module.Dial.
 func (r *Runner) Dial(ctx context.Context, address string) (*btl.Endpoint, error) {
 	c := r.newCall(callDial)
 	c.name = []byte(address)
 	return r.reach(ctx, c)
 }
 
-// reach waits for the endpoint of a call that connects.
+// reach runs a Connect or Dial, and returns the connected endpoint.
 func (r *Runner) reach(ctx context.Context, c *call) (*btl.Endpoint, error) {
 	var ep *btl.Endpoint
 	c.found = &ep
@@ -52,10 +54,11 @@ func (r *Runner) reach(ctx context.Context, c *call) (*btl.Endpoint, error) {
 	return ep, nil
 }
 
-// Send delivers data to the peer's handler of the tag and returns when the peer has acknowledged
-// it, or an error if it did not. It waits for resources until ctx ends. Then the message may still
-// be delivered. If errors.Is(err, ErrInUse), data may still be read; that is never so for data that
-// fits a packet (Limits.SegmentBytes).
+// Send delivers data to the peer's handler of the tag, and returns when the peer has
+// acknowledged data or the send has failed. Send waits for resources until ctx ends; the
+// message may still be delivered after that. If errors.Is(err, ErrInUse), data may still be
+// read by the transport. ErrInUse occurs only if data does not fit in one packet
+// (Limits.SegmentBytes).
 func (r *Runner) Send(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	if err := r.mine(ep); err != nil {
 		return err
@@ -65,8 +68,9 @@ func (r *Runner) Send(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data [
 	return r.runLent(ctx, c, len(data) > r.limits.SegmentBytes)
 }
 
-// Put writes data into the peer's region from offset on, and returns when the bytes are in place.
-// If ctx ends first, data may still be read: ErrInUse.
+// Put writes data into the peer's memory region at an offset, and returns when the bytes are
+// written. If ctx ends first, data may still be read by the transport, and the error is
+// ErrInUse.
 func (r *Runner) Put(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64,
 ) error {
@@ -83,8 +87,9 @@ func (r *Runner) runLent(ctx context.Context, c *call, lent bool) error {
 	return r.run(ctx, c)
 }
 
-// nudge ensures that the inbox is emptied if no goroutine drives: it does so, or wakes a sleeping
-// holder of the token.
+// nudge ensures that the inbox (the queue of calls for the driving goroutine) is processed even
+// if no goroutine drives the module. It processes the inbox itself, or wakes a sleeping
+// goroutine that drives.
 func (r *Runner) nudge() {
 	if r.token.TryLock() {
 		r.takeInbox()
@@ -94,7 +99,7 @@ func (r *Runner) nudge() {
 	r.wakeHolder()
 }
 
-// Flush returns when everything sent to the endpoint so far is acknowledged.
+// Flush returns when the peer has acknowledged everything sent to the endpoint so far.
 func (r *Runner) Flush(ctx context.Context, ep *btl.Endpoint) error {
 	if err := r.mine(ep); err != nil {
 		return err
@@ -104,17 +109,18 @@ func (r *Runner) Flush(ctx context.Context, ep *btl.Endpoint) error {
 	return r.run(ctx, c)
 }
 
-// Await runs begin with the module, as Do does, and then waits until a callback calls Wake on the
-// Waker that begin got. It returns the error passed to Wake, or begin's. So a higher layer waits
-// for an answer: begin sends the request and keeps the Waker, and the answer's handler calls Wake.
-// If ctx ends first, later calls of Wake have no effect.
+// Await runs begin with the module, as Do does, and waits until a callback calls Wake on the
+// Waker that begin received. The result is the error passed to Wake, or the error of begin. A
+// higher layer uses Await to wait for an answer: begin sends the request and stores the Waker,
+// and the handler of the answer calls Wake. If ctx ends first, later calls of Wake have no
+// effect.
 func (r *Runner) Await(ctx context.Context, begin func(m *btl.Module, w Waker) error) error {
 	c := r.newCall(callAwait)
 	c.await = begin
 	return r.run(ctx, c)
 }
 
-// AwaitFor is Await for one endpoint, as DoFor is Do.
+// AwaitFor does what Await does, for one endpoint: see DoFor.
 func (r *Runner) AwaitFor(ctx context.Context, ep *btl.Endpoint,
 	begin func(m *btl.Module, w Waker) error,
 ) error {
@@ -126,30 +132,31 @@ func (r *Runner) AwaitFor(ctx context.Context, ep *btl.Endpoint,
 	return r.run(ctx, c)
 }
 
-// Waker ends one Await, once.
+// Waker ends one call of Await.
 type Waker struct {
 	c    *call
 	life uint64
 }
 
-// Wake has the Await return err. Call it only in callbacks and in Do. Only the first call counts.
+// Wake makes Await return err. Wake may be called only in callbacks and in Do. Only the first
+// call of a Waker has an effect.
 func (w Waker) Wake(err error) {
-	// A call that got ErrAgain has not begun: it is queued, and will get another Waker.
+	// A call that got ErrAgain is queued and will get another Waker.
 	if c := w.c; c != nil && c.life.Load() == w.life &&
 		(c.pending || c.state.Load()&callBeginning != 0) {
 		c.end(err)
 	}
 }
 
-// Pending is an asynchronous send or put.
+// Pending is a send or put that runs asynchronously.
 type Pending struct {
 	r   *Runner
 	c   *call
 	use uint64 // of the call, which is another's after Wait
 }
 
-// Start sends data to the peer's handler of the tag without waiting. data is lent to the Runner
-// until Wait has returned nil, or an error other than that of its context.
+// Start sends data to the peer's handler of the tag without waiting. The caller must not change
+// data until Wait has returned nil, or an error that is not the error of its context.
 func (r *Runner) Start(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data []byte,
 ) (Pending, error) {
 	if err := r.mine(ep); err != nil {
@@ -160,7 +167,7 @@ func (r *Runner) Start(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data 
 	return r.launch(ctx, c)
 }
 
-// StartPut is Start for a Put.
+// StartPut does what Start does, for a Put.
 func (r *Runner) StartPut(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64,
 ) (Pending, error) {
@@ -190,15 +197,17 @@ func (r *Runner) launch(ctx context.Context, c *call) (Pending, error) {
 	return p, nil
 }
 
-// Done says whether the operation has ended, so that Wait returns at once.
+// Done reports whether the operation has ended, so that Wait returns at once.
 func (p Pending) Done() bool { return p.over() || p.c.ended() }
 
-// over says whether Wait has reported the operation's end, or p has no operation.
+// over reports whether Wait has already returned the operation's result, or p is the zero
+// value.
 func (p Pending) over() bool { return p.c == nil || p.c.uses.Load() != p.use }
 
-// Wait returns the operation's error when it has ended, or that of ctx, if ctx ends first: then the
-// memory is still lent, and Wait must be called again. Wait must be called until the operation has
-// ended, by one goroutine at a time; a call after that returns ErrState.
+// Wait waits until the operation has ended, and returns its error. If ctx ends first, Wait
+// returns the error of ctx; the memory is then still in use, and Wait must be called again.
+// Only one goroutine at a time may call Wait. A call of Wait after the operation's result was
+// returned returns ErrState.
 func (p Pending) Wait(ctx context.Context) error {
 	if p.over() {
 		return btl.ErrState
@@ -213,16 +222,18 @@ func (p Pending) Wait(ctx context.Context) error {
 	return r.await(ctx, c, !c.ended() && r.wantToken())
 }
 
-// Yield makes the driver yield its processor after the current pass. A callback that has started or
-// woken a goroutine that should run at once calls Yield: the goroutine then needs no other thread,
-// and the next pass serves its calls. Call it only in callbacks and in Do.
+// Yield makes the driving goroutine yield its processor after the current pass. A callback
+// calls Yield when it has started or woken a goroutine that should run at once. The goroutine
+// then needs no other thread, and the next pass serves its calls. Yield may be called only in
+// callbacks and in Do.
 func (r *Runner) Yield() { r.woken++ }
 
-// InCallback says whether the caller is a callback of this Runner, or of another while this Runner
-// is in a callback too. Methods that wait return ErrInHandler there. Any goroutine may call it.
+// InCallback reports whether the caller runs inside a callback of this Runner. Methods that
+// wait return ErrInHandler inside a callback. The result is also true inside a callback of
+// another Runner while a callback of this Runner runs. Any goroutine may call InCallback.
 func (r *Runner) InCallback() bool { return r.fromHandler() }
 
-// Owns says whether ep is an endpoint of this Runner's module. Any goroutine may call it.
+// Owns reports whether ep is an endpoint of this Runner's module. Any goroutine may call Owns.
 func (r *Runner) Owns(ep *btl.Endpoint) bool { return r.mine(ep) == nil }
 
 // mine returns an error if ep is not an endpoint of this Runner's module.
@@ -236,13 +247,14 @@ func (r *Runner) mine(ep *btl.Endpoint) error {
 	return nil
 }
 
-// fromHandler says whether the caller is a callback, which would deadlock if it waited for the
-// driver. It inspects the stack, which takes a microsecond or two, so only while a callback runs.
+// fromHandler reports whether the caller runs inside a callback; a waiting callback would
+// deadlock. fromHandler inspects the stack only while a callback runs, because that takes one
+// or two microseconds.
 func (r *Runner) fromHandler() bool {
 	if !r.inside.Load() {
 		return false
 	}
-	const framesMax = 64 // that are looked at in one go
+	const framesMax = 64 // frames inspected at once
 	var pcs [framesMax]uintptr
 	for skip := 2; ; skip += framesMax {
 		n := runtime.Callers(skip, pcs[:])

@@ -11,7 +11,7 @@ import (
 	"gobtl/btl"
 )
 
-// call is one request of a goroutine to a Runner, until its end. Calls are pooled.
+// call is one request of a goroutine to a Runner. Ended calls are pooled.
 type call struct {
 	memoryCall
 	callUses
@@ -19,59 +19,61 @@ type call struct {
 	kind  callKind
 	ep    *btl.Endpoint
 	fn    func(*btl.Module) error
-	data  []byte // the caller's; of one that nobody waits for, own
+	data  []byte // the caller's memory, or own if nobody waits
 	own   []byte
 	name  []byte
 	found **btl.Endpoint
 	await func(*btl.Module, Waker) error
 	tag   btl.Tag
-	kept  bool // a Pending's: it is waited for again
-	left  bool // by its goroutine: a post that is in the inbox, with a copy of its data
+	kept  bool // belongs to a Pending, whose Wait may be called again
+	left  bool // nobody waits: a post in the inbox, with copied data
 	lent  bool // its memory is the caller's
-	// free is closed when the memory of an abandoned lent call is no longer in use.
+	// free is closed when an abandoned call no longer uses the caller's memory.
 	free chan struct{}
 
 	state  atomic.Uint32
-	wake   chan struct{} // of one element: the end, or that it shall drive
+	wake   chan struct{} // capacity one: the call has ended, or shall drive
 	err    error         // valid when it has ended
 	onDone func(*btl.Fragment, error)
 	onEnd  func(error)
 
-	// Of a callCancel: the abandoned call, valid while its life has that value.
+	// target is the call that a callCancel ends; target is valid only while its life field equals
+	// targetLife.
 	target     *call
 	targetLife uint64
 
 	callPlace
-	poked bool // to drive
+	poked bool // woken in order to drive
 }
 
 // callUses counts the uses of a pooled call, so that Wakers and Pendings detect its reuse.
 type callUses struct {
-	life atomic.Uint64 // ends: for Wakers
-	uses atomic.Uint64 // ends that were waited for: for Pendings
+	life atomic.Uint64 // number of ends, compared by Wakers
+	uses atomic.Uint64 // number of reported ends, compared by Pendings
 }
 
-// callPlace is the call's position in the Runner's lists. It belongs to the holder of the token.
+// callPlace holds the call's links in the Runner's lists. Only the holder of the token, who
+// owns the module, may use these fields.
 type callPlace struct {
-	prev, next *call      // among the open ones
-	queue      *callQueue // of refused ones in which it is
-	before     *call      // there
+	prev, next *call      // links in the list of open calls
+	queue      *callQueue // queue of refused calls that contains the call
+	before     *call      // neighbours in that queue
 	after      *call
-	begun      bool // it is open
-	pending    bool // its end comes later
-	// since is the time when the call began to poll for its end, if it has left that to another
-	// goroutine that sleeps in the kernel; else 0.
+	begun      bool // the call is in the list of open calls
+	pending    bool // begun, and its end comes later
+	// since is the time when the call began to poll for its end, or 0. It is set only if
+	// another goroutine now sleeps in the kernel on behalf of the call.
 	since btl.Time
 }
 
-// memoryCall is a call's operation on the peer's memory.
+// memoryCall describes a call's operation on the peer's memory.
 type memoryCall struct {
 	does   memoryOp
 	to     btl.Handle
 	off    uint64
 	says   []byte // the notice; the caller's
 	atomic btl.Atomic
-	old    uint64 // what an atomic operation has found: who waited reads it, and recycles the call
+	old    uint64 // result of an atomic operation, read by the waiting caller
 }
 
 type memoryOp uint8
@@ -97,16 +99,17 @@ const (
 	callCancel // of one that nobody waits for
 )
 
-// The states of a call. The end is set once, by the holder of the token; the other states are set
-// by the call's goroutine, or by the one that wakes it.
+// The states of a call. The holder of the token sets callEnded, once. The call's goroutine, or
+// the goroutine that wakes it, sets the other states.
 //
 //	running --> blocked --> (poked) running     in the channel: woken by the end, or to drive
 //	   |  <---> asleep                          in the kernel, as the one that sleeps there
 //	   +--> abandoned                           nobody waits any more: pooled at its end
 //	 all --> ended
 //
-// While the driver begins it, callBeginning is set, too: then it cannot be abandoned, as its lent
-// memory is in use, but it may end.
+// The bit callBeginning is also set while the driving goroutine begins the call. The call may
+// end during that time, but cannot be abandoned, because the driving goroutine uses the
+// caller's memory.
 const (
 	callRunning uint32 = iota
 	callBlocked
@@ -134,7 +137,7 @@ func (r *Runner) newCall(kind callKind) *call {
 	return c
 }
 
-// recycle pools an ended call to which no goroutine refers any more.
+// recycle returns an ended call to the pool. No goroutine may still use the call.
 func (c *call) recycle() {
 	c.ep, c.fn, c.data, c.name, c.found, c.err, c.r = nil, nil, nil, nil, nil, nil, nil
 	c.kept, c.left, c.begun, c.pending = false, false, false, false
@@ -148,12 +151,13 @@ func (c *call) recycle() {
 	callPool.Put(c)
 }
 
-// keepCallBytes is the most memory that a pooled call keeps for the next copy.
+// keepCallBytes bounds the memory that a pooled call keeps for its next copy of a message.
 const keepCallBytes = 64 << 10
 
 func (c *call) ended() bool { return c.state.Load() == callEnded }
 
-// turn changes the state, and keeps callBeginning as it is.
+// turn changes the state from one value to another, and keeps the bit callBeginning. It returns
+// false if the state was a different one.
 func (c *call) turn(from, to uint32) bool {
 	for {
 		s := c.state.Load()
@@ -166,8 +170,8 @@ func (c *call) turn(from, to uint32) bool {
 	}
 }
 
-// abandon is called by the call's goroutine when it stops waiting. It blocks while the driver
-// begins the call, and returns false if the call has ended.
+// abandon marks a call whose goroutine stops waiting; only that goroutine calls abandon. It
+// blocks while the driving goroutine begins the call, and returns false if the call has ended.
 func (c *call) abandon() bool {
 	const tries = 100
 	for i := 0; ; i++ {
@@ -182,12 +186,13 @@ func (c *call) abandon() bool {
 		if i < tries {
 			runtime.Gosched()
 		} else {
-			time.Sleep(20 * time.Microsecond) // what Do was given takes its time
+			time.Sleep(20 * time.Microsecond) // the function given to Do may take long
 		}
 	}
 }
 
-// end sets the call's end and wakes its goroutine. Only the holder of the token may call it.
+// end sets the call's result and wakes its goroutine. Only the holder of the token may call
+// end.
 func (c *call) end(err error) {
 	c.err = err
 	c.life.Add(1)
@@ -218,7 +223,7 @@ func (c *call) end(err error) {
 	}
 }
 
-// link adds a call to the open ones.
+// link adds a call to the list of open calls.
 func (r *Runner) link(c *call) {
 	c.begun, c.prev, c.next = true, nil, r.open
 	if r.open != nil {
@@ -243,13 +248,14 @@ func (r *Runner) unlink(c *call) {
 	c.prev, c.next = nil, nil
 }
 
-// begin executes a call, or starts it. It returns false if there is no resource for it now.
+// begin executes or starts a call. It returns false if the resources for the call are missing
+// now.
 //
 //go:noinline
 func (r *Runner) begin(c *call) bool {
 	life := c.life.Load()
 	if c.state.Or(callBeginning) == callAbandoned && !c.left {
-		c.end(context.Canceled) // nobody learns of it
+		c.end(context.Canceled) // no goroutine waits for the result
 		return true
 	}
 	if r.stopped {
@@ -261,7 +267,7 @@ func (r *Runner) begin(c *call) bool {
 	r.inside.Store(was)
 	switch again := errors.Is(err, btl.ErrAgain); {
 	case c.life.Load() != life:
-		return true // it has ended meanwhile, and may be another one now
+		return true // the call has ended, and may be reused already
 	case !again && (err != nil || !pending):
 		c.end(err)
 	default:
@@ -272,7 +278,7 @@ func (r *Runner) begin(c *call) bool {
 	return true
 }
 
-// try does the work of a call: pending says that the call ends later.
+// try does the work of a call. The result pending is true if the call ends later.
 func (r *Runner) try(c *call) (pending bool, err error) {
 	switch c.kind {
 	case callDo:
@@ -307,7 +313,7 @@ func (r *Runner) tryConnect(c *call) (pending bool, err error) {
 	return true, nil
 }
 
-// find looks up or opens the endpoint for a Connect or Dial.
+// find returns the existing endpoint for a Connect or Dial, or makes one.
 func (r *Runner) find(c *call) (*btl.Endpoint, error) {
 	if c.kind == callDial {
 		return r.m.Dial(r.m.Now(), string(c.name))
@@ -315,7 +321,7 @@ func (r *Runner) find(c *call) (*btl.Endpoint, error) {
 	return r.m.Connect(r.m.Now(), c.name)
 }
 
-// connected ends the Connects and Dials that wait for an endpoint.
+// connected ends the calls of Connect and Dial that wait for an endpoint.
 func (r *Runner) connected(ep *btl.Endpoint, err error) {
 	waiting, ok := r.connects[ep]
 	if !ok {
@@ -330,8 +336,9 @@ func (r *Runner) connected(ep *btl.Endpoint, err error) {
 	}
 }
 
-// trySend sends the message of a call. A message that fits a packet is copied into it; a larger one
-// is read in the caller's memory until its end, unless no goroutine waits for it.
+// trySend sends the message of a call. A message that fits in one packet is copied into the
+// packet. A larger message is read from the caller's memory until the call ends, or is copied
+// if no goroutine waits for it.
 func (r *Runner) trySend(c *call) (pending bool, err error) {
 	ep := c.ep
 	var f *btl.Fragment
@@ -357,7 +364,7 @@ func (r *Runner) trySend(c *call) (pending bool, err error) {
 	return c.kind == callSend, nil
 }
 
-// prepare lends the fragment for a call's operation on the peer's memory.
+// prepare makes the fragment for a call's operation on the peer's memory.
 func (c *call) prepare() (*btl.Fragment, error) {
 	switch c.does {
 	case memoryPutNotice:
@@ -371,14 +378,15 @@ func (c *call) prepare() (*btl.Fragment, error) {
 	return c.ep.PreparePut(c.data, c.to, c.off)
 }
 
-// inbox is the queue of calls for the driver.
+// inbox is the queue of calls for the driving goroutine.
 type inbox struct {
 	mu    sync.Mutex
 	calls []*call
 	count atomic.Int32
 }
 
-// push adds a call and says whether there were fewer than limit before.
+// push adds a call, if the inbox holds fewer than limit calls. It reports whether the call was
+// added.
 func (b *inbox) push(c *call, limit int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -390,7 +398,7 @@ func (b *inbox) push(c *call, limit int) bool {
 	return true
 }
 
-// take returns the calls that came in, in order, and leaves empty behind for the next ones.
+// take removes and returns all queued calls, in order. The slice empty becomes the new queue.
 func (b *inbox) take(empty []*call) []*call {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,14 +1,16 @@
-// Package runner drives a module of package btl for ordinary programs: any goroutine may call, with
-// a context, and a call returns when its operation has ended.
+// Package runner drives a module of package btl for ordinary programs. Any goroutine may call a
+// Runner, with a context, and each call returns when its operation has ended.
 //
 // Three things to know:
 //
-//   - There is one owner at a time. The goroutine that holds the token owns the module; a call that
-//     finds the token free takes it, does its work and drives. See the diagram at Runner.
-//   - The fabric's handlers and all other callbacks run on the goroutine that drives. They must not
-//     wait for the Runner: ErrInHandler.
-//   - A call with a nil context returns btl.ErrContext at once. If memory may still be in use when
-//     the context has ended, the error is an InUse, which tells when the memory is free.
+//   - The module has one owner at a time: the goroutine that holds a lock, called the token. A
+//     call that finds the token free takes the token, does its work and drives the module. See
+//     the diagram at Runner.
+//   - Message handlers and all other callbacks run on the goroutine that drives the module. They
+//     must not wait for the Runner: methods that wait return ErrInHandler.
+//   - A call with a nil context returns btl.ErrContext at once. If the context ends while the
+//     transport may still use the caller's memory, the error is an InUse. Its Free method tells
+//     when the memory is free.
 //
 // Where to read:
 //
@@ -24,5 +26,5 @@
 //	nap_linux.go  a sleep of less than a millisecond
 //	waitmode.go   how a loop waits, for users
 //
-// A Runner uses the public API of package btl, and btl.Hooks.
+// A Runner uses only the public API of package btl, and btl.Hooks.
 package runner

@@ -3,19 +3,19 @@ package runner
 import "gobtl/btl"
 
 // Layer is a protocol on top of a Runner, such as those of the packages call, conn and queue.
-// Several layers may share one module, each with its own tag. All functions of a Layer but Attach
-// run on the driving goroutine, and must not block. Each may be nil.
+// Several layers may share a module, each with its own tag. All functions of a Layer except
+// Attach run on the driving goroutine, and must not block. Each function may be nil.
 type Layer struct {
-	// Attach is given the Runner, before any other function of the Layer, or handler of the module,
-	// is called.
+	// Attach receives the Runner. Attach is called before any other function of the Layer, and
+	// before any handler of the module.
 	Attach func(r *Runner)
-	// Event is told when an endpoint connects, closes or fails: see btl.Module.OnEndpoint.
+	// Event is called when an endpoint connects, closes or fails: see btl.Module.OnEndpoint.
 	Event func(ep *btl.Endpoint, ev btl.Event, err error)
-	// Room is told that there is room for an endpoint again: see btl.Module.OnRoom.
+	// Room is called when an endpoint can send again after ErrAgain: see btl.Module.OnRoom.
 	Room func(ep *btl.Endpoint)
 }
 
-// attach gives the Runner to its layers, and registers their callbacks.
+// attach passes the Runner to its layers, and registers their callbacks.
 func (r *Runner) attach(layers []Layer, onEvent func(*btl.Endpoint, btl.Event, error)) {
 	rooms := 0
 	for _, l := range layers {

@@ -12,23 +12,24 @@ import (
 // nap sleeps for about d, in the kernel.
 func nap(d time.Duration) {
 	ts := unix.NsecToTimespec(d.Nanoseconds())
-	_ = unix.Nanosleep(&ts, nil) // an interrupted nap is one, too
+	_ = unix.Nanosleep(&ts, nil) // an interrupted sleep is good enough
 }
 
 // napper lets a goroutine sleep for less than a millisecond. Go's own timers take at least a
-// millisecond in an otherwise idle process; and a goroutine that sleeps in a system call blocks its
-// P for others, and keeps Go's monitor thread awake. So the goroutine is parked until a kernel
-// timer makes a descriptor readable. A napper belongs to one goroutine. The zero value is ready.
+// millisecond in an otherwise idle process. A goroutine that sleeps in a system call occupies a
+// Go processor, and keeps Go's monitor thread awake. A napper therefore parks the goroutine
+// until a kernel timer makes a file descriptor readable. A napper belongs to one goroutine. The
+// zero value is ready for use.
 type napper struct {
 	file *os.File
 	raw  syscall.RawConn
 	at   unix.ItimerSpec
 	set  func(fd uintptr)
 	read func(fd uintptr) bool
-	none bool // the system has no descriptor for it
+	none bool // no timer descriptor could be opened
 }
 
-// nap sleeps for about d, more than 0.
+// nap sleeps for about d, which must be positive.
 func (n *napper) nap(d time.Duration) {
 	if n.file == nil && !n.none {
 		n.none = !n.open()
@@ -54,7 +55,7 @@ func (n *napper) open() bool {
 	}
 	n.file = os.NewFile(uintptr(fd), "timerfd")
 	if n.raw, err = n.file.SyscallConn(); err != nil || n.file.SetReadDeadline(time.Time{}) != nil {
-		n.close() // it is not in Go's poller
+		n.close() // the Go runtime cannot poll the descriptor
 		return false
 	}
 	n.set = func(fd uintptr) { _ = unix.TimerfdSettime(int(fd), 0, &n.at, nil) }
@@ -66,7 +67,7 @@ func (n *napper) open() bool {
 	return true
 }
 
-// close gives the descriptor back.
+// close closes the timer descriptor.
 func (n *napper) close() {
 	if n.file != nil {
 		n.file.Close()

@@ -9,10 +9,10 @@ import (
 	"gobtl/btl"
 )
 
-// SendBuffered sends a copy of data and does not wait for the peer (MPI's buffered send): it
-// returns when the transport has accepted the message, which takes long only without resources, or
-// while the peer has not accepted earlier messages. Flush reports whether the message arrived. In a
-// handler, it returns ErrAgain where another caller would wait.
+// SendBuffered sends a copy of data and does not wait for the peer (like MPI's buffered send).
+// SendBuffered returns when the transport has accepted the message. It waits if resources are
+// missing, or if the peer has not accepted earlier messages. Flush reports whether the message
+// arrived. Inside a handler, SendBuffered returns ErrAgain instead of waiting.
 func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag,
 	data []byte,
 ) error {
@@ -46,25 +46,25 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 	return err
 }
 
-// Posts are copied messages for which no goroutine waits, in the inbox or among the refused calls.
-// These constants bound the posts for one (perhaps stalled) peer, and in the inbox; beyond them
-// SendBuffered waits.
+// A post is a copied message for which no goroutine waits, in the inbox or among the refused
+// calls. These constants bound the posts for one peer, which may be stalled, and the posts in
+// the inbox. Beyond these bounds SendBuffered waits.
 const (
 	postsMax      = 1024
-	postsBytesMax = 4 << 20 // but one may be larger
+	postsBytesMax = 4 << 20 // a single post may be larger
 )
 
-// posts counts the posts of each endpoint that has some.
+// posts counts the posts of each endpoint.
 type posts struct {
 	mu sync.Mutex
 	of map[*btl.Endpoint]postCount // under mu
 }
 
-// postCount is the number of an endpoint's posts, and their bytes.
+// postCount is the number of an endpoint's posts, and the sum of their bytes.
 type postCount struct{ count, bytes int }
 
-// add counts one more post of an endpoint. It returns false, and counts nothing, if the endpoint
-// has too many. Any goroutine may call it.
+// add counts one more post of an endpoint. It returns false, and counts nothing, if the
+// endpoint has reached its bounds. Any goroutine may call add.
 func (p *posts) add(ep *btl.Endpoint, bytes int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *posts) add(ep *btl.Endpoint, bytes int) bool {
 	return true
 }
 
-// done takes a post of an endpoint off the counts.
+// done stops counting a post of an endpoint.
 func (p *posts) done(ep *btl.Endpoint, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,8 +91,8 @@ func (p *posts) done(ep *btl.Endpoint, bytes int) {
 	p.of[ep] = postCount{n.count - 1, n.bytes - bytes}
 }
 
-// leaveBehind puts a post into the inbox, with a copy of its data. It returns false if there are
-// too many.
+// leaveBehind puts a post into the inbox, with a copy of its data. It returns false if the
+// bounds on posts are reached.
 func (r *Runner) leaveBehind(c *call) bool {
 	data := c.data
 	if !r.posts.add(c.ep, len(data)) {

@@ -2,19 +2,20 @@ package runner
 
 import "gobtl/btl"
 
-// refusedCalls are a Runner's calls for which there were no resources (ErrAgain). Calls for one
-// endpoint are begun in order; calls for different endpoints do not wait for each other:
+// refusedCalls holds the calls that found no resources (ErrAgain) and wait to be tried again.
+// Calls for one endpoint are begun in order; calls for different endpoints do not wait for each
+// other:
 //
 //	endpoint A   Get  Get  Get ...     begun from the front, until one is refused again
 //	endpoint B   Send Flush
 //	no endpoint  Do   Connect  Await   each by itself, in turn
 //
-// All fields belong to the holder of the token.
+// Only the holder of the token may use the fields.
 type refusedCalls struct {
 	count  int
 	by     map[*btl.Endpoint]*refusedQueue
 	queues []*refusedQueue
-	turn   int // of the queue that is looked at first
+	turn   int // index of the queue to try first
 	free   callQueue
 	spare  *refusedQueue
 }
@@ -26,11 +27,11 @@ type refusedQueue struct {
 	next  *refusedQueue
 }
 
-// refusedMax bounds the calls that one pass tries in vain.
+// refusedMax bounds the number of failed attempts in one pass.
 const refusedMax = 16
 
-// offer begins a call, or queues it until there are resources, behind earlier calls for the same
-// endpoint.
+// offer begins a call. If resources are missing, or earlier calls for the same endpoint wait,
+// the call is queued.
 func (f *refusedCalls) offer(r *Runner, c *call) {
 	ep := c.ep
 	if ep == nil {
@@ -54,7 +55,7 @@ func (f *refusedCalls) offer(r *Runner, c *call) {
 	f.count++
 }
 
-// queue adds a queue for an endpoint.
+// queue adds a queue of refused calls for an endpoint.
 func (f *refusedCalls) queue(ep *btl.Endpoint) *refusedQueue {
 	q := f.spare
 	if q == nil {
@@ -71,8 +72,8 @@ func (f *refusedCalls) queue(ep *btl.Endpoint) *refusedQueue {
 	return q
 }
 
-// tryAgain begins the calls that now have resources, and returns their number. A queue that is
-// refused again is retried in a later pass, after the others.
+// tryAgain begins the queued calls that now find resources, and returns their number. A queue
+// whose first call fails again is tried in a later pass, after the other queues.
 func (f *refusedCalls) tryAgain(r *Runner) (begun int) {
 	refused := 0
 	for range f.free.count {
@@ -103,7 +104,7 @@ func (f *refusedCalls) tryAgain(r *Runner) (begun int) {
 	return begun
 }
 
-// advance begins calls until one is refused.
+// advance begins the calls of a queue, in order, until one finds no resources.
 func (q *refusedQueue) advance(r *Runner) (n int, empty bool) {
 	for ; q.calls.first != nil; n++ {
 		c := q.calls.pop()
@@ -115,7 +116,7 @@ func (q *refusedQueue) advance(r *Runner) (n int, empty bool) {
 	return n, true
 }
 
-// drop forgets a queue that is empty.
+// drop removes an empty queue.
 func (f *refusedCalls) drop(i int) {
 	q := f.queues[i]
 	last := len(f.queues) - 1
@@ -127,7 +128,7 @@ func (f *refusedCalls) drop(i int) {
 	q.next, f.spare = f.spare, q
 }
 
-// callQueue is a queue of calls. A call is in one queue at most.
+// callQueue is a linked list of calls. A call is in at most one callQueue.
 type callQueue struct {
 	first, last *call
 	count       int
@@ -144,14 +145,14 @@ func (q *callQueue) push(c *call) {
 	q.count++
 }
 
-// pop takes the first call out.
+// pop removes and returns the first call.
 func (q *callQueue) pop() *call {
 	c := q.first
 	q.remove(c)
 	return c
 }
 
-// remove takes a call out.
+// remove removes a call from the queue.
 func (q *callQueue) remove(c *call) {
 	if c.before != nil {
 		c.before.after = c.after
@@ -167,7 +168,7 @@ func (q *callQueue) remove(c *call) {
 	q.count--
 }
 
-// putBack makes a call the first one again.
+// putBack inserts a call at the front of the queue.
 func (q *callQueue) putBack(c *call) {
 	c.queue, c.after = q, q.first
 	if q.first == nil {
@@ -179,7 +180,7 @@ func (q *callQueue) putBack(c *call) {
 	q.count++
 }
 
-// remove removes an abandoned call, if it is among the refused ones.
+// remove removes an abandoned call. It returns false if the call is not queued.
 func (f *refusedCalls) remove(c *call) bool {
 	if c.queue == nil {
 		return false

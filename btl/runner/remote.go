@@ -6,9 +6,10 @@ import (
 	"gobtl/btl"
 )
 
-// PutNotice is Put with a notice: see Endpoint.PreparePutNotice. It returns when the bytes are in
-// place and the notice is delivered, or is about to be. If ctx ends first, data and says may still
-// be read: ErrInUse.
+// PutNotice does what Put does, and then delivers a notice to the peer: see
+// Endpoint.PreparePutNotice. PutNotice returns when the peer has all bytes and the notice; the
+// notice's handler may run a little later. If ctx ends first, data and says may still be read
+// by the transport: ErrInUse.
 func (r *Runner) PutNotice(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64, tag btl.Tag, says []byte,
 ) error {
@@ -21,8 +22,8 @@ func (r *Runner) PutNotice(ctx context.Context, ep *btl.Endpoint, data []byte, t
 	return r.runLent(ctx, c, true)
 }
 
-// Get reads len(mem) bytes of a region of the peer, from offset on, into mem, and returns when all
-// have arrived. If ctx ends first, mem may still be written: ErrInUse.
+// Get reads len(mem) bytes of a peer's region, from an offset on, into mem. Get returns when
+// all bytes have arrived. If ctx ends first, the transport may still write to mem: ErrInUse.
 func (r *Runner) Get(ctx context.Context, ep *btl.Endpoint, mem []byte, target btl.Handle,
 	offset uint64,
 ) error {
@@ -34,8 +35,8 @@ func (r *Runner) Get(ctx context.Context, ep *btl.Endpoint, mem []byte, target b
 	return r.runLent(ctx, c, true)
 }
 
-// Atomic changes a number in a region of the peer, exactly once, and returns the old value if
-// a.Fetch is set. If ctx ends first, the operation may still be done: ErrInUse.
+// Atomic changes a number in a region of the peer exactly once, and returns the old value if
+// a.Fetch is set. If ctx ends first, the operation may still be executed: ErrInUse.
 func (r *Runner) Atomic(ctx context.Context, ep *btl.Endpoint,
 	a btl.Atomic,
 ) (old uint64, err error) {

@@ -14,29 +14,31 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// Config tunes a Runner; the zero value is a good default.
+// Config tunes a Runner. The zero value is a good default.
 type Config struct {
-	// Wait is how the driving goroutine waits; see Waiting.
+	// Wait says how the driving goroutine waits; see Waiting.
 	Wait Waiting
-	// Spin is how long the driver polls after the latest event before it sleeps, if Wait is
-	// WaitAdaptive. 0: it is learned, about the cost of a wake-up, 20 to 60 us; negative is
-	// WaitEvent.
+	// Spin is how long the driving goroutine polls after the latest event before it sleeps, if
+	// Wait is WaitAdaptive. If Spin is 0, the Runner measures the cost of a wake-up, usually 20
+	// to 60 us. A negative Spin means WaitEvent.
 	Spin time.Duration
-	// Park bounds one sleep. 0 means 100 ms.
+	// Park is the maximum duration of one sleep. 0 means 100 ms.
 	Park time.Duration
-	// LongPass bounds one pass of the module, with the handlers and other callbacks that it calls.
-	// While a pass lasts nothing is received, sent again or acknowledged, so peers may give this side
-	// up. A longer pass is counted (Runner.LongPasses) and told to OnLongPass. 0 means 100 ms.
+	// LongPass is the longest acceptable duration of one progress pass, including the callbacks
+	// that the pass calls. During a pass nothing is received, retransmitted or acknowledged, so
+	// peers may declare this side dead. A longer pass is counted (Runner.LongPasses) and
+	// reported to OnLongPass. 0 means 100 ms.
 	LongPass time.Duration
-	// OnLongPass is told after a long pass how long it took. It runs on the driving goroutine, and
-	// must not block. It may be nil.
+	// OnLongPass is called after a long pass with the duration of the pass. It runs on the
+	// driving goroutine, and must not block. It may be nil.
 	OnLongPass func(took time.Duration)
-	// Setup runs on the watcher's locked OS thread before the first pass, to pin it to a core for
-	// example. A call that waits drives the module on its own thread.
+	// Setup runs before the first pass on the OS thread of the Runner's own goroutine, for
+	// example to pin the thread to a core. A call that waits drives the module on its own
+	// thread.
 	Setup func() error
 }
 
-// Runner lets ordinary goroutines use a Module: all its methods may be called from any goroutine,
+// Runner lets ordinary goroutines use a Module. Any goroutine may call all methods of a Runner
 // at any time. No call has to switch to a thread of the Runner:
 //
 //	            the token: who holds it owns the module
@@ -51,12 +53,13 @@ type Config struct {
 //	         driver empties with every pass; it is woken when that has ended, or
 //	         to drive on when the driver leaves
 //
-// A driver that receives nothing for a while sleeps in the kernel, without the token if the fabric
-// is a fabric.Sleeper (else with it), so that a new call need not wake it.
+// A driving goroutine that receives nothing for a while sleeps in the kernel. If the fabric is
+// a fabric.Sleeper, the goroutine sleeps without the token, so that a new call need not wake
+// it.
 //
-// Handlers, OnDone and OnEndpoint functions, and the functions given to Do and Await, run on the
-// driving goroutine, one at a time. They may use the Module directly, but not the Runner's waiting
-// methods: those return ErrInHandler in a callback.
+// Handlers, OnDone and OnEndpoint functions, and the functions given to Do and Await, run on
+// the driving goroutine, one at a time. They may use the Module directly. The Runner's waiting
+// methods return ErrInHandler in a callback.
 type Runner struct {
 	m      *btl.Module
 	hooks  btl.Hooks
@@ -70,58 +73,59 @@ type Runner struct {
 	runnerEnd
 }
 
-// turn is the state of the token, and of the goroutines that wait or sleep for it.
+// turn is the state of the token, and of the goroutines that wait or sleep for the token.
 type turn struct {
 	token    sync.Mutex
-	inside   atomic.Bool  // who holds it is where callbacks are called: see fromHandler
-	blocked  atomic.Int32 // calls that wait to be woken, by their end or to drive
-	poked    atomic.Bool  // one of them was woken to drive, and has not yet tried to
-	sleeping atomic.Bool  // somebody sleeps in the kernel
-	holding  atomic.Bool  // ... with the token
-	wanted   atomic.Int32 // calls that try to get the token
-	drives   uint64       // calls that have driven
-	woken    int          // calls woken since the driver has yielded
+	inside   atomic.Bool  // the token's holder may be in a callback: see fromHandler
+	blocked  atomic.Int32 // number of calls in the state callBlocked
+	poked    atomic.Bool  // a call was woken to drive, and has not tried to yet
+	sleeping atomic.Bool  // a goroutine sleeps in the kernel
+	holding  atomic.Bool  // a goroutine sleeps in the kernel with the token
+	wanted   atomic.Int32 // number of calls that try to get the token
+	drives   uint64       // number of calls that have driven the module
+	woken    int          // calls woken since the last yield of the driver
 }
 
-// requests are the calls that have not ended. All fields but inbox and posts belong to the holder
-// of the token.
+// requests holds the calls that have not ended. Only the holder of the token may use the fields
+// other than inbox and posts.
 type requests struct {
 	inbox    inbox
 	posts    posts
-	open     *call // those that have begun: a list
+	open     *call // list of the calls that have begun
 	refused  refusedCalls
 	connects map[*btl.Endpoint][]*call
-	spare    []*call // scratch
+	spare    []*call // reused slice of takeInbox
 }
 
-// pauses is the state of the driver's waits for the network.
+// pauses is the state of the driving goroutine's waits for the network.
 type pauses struct {
-	sleeper    fabric.Sleeper // nil: the fabric's sleep needs the token
+	sleeper    fabric.Sleeper // nil if the fabric can only sleep with the token
 	hastener   fabric.Hastener
-	sleepUntil btl.Time // of who sleeps; under the token
+	sleepUntil btl.Time // end of the current sleep; guarded by the token
 	policies   [2]*waiting.Policy
 	slack      time.Duration
-	relief     chan struct{} // to the watcher: no call sleeps any more
+	relief     chan struct{} // tells the watcher that no call sleeps
 	napper     napper        // of the watcher
 
 	mu    sync.Mutex
-	waits waiting.Counts // under mu
+	waits waiting.Counts // guarded by mu
 }
 
-// longPasses counts the passes that took longer than Config.LongPass.
+// longPasses counts the progress passes that took longer than Config.LongPass.
 type longPasses struct {
 	count     atomic.Uint64
 	longestNs atomic.Int64
 }
 
-// LongPasses returns how many passes took longer than Config.LongPass, and how long the longest one
-// took. The usual cause is a handler that blocks or computes. A machine that gives this process no
-// processor for as long looks the same. Any goroutine may call it.
+// LongPasses returns the number of passes that took longer than Config.LongPass, and the
+// duration of the longest one. The usual cause is a handler that blocks or computes. A busy
+// machine that gives this process no processor has the same effect. Any goroutine may call
+// LongPasses.
 func (l *longPasses) LongPasses() (count uint64, longest time.Duration) {
 	return l.count.Load(), time.Duration(l.longestNs.Load())
 }
 
-// check notes a pass that took too long.
+// check counts and reports a pass that took too long.
 func (l *longPasses) check(took time.Duration, cfg *Config) {
 	if took <= cfg.LongPass {
 		return
@@ -135,31 +139,32 @@ func (l *longPasses) check(took time.Duration, cfg *Config) {
 
 // runnerEnd is the state of the Runner's shutdown.
 type runnerEnd struct {
-	asked   atomic.Bool // a Close came in, or the fabric broke
+	asked   atomic.Bool // Close was called, or the fabric failed
 	lost    atomic.Pointer[error]
-	broken  error // of the fabric; under the token, as the next two
-	closing bool  // draining
+	broken  error // the fabric's error; guarded by the token
+	closing bool  // the module drains; guarded by the token
 	stopped bool
 
 	closeMu sync.Mutex
-	closers []context.Context // under closeMu: of the Closes that wait
+	closers []context.Context // contexts of waiting Closes; guarded by closeMu
 	done    chan struct{}
 	err     error // valid when done is closed
 }
 
-// callbackEntries are the functions at the base of the stack of a callback, or of a function of Do:
-// see fromHandler. They must not be inlined, or the stack would show their callers instead.
+// callbackEntries lists the functions from which all callbacks and the functions of Do are
+// called: fromHandler searches the stack for them. These functions must not be inlined, because
+// an inlined function does not appear on the stack.
 var callbackEntries = [...]uintptr{
 	reflect.ValueOf((*Runner).pass).Pointer(),
 	reflect.ValueOf((*Runner).begin).Pointer(),
 	reflect.ValueOf((*Runner).shutdown).Pointer(),
 }
 
-// New starts a Runner that drives a module and owns it from then on: use the module only inside Do
-// and from callbacks. Set handlers before. The Runner uses the module's OnEndpoint: pass onEvent
-// instead, which may be nil and is called after the layers. It also uses OnRoom if a layer has
-// Room. Completions are not pulled. While the Runner sleeps, the timers of peers with nothing in
-// flight stop.
+// New starts a Runner that drives module m and owns m from then on. The caller may use m only
+// inside Do and in callbacks, and must register handlers before New. The Runner sets the
+// module's OnEndpoint callback: pass onEvent instead, which may be nil and is called after the
+// layers. The Runner also sets OnRoom if a layer has Room. While the Runner sleeps, the timers
+// of peers with nothing in flight stop.
 func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error), layers ...Layer,
 ) *Runner {
 	if cfg.Spin < 0 {
@@ -187,31 +192,31 @@ func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error
 	return r
 }
 
-// now is the Runner's clock.
+// now is the time of the Runner's clock.
 func (r *Runner) now() btl.Time { return btl.Time(time.Since(r.start)) + 1 }
 
 // Stats returns the module's counters.
 func (r *Runner) Stats() btl.Stats { return r.m.Stats() }
 
-// Waits returns how the Runner has waited, as of its latest sleep or operation.
+// Waits returns counts of how the Runner has waited, updated at each sleep.
 func (r *Runner) Waits() Waits {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waits
 }
 
-// Done is closed when the Runner has ended; Err then tells why.
+// Done returns a channel that is closed when the Runner has ended; Err then returns the reason.
 func (r *Runner) Done() <-chan struct{} { return r.done }
 
-// Err returns the error that ended the Runner, nil after Close. It waits for the Runner's end.
+// Err waits for the Runner's end, and returns the error that ended the Runner, nil after Close.
 func (r *Runner) Err() error {
 	<-r.done
 	return r.err
 }
 
-// Close closes every endpoint in order, until ctx ends, then the module. Unfinished operations then
-// end with ErrClosed. Close returns when the Runner has ended or, if a handler does not return,
-// soon after ctx has ended.
+// Close closes all endpoints in order until ctx ends, and then closes the module. Unfinished
+// operations end with ErrClosed. Close returns when the Runner has ended. If a handler does not
+// return, Close returns about a second after ctx has ended.
 func (r *Runner) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -224,8 +229,8 @@ func (r *Runner) Close(ctx context.Context) error {
 	r.closeMu.Unlock()
 	r.asked.Store(true)
 	r.m.Wake()
-	// The Runner ends even if ctx never does: no endpoint drains for longer than CloseTimeout without
-	// an ACK.
+	// The Runner ends even if ctx never ends: an endpoint without a new ACK drains for
+	// CloseTimeout at most.
 	select {
 	case <-r.done:
 		return r.err
@@ -242,11 +247,12 @@ func (r *Runner) Close(ctx context.Context) error {
 	}
 }
 
-// closeGrace is how long Close waits for the Runner's end after its context has ended.
+// closeGrace is how long Close waits for the Runner's end after the context of Close has ended.
 const closeGrace = time.Second
 
-// over says whether the Runner shall end: Close was called, and the module is drained or the
-// context of a Close has ended. The first such call begins the drain. The caller holds the token.
+// over reports whether the Runner must end: Close was called, and either the module is drained
+// or the context of a Close has ended. The first call after Close begins to drain the module.
+// The caller holds the token.
 func (r *Runner) over() bool {
 	if !r.asked.Load() {
 		return false

@@ -2,26 +2,27 @@ package runner
 
 import "gobtl/internal/waiting"
 
-// Waiting is how an idle driver loop waits.
+// Waiting is the way in which an idle driving goroutine waits.
 type Waiting = waiting.Mode
 
 // The ways to wait.
 const (
-	// WaitAdaptive polls for about the cost of a wake-up, or less after repeated fruitless polling,
-	// then sleeps.
+	// WaitAdaptive polls for about the time that a wake-up costs, and then sleeps. After
+	// repeated fruitless polling the polling time is shorter.
 	WaitAdaptive = waiting.Adaptive
-	// WaitBusy polls: the lowest latency, for all of a core.
+	// WaitBusy always polls, which gives the lowest latency and occupies a core.
 	WaitBusy = waiting.Busy
-	// WaitEvent sleeps at once: the lowest CPU use, at the price of a wake-up of some 30 us each
-	// time.
+	// WaitEvent sleeps at once, which uses the least CPU time. Each wake-up takes about 30 us.
 	WaitEvent = waiting.Event
 )
 
-// ParseWaiting returns the Waiting of a name: "adaptive", "busy" or "event".
+// ParseWaiting returns the Waiting of a name: "adaptive", "busy" or "event". Other names are
+// errors.
 func ParseWaiting(name string) (Waiting, error) { return waiting.ParseMode(name) }
 
-// Waits counts how a driver loop has waited. A polling loop yields between polls if the kernel has
-// preempted it, or if its process has as many such loops as processors: Crowded counts these
-// findings, Yields the yields that follow. Apart counts yields that ran into a CPU-bound neighbour:
-// for a while the loop then does not yield.
+// Waits counts how a driving goroutine has waited. A polling goroutine yields between polls if
+// the kernel has preempted it, or if its process has as many polling goroutines as processors.
+// Crowded counts how often that was found, and Yields counts the yields that followed. Apart
+// counts yields that gave the processor to a CPU-bound neighbour; after such a yield the
+// goroutine does not yield for a while.
 type Waits = waiting.Counts

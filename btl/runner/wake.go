@@ -11,8 +11,8 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// run executes a call and waits until it, or ctx, has ended; in the latter case the call may still
-// be under way.
+// run executes a call and waits until the call or ctx has ended. If ctx ends first, the call
+// may still be in progress.
 func (r *Runner) run(ctx context.Context, c *call) error {
 	if r == nil {
 		c.recycle()
@@ -24,7 +24,7 @@ func (r *Runner) run(ctx context.Context, c *call) error {
 	}
 	if r.wantToken() {
 		r.hooks.Enter(r.now())
-		r.takeInbox() // what was accepted before
+		r.takeInbox() // calls queued earlier go first
 		r.offer(c)
 		return r.await(ctx, c, true)
 	}
@@ -36,7 +36,7 @@ func (r *Runner) run(ctx context.Context, c *call) error {
 	return r.await(ctx, c, false)
 }
 
-// endOf is the error of a nil or ended context.
+// endOf returns the error of a nil or ended context.
 func endOf(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -46,7 +46,8 @@ func endOf(ctx context.Context) error {
 
 const maxInt = int(^uint(0) >> 1)
 
-// wantToken tries to get the token. The watcher soon releases it if no other call waits.
+// wantToken tries to get the token. If no other call waits, the watcher soon releases the
+// token.
 func (r *Runner) wantToken() bool {
 	if r.token.TryLock() {
 		return true
@@ -68,7 +69,8 @@ func (r *Runner) wantToken() bool {
 	return false
 }
 
-// await waits for a call's end; holding says whether the caller holds the token, and so drives.
+// await waits for a call's end. Parameter holding says whether the caller holds the token, and
+// therefore drives the module.
 func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	slept, searches, left, drives := false, false, false, uint64(1)
 	for !c.ended() && ctx.Err() == nil {
@@ -94,7 +96,7 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	}
 	if holding && !c.kept && !c.ended() &&
 		(c.kind == callAwait && c.pending || r.refused.remove(c)) {
-		c.end(ctx.Err()) // what nobody calls, or has begun, must not keep it
+		c.end(ctx.Err()) // without a driver, nothing else would end the call
 	}
 	if holding {
 		r.release()
@@ -123,15 +125,16 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	return err
 }
 
-// leaveToWatcher hands an ending Runner over to the watcher, and wakes it. The watcher drives from
-// then on, and ends all calls. The caller holds the token, which is released.
+// leaveToWatcher hands an ending Runner over to the watcher (the Runner's own goroutine) and
+// wakes it. The watcher then drives the module and ends all calls. The caller holds the token,
+// which leaveToWatcher releases.
 func (r *Runner) leaveToWatcher() {
 	r.release()
 	r.m.Wake()
 	r.relieve()
 }
 
-// offer begins a call, or queues it until there are resources, behind those that wait.
+// offer begins a call. If resources are missing, offer queues the call behind those that wait.
 func (r *Runner) offer(c *call) {
 	if !c.begun {
 		r.link(c)
@@ -139,7 +142,7 @@ func (r *Runner) offer(c *call) {
 	r.refused.offer(r, c)
 }
 
-// forget ends an abandoned call, if it waits for resources, or is an Await.
+// forget ends an abandoned call that waits for resources or is an Await.
 func (r *Runner) forget(c *call, life uint64) {
 	f := r.newCall(callCancel)
 	f.target, f.targetLife, f.left = c, life, true
@@ -148,7 +151,8 @@ func (r *Runner) forget(c *call, life uint64) {
 	r.nudge()
 }
 
-// takeInbox begins the calls of the inbox, and refused ones that now have resources.
+// takeInbox begins the calls of the inbox, and the refused calls that now find resources. The
+// result is the number of these calls.
 func (r *Runner) takeInbox() int {
 	n := 0
 	if !r.inbox.empty() {
@@ -166,7 +170,7 @@ func (r *Runner) takeInbox() int {
 	return n
 }
 
-// pass makes one pass of the module, and begins the calls of the inbox.
+// pass runs one progress pass of the module, and begins the calls of the inbox.
 //
 //go:noinline
 func (r *Runner) pass() (events int) {
@@ -186,7 +190,7 @@ func (r *Runner) pass() (events int) {
 	return events + n
 }
 
-// policy is the waiting policy of c, or, if c is nil, of the watcher.
+// policy returns the waiting policy of calls, or, if c is nil, the policy of the watcher.
 func (r *Runner) policy(c *call) *waiting.Policy {
 	if c == nil {
 		return r.policies[1]
@@ -194,9 +198,9 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 	return r.policies[0]
 }
 
-// drive makes passes until c has ended, or it is time to sleep: then it returns true. Without c it
-// also ends when a call wants the token. goesOn says that polling continues after a sleep. The
-// caller holds the token.
+// drive runs progress passes until call c has ended, or until it is time to sleep. It returns
+// true if it is time to sleep. If c is nil, drive also ends when a call wants the token.
+// Parameter goesOn is true if polling continues after a sleep. The caller holds the token.
 func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
 	const checkEvery = 16
 	p, last := r.policy(c), r.m.Now()
@@ -224,7 +228,8 @@ func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) 
 	}
 }
 
-// letRun yields to the goroutines just woken, which may have new calls for the Runner.
+// letRun yields to the goroutines that were just woken, because they may have new calls for the
+// Runner.
 func (r *Runner) letRun() {
 	if r.woken > 0 {
 		r.woken = 0
@@ -232,9 +237,9 @@ func (r *Runner) letRun() {
 	}
 }
 
-// lookOn says whether to poll again after empty passes that took the time vain. The peer may be a
-// thread that waits for this very processor, on which the kernel put it when it was woken from
-// here: so plain polling soon gives way to yielding.
+// lookOn reports whether to poll again after empty passes. Parameter vain is the time since the
+// latest event. The peer may be a thread that waits for this very processor, where the kernel
+// put that thread when this process woke it. Polling without yielding is therefore short.
 func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) bool {
 	const alone = 5 * time.Microsecond
 	switch p.Empty(now) {
@@ -250,7 +255,7 @@ func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) boo
 	return true
 }
 
-// cede yields the processor to other threads.
+// cede yields the processor to other threads, and records the time that the yield took.
 func (r *Runner) cede(p *waiting.Policy) {
 	before := r.now()
 	waiting.Cede()
@@ -258,8 +263,8 @@ func (r *Runner) cede(p *waiting.Policy) {
 	p.Yielded(after, after.Sub(before))
 }
 
-// release releases the token, and wakes a waiting call to drive if no goroutine sleeps in the
-// kernel. The module first does its immediate work.
+// release does the module's immediate work and releases the token. If no goroutine sleeps in
+// the kernel, release wakes a waiting call to drive the module.
 func (r *Runner) release() {
 	for first := true; ; first = false {
 		due := r.due()
@@ -282,16 +287,16 @@ func (r *Runner) release() {
 			}
 			r.takeInbox()
 			if wait && !r.poke() {
-				runtime.Gosched() // it is just about to block, or to leave
+				runtime.Gosched() // the waiting call is about to block or to return
 			}
 			break
 		}
 	}
 }
 
-// hastenSleep saves a wake-up of the sleeping goroutine: it sends owed ACKs, and shortens the sleep
-// to the new deadline. It says whether the sleeper must be woken nevertheless. The caller holds the
-// token.
+// hastenSleep tries to avoid waking the sleeping goroutine: it sends owed ACKs, and shortens
+// the sleep to the new deadline. It returns true if the sleeping goroutine must be woken
+// nevertheless. The caller holds the token.
 func (r *Runner) hastenSleep() (wake bool) {
 	r.hooks.AcknowledgeAll()
 	due := r.due()
@@ -307,7 +312,7 @@ func (r *Runner) hastenSleep() (wake bool) {
 	return false
 }
 
-// poke wakes a call to drive. The caller holds the token.
+// poke wakes a blocked call so that it drives the module. The caller holds the token.
 func (r *Runner) poke() bool {
 	for c := r.open; c != nil; c = c.next {
 		if c.turn(callBlocked, callPoked) {
@@ -321,14 +326,14 @@ func (r *Runner) poke() bool {
 	return false
 }
 
-// block waits until a call has ended, or is to drive, or no goroutine drives. It returns whether
-// the token is held then. A call that has begun and polled in vain does not drive while another
-// goroutine sleeps in the kernel: it would only poll again and again. A call that was left to the
-// watcher no longer drives.
+// block waits until a call has ended, or must drive the module, or no goroutine drives the
+// module. The result says whether the caller now holds the token. A call that has polled
+// without success does not drive while another goroutine sleeps in the kernel, because it would
+// only poll again and again. A call of an ending Runner no longer drives: the watcher does.
 func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holding bool) {
 	r.blocked.Add(1)
 	if !c.turn(callRunning, callBlocked) {
-		r.blocked.Add(-1) // it has ended
+		r.blocked.Add(-1) // the call has ended
 		return false
 	}
 	if !left && (!searched || !r.sleeping.Load()) && r.token.TryLock() {
@@ -342,7 +347,7 @@ func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holdi
 	}
 	r.wakeHolder()
 	if done := ctx.Done(); done == nil {
-		<-c.wake // which costs less
+		<-c.wake // cheaper than a select
 	} else {
 		select {
 		case <-c.wake:
@@ -357,8 +362,8 @@ func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holdi
 	return r.woke(c) && r.token.TryLock()
 }
 
-// woke is called when a call was woken. It says whether the call was woken to drive: it drives
-// itself or, if it has ended meanwhile, passes that on to the next one.
+// woke reports whether a woken call must drive the module. If the call has ended meanwhile, it
+// lets the next call drive.
 func (r *Runner) woke(c *call) bool {
 	if !c.poked {
 		return false
@@ -369,8 +374,9 @@ func (r *Runner) woke(c *call) bool {
 	return true
 }
 
-// due is the time of the Runner's next work without an event: a millisecond ahead at most while
-// calls are refused, or the Runner ends, as the time of that work is not known.
+// due is the time when the Runner must work next even without an event. While calls are
+// refused, or the Runner ends, that time is at most a millisecond ahead, because the real time
+// is not known.
 func (r *Runner) due() btl.Time {
 	const again = time.Millisecond
 	if r.refused.count > 0 || r.closing {
@@ -379,7 +385,7 @@ func (r *Runner) due() btl.Time {
 	return r.m.Deadline()
 }
 
-// timeout is the time until the Runner's next work without an event.
+// timeout is the time until the Runner must work even without an event, at most Config.Park.
 func (r *Runner) timeout() time.Duration {
 	if due := r.due(); due != btl.Never {
 		return min(r.cfg.Park, due.Sub(r.m.Now()))
@@ -387,9 +393,9 @@ func (r *Runner) timeout() time.Duration {
 	return r.cfg.Park
 }
 
-// sleep sleeps in the kernel until a packet may have arrived; c is the sleeping call, nil for the
-// watcher. The caller holds the token. The results say whether it still holds the token, and
-// whether it has slept.
+// sleep sleeps in the kernel until a packet may have arrived. Parameter c is the sleeping call,
+// nil for the watcher. The caller holds the token. Result holding says whether the caller still
+// holds the token, and slept whether it has slept.
 func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	if r.inbox.empty() && r.broken == nil {
 		r.hooks.AcknowledgeAll()
@@ -406,7 +412,7 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 		if c != nil && c.since == 0 {
 			c.since = p.Since()
 		}
-		r.release() // somebody else does, and wakes this one
+		r.release() // another goroutine sleeps, and will wake this one
 		return false, false
 	}
 	if !r.sleeper.Arm() {
@@ -420,8 +426,8 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	r.sleepUntil = begin.Add(d)
 	r.sleeping.Store(true)
 	r.token.Unlock()
-	// A call that found the token held has put itself into the inbox, or asked for the Runner's
-	// end.
+	// A call that found the token taken has either queued itself in the inbox, or asked the
+	// Runner to end.
 	if r.inbox.empty() && !r.asked.Load() {
 		stop := func() bool { return true }
 		if c != nil && ctx.Done() != nil {
@@ -440,11 +446,11 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	if !r.token.TryLock() {
 		return false, false
 	}
-	p.Slept(d, r.now().Sub(begin), 0) // a timer of the kernel has none
+	p.Slept(d, r.now().Sub(begin), 0) // a kernel timer has no slack to subtract
 	return true, true
 }
 
-// noteWaits brings the result of Waits up to date. The caller holds the token.
+// noteWaits updates the result of Waits. The caller holds the token.
 func (r *Runner) noteWaits() {
 	w := r.policies[0].Counts()
 	w.Add(r.policies[1].Counts())
@@ -453,8 +459,8 @@ func (r *Runner) noteWaits() {
 	r.mu.Unlock()
 }
 
-// sleepHolding sleeps while it holds the token: a goroutine with a call must wake it. It returns
-// whether it has slept.
+// sleepHolding sleeps with the token held, so a goroutine with a new call must wake it. It
+// returns whether it has slept.
 func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) bool {
 	r.noteWaits()
 	r.holding.Store(true)
@@ -475,8 +481,8 @@ func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) bool {
 	return true
 }
 
-// wakeHolder ends the sleep of a goroutine that holds the token; of many concurrent callers only
-// one makes the wake-up.
+// wakeHolder ends the sleep of a goroutine that sleeps with the token held. Of many concurrent
+// callers, only one wakes the goroutine.
 func (r *Runner) wakeHolder() {
 	if r.holding.CompareAndSwap(true, false) {
 		r.m.Wake()

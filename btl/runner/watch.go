@@ -8,12 +8,13 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// napping is how long the watcher leaves the module alone while successive calls drive it: so it is
-// not woken by each of their packets, and does not contend for the token. A message for a handler,
-// between two calls, may wait that long.
+// napping is how long the watcher leaves the module alone while successive calls drive the
+// module. The watcher is then not woken by each of their packets, and does not compete for the
+// token. A message for a handler that arrives between two calls may wait that long.
 const napping = 100 * time.Microsecond
 
-// watch drives the module while no call does, and ends it.
+// watch drives the module while no call does, and closes the module at the end. It runs on the
+// Runner's own goroutine, the watcher.
 func (r *Runner) watch() {
 	if r.cfg.Setup != nil {
 		runtime.LockOSThread() // ends with the goroutine: its affinity may have been changed
@@ -25,18 +26,19 @@ func (r *Runner) watch() {
 	defer waiting.Enter()()
 	defer r.napper.close()
 	var seen uint64
-	rested := false // the latest turn was a sleep and the pass behind it
+	rested := false // the latest turn was a sleep and the following pass
 	for !r.asked.Load() {
 		if !r.token.TryLock() {
 			r.nap()
 			continue
 		}
-		if r.sleeping.Load() { // a call does
+		if r.sleeping.Load() { // a call sleeps in the kernel
 			r.release()
 			r.waitRelief()
 			continue
 		}
-		// A single call may be the last one for a long time: then it is better to sleep at once.
+		// A single call may be the last one for a long time, and the watcher then sleeps at
+		// once.
 		calls := r.drives - seen
 		if seen = r.drives; calls > 1 {
 			r.pass()
@@ -68,17 +70,17 @@ func (r *Runner) watch() {
 	r.finish()
 }
 
-// atRest says whether the watcher may sleep without a further pass: the fabric reports packets that
-// came since the last one. It may not if a call has held the module for a while: then the module's
-// time is old, and timers may be due.
+// atRest reports whether the watcher may sleep without another pass, because the fabric reports
+// packets that came since the last pass. If a call has held the module for a while, the
+// module's time is old and timers may be due, so another pass is needed.
 func (r *Runner) atRest() bool {
 	p := r.policies[1]
 	return r.sleeper != nil && p.Calm() && r.due().Sub(r.m.Now()) > p.SleepMin() &&
 		r.wanted.Load() == 0 && !r.asked.Load() && r.now().Sub(r.m.Now()) < napping
 }
 
-// giveWay lets a call that wants the token have it. It yields only briefly: a handler's call that
-// only sends is done by then, and a nap would delay the peer's next packet.
+// giveWay lets a call that wants the token have it. It yields only briefly: a handler that only
+// sends is then done, and a longer sleep would delay the peer's next packet.
 func (r *Runner) giveWay() {
 	runtime.Gosched()
 	if r.wanted.Load() > 0 {
@@ -86,7 +88,7 @@ func (r *Runner) giveWay() {
 	}
 }
 
-// nap leaves the module to the calls for a while.
+// nap leaves the module to the calls for a short time.
 func (r *Runner) nap() {
 	if r.cfg.Wait == WaitBusy {
 		waiting.Cede()
@@ -96,8 +98,8 @@ func (r *Runner) nap() {
 	r.rest()
 }
 
-// rest sleeps for a short while. A watcher with a thread set up by Config.Setup keeps that thread,
-// and its P.
+// rest sleeps for a short time. If Config.Setup has set up the watcher's thread, the watcher
+// sleeps in a system call, and keeps that thread.
 func (r *Runner) rest() {
 	if r.cfg.Setup != nil {
 		nap(napping)
@@ -106,7 +108,7 @@ func (r *Runner) rest() {
 	}
 }
 
-// waitRelief waits until the call that sleeps in the kernel has ended its sleep for good.
+// waitRelief waits until no call sleeps in the kernel.
 func (r *Runner) waitRelief() {
 	for r.sleeping.Load() && !r.asked.Load() {
 		select {
@@ -116,7 +118,7 @@ func (r *Runner) waitRelief() {
 	}
 }
 
-// relieve tells the watcher that no call sleeps for the module any more.
+// relieve tells the watcher that no call sleeps in the kernel any more.
 func (r *Runner) relieve() {
 	select {
 	case r.relief <- struct{}{}:

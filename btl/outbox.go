@@ -175,7 +175,8 @@ func (m *Module) Pull(buf []Completion) int {
 	return len(buf)
 }
 
-// full says whether new connections are refused because Pull has not read enough endpoint events.
+// full says whether new connections are refused because the owner has not read its notifications
+// with Pull.
 func (o *outbox) full(peersMax int) bool { return o.pulled && o.notices.len() >= peersMax }
 
 // checkOutbox verifies the ended fragments whose owner has not been notified yet, and counts these

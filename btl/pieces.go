@@ -112,7 +112,7 @@ func (m *Module) acceptPiece(ep *Endpoint, at int) {
 	case msg == nil:
 	case m.handlers[p.Tag] != nil:
 		m.deliverWhole(ep, msg)
-	default: // a handler of this pack has removed the tag's handler
+	default: // a handler has removed the handler of this tag meanwhile
 		m.stats.counters[CntRecordsDropped]++
 		msg.Release()
 	}

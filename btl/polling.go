@@ -20,7 +20,7 @@ type polling struct {
 	rxQueuedMax   time.Duration  // longest time that the packets being handled waited unread
 	restUntil     Time           // until this time a call that finds nothing only polls (see rest)
 	resumeUntil   Time           // restUntil before the latest early delivery
-	exchanged     bool           // a message was sent on the shortest path since then
+	exchanged     bool           // express has sent a message after takeFirst
 	found         bool           // this call has found a completion
 	askEnded      bool           // an operation has got its reply since the last reset
 	readier       fabric.Readier // set by ReadyFd

@@ -10,7 +10,7 @@ import (
 // The loop runs in the goroutine that owns the modules, and repeats these steps:
 //
 //  1. Call Progress of each module, and then Arm of each.
-//  2. Sleep until a descriptor is readable, at most for the shortest time that Arm returned.
+//  2. Sleep until a descriptor is readable, at most for the shortest result of the calls of Arm.
 //  3. Call Disarm of each module.
 //
 // No event between two steps is missed. The module owns the descriptor, reads from the descriptor

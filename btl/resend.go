@@ -90,8 +90,8 @@ func (m *Module) isOldest(ep *Endpoint, t reliability.Token) bool {
 	return ok && first == t
 }
 
-// timedOut says whether a packet is retransmitted because the peer did not acknowledge it in time,
-// or lacked memory.
+// timedOut says whether a packet is retransmitted because the peer did not acknowledge the packet
+// in time, or lacked memory for the packet.
 func timedOut(cause reliability.Cause) bool {
 	return cause == reliability.CauseTimeout || cause == reliability.CauseProbe ||
 		cause == reliability.CauseMemory

@@ -157,7 +157,7 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	size := f.packetBytes()
 	c, to := &m.port.Command, ep.cmdAddr
 	alone := ep.alone()
-	if size > ep.tiny { // never so over a reliable fabric
+	if size > ep.tiny { // never true over a reliable fabric
 		c, to = &m.port.Data, ep.dataAddr
 		alone = alone && ep.quiet()
 		if size > ep.mtu || !alone && m.sched.waiting() > 0 {
@@ -315,8 +315,8 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 }
 
 // sendSmall sends the next packet of an endpoint's small fragments. The packet is the open shared
-// packet of several fragments, or the first queued fragment. sendSmall returns the packet's length
-// in bytes, or 0 if no packet can be sent now.
+// packet, or else carries the first queued fragment. sendSmall returns the packet's length in
+// bytes, or 0 if no packet can be sent now.
 func (m *Module) sendSmall(ep *Endpoint) int {
 	f := ep.small.queue.first
 	if ep.pack.open() || ep.packable(f) {
@@ -370,7 +370,7 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	if f.cursor == 0 || f.put {
 		packet = ep.evenly(int(f.size-f.cursor), ep.mtu-head)
 	}
-	// Half of the batch is reserved for other packets, in case the fabric does not accept these
+	// sendChunks leaves half of the batch to other packets, in case the fabric does not accept the
 	// chunks.
 	limit := min(budget, ep.roomOn(c), port.BatchMax/2-c.Batched(), ep.bulkRoom(),
 		1+(quantum-1)/(head+packet), ep.chunksOf(f, packet))

@@ -172,7 +172,7 @@ type fragIDs struct {
 	last     uint32  // the latest id assigned
 	finished uint32  // fragments before this id have ended
 	markID   uint32  // id of a fragment whose first packet is mark
-	mark     seq.Num // once it is acknowledged, the fragments before markID have ended
+	mark     seq.Num // acknowledged: the fragments before markID have ended
 }
 
 // init starts the ids after the number last.

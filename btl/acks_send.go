@@ -21,7 +21,8 @@ func (m *Module) acknowledge() {
 }
 
 // acknowledgeUntil sends the ACKs that are due by the time until, for the endpoints of the list
-// that starts with first. An endpoint with too many control packets in flight is skipped.
+// that starts with first. acknowledgeUntil skips an endpoint with too many control packets in
+// flight.
 func (m *Module) acknowledgeUntil(first *ackDebt, until Time) {
 	var next *ackDebt
 	for d := first; d != nil && d.AckDue() <= until; d = next {
@@ -76,8 +77,8 @@ func (m *Module) askAck(ep *Endpoint, n seq.Num) {
 	m.acks.Owe(&ep.rcv, m.now)
 }
 
-// askFlush requests from the peer the ACK that a Flush waits for. On a counted link there is no
-// request if a packet that is about to be sent contains one.
+// askFlush requests from the peer the ACK that a Flush waits for. On a counted link askFlush sends
+// no request if a packet that is about to be sent will request an ACK.
 func (m *Module) askFlush(ep *Endpoint) {
 	if ep.flushes.Len() > 0 && !ep.id.Counted {
 		if until, ok := ep.flushes.Last(); ok {

@@ -42,10 +42,10 @@ func Refuse(code uint16) Verdict { return Verdict{frag.RejectOwner, code} }
 func Defer(code uint16) Verdict { return Verdict{frag.RejectLater, code} }
 
 // Admit sets fn to decide on each incoming connection, except from peers that this side connects to
-// itself. With nil, the initial setting, every peer is accepted. Before Progress calls fn, the peer
-// has proven that it receives at both its addresses. An accepted peer may still fail before it is
-// connected. fn may do what a handler may. fn may be called twice for a peer whose first packets
-// repeat, and is called again if the peer's label changes.
+// itself. If fn is nil, which is the initial setting, every peer is accepted. Before Progress calls
+// fn, the peer has proven that it receives at both its addresses. An accepted peer may still fail
+// before it is connected. fn may do what a handler may. fn may be called twice for a peer whose
+// first packets repeat, and is called again if the peer's label changes.
 func (m *Module) Admit(fn func(Request) Verdict) { m.admission = fn }
 
 // PeerLabel is the label that the peer claims (Config.Label); empty until the peer has sent a
@@ -60,6 +60,6 @@ func (ep *Endpoint) RemoteName() string {
 	return strconv.Quote(ep.id.Label) + " at " + ep.PeerAddress()
 }
 
-// StateName names the state of the connection in one word. The word is connecting, accepting,
+// StateName names the state of the connection in one word. The state is connecting, accepting,
 // connected, lingering (the peer has closed the connection), or ended.
 func (ep *Endpoint) StateName() string { return ep.id.State().String() }

@@ -52,11 +52,11 @@ func (m *Module) boundArrivals() {
 	q.full = q.waiting.len() >= m.cfg.ArrivalsMax || q.copied >= m.cfg.ArrivalsBytesMax
 }
 
-// PullArrivals releases the messages in buf and refills buf from the queue of HandlePulled. The
-// order is that in which handlers would have been called. PullArrivals returns the number of
-// messages; a number below len(buf) means that the queue is empty. A loop calls Progress, then
-// PullArrivals with the same buf until the queue is empty. The module's owner may call PullArrivals
-// at any time, also from a handler and after Close.
+// PullArrivals releases the messages in buf and refills buf from the queue of HandlePulled.
+// PullArrivals returns messages in the order in which handlers would have been called. PullArrivals
+// returns the number of messages; a number below len(buf) means that the queue is empty. A loop
+// calls Progress, then PullArrivals with the same buf until the queue is empty. The module's owner
+// may call PullArrivals at any time, also from a handler and after Close.
 func (m *Module) PullArrivals(buf []Arrival) int {
 	q := &m.keeping.arrivals
 	for i := range buf {

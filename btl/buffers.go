@@ -29,7 +29,7 @@ type buffers struct {
 }
 
 // sendSegment is the state of a send buffer in flight, indexed by the buffer's Token. A sendSegment
-// is kept small, because a stream of messages accesses one for each packet in flight.
+// is kept small, because a stream of messages accesses a sendSegment for each packet in flight.
 type sendSegment struct {
 	frag *Fragment // nil if nobody waits for it; of a pack the first of those that do
 	ep   *Endpoint
@@ -89,8 +89,8 @@ func (b *buffers) mayTake(ep *Endpoint, n int, alone bool) bool {
 	return share.MayHave(ep.buffers, n, len(b.segs), alone)
 }
 
-// take takes a free send buffer for an endpoint and stores the buffer's Token in t. The result is
-// false if the endpoint may not have one now.
+// take takes a free send buffer for an endpoint and stores the buffer's Token in t. take returns
+// false if the endpoint may not have a send buffer now.
 func (b *buffers) take(ep *Endpoint, alone bool, t *reliability.Token) bool {
 	n := len(b.freeSegs)
 	if !b.mayTake(ep, n, alone) {
@@ -142,8 +142,8 @@ func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 }
 
 // takeBulk appends up to limit send buffers for the chunks of f to run. If nothing of f is in
-// flight, the first buffer may be borrowed from a queued small fragment. Without that rule, a
-// caller that holds all buffers could starve the large fragment.
+// flight, the first buffer may be borrowed from a queued small fragment. The borrowing prevents
+// that a caller with all send buffers starves the large fragment.
 func (m *Module) takeBulk(f *Fragment, limit int, run []reliability.Token) []reliability.Token {
 	ep := f.ep
 	if limit > 0 && ep.idle(f) {
@@ -222,8 +222,8 @@ func (m *Module) checkFreeBuffers(c *checker) error {
 }
 
 // checkSegments verifies every send buffer after the checks of the free list, the queues and the
-// windows. A buffer in none of those three places is lent to the caller, or is acknowledged but
-// still posted.
+// windows. A send buffer outside of the free list, the queues and the windows is lent to the
+// caller, or is acknowledged but still posted.
 func (m *Module) checkSegments(c *checker) error {
 	for i := range m.segs {
 		s, state := &m.segs[i], m.port.State(fabric.Buf(i))

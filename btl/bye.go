@@ -80,8 +80,8 @@ func (ep *Endpoint) mayBeConnectedThere() bool {
 		ep.id.State() == stateConnecting && ep.id.Handshake().ReachesPeer() && !ep.id.Counted
 }
 
-// onLastWord ends an endpoint when the Bye of an abort arrives from the peer. False means that the
-// packet is no abort, or that its sequence number is outside the receive window.
+// onLastWord ends an endpoint when the Bye of an abort arrives from the peer. onLastWord returns
+// false if the packet is no abort, or if its sequence number is outside the receive window.
 func (m *Module) onLastWord(in *arrival) bool {
 	ep := in.ep
 	if in.Kind != frag.KindFrag || in.Tag != frag.TagBye || in.Flags&frag.FlagPut != 0 ||

@@ -75,8 +75,8 @@ func (c *checker) meet(f *Fragment) {
 	}
 }
 
-// ref counts a packet of fragment f that was found in send buffer i. The error says that f has
-// fewer packets in flight than were found.
+// ref counts a packet of fragment f that was found in send buffer i. ref returns an error if more
+// packets of f were found than f counts as in flight.
 func (c *checker) ref(i int, f *Fragment) error {
 	c.refs++
 	c.meet(f)

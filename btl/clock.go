@@ -10,8 +10,8 @@ import (
 // to one module must be on the same axis and greater than 0.
 type Time = mono.Time
 
-// Never is the deadline of a module without a running timer. Such a module has work only when a
-// packet arrives or a call is made.
+// Never is the deadline of a module without a running timer. A module without a timer has work only
+// when a packet arrives or a call is made.
 const Never = mono.Never
 
 // clock holds a module's time, the latest instant that the owner passed to Progress or to another

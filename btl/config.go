@@ -17,147 +17,156 @@ type Config struct {
 	// "usnic" has the rules of Open MPI's usnic BTL. The default is "lossless" over a reliable,
 	// ordered provider, and "adaptive" over any other provider.
 	Profile string
-	// Reliability selects the layer that recovers losses. With "auto" that layer is the provider if
-	// the providers of both sides are reliable and ordered, else the module. With "own" that layer
-	// is always the module.
+	// Reliability selects the layer that recovers losses. With "auto" the provider recovers losses
+	// if the providers of both sides are reliable and ordered, else the module does. With "own" the
+	// module always recovers losses.
 	Reliability string
 	// Rules overrides single values of the profile. A zero field of Rules keeps the profile's
 	// value.
 	Rules reliability.Rules
 
-	// MTUBytes is the largest datagram of the data channel, 512 to 65507. 0 means the provider's
-	// MTU, or 65472 if the provider's MTU is above 65507.
+	// MTUBytes is the largest datagram of the data channel, 512 to 65507. MTUBytes = 0 means the
+	// provider's MTU, or 65472 if the provider's MTU is above 65507.
 	MTUBytes int
 	// TinyBytes is the largest datagram of the command channel, 256 to MTUBytes. Fragments that fit
-	// a datagram of TinyBytes use the command channel, ahead of bulk data. 0 means 768, or MTUBytes
-	// if that is smaller.
+	// a datagram of TinyBytes use the command channel, ahead of bulk data. TinyBytes = 0 means 768,
+	// or MTUBytes if that is smaller.
 	TinyBytes int
 
 	// PackBytes is the size of the largest packet that several small fragments may share, up to
-	// 65507 and the peer's MTU. Fragments share packets if two of them fit. 0 means 8 KiB, and 1
-	// turns the sharing off.
+	// 65507 and the peer's MTU. Fragments share packets if two of them fit. PackBytes = 0 means 8
+	// KiB, and 1 turns the sharing off.
 	PackBytes int
 	// MixBytes is the largest MTU at which one packet may hold the end of a large fragment and the
 	// beginning of the next queued one. Such mixed packets keep packets full in a stream of
-	// messages of a few packets each. The maximum of MixBytes is 65507. 0 means 9000, which
-	// includes Ethernet jumbo frames, and 1 turns mixing off. Mixed packets from a peer are always
-	// accepted.
+	// messages of a few packets each. The maximum of MixBytes is 65507. MixBytes = 0 means 9000,
+	// which includes Ethernet jumbo frames, and 1 turns mixing off. Mixed packets from a peer are
+	// always accepted.
 	MixBytes int
 
 	// SendBuffers is the number of packets that can be in flight or lent to the caller, over all
-	// peers, 64 to 1<<20. 0 means one full window (Rules.WindowPackets), and 4096 at least. Each
-	// send buffer takes MTUBytes of memory, on most providers from the first use of the buffer on.
-	// A lone peer may use seven eighths of the send buffers. One of several peers may use as many
-	// send buffers as are free after that.
+	// peers, 64 to 1<<20. SendBuffers = 0 means one full window (Rules.WindowPackets), and 4096 at
+	// least. Each send buffer takes MTUBytes of memory, on most providers from the first use of the
+	// buffer on. A lone peer may use seven eighths of the send buffers. One of several peers may
+	// use as many send buffers as are free after that.
 	SendBuffers int
-	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. 0 means 1024.
+	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. RecvDepth = 0
+	// means 1024.
 	RecvDepth int
-	// TxDepth is the number of sends that may wait for completion on each channel. 0 means the
-	// provider's depth.
+	// TxDepth is the number of sends that may wait for completion on each channel. TxDepth = 0
+	// means the provider's depth.
 	TxDepth int
 	// RecvBufferBytes is the requested size of the kernel receive buffer of each channel, where the
 	// provider has such a buffer. 0 requests 4 MiB, and a negative value keeps the system's
 	// default. The size that the kernel grants bounds the credits given to peers.
 	RecvBufferBytes int
 	// RingBytes is the size of the ring buffer to each peer's channel, for providers with ring
-	// buffers. The size must be a power of two in the provider's range, which the error of an
-	// invalid size states. 0 means the provider's default.
+	// buffers. RingBytes must be a power of two in the provider's range. The error for an invalid
+	// RingBytes states the range. RingBytes = 0 means the provider's default.
 	RingBytes int
 
 	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or
-	// unacknowledged send holds a descriptor. 0 means 4096. A lone peer may use seven eighths of
-	// the descriptors. One of several peers may use as many descriptors as are free after that.
+	// unacknowledged send holds a descriptor. FragmentsMax = 0 means 4096. A lone peer may use
+	// seven eighths of the descriptors. One of several peers may use as many descriptors as are
+	// free after that.
 	FragmentsMax int
-	// FragmentBytesMax is the largest size of a sent or received fragment, 1 KiB to 4 GiB - 1. 0
-	// means 1 GiB.
+	// FragmentBytesMax is the largest size of a sent or received fragment, 1 KiB to 4 GiB - 1.
+	// FragmentBytesMax = 0 means 1 GiB.
 	FragmentBytesMax uint32
 	// ReassemblyBytesMax bounds the memory of all partly received fragments. Chunks beyond the
-	// bound are dropped, and the sender retransmits them later. 0 means 2 GiB, or FragmentBytesMax
-	// if that is larger.
+	// bound are dropped, and the sender retransmits them later. ReassemblyBytesMax = 0 means 2 GiB,
+	// or FragmentBytesMax if that is larger.
 	ReassemblyBytesMax int64
-	// ReassemblyKeepBytes bounds the unused reassembly memory that is kept for later fragments. 0
-	// means 64 MiB.
+	// ReassemblyKeepBytes bounds the unused reassembly memory that is kept for later fragments.
+	// ReassemblyKeepBytes = 0 means 64 MiB.
 	ReassemblyKeepBytes int64
 	// KeptPackets is the largest number of receive buffers that handlers may keep with Module.Keep,
-	// up to 1<<20. The module allocates a spare packet buffer for each. 0 means 256, and a negative
-	// value means none.
+	// up to 1<<20. The module allocates a spare packet buffer for each. KeptPackets = 0 means 256,
+	// and a negative value means none.
 	KeptPackets int
 	// KeptBytesMax bounds the memory of larger fragments that handlers keep with Module.Keep, in
-	// addition to ReassemblyBytesMax. 0 means 256 MiB, and a negative value means none.
+	// addition to ReassemblyBytesMax. KeptBytesMax = 0 means 256 MiB, and a negative value means
+	// none.
 	KeptBytesMax int64
 	// ArrivalsMax bounds the messages in the queue of Module.PullArrivals, and ArrivalsBytesMax the
 	// bytes of the copied messages there. One call of Progress may exceed a bound by the messages
-	// that it receives. 0 means 65536 messages, and 256 MiB.
+	// that it receives. ArrivalsMax = 0 means 65536 messages, and ArrivalsBytesMax = 0 means 256
+	// MiB.
 	ArrivalsMax      int
 	ArrivalsBytesMax int64
 
-	// PeersMax is the largest number of endpoints, 1 to 1<<20. 0 means 4096.
+	// PeersMax is the largest number of endpoints, 1 to 1<<20. PeersMax = 0 means 4096.
 	PeersMax int
 	// HalfOpenMax is the largest number of half-open endpoints. The peer of a half-open endpoint
 	// has proven its addresses, but has not yet completed the handshake. If PeersPerHost is in
-	// force, one host may hold a quarter of HalfOpenMax, and at least one. 0 means 256.
+	// force, one host may hold a quarter of HalfOpenMax, and at least one. HalfOpenMax = 0 means
+	// 256.
 	HalfOpenMax int
 	// PeersPerAddress is the largest number of endpoints that a peer at one address may open here,
-	// 1 to 1<<20. Closing endpoints count. 0 means 16.
+	// 1 to 1<<20. Endpoints that are being closed count. PeersPerAddress = 0 means 16.
 	PeersPerAddress int
 	// PeersPerHost is the largest number of endpoints that peers on one host may open here, up to
-	// 1<<20. Hosts that share an address behind a router count as one host. The bound has effect
-	// where the fabric tells hosts apart, and does not apply to endpoints that this side opens. 0
-	// means a quarter of PeersMax, and 256 at least. A negative value sets no bound.
+	// 1<<20. Hosts that share an address behind a router count as one host. PeersPerHost has effect
+	// where the fabric tells hosts apart, and does not bound the endpoints that this side opens.
+	// PeersPerHost = 0 means a quarter of PeersMax, and 256 at least. A negative PeersPerHost sets
+	// no bound.
 	PeersPerHost int
 	// Advertise is the address that peers are told instead of the bound address, in the notation of
-	// Module.Dial. A typical case is an address that a router maps to this host. The empty string
-	// means the bound address. Peers use the advertised address to connect. Where the fabric knows
-	// the source of datagrams (udp), replies go to the source address.
+	// Module.Dial. Advertise is needed, for example, if a router maps another address to this host.
+	// An empty Advertise means the bound address. Peers use the advertised address to connect.
+	// Where the fabric knows the source of datagrams (udp), replies go to the source address.
 	Advertise string
 	// Label is a name of this module that peers are told, up to 32 bytes (see Request). The label
 	// is not authenticated.
 	Label string
-	// RegionsMax is the largest number of memory regions exposed to peers, 1 to 1<<16. 0 means
-	// 1024.
+	// RegionsMax is the largest number of memory regions exposed to peers, 1 to 1<<16. RegionsMax =
+	// 0 means 1024.
 	RegionsMax int
 	// RegistrationsKept is the number of memory registrations that stay cached after their last
 	// use. 0, the default, caches none. Memory with a cached registration must not be unmapped.
 	RegistrationsKept int
 
-	// HandshakeTimeout bounds the time from Connect until the handshake is complete. 0 means 3 s.
+	// HandshakeTimeout bounds the time from Connect until the handshake is complete.
+	// HandshakeTimeout = 0 means 3 s.
 	HandshakeTimeout time.Duration
 	// PeerTimeout is the time after which a peer is declared dead if the peer has not acknowledged
-	// the oldest packet in flight or not answered a probe. Other packets from the peer do not
-	// prevent that. 0 means 5 s. A process that does not call Progress for longer than PeerTimeout
-	// is declared dead by its peers. To prevent that, announce the time with Away, or use package
-	// runner. A PeerTimeout below four retransmission time-outs shortens those time-outs.
+	// the oldest packet in flight or not answered a probe. Other packets from a peer that does not
+	// acknowledge do not keep the peer alive. PeerTimeout = 0 means 5 s. A process that does not
+	// call Progress for longer than PeerTimeout is declared dead by its peers. A process that
+	// computes for a long time must announce the time with Away, or use package runner. A
+	// PeerTimeout below four retransmission time-outs shortens those time-outs.
 	PeerTimeout time.Duration
 	// Away is the longest time that this module's process computes without a call of Progress, up
 	// to an hour. Peers are told the value, and extend their PeerTimeout for this module by Away,
 	// at most by their own AwayMax. 0 requests no extension. Away does not extend CloseTimeout.
 	Away time.Duration
 	// AwayMax is the largest extension of PeerTimeout that is granted to a peer for its Away, up to
-	// an hour. 0 means a minute, and a negative value grants nothing.
+	// an hour. AwayMax = 0 means a minute, and a negative value grants nothing.
 	AwayMax time.Duration
 	// KeepAlive is the time of silence on a channel, in either direction, after which this side
 	// probes the peer on that channel. The probes detect a dead peer without other traffic, and
-	// keep the port mappings of firewalls and NATs alive. 0 means 20 s, and a negative value turns
-	// these probes off. When memory or endpoints run short, silent peers are probed at once.
+	// keep the port mappings of firewalls and NATs alive. KeepAlive = 0 means 20 s, and a negative
+	// value turns these probes off. When memory or endpoints run short, silent peers are probed at
+	// once.
 	KeepAlive time.Duration
 	// CloseTimeout bounds the time that Endpoint.Close waits for acknowledgements after the peer's
-	// last new ACK. 0 means 1 s.
+	// last new ACK. CloseTimeout = 0 means 1 s.
 	CloseTimeout time.Duration
 
 	// QuantumBytes is the number of bytes that an endpoint may send in one turn, from either its
-	// small or its large fragments. 0 means 64768, which is 44 Ethernet packets and fits one send
-	// with UDP segmentation offload. A quantum below one packet counts as one packet.
+	// small or its large fragments. QuantumBytes = 0 means 64768, which is 44 Ethernet packets and
+	// fits one send with UDP segmentation offload. A quantum below one packet counts as one packet.
 	QuantumBytes int
-	// PassPackets is the largest number of new packets posted in one call of Progress, 1 to 1024. 0
-	// means 88.
+	// PassPackets is the largest number of new packets posted in one call of Progress, 1 to 1024.
+	// PassPackets = 0 means 88.
 	PassPackets int
 	// PollBatch is the largest number of completions polled from a channel in one call of Progress,
-	// 1 to 1024. 0 means 128.
+	// 1 to 1024. PollBatch = 0 means 128.
 	PollBatch int
 	// IdlePollEvery is the number of calls of Progress between polls of an idle channel, 1 to 64,
 	// while messages arrive on the other channel. An idle channel is polled after 20 us in any
-	// case. 0 means 16. The reason is that an empty poll of a socket is a system call, which delays
-	// messages on the other channel.
+	// case. IdlePollEvery = 0 means 16. An empty poll of a socket is a system call, which delays
+	// the messages on the other channel.
 	IdlePollEvery int
 
 	// Random returns random numbers for the incarnation, connection tags and first sequence

@@ -9,12 +9,12 @@ import (
 	"gobtl/frag"
 )
 
-// Connect returns the endpoint for a module's name. If there is no such endpoint yet, Connect makes
-// one and begins the handshake. Messages sent before the handshake is complete are queued. The
-// function of OnEndpoint gets the outcome of the handshake. A failed handshake gives
-// ErrUnreachable, ErrVersion, ErrStale or ErrRefused. A module may connect to its own name. now is
-// the present instant. Errors of Connect are ErrBadName, ErrClosed, and ErrRefused at PeersMax
-// endpoints.
+// Connect returns the endpoint for a module's name. If there is no endpoint for the name yet,
+// Connect makes an endpoint and begins the handshake. Messages sent before the handshake is
+// complete are queued. The function of OnEndpoint gets the outcome of the handshake. A failed
+// handshake gives ErrUnreachable, ErrVersion, ErrStale or ErrRefused. A module may connect to its
+// own name. now is the present instant. Errors of Connect are ErrBadName, ErrClosed, and ErrRefused
+// at PeersMax endpoints.
 func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 	m.at(now)
 	if m.closed || m.draining {
@@ -31,13 +31,13 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 	return m.handshakes.Connect(&n)
 }
 
-// Dial is Connect with an address instead of a name. The address is that of the peer's command
-// channel, such as "192.0.2.1:4000". The data port follows after a comma if that is not the next
-// port, as in "192.0.2.1:4000,4711". Any incarnation of the peer is accepted. If an endpoint of
-// that address exists, Dial returns the existing endpoint. A restart of the peer is detected after
-// several unanswered packets, mostly within a quarter of Config.PeerTimeout. To reconnect earlier,
-// call Abort on the endpoint first. Errors of Dial are ErrBadName (also for a fabric without
-// textual addresses), ErrClosed, and ErrRefused at PeersMax endpoints.
+// Dial is Connect with an address instead of a name. The argument address is the address of the
+// peer's command channel, such as "192.0.2.1:4000". If the data port is not the next port, the data
+// port follows after a comma, as in "192.0.2.1:4000,4711". Any incarnation of the peer is accepted.
+// If an endpoint of that address exists, Dial returns the existing endpoint. A restart of the peer
+// is detected after several unanswered packets, mostly within a quarter of Config.PeerTimeout. To
+// reconnect earlier, call Abort on the endpoint first. Errors of Dial are ErrBadName (also for a
+// fabric without textual addresses), ErrClosed, and ErrRefused at PeersMax endpoints.
 func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 	m.at(now)
 	if m.closed || m.draining {
@@ -93,15 +93,15 @@ func (m *Module) Address() string {
 	return first
 }
 
-// IsModule says whether name, a result of Module.Name, is the name of this endpoint's peer. True
-// also means that the peer has answered from the address in name.
+// IsModule says whether name, a result of Module.Name, is the name of this endpoint's peer. A
+// result of true also means that the peer has answered from the address in name.
 func (ep *Endpoint) IsModule(name []byte) bool {
 	n, err := frag.ParseName(name)
 	return err == nil && string(n.Command) == ep.id.Addr && ep.id.IsLife(n.Incarnation)
 }
 
 // AtHost says whether name, the name of a fabric endpoint, belongs to the host from which the peer
-// has answered. If the fabric does not tell hosts apart, the result is always true.
+// has answered. If the fabric does not tell hosts apart, AtHost is always true.
 func (ep *Endpoint) AtHost(name []byte) bool {
 	c := &ep.m.peers
 	return !c.TellsHosts() || c.SameHost(string(name), ep.id.Addr)

@@ -85,8 +85,8 @@ var sentCounter = [16]Counter{
 	frag.KindPing: CntSentPing, frag.KindPong: CntSentPong,
 }
 
-// chunkRun is a run of consecutive chunks of one fragment. Its packet is the latest chunk whose
-// header was fully encoded, and next writes the headers of the chunks after that one.
+// chunkRun is a run of consecutive chunks of one fragment. The field packet is the latest chunk
+// whose header was fully encoded. The field next writes the headers of the chunks that follow.
 type chunkRun struct {
 	packet
 	next      frag.Followers
@@ -232,8 +232,8 @@ func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 	}
 }
 
-// sendAck sends the owed ACK as an Ack packet. False means that the channel has no room for the Ack
-// packet now.
+// sendAck sends the owed ACK as an Ack packet. sendAck returns false if the channel has no room for
+// the Ack packet now.
 func (m *Module) sendAck(ep *Endpoint) bool {
 	c, to := ep.ackPath()
 	b, ok := m.takeControl(c, to)
@@ -268,8 +268,8 @@ func rangesRoom(sizeBytes int) int {
 	return min(frag.SackRangesMax, (sizeBytes-frag.AckBytes-frag.SackHeadBytes)/frag.SackRangeBytes)
 }
 
-// writeSack writes a selective ACK into pkt, after the space for the header h of an Ack packet. The
-// result is the length of the selective ACK in bytes.
+// writeSack writes a selective ACK into pkt, after the space for the header h of an Ack packet.
+// writeSack returns the length of the selective ACK in bytes.
 func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 	s, words := &m.sack, m.sackWords[:]
 	s.Count = 0
@@ -288,8 +288,8 @@ func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 }
 
 // sendNack tells the peer that the packet with sequence number n is refused, and why. With the
-// reason NackRecord, tag is the tag of the refused messages in a pack. False means that the channel
-// has no room for the Nack now.
+// reason NackRecord, tag is the tag of the refused messages in a pack. sendNack returns false if
+// the channel has no room for the Nack now.
 func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	c, to := ep.ackPath()
 	b, ok := m.takeControl(c, to)
@@ -312,7 +312,8 @@ func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 }
 
 // sendQuestion sends an empty packet (Void) that requests an ACK from the peer of a counted link.
-// The packet counts as a data packet. False means that the channel has no room for the packet now.
+// The Void counts as a data packet. sendQuestion returns false if the channel has no room for the
+// packet now.
 func (m *Module) sendQuestion(ep *Endpoint) bool {
 	b, ok := m.takeControl(&m.port.Command, ep.cmdAddr)
 	if !ok {

@@ -48,8 +48,8 @@ func (h handshakeHost) SendReject(
 	}
 }
 
-// SendRetry sends a Retry to the address to, on the channel that by names. False means that the
-// channel has no room, or that nothing can be sent to the address.
+// SendRetry sends a Retry to the address to, on the channel that by names. SendRetry returns false
+// if the channel has no room, or if nothing can be sent to the address.
 func (h handshakeHost) SendRetry(
 	by frag.Probe, to []byte, tag uint64, retry func() *frag.Retry,
 ) bool {

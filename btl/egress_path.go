@@ -7,7 +7,7 @@ import (
 )
 
 // sendPing sends a Ping (path MTU probe) or a Pong (the reply to a Ping) on the channel c, by kind.
-// False means that the channel has no room for the packet now.
+// sendPing returns false if the channel has no room for the packet now.
 func (m *Module) sendPing(
 	ep *Endpoint, kind frag.Kind, c *port.Channel, nonce uint64, sizeBytes int,
 ) bool {
@@ -29,7 +29,7 @@ func (m *Module) sendPing(
 }
 
 // putParts cuts the packet of a send buffer into Parts (slices) and adds the Parts to the data
-// channel's batch. The caller has checked that the batch has room for all Parts.
+// channel's batch. The caller of putParts has checked that the batch has room for all Parts.
 func (m *Module) putParts(ep *Endpoint, t reliability.Token) {
 	s := &m.segs[t]
 	total := int(s.bytes)

@@ -179,8 +179,8 @@ func (m *Module) beginClose(ep *Endpoint) {
 }
 
 // Abort ends the endpoint at once, and unfinished sends fail with ErrClosed. One packet tells the
-// peer, whose endpoint then fails with an EndedError. If that packet is lost, the peer's timers
-// detect the end.
+// peer, whose endpoint then fails with an EndedError. If the packet that tells the peer is lost,
+// the peer's timers detect the end.
 func (ep *Endpoint) Abort() {
 	ep.m.stir()
 	if ep.err == nil {

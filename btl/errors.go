@@ -29,7 +29,8 @@ var (
 	// ErrUnreachable means that the handshake was not complete within Config.HandshakeTimeout.
 	ErrUnreachable = errors.New("btl: peer cannot be reached")
 	// ErrNarrow means that the peer answers, but the path does not carry packets of 1200 bytes. If
-	// Config.MTUBytes is below 1200, the limit is Config.MTUBytes.
+	// Config.MTUBytes is below 1200, ErrNarrow means that the path does not carry packets of
+	// Config.MTUBytes.
 	ErrNarrow = errors.New("btl: the path to the peer does not carry datagrams of the least size")
 	// ErrStalled means that the peer's partly received fragments made no progress for
 	// Config.PeerTimeout, while other peers needed the memory of these fragments.
@@ -40,8 +41,8 @@ var (
 	// ErrStale means that the name given to Connect belongs to an earlier incarnation of the peer.
 	ErrStale = errors.New("btl: address of an earlier incarnation of the peer")
 	// ErrRefused means that one side refuses another endpoint, mostly because a limit on endpoints
-	// is reached. The error's text names the side and the reason. If the peer's application
-	// refused, the error is a RefusedError.
+	// is reached. The error's text names the side and the reason. If the peer's application refused
+	// the connection, the error is a RefusedError.
 	ErrRefused = errors.New("btl: refused")
 	// ErrBadName means that the bytes are not a module name of this provider.
 	ErrBadName = errors.New("btl: malformed or foreign module name")
@@ -55,8 +56,8 @@ var (
 	// With peers of older versions the error is ErrNoHandler instead.
 	ErrUnwanted = errors.New("btl: the peer does not want this fragment")
 	// ErrRemoteAccess means that the target of an operation is not in a memory region of the peer,
-	// or that the region does not allow the operation. If the peer reports the failure, the error
-	// is an AccessError with the reason.
+	// or that the region does not allow the operation. If the peer reports the failed access, the
+	// error is an AccessError with the reason.
 	ErrRemoteAccess = errors.New("btl: remote memory access refused")
 	// ErrUnsupported means that the peer supports no operation on its memory except puts.
 	ErrUnsupported = errors.New("btl: the peer takes no such operation")

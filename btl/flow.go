@@ -5,16 +5,17 @@ package btl
 // The large flow has the larger fragments, which are cut into chunks. All flows of all endpoints
 // take turns by deficit round robin (Shreedhar and Varghese 1995). Large fragments and busy
 // endpoints therefore delay others by at most a quantum of bytes per flow. The packet that exceeds
-// the deficit is still sent, and the excess is charged to the next turn. For that reason a packet's
-// size need not be known before the packet is built.
+// the deficit is still sent, and the excess is charged to the next turn. A packet's size need
+// therefore not be known before the packet is built.
 //
 // A flow that becomes active again with some of its last quantum left is served before the other
 // flows (the new flows of FQ-CoDel, RFC 8290). The flow gets a new quantum only in its turn behind
 // all other flows. The preferred flow therefore has a lower latency, but no more bandwidth.
 //
 // The two flows of an endpoint share the endpoint's send window, and a small fragment that is sent
-// at once does not wait for a turn. A balance therefore compares the bytes sent by the two flows
-// while both have something to send. Neither flow may be ahead of the other by more than a quantum.
+// at once does not wait for a turn. A balance therefore compares the bytes sent by the small and
+// the large flow while both flows have something to send. Neither flow may be ahead of the other by
+// more than a quantum.
 
 // flow is one of the two send queues of an endpoint, for small or for large fragments.
 type flow struct {
@@ -87,8 +88,8 @@ func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 	return ep.snd.NeedsMemory() && !f.put && !f.answer && !f.isBye()
 }
 
-// overtakes says whether a small fragment may be sent at once, or be added to the open pack. The
-// conditions are that no small fragment is queued, no fence is pending, and the small flow is not
+// overtakes says whether a small fragment may be sent at once, or be added to the open pack.
+// overtakes is true if no small fragment is queued, no fence is pending, and the small flow is not
 // ahead of the large flow.
 func (ep *Endpoint) overtakes() bool {
 	return ep.small.queue.first == nil && !ep.flushes.Fenced() &&

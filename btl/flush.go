@@ -24,8 +24,8 @@ func (ep *Endpoint) Refused() (messages uint64, last error) { return ep.flushes.
 
 // Flush has Progress call fn, if not nil, when everything sent to the endpoint before is
 // acknowledged. fn gets ErrNoHandler or ErrRemoteAccess if the peer refused messages after Send had
-// returned Done (see Refused). If the endpoint ends first, fn gets the error of Endpoint.Err. On an
-// ended endpoint Flush may call fn at once. now is the present instant.
+// returned Done (see Refused). If the endpoint ends before the flush is complete, fn gets the error
+// of Endpoint.Err. On an ended endpoint Flush may call fn at once. now is the present instant.
 func (ep *Endpoint) Flush(now Time, fn func(error)) {
 	ep.m.at(now)
 	if ep.err != nil {
@@ -62,7 +62,8 @@ func (ep *Endpoint) Fence(now Time) {
 }
 
 // sealForFlush closes the open pack (the packet that is being filled with small messages), so that
-// no later message is added to the pack. The result is the sequence number after all sent packets.
+// no later message is added to the pack. sealForFlush returns the sequence number after all sent
+// packets.
 func (ep *Endpoint) sealForFlush() seq.Num {
 	if ep.pack.open() && ep.id.State() == stateConnected {
 		ep.m.overtook(ep, ep.m.sealPack(ep))
@@ -140,7 +141,8 @@ func (ep *Endpoint) failFlushes() {
 func (ep *Endpoint) behindFence(f *Fragment) bool { return ep.flushes.Behind(f.fence) }
 
 // pushAnswer adds the answer to a peer's operation to a queue, ahead of fragments that wait for a
-// fence. In any other place, two endpoints with a fence could wait for each other's answers.
+// fence. An answer behind such fragments could make two endpoints, each with a fence, wait for each
+// other forever.
 func (ep *Endpoint) pushAnswer(q *fragmentList, f *Fragment) {
 	if f.fence = ep.flushes.Met(); q.last == nil || !ep.behindFence(q.last) {
 		q.push(f)

@@ -12,13 +12,13 @@ import (
 // Status tells what became of an accepted send.
 type Status uint8
 
-// These are the outcomes of a Send that returns no error.
+// The values of Status are the outcomes of a Send that returns no error.
 const (
 	// Done means that the fragment was sent and its bytes were copied. OnDone is not called, and
 	// the descriptor belongs to the module.
 	Done Status = 1
-	// Queued means that OnDone will be called exactly once. The error is nil if the peer has
-	// acknowledged every byte.
+	// Queued means that OnDone will be called exactly once. The error argument of OnDone is nil if
+	// the peer has acknowledged every byte.
 	Queued Status = 2
 )
 
@@ -103,8 +103,8 @@ func (f *Fragment) Bytes() []byte { return f.mem }
 // Endpoint returns the endpoint that the fragment is for.
 func (f *Fragment) Endpoint() *Endpoint { return f.ep }
 
-// takeFrag returns a descriptor for a fragment of size bytes. Errors are ErrAgain, ErrTooLarge, or
-// the error of an ended endpoint.
+// takeFrag returns a descriptor for a fragment of size bytes. takeFrag returns ErrAgain,
+// ErrTooLarge, or the error of an ended endpoint.
 func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 	if err := ep.usable(); err != nil {
 		return nil, err
@@ -178,9 +178,9 @@ func (m *Module) findRegion(f *Fragment) {
 // PreparePut lends the caller a fragment that writes mem into a memory region of the peer, from
 // offset on. The peer calls no handler. OnDone with nil means that all bytes are in place.
 // ErrRemoteAccess means that the peer has no such region or does not allow the put. If the peer
-// closed the region meanwhile, some bytes may have been written. Until OnDone, and after a failure,
-// the target bytes are undefined. The errors of PreparePut are those of Alloc, and ErrRemoteAccess
-// if offset and length exceed the range of uint64.
+// closes the region during a put, some bytes of the put may have been written. Until OnDone, and
+// after a failed put, the contents of the target bytes are undefined. The errors of PreparePut are
+// those of Alloc, and ErrRemoteAccess if offset and length exceed the range of uint64.
 func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragment, error) {
 	if offset+uint64(len(mem)) < offset {
 		// The peer would drop a packet with a range beyond uint64 as malformed, without an answer.

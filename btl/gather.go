@@ -49,9 +49,9 @@ func (m *Module) gathers(f *Fragment) bool {
 }
 
 // mayGatherAnswers says whether the fabric may gather the payload of answers to a peer's gets from
-// the exposed region. The condition is that the fabric has read the payload when the fabric accepts
-// a packet. Region.Close then copies the payload of packets that may have to be sent later. On
-// counted links the result is false.
+// the exposed region. The result is true if the fabric reads a packet's payload before the fabric
+// accepts the packet. Region.Close then copies the payload of packets that may have to be sent
+// later. On counted links the result is false.
 func (m *Module) mayGatherAnswers(ep *Endpoint) bool {
 	return !ep.id.Counted && m.port.Data.Caps().InjectBytes >= m.port.Data.Caps().MTUBytes
 }
@@ -80,7 +80,8 @@ func (r *Region) takeAlong() {
 }
 
 // gatherBytesMin is the fragment size, in bytes, from which on the payload is gathered instead of
-// copied. For smaller fragments the copy costs less than the later completion of the fragment.
+// copied. For fragments below gatherBytesMin, a copy costs less than the later completion that
+// gathering requires.
 const gatherBytesMin = 4 << 10
 
 // dropOwn ends the registration that the module has made for a fragment, if there is one.

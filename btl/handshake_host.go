@@ -35,7 +35,7 @@ func (m *Module) openHandshakes() {
 func (h handshakeHost) Now() Time    { return h.m.nowUnpaused }
 func (h handshakeHost) Pass() uint64 { return h.m.pass }
 
-// Make makes an endpoint and inserts the peer's two addresses into the fabric. Errors are
+// Make makes an endpoint and inserts the peer's two addresses into the fabric. Make returns
 // ErrRefused at PeersMax endpoints, and ErrBadName for an address that the fabric rejects.
 func (h handshakeHost) Make(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoint, error) {
 	m := h.m

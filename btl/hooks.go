@@ -24,8 +24,8 @@ func (h Hooks) TakeOver() {
 }
 
 // Sleeper returns the fabric's Sleeper, for a sleep in a goroutine that does not own the module,
-// and the fabric's Hastener, which shortens the sleep. Each result is nil if the fabric does not
-// implement the interface.
+// and the fabric's Hastener, which shortens the sleep. Sleeper returns nil for an interface that
+// the fabric does not implement.
 func (h Hooks) Sleeper() (fabric.Sleeper, fabric.Hastener) {
 	s, _ := h.m.port.Dom.(fabric.Sleeper)
 	e, _ := h.m.port.Dom.(fabric.Hastener)

@@ -23,7 +23,7 @@ type arrival struct {
 }
 
 // deferredReceive describes a packet that receiveFast has delivered. The next pass updates the
-// receive state for the packet.
+// receive state for the deferred packet.
 type deferredReceive struct {
 	on      *port.Channel
 	tag     uint64 // of the endpoint, which may have ended meanwhile
@@ -32,9 +32,9 @@ type deferredReceive struct {
 	pending bool
 }
 
-// decode parses a packet's header into in and looks up the endpoint. False means that the packet
-// needs no more work, because decode has dropped and counted the packet or has handled a packet of
-// a handshake.
+// decode parses a packet's header into in and looks up the endpoint. decode returns false if the
+// packet needs no more work, because decode has dropped and counted the packet or has handled a
+// packet of a handshake.
 func (m *Module) decode(c *port.Channel, comp *fabric.Completion, in *arrival) bool {
 	m.stats.counters[CntReceived]++
 	if comp.Errno != 0 {
@@ -86,7 +86,7 @@ func (m *Module) drop(reason Counter) bool {
 }
 
 // sourceOf returns the source address of a datagram, empty if the fabric does not know the source.
-// The result is valid until the next call of sourceOf.
+// The returned slice is valid until the next call of sourceOf.
 func (m *Module) sourceOf(c *port.Channel, comp *fabric.Completion) []byte {
 	return c.AppendSource(m.seen[:0], comp)
 }
@@ -177,7 +177,7 @@ func (m *Module) receiveWhole(part *arrival, whole []byte) {
 	}
 }
 
-// onSack processes a selective ACK. False means that the ACK is invalid.
+// onSack processes a selective ACK. onSack returns false if the ACK is invalid.
 func (m *Module) onSack(in *arrival) bool {
 	ep := in.ep
 	if !ep.id.Selective {
@@ -199,10 +199,10 @@ func (m *Module) onSack(in *arrival) bool {
 }
 
 // wasNumberOf says whether the packet number number may have been sent with sequence number n. A
-// packet in flight that was sent once must have exactly that packet number. The check detects
+// packet in flight that was sent once must have exactly that packet number. wasNumberOf detects
 // acknowledgements of packets that the peer has not received, because packet numbers are skipped at
-// random. For other packets any sent packet number of either channel is valid, because any copy may
-// have arrived.
+// random. For a retransmitted or acknowledged packet, any sent packet number of either channel is
+// valid, because any copy may have arrived.
 func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
 	if t, ok := ep.snd.Token(n); ok && m.recovery.Resends(t) == 0 {
 		return frag.NumberOf(m.port.Arena.Bytes(segBuf(t))) == number
@@ -211,8 +211,8 @@ func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
 }
 
 // receiveFast delivers a fragment of one packet, or a put with its notification, before the receive
-// state is updated. False means that the packet does not qualify for the fast path, and that no
-// state has changed.
+// state is updated. receiveFast returns false if the packet does not qualify for the fast path. In
+// that case no state has changed.
 func (m *Module) receiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	if comp.Errno != 0 || int(comp.Len) > m.port.Arena.Size() || m.booksFirst {
 		return false
@@ -264,7 +264,7 @@ func (m *Module) putOff(c *port.Channel) {
 }
 
 // finishDeferred updates the receive state for the packet that receiveFast delivered in the
-// previous pass. The packet's handler may have ended the endpoint meanwhile.
+// previous pass. The handler that received the packet may have ended the endpoint meanwhile.
 func (m *Module) finishDeferred() {
 	d := &m.deferred
 	if !d.pending {
@@ -290,8 +290,8 @@ func (m *Module) finishDeferred() {
 }
 
 // decodeLanded parses the header of a chunk whose payload the provider has already written to the
-// landing (the announced target memory). The receive buffer holds only the header. False means that
-// the packet is not a chunk, or that its put and operation flags differ from flags.
+// landing (the announced target memory). The receive buffer holds only the header. decodeLanded
+// returns false if the packet is not a chunk, or if its put and operation flags differ from flags.
 func (m *Module) decodeLanded(comp *fabric.Completion, in *arrival, flags frag.Flags) bool {
 	headBytes := int(comp.Len - comp.Landed)
 	if comp.Landed == 0 || comp.Errno != 0 || headBytes > m.port.Arena.Size() {

@@ -49,8 +49,8 @@ type keeping struct {
 
 // Keep stores data in k until k.Release. data is all or part of the data of the handler that calls
 // Keep. k.Bytes does not change until k.Release. data is not copied while at most
-// Config.KeptPackets packets and KeptBytesMax bytes of larger fragments are kept. Beyond these
-// bounds, or if data is not the handler's data, data is copied into reused memory of k. Keep
+// Config.KeptPackets packets and KeptBytesMax bytes of larger fragments are kept. If more is kept,
+// or if data is not the handler's data, Keep copies data into memory of k, which is reused. Keep
 // returns ErrState if k already holds data.
 func (m *Module) Keep(k *Kept, data []byte) error {
 	if k.in != keptNowhere {

@@ -11,14 +11,14 @@ import (
 
 // If the provider supports landings, the module receives large fragments without a copy of its own.
 // A landing is target memory that the module announces to the provider before a poll of the channel
-// that carries chunks. The provider writes the payloads of the polled packets there. The memory
-// begins behind the latest chunk, or at the start of the idle buffer for the next fragment. A
-// landed payload is accepted only if the packet is the expected chunk. The payload of any other
-// packet is copied back to the packet's receive buffer, and the packet takes the ordinary path.
-// Until that copy, nothing may write to the fragment's memory, begin a fragment, call a handler or
-// end an endpoint. At a batch's first unexpected packet, the payloads of that packet and of all
-// later packets are therefore copied back. Puts land in the memory of their region
-// (landing_put.go).
+// that carries chunks. The provider writes the payloads of the polled packets to the landing. The
+// memory of a landing begins behind the latest chunk, or at the start of the idle buffer for the
+// next fragment. A landed payload is accepted only if the packet is the expected chunk. The payload
+// of any other packet is copied back to the packet's receive buffer, and the packet takes the
+// ordinary path. Until that copy, nothing may write to the fragment's memory, begin a fragment,
+// call a handler or end an endpoint. At a batch's first unexpected packet, the payloads of that
+// packet and of all later packets are therefore copied back. Puts land in the memory of their
+// region (landing_put.go).
 
 // Each endpoint has its own expectation of the next chunk, because several peers may send large
 // fragments at the same time. A poll has only one landing. The landing belongs to the endpoint
@@ -43,7 +43,7 @@ type expectation struct {
 }
 
 // landing is the state of the landings (announced target memory) on the channel that carries
-// chunks. That channel is the data channel, or the command channel on a reliable fabric.
+// chunks. Chunks use the data channel, or the command channel on a reliable fabric.
 type landing struct {
 	lander    fabric.Lander // nil if the provider has no landings
 	on        *port.Channel // the channel with landings; nil if lander is nil
@@ -129,7 +129,7 @@ func (m *Module) expectNext(ep *Endpoint) {
 }
 
 // learn records that chunks of ep have followed the chunks of the last sender of earlier polls.
-// Only the first call in a poll has an effect on next and rival.
+// Only the first call of learn in a poll has an effect on the fields next and rival.
 func (m *Module) learn(ep *Endpoint) {
 	l := &m.landing
 	l.latest = ep.id.Tag
@@ -163,9 +163,8 @@ func (m *Module) pollLanding(c *port.Channel, limit int) (got int, err error) {
 		return 0, err
 	}
 	if l.mem != nil && l.inOrder() {
-		// The limit is the number of chunks that fit the landing. Later packets, such as the next
-		// fragment's first chunk, are left to the next poll, which has a landing for them: the
-		// landing of this poll would cost these packets a copy.
+		// The poll is limited to the number of chunks that fit the landing. Later packets, such as
+		// the next fragment's first chunk, are left to the next poll, which has a suitable landing.
 		chunks := (len(l.mem) + int(l.aim.expects.chunk) - 1) / int(l.aim.expects.chunk)
 		limit = min(limit, max(1, chunks))
 	}
@@ -177,9 +176,9 @@ func (m *Module) pollLanding(c *port.Channel, limit int) (got int, err error) {
 	}
 	l.justWhole = false
 	// Completions that the provider has not reported yet may have landed too. The loop polls these
-	// completions before any use of the memory. The limit is one, because a poll with more room
-	// would receive further datagrams. The number of completions is at most that of the posted
-	// receives and sends, for which the channel has room.
+	// completions before any use of the memory. Each of these polls asks for one completion,
+	// because a poll with more room would receive further datagrams. The number of completions is
+	// at most that of the posted receives and sends, for which the channel has room.
 	for n := got; n == limit; got += n {
 		if l.lander.Land(nil, 0) {
 			l.armed = false
@@ -197,9 +196,9 @@ func (m *Module) pollLanding(c *port.Channel, limit int) (got int, err error) {
 	return got, nil
 }
 
-// inOrder says whether the next packets are very probably the expected chunks. The result is true
-// on a counted link, which loses no packets. The result is also true for a put in packets of at
-// least aloneBytesMin.
+// inOrder says whether the next packets are very probably the expected chunks. inOrder is true on a
+// counted link, which loses no packets. inOrder is also true for a put in packets of at least
+// aloneBytesMin.
 func (l *landing) inOrder() bool {
 	x := l.aim.expects
 	return l.aim.id.Counted && x.chunk > 0 || l.to.region != nil && x.chunk >= aloneBytesMin
@@ -293,8 +292,8 @@ func (m *Module) handleAimed(c *port.Channel, comps []fabric.Completion) {
 }
 
 // unsplit copies landed payloads back into the receive buffers of their packets, behind the
-// headers. If the landing was for the first chunk of an expected fragment, the expectation ends, so
-// that packets can be received fast again.
+// headers. If the landing was for the first chunk of an expected fragment, that expectation ends,
+// so that later packets can be received fast again.
 func (m *Module) unsplit(comps []fabric.Completion) {
 	l := &m.landing
 	guess := l.aim.expects.begins
@@ -332,9 +331,9 @@ func (m *Module) expectNothing(ep *Endpoint) {
 }
 
 // receiveLanded accepts a chunk whose payload has landed in place, and the run of chunks behind
-// that chunk. The result is the number of accepted packets. 0 means that the first packet is not
-// the expected chunk or is not acceptable, and that no state has changed. The payloads of the
-// packets behind the run are copied back before anything can write to the landing.
+// that chunk. The result is the number of accepted packets. receiveLanded returns 0 if the first
+// packet is not the expected chunk or is not acceptable. In that case no state has changed. The
+// payloads of the packets behind the run are copied back before anything can write to the landing.
 func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count int) {
 	var in arrival
 	l, h := &m.landing, &in.Header

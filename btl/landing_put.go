@@ -7,13 +7,13 @@ import (
 )
 
 // The payload of a put lands in the target region, and the answer to a get lands in the memory of
-// the requester. A landing is memory that the provider is told before a poll, to write payloads
-// there. The memory of a region belongs to the application, so there is no landing for the first
-// chunk of a put. After that chunk, the landing is behind all bytes of the put that have arrived,
-// while the put may still write there. If another packet may have landed there, the landing is
-// zeroed before that packet takes the ordinary path. The bytes of the put arrive later. A region is
-// closed in a handler or between two passes, when all landed packets have been processed. Nothing
-// is therefore written to a closed region.
+// the requester. A landing is memory into which the provider is told, before a poll, to write
+// payloads. The memory of a region belongs to the application, so there is no landing for the first
+// chunk of a put. Later landings of a put are behind all bytes of the put that have arrived, while
+// the put may still write to the region. If another packet may have landed in the region, the
+// landing is zeroed before that packet takes the ordinary path. The bytes of the put that belong
+// there arrive later. A region is closed in a handler or between two passes, when all landed
+// packets have been processed. Nothing is therefore written to a closed region.
 
 // expectedPut is the additional state of the next expected chunk if the chunk belongs to a put.
 type expectedPut struct {
@@ -32,8 +32,8 @@ type putProgress struct {
 	known  bool   // fragID and high are valid
 }
 
-// reached records the offset end of an accepted chunk's last byte plus one. False means that the
-// chunk is of an earlier put, or that later bytes of the put have already arrived.
+// reached records that a chunk was accepted whose bytes end before the offset end. reached returns
+// false if the chunk is of an earlier put, or if later bytes of the put have already arrived.
 func (p *putProgress) reached(fragID, end uint32) bool {
 	switch ahead := int32(fragID - p.fragID); {
 	case p.known && ahead == 0:

@@ -75,7 +75,7 @@ func (m *Module) seal(p *packet) int {
 }
 
 // sealRun does the work of seal that is possible for a run of chunks before the headers are
-// written. On a counted link there is none.
+// written. On a counted link sealRun does nothing.
 func (m *Module) sealRun(r *chunkRun, run []reliability.Token) {
 	if !r.ep.id.Counted { // each of which is sealed by itself
 		m.sealRunSequenced(r, run)
@@ -100,7 +100,7 @@ func (ep *Endpoint) ackPath() (*port.Channel, fabric.Addr) {
 }
 
 // awaitEnd makes fragment f, and the fragments chained to f, wait for the ACK of the last packet,
-// which was just sealed. On a sequenced link there is nothing to do, because fragments wait for the
+// which was just sealed. On a sequenced link awaitEnd does nothing, because fragments wait for the
 // ACKs of all their packets.
 func (ep *Endpoint) awaitEnd(f *Fragment) {
 	if ep.id.Counted {
@@ -139,7 +139,7 @@ func (ep *Endpoint) txReleased() {
 	}
 }
 
-// admit processes the ACK and the sequence number of a received packet. False means that the
+// admit processes the ACK and the sequence number of a received packet. admit returns false if the
 // packet's payload must be ignored.
 func (m *Module) admit(in *arrival) bool {
 	ep := in.ep
@@ -233,8 +233,8 @@ func (m *Module) refusedBefore(in *arrival) bool {
 	return m.refusedBeforeSequenced(in)
 }
 
-// admitRecords checks the tags of a pack before delivery. False means that no record of the pack
-// may be delivered.
+// admitRecords checks the tags of a pack before delivery. admitRecords returns false if no record
+// of the pack may be delivered.
 func (m *Module) admitRecords(in *arrival) bool {
 	if in.ep.id.Counted {
 		return in.ep.admitRecordsCounted(in)
@@ -243,7 +243,7 @@ func (m *Module) admitRecords(in *arrival) bool {
 }
 
 // assemble adds a chunk to its fragment. The message is the fragment if the chunk completes the
-// fragment, else nil. False means that the chunk is not accepted.
+// fragment, else nil. assemble returns false if the chunk is not accepted.
 func (m *Module) assemble(in *arrival) (*frag.Message, bool) {
 	if in.ep.id.Counted {
 		return m.assembleCounted(in)
@@ -277,9 +277,9 @@ func (m *Module) abandon(ep *Endpoint, err error) {
 	}
 }
 
-// mayClose says whether a Bye may be sent. Answers to operations must have arrived. On a counted
-// link all earlier fragments must also be acknowledged, because a refused fragment may have to be
-// sent again.
+// mayClose says whether a Bye may be sent. Answers to all operations must have arrived before the
+// Bye. On a counted link all earlier fragments must also be acknowledged, because a refused
+// fragment may have to be sent again.
 func (ep *Endpoint) mayClose() bool {
 	return (!ep.id.Counted || ep.counts.confirm.first == nil) && ep.remote.Waiting() == 0
 }

@@ -93,9 +93,9 @@ func (m *Module) sealCounted(p *packet) int {
 }
 
 // express posts a message at once over a counted link, in a control buffer instead of a send
-// buffer. The control buffer is free when the fabric completes the send. False means that the
-// conditions are not met or the fabric has no room. In that case no state has changed, except that
-// a packet number may be skipped.
+// buffer. The control buffer is free when the fabric completes the send. express returns false if
+// the conditions are not met or the fabric has no room. If express returns false, no state has
+// changed, except that a packet number may be skipped.
 func (ep *Endpoint) express(tag uint8, data []byte) bool {
 	m := ep.m
 	c := &m.port.Command
@@ -223,8 +223,8 @@ func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 }
 
 // admitRecordsCounted checks the tags of the messages in a pack before delivery. Messages without a
-// handler are refused by a Nack for each tag, and the other messages are delivered. False means
-// that the pack is invalid and that the endpoint has ended.
+// handler are refused by a Nack for each tag, and the other messages are delivered.
+// admitRecordsCounted ends the endpoint and returns false if the pack is invalid.
 func (ep *Endpoint) admitRecordsCounted(in *arrival) bool {
 	c, n, refused := ep.counts, ep.rcv.Expected(), &ep.m.refusedTags
 	*refused = tagSet{}
@@ -284,8 +284,8 @@ func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 	}
 }
 
-// tellRefusals sends the queued Nacks, which must be sent before an Ack. False means that the
-// channel had no room for all Nacks.
+// tellRefusals sends the queued Nacks, which must be sent before an Ack. tellRefusals returns false
+// if the channel had no room for all Nacks.
 func (m *Module) tellRefusals(ep *Endpoint) bool {
 	if !ep.id.Counted {
 		return true
@@ -316,8 +316,8 @@ func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 }
 
 // onNackCounted processes a Nack on a counted link. If the peer had no memory for a fragment, the
-// fragment is sent again. For any other reason, the fragments that the Nack refers to will end with
-// the reason as error.
+// fragment is sent again. A Nack with any other reason makes the refused fragments end with that
+// reason as error.
 func (m *Module) onNackCounted(in *arrival) {
 	ep, h := in.ep, &in.Header
 	err, waits := ErrNoHandler, false

@@ -90,9 +90,10 @@ func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 	}
 }
 
-// notAdded handles a chunk that could not be added to its fragment. An ACK shows the peer that this
-// side is alive. If memory or a slot for fragments was lacking, a Nack tells the peer to send the
-// chunk again later. Silent peers that hold such memory are then probed.
+// notAdded handles a chunk that could not be added to its fragment. notAdded schedules an ACK,
+// which shows the peer that this side is alive. If memory or a slot for fragments was lacking, a
+// Nack tells the peer to send the chunk again later. Silent peers that hold memory for incomplete
+// fragments are then probed.
 func (m *Module) notAdded(in *arrival, err error) {
 	m.drop(CntDropReassembly)
 	in.ep.rcv.AskAck(m.now, 0)
@@ -139,8 +140,8 @@ func (m *Module) refuseSequenced(in *arrival, reason, tag uint8) {
 }
 
 // refusedBeforeSequenced handles a chunk of a fragment that was refused before. The chunk is
-// refused again, or is accepted and discarded if the sender has failed the fragment. False means
-// that the chunk belongs to no such fragment.
+// refused again, or is accepted and discarded if the sender has ended the fragment with an error.
+// refusedBeforeSequenced returns false if the chunk belongs to no such fragment.
 func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 	ep := in.ep
 	if in.Flags&frag.FlagPut != 0 || m.handlers[in.Tag] == nil {
@@ -163,9 +164,9 @@ func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 }
 
 // refusal records a permanently refused chunk, or a refused piece of a fragment in a mixed packet.
-// The sender then fails the fragment, and resends the packet as a Void (empty packet) or without
-// the piece. When that packet arrives, all data of the fragment is discarded, and so is later data
-// of the fragment.
+// The sender of a refused fragment ends the fragment with an error, and resends the packet as a
+// Void (empty packet) or without the piece. When the resent packet arrives, all data of the
+// fragment is discarded, and so is later data of the fragment.
 type refusal struct {
 	seq    seq.Num
 	fragID uint32
@@ -190,8 +191,8 @@ func (ep *Endpoint) remember(n seq.Num, fragID uint32) {
 }
 
 // wasRefused says whether packet n was refused because of the fragment fragID. Copies of such a
-// packet are refused again, even if the tag has a handler now. An accepted copy could begin a
-// fragment whose rest never arrives.
+// packet are refused again, even if the tag has a handler now. If a copy of the packet were
+// accepted, the copy could begin a fragment whose rest never arrives.
 func (ep *Endpoint) wasRefused(n seq.Num, fragID uint32) bool {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && r.fragID == fragID {
@@ -213,7 +214,8 @@ func (ep *Endpoint) voided(n seq.Num) {
 	}
 }
 
-// failedThere says whether the peer, as the sender, is known to have failed the fragment fragID.
+// failedThere says whether the peer, as the sender, is known to have ended the fragment fragID with
+// an error.
 func (ep *Endpoint) failedThere(fragID uint32) bool {
 	ep.forgetRefusals()
 	for i := range ep.refusals {

@@ -276,8 +276,8 @@ func (m *Module) Name() []byte { return append([]byte(nil), m.name...) }
 // Config returns the configuration in force, with defaults filled in.
 func (m *Module) Config() Config { return m.cfg }
 
-// Info returns the fabric's description of the domain in use. The attributes in the result are
-// current, and include counters of the provider, such as datagrams dropped for lack of room.
+// Info returns the fabric's description of the domain in use. The attributes in the returned Info
+// are current, and include counters of the provider, such as datagrams dropped for lack of room.
 func (m *Module) Info() fabric.Info { return m.port.Dom.Info() }
 
 // Limits are the size limits in force for a module.

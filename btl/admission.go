@@ -48,8 +48,8 @@ func Defer(code uint16) Verdict { return Verdict{frag.RejectLater, code} }
 // first packets repeat, and is called again if the peer's label changes.
 func (m *Module) Admit(fn func(Request) Verdict) { m.admission = fn }
 
-// PeerLabel is the label that the peer claims (Config.Label); empty until the peer has sent a
-// label.
+// PeerLabel is the label that the peer claims (Config.Label), and is empty until the peer has sent
+// a label.
 func (ep *Endpoint) PeerLabel() string { return ep.id.Label }
 
 // RemoteName is the peer's human-readable name, made of its quoted label, if any, and its address.

@@ -22,12 +22,12 @@ type arrivals struct {
 const arrivalsOwnMax = 64
 
 // HandlePulled queues the messages of a tag for PullArrivals, instead of calling a handler. A later
-// call of Handle for the tag ends the queueing. Up to Config.KeptPackets packets and KeptBytesMax
-// bytes are queued without a copy, and further messages are copied. While Config.ArrivalsMax
-// messages, or ArrivalsBytesMax bytes of copies, are queued, Progress does nothing and Deadline is
-// Never. Packets of peers are not read in that time, and the credits of the peers stop their sends.
-// A caller that waits for any event of the module must therefore also call PullArrivals. Error:
-// ErrTag.
+// call of Handle for the tag ends the queueing of messages for PullArrivals. Up to
+// Config.KeptPackets packets and KeptBytesMax bytes are queued without a copy, and further messages
+// are copied. While Config.ArrivalsMax messages, or ArrivalsBytesMax bytes of copies, are queued,
+// Progress does nothing and Deadline is Never. While the queue is full, packets of peers are not
+// read, and the peers stop sending for lack of credits. A caller that waits for any event of the
+// module must therefore also call PullArrivals. Error: ErrTag.
 func (m *Module) HandlePulled(tag Tag) error { return m.Handle(tag, m.arrive) }
 
 // arrive is the handler of each tag that was given to HandlePulled.
@@ -54,7 +54,7 @@ func (m *Module) boundArrivals() {
 
 // PullArrivals releases the messages in buf and refills buf from the queue of HandlePulled.
 // PullArrivals returns messages in the order in which handlers would have been called. PullArrivals
-// returns the number of messages; a number below len(buf) means that the queue is empty. A loop
+// returns the number of messages. A number below len(buf) means that the queue is empty. A loop
 // calls Progress, then PullArrivals with the same buf until the queue is empty. The module's owner
 // may call PullArrivals at any time, also from a handler and after Close.
 func (m *Module) PullArrivals(buf []Arrival) int {

@@ -14,8 +14,8 @@ import (
 
 // This file handles path MTU probes and slices of packets. A Ping is a probe, a Pong the reply to a
 // Ping, and a Part a slice of a packet that exceeds the current path MTU. egress_path.go sends
-// these packets. Counted links use none of them, because a reliable fabric delivers packets of
-// every size that both devices accept.
+// these packets. Counted links use no Pings and Parts, because a reliable fabric delivers packets
+// of every size that both devices accept.
 
 // partial is a module's state for packets that arrive in Parts, which are slices of a packet.
 type partial struct {
@@ -69,7 +69,7 @@ func (ep *Endpoint) holds(f *Fragment) bool {
 		ep.path.FirstProbePending()
 }
 
-// isAside marks the kinds of packets that receiveAside handles: they carry no ACK of their own.
+// isAside marks the kinds of packets that receiveAside handles, which carry no ACK.
 var isAside = [16]bool{frag.KindPart: true, frag.KindPing: true, frag.KindPong: true}
 
 // receiveAside handles a received Part, Ping or Pong.
@@ -103,8 +103,8 @@ func (m *Module) onPing(c *port.Channel, in *arrival) {
 	m.stats.counters[CntRecvPing]++
 }
 
-// onPong handles the reply to a Ping: either a round-trip measurement or a path MTU probe. Other
-// Pongs are dropped.
+// onPong handles the reply to a Ping, which was either a round-trip measurement or a path MTU
+// probe. A Pong without a matching Ping is dropped.
 func (m *Module) onPong(in *arrival) {
 	ep := in.ep
 	nonce := frag.NonceOf(in.payload)
@@ -120,8 +120,8 @@ func (m *Module) onPong(in *arrival) {
 	m.stats.counters[CntRecvPong]++
 }
 
-// pathCarried passes newly acknowledged packets to the path MTU search. Retransmitted packets are
-// left out, because the ACK does not say which copy arrived.
+// pathCarried passes newly acknowledged packets to the path MTU search. pathCarried leaves out
+// retransmitted packets, because the ACK does not say which copy arrived.
 func (m *Module) pathCarried(ep *Endpoint, done []reliability.Token) {
 	stage := ep.path.Stage()
 	for _, t := range done {
@@ -135,8 +135,8 @@ func (m *Module) pathCarried(ep *Endpoint, done []reliability.Token) {
 }
 
 // pathRefused tells the path MTU search that the local system refused a packet as too large
-// (EMSGSIZE). The search continues in the next call of Progress, because pathRefused may run inside
-// Send.
+// (EMSGSIZE). The path MTU search continues in the next call of Progress, because pathRefused may
+// run inside Send.
 func (m *Module) pathRefused(s *fabric.Send, err error) {
 	if int(s.Buf) >= len(m.segs) || !errors.Is(err, syscall.EMSGSIZE) {
 		return

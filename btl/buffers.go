@@ -74,7 +74,7 @@ func segToken(b fabric.Buf) reliability.Token { return reliability.Token(b) }
 
 func segBuf(t reliability.Token) fabric.Buf { return fabric.Buf(t) }
 
-// init makes the first buffers of the arena send buffers, sendBuffers in number.
+// init makes send buffers of the first sendBuffers buffers of the arena.
 func (b *buffers) init(sendBuffers int) {
 	b.segs = make([]sendSegment, sendBuffers)
 	b.freeSegs = make([]reliability.Token, sendBuffers)
@@ -142,8 +142,8 @@ func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 }
 
 // takeBulk appends up to limit send buffers for the chunks of f to run. If nothing of f is in
-// flight, the first buffer may be borrowed from a queued small fragment. The borrowing prevents
-// that a caller with all send buffers starves the large fragment.
+// flight, the first buffer may be borrowed from a queued small fragment. If takeBulk did not
+// borrow, a caller that holds all send buffers could starve the large fragment.
 func (m *Module) takeBulk(f *Fragment, limit int, run []reliability.Token) []reliability.Token {
 	ep := f.ep
 	if limit > 0 && ep.idle(f) {
@@ -163,7 +163,7 @@ func (m *Module) giveSeg(ep *Endpoint, t reliability.Token) {
 	m.give(ep, t)
 }
 
-// takeControl takes a control buffer for a packet on channel c to the address to
+// takeControl takes a control buffer for a packet, which channel c will send to the address to
 // (port.Port.TakeControl). The result ok is false if the port has no room.
 func (m *Module) takeControl(c *port.Channel, to fabric.Addr) (b fabric.Buf, ok bool) {
 	if b, ok = m.port.TakeControl(c, to); ok {
@@ -180,8 +180,8 @@ func (m *Module) putSegment(c *port.Channel, t reliability.Token, to fabric.Addr
 	m.segs[t].describe(t, s)
 }
 
-// release frees an acknowledged send buffer. If the fabric still uses the buffer, the buffer
-// becomes free with the completion of the send.
+// release frees an acknowledged send buffer. If the fabric still uses the acknowledged buffer, the
+// buffer becomes free with the completion of the send.
 func (m *Module) release(t reliability.Token) {
 	ep := m.segs[t].ep
 	if b := segBuf(t); m.port.Busy(b) {
@@ -194,7 +194,8 @@ func (m *Module) release(t reliability.Token) {
 }
 
 // keepGathered keeps an acknowledged segment if the fabric may still read the payload from the
-// caller's memory, and returns true. The segment's fragment ends only when that send has completed.
+// caller's memory, and returns true. The fragment of a kept segment ends only when the fabric has
+// completed the send.
 func (m *Module) keepGathered(t reliability.Token) bool {
 	b := segBuf(t)
 	if m.segs[t].gatherLen == 0 || !m.port.Busy(b) {
@@ -274,7 +275,7 @@ func (m *Module) checkSegments(c *checker) error {
 }
 
 // checkHeld compares the send buffers found for each endpoint with the endpoint's own count. The
-// difference is the number of buffers lent to the caller.
+// difference between the two counts is the number of send buffers lent to the caller.
 func (m *Module) checkHeld(c *checker) error {
 	lent := 0
 	for slot, ep := range m.peers.All() {
@@ -287,7 +288,7 @@ func (m *Module) checkHeld(c *checker) error {
 		}
 		lent += ep.buffers - c.held[slot]
 	}
-	// The rest of the lent buffers belongs to fragments of ended endpoints.
+	// Lent send buffers that no living endpoint counts belong to fragments of ended endpoints.
 	if lent > c.lent || c.lent > m.frags.lent {
 		return fmt.Errorf("%d send buffers lent, %d of living endpoints, %d fragments lent", c.lent,
 			lent, m.frags.lent)

@@ -10,8 +10,8 @@ import (
 
 // Check verifies the module's whole state and returns an error for the first invariant that does
 // not hold. Check is for tests and simulators, which call Check after each call of Progress. The
-// time of a call is proportional to the number of send buffers and endpoints. Only the first call
-// allocates.
+// time of Check is proportional to the number of send buffers and endpoints. Only the first call of
+// Check allocates memory.
 func (m *Module) Check() error {
 	if m.checker == nil {
 		m.checker = new(checker)

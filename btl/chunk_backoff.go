@@ -6,17 +6,17 @@ import (
 )
 
 // Over a reliable fabric, a peer without memory for a chunked fragment sends a Nack, and this side
-// sends the whole fragment again. Before each new attempt the endpoint's large fragments pause. The
-// pauses grow exponentially from backoffMin to backoffMax until a large fragment has arrived at the
-// peer. Small fragments do not pause.
+// sends the whole fragment again. Before each new attempt, the endpoint sends no large fragments
+// for some time. The length of the pauses doubles from backoffMin to backoffMax until a large
+// fragment has arrived at the peer. Small fragments do not pause.
 const (
 	backoffMin = 100 * time.Microsecond
 	backoffMax = 100 * time.Millisecond
 )
 
 // resendWhole puts a chunked fragment, for which the peer had no memory, back into the to-send
-// list. The fragment goes to the front, or behind a partly sent fragment, because chunks of two
-// fragments must not interleave.
+// list. The refused fragment goes to the front of the list, or behind a partly sent fragment,
+// because chunks of two fragments must not interleave.
 func (m *Module) resendWhole(ep *Endpoint, f *Fragment) {
 	if !f.large || f.put {
 		return // such a fragment needs no memory at the peer

@@ -57,7 +57,7 @@ func (m *Module) advance(now Time) {
 func (c *clock) mayPause(now Time) bool { return now.Sub(c.passAt) >= c.pauseMin }
 
 // advance moves the time on to now, where asked is the Deadline that the module had before. Time
-// after that Deadline does not count for peer time-outs, because a stopped process has neither
+// after the Deadline asked does not count for peer time-outs, because a stopped process has neither
 // received nor sent.
 func (c *clock) advance(now, asked Time) {
 	pause := max(0, now.Sub(max(c.now, asked)))
@@ -66,8 +66,8 @@ func (c *clock) advance(now, asked Time) {
 }
 
 // beginPass records the beginning of a pass, which is a call of Progress, and the gap between the
-// latest two passes. left means that the previous pass did not process the timers. In that case the
-// gap is the longer of the latest two gaps.
+// latest two passes. The argument left says that the previous pass did not process the timers. If
+// left is true, beginPass records the longer of the latest two gaps.
 func (c *clock) beginPass(left bool) {
 	if c.now > c.passAt {
 		gap := c.now.Sub(c.passAt)

@@ -38,17 +38,17 @@ type Config struct {
 	// KiB, and 1 turns the sharing off.
 	PackBytes int
 	// MixBytes is the largest MTU at which one packet may hold the end of a large fragment and the
-	// beginning of the next queued one. Such mixed packets keep packets full in a stream of
-	// messages of a few packets each. The maximum of MixBytes is 65507. MixBytes = 0 means 9000,
-	// which includes Ethernet jumbo frames, and 1 turns mixing off. Mixed packets from a peer are
-	// always accepted.
+	// beginning of the next queued one. Mixing the ends of two fragments keeps packets full in a
+	// stream of messages of a few packets each. The maximum of MixBytes is 65507. MixBytes = 0
+	// means 9000, which includes Ethernet jumbo frames, and 1 turns mixing off. Mixed packets from
+	// a peer are always accepted.
 	MixBytes int
 
 	// SendBuffers is the number of packets that can be in flight or lent to the caller, over all
 	// peers, 64 to 1<<20. SendBuffers = 0 means one full window (Rules.WindowPackets), and 4096 at
 	// least. Each send buffer takes MTUBytes of memory, on most providers from the first use of the
 	// buffer on. A lone peer may use seven eighths of the send buffers. One of several peers may
-	// use as many send buffers as are free after that.
+	// use at most as many send buffers as then remain free.
 	SendBuffers int
 	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. RecvDepth = 0
 	// means 1024.
@@ -57,8 +57,9 @@ type Config struct {
 	// means the provider's depth.
 	TxDepth int
 	// RecvBufferBytes is the requested size of the kernel receive buffer of each channel, where the
-	// provider has such a buffer. 0 requests 4 MiB, and a negative value keeps the system's
-	// default. The size that the kernel grants bounds the credits given to peers.
+	// provider has such a buffer. RecvBufferBytes = 0 requests 4 MiB, and a negative value keeps
+	// the system's default. The size of the receive buffer that the kernel grants bounds the
+	// credits given to peers.
 	RecvBufferBytes int
 	// RingBytes is the size of the ring buffer to each peer's channel, for providers with ring
 	// buffers. RingBytes must be a power of two in the provider's range. The error for an invalid
@@ -67,31 +68,31 @@ type Config struct {
 
 	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or
 	// unacknowledged send holds a descriptor. FragmentsMax = 0 means 4096. A lone peer may use
-	// seven eighths of the descriptors. One of several peers may use as many descriptors as are
-	// free after that.
+	// seven eighths of the descriptors. One of several peers may use at most as many descriptors as
+	// then remain free.
 	FragmentsMax int
 	// FragmentBytesMax is the largest size of a sent or received fragment, 1 KiB to 4 GiB - 1.
 	// FragmentBytesMax = 0 means 1 GiB.
 	FragmentBytesMax uint32
-	// ReassemblyBytesMax bounds the memory of all partly received fragments. Chunks beyond the
-	// bound are dropped, and the sender retransmits them later. ReassemblyBytesMax = 0 means 2 GiB,
-	// or FragmentBytesMax if that is larger.
+	// ReassemblyBytesMax bounds the memory of all partly received fragments. Chunks beyond
+	// ReassemblyBytesMax are dropped, and the sender retransmits the chunks later.
+	// ReassemblyBytesMax = 0 means 2 GiB, or FragmentBytesMax if that is larger.
 	ReassemblyBytesMax int64
 	// ReassemblyKeepBytes bounds the unused reassembly memory that is kept for later fragments.
 	// ReassemblyKeepBytes = 0 means 64 MiB.
 	ReassemblyKeepBytes int64
 	// KeptPackets is the largest number of receive buffers that handlers may keep with Module.Keep,
-	// up to 1<<20. The module allocates a spare packet buffer for each. KeptPackets = 0 means 256,
-	// and a negative value means none.
+	// up to 1<<20. The module allocates one spare packet buffer for each of the KeptPackets.
+	// KeptPackets = 0 means 256, and a negative value means none.
 	KeptPackets int
 	// KeptBytesMax bounds the memory of larger fragments that handlers keep with Module.Keep, in
 	// addition to ReassemblyBytesMax. KeptBytesMax = 0 means 256 MiB, and a negative value means
 	// none.
 	KeptBytesMax int64
 	// ArrivalsMax bounds the messages in the queue of Module.PullArrivals, and ArrivalsBytesMax the
-	// bytes of the copied messages there. One call of Progress may exceed a bound by the messages
-	// that it receives. ArrivalsMax = 0 means 65536 messages, and ArrivalsBytesMax = 0 means 256
-	// MiB.
+	// bytes of the copied messages there. The queue may exceed ArrivalsMax and ArrivalsBytesMax by
+	// the messages of one call of Progress. ArrivalsMax = 0 means 65536 messages, and
+	// ArrivalsBytesMax = 0 means 256 MiB.
 	ArrivalsMax      int
 	ArrivalsBytesMax int64
 
@@ -137,17 +138,18 @@ type Config struct {
 	// PeerTimeout below four retransmission time-outs shortens those time-outs.
 	PeerTimeout time.Duration
 	// Away is the longest time that this module's process computes without a call of Progress, up
-	// to an hour. Peers are told the value, and extend their PeerTimeout for this module by Away,
-	// at most by their own AwayMax. 0 requests no extension. Away does not extend CloseTimeout.
+	// to an hour. Peers are told the value of Away, and extend their PeerTimeout for this module by
+	// Away, at most by their own AwayMax. 0 requests no extension. Away does not extend
+	// CloseTimeout.
 	Away time.Duration
 	// AwayMax is the largest extension of PeerTimeout that is granted to a peer for its Away, up to
 	// an hour. AwayMax = 0 means a minute, and a negative value grants nothing.
 	AwayMax time.Duration
 	// KeepAlive is the time of silence on a channel, in either direction, after which this side
-	// probes the peer on that channel. The probes detect a dead peer without other traffic, and
-	// keep the port mappings of firewalls and NATs alive. KeepAlive = 0 means 20 s, and a negative
-	// value turns these probes off. When memory or endpoints run short, silent peers are probed at
-	// once.
+	// probes the peer on that channel. The keep-alive probes detect a dead peer without other
+	// traffic, and keep the port mappings of firewalls and NATs alive. KeepAlive = 0 means 20 s,
+	// and a negative KeepAlive turns the keep-alive probes off. When memory or endpoints run short,
+	// silent peers are probed at once.
 	KeepAlive time.Duration
 	// CloseTimeout bounds the time that Endpoint.Close waits for acknowledgements after the peer's
 	// last new ACK. CloseTimeout = 0 means 1 s.
@@ -272,8 +274,8 @@ const (
 	tinyBytesMin = 256
 )
 
-// Validate returns an ErrConfig for the first value out of range. Zero fields must have been
-// replaced before by WithDefaults.
+// Validate returns an ErrConfig for the first value out of range. Before a call of Validate,
+// WithDefaults must have replaced the zero fields.
 func (c Config) Validate() error {
 	if err := c.Rules.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)

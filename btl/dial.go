@@ -34,10 +34,11 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 // Dial is Connect with an address instead of a name. The argument address is the address of the
 // peer's command channel, such as "192.0.2.1:4000". If the data port is not the next port, the data
 // port follows after a comma, as in "192.0.2.1:4000,4711". Any incarnation of the peer is accepted.
-// If an endpoint of that address exists, Dial returns the existing endpoint. A restart of the peer
-// is detected after several unanswered packets, mostly within a quarter of Config.PeerTimeout. To
-// reconnect earlier, call Abort on the endpoint first. Errors of Dial are ErrBadName (also for a
-// fabric without textual addresses), ErrClosed, and ErrRefused at PeersMax endpoints.
+// If an endpoint with the given address exists, Dial returns the existing endpoint. A restart of
+// the peer is detected after several unanswered packets, mostly within a quarter of
+// Config.PeerTimeout. To reconnect earlier to a restarted peer, call Abort on the old endpoint
+// before Dial. Errors of Dial are ErrBadName (also for a fabric without textual addresses),
+// ErrClosed, and ErrRefused at PeersMax endpoints.
 func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 	m.at(now)
 	if m.closed || m.draining {
@@ -76,8 +77,8 @@ func (m *Module) formatName(name []byte) string {
 	return hex.EncodeToString(name)
 }
 
-// Address is this module's address in the notation of Dial. The result is Config.Advertise if set,
-// else the address that the module is bound to. The result is empty for a fabric without textual
+// Address is this module's address in the notation of Dial. Address returns Config.Advertise if
+// set, else the address that the module is bound to. Address is empty for a fabric without textual
 // addresses.
 func (m *Module) Address() string {
 	a, ok := m.port.Dom.(fabric.Addresser)
@@ -93,8 +94,8 @@ func (m *Module) Address() string {
 	return first
 }
 
-// IsModule says whether name, a result of Module.Name, is the name of this endpoint's peer. A
-// result of true also means that the peer has answered from the address in name.
+// IsModule says whether name, a result of Module.Name, is the name of this endpoint's peer. If
+// IsModule is true, the peer has also answered from the address in name.
 func (ep *Endpoint) IsModule(name []byte) bool {
 	n, err := frag.ParseName(name)
 	return err == nil && string(n.Command) == ep.id.Addr && ep.id.IsLife(n.Incarnation)

@@ -6,11 +6,12 @@
 // # One owner
 //
 // A Module belongs to the goroutine that calls Progress. All methods of Module, Endpoint, Fragment
-// and Region must be called from that goroutine, which includes callbacks. Exceptions such as Stats
-// and Wake say so in their comments. A module has no goroutine, lock or clock of its own, and does
-// nothing between two calls of Progress. Package runner wraps a module for ordinary programs. The
-// calls of runner take a context, may block, and may be made by any goroutine. Drivers like runner
-// also use Hooks. In the comments of this package, a pass is one call of Progress.
+// and Region must be called from that goroutine, which includes callbacks. Methods that any
+// goroutine may call, such as Stats and Wake, say so in their comments. A module has no goroutine,
+// lock or clock of its own, and does nothing between two calls of Progress. Package runner wraps a
+// module for ordinary programs. The calls of runner take a context, may block, and may be made by
+// any goroutine. Drivers like runner also use Hooks. In the comments of this package, a pass is one
+// call of Progress.
 //
 // # The life of a packet
 //

@@ -110,8 +110,8 @@ func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reli
 	m.sealRun(r, run)
 }
 
-// writeChunk writes the header of a run's next chunk into the send buffer t. The chunk holds
-// sizeBytes of the fragment, from the byte offset on.
+// writeChunk writes the header of a run's next chunk into the send buffer t. The next chunk holds
+// sizeBytes bytes of the fragment, from offset on.
 func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes uint32) {
 	if r.written > 0 && sizeBytes == uint32(r.PayloadLen) {
 		r.next.Write(m.port.Arena.Bytes(segBuf(t)))
@@ -155,7 +155,8 @@ func (m *Module) appendRecord(p *openPack, tag uint8, data []byte) {
 }
 
 // refresh updates a packet before its retransmission, with a new packet number and a current ACK
-// field. If the peer has refused the packet, refresh replaces the packet by an empty one (Void).
+// field. If the peer has refused the packet, refresh replaces the packet by a Void, which is an
+// empty packet.
 func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	if s.strip {
 		m.stripPack(ep, t, s)
@@ -287,9 +288,9 @@ func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 	return s.Encode(pkt[frag.AckBytes:])
 }
 
-// sendNack tells the peer that the packet with sequence number n is refused, and why. With the
-// reason NackRecord, tag is the tag of the refused messages in a pack. sendNack returns false if
-// the channel has no room for the Nack now.
+// sendNack tells the peer that the packet with sequence number n is refused, and why. If reason is
+// NackRecord, the argument tag is the tag of the refused messages in a pack. sendNack returns false
+// if the channel has no room for the Nack now.
 func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	c, to := ep.ackPath()
 	b, ok := m.takeControl(c, to)
@@ -312,8 +313,8 @@ func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 }
 
 // sendQuestion sends an empty packet (Void) that requests an ACK from the peer of a counted link.
-// The Void counts as a data packet. sendQuestion returns false if the channel has no room for the
-// packet now.
+// The Void counts as a data packet. sendQuestion returns false if the command channel has no room
+// for the Void now.
 func (m *Module) sendQuestion(ep *Endpoint) bool {
 	b, ok := m.takeControl(&m.port.Command, ep.cmdAddr)
 	if !ok {

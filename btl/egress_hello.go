@@ -6,8 +6,8 @@ import (
 	"gobtl/frag"
 )
 
-// SendHello sends a Hello or HelloAck on the channel that hello.Probe names, if there is room. The
-// destination is the address to, or the endpoint's peer if to is nil.
+// SendHello sends a Hello or HelloAck on the channel that hello.Probe names, if there is room.
+// SendHello sends to the address to, or to the endpoint's peer if to is nil.
 func (h handshakeHost) SendHello(
 	ep *Endpoint, kind frag.Kind, conn uint64, hello *frag.Hello, to []byte,
 ) {
@@ -66,7 +66,7 @@ func (h handshakeHost) SendRetry(
 }
 
 // GiveUp cancels the sends queued in the fabric for an address that is about to be inserted again.
-// The Hello that is sent next tells the peer the first sequence number that counts.
+// The Hello that is sent after GiveUp tells the peer the first sequence number that counts.
 func (h handshakeHost) GiveUp(name []byte) {
 	h.m.port.GiveUp(h.m.now, name)
 	h.m.settleSends()

@@ -79,7 +79,7 @@ type route struct {
 // has announced a limit.
 const fragBytesUnknown = 1<<32 - 1
 
-// agreeSizes sets the largest packets and fragments for the peer. The arguments are this side's
+// agreeSizes sets the largest packets and fragments for the peer. agreeSizes takes this side's
 // channels, and the sizes that the peer has announced.
 func (r *route) agreeSizes(own *port.Port, tinyBytes, mtuBytes int, fragBytesMax uint32) {
 	r.tinyMost, r.mtuMost = min(own.Command.MTUBytes(), tinyBytes), min(own.Data.MTUBytes(), mtuBytes)
@@ -144,7 +144,7 @@ func (ep *Endpoint) MaxTiny() int { return segmentRoom(ep.tiny, frag.KindFrag) }
 func (ep *Endpoint) MTUBytes() int { return ep.mtu }
 
 // Close closes the endpoint in order. First all accepted fragments are delivered, then the peer is
-// told of the close, and at last this side gets EventClosed. The close takes at most
+// told of the close, and at last this side gets EventClosed. Close takes at most
 // Config.CloseTimeout after the peer's last new ACK. Sends after Close fail with ErrClosed. now is
 // the present instant.
 func (ep *Endpoint) Close(now Time) { ep.close(now, frag.ByeClosed) }
@@ -178,9 +178,9 @@ func (m *Module) beginClose(ep *Endpoint) {
 	m.watches.Set(ep, wait)
 }
 
-// Abort ends the endpoint at once, and unfinished sends fail with ErrClosed. One packet tells the
-// peer, whose endpoint then fails with an EndedError. If the packet that tells the peer is lost,
-// the peer's timers detect the end.
+// Abort ends the endpoint at once, and unfinished sends fail with ErrClosed. Abort tells the peer
+// with one packet, and the peer's endpoint then fails with an EndedError. If the packet of Abort is
+// lost, the peer's timers detect the end of the connection.
 func (ep *Endpoint) Abort() {
 	ep.m.stir()
 	if ep.err == nil {
@@ -196,7 +196,7 @@ func (m *Module) byeDone(ep *Endpoint) {
 }
 
 // fail ends everything that is under way on an endpoint. All sends to the peer complete with err.
-// Afterwards only the table of connections refers to the endpoint.
+// After fail, only the table of connections refers to the endpoint.
 func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	if err == nil {
 		err = ErrClosed
@@ -269,7 +269,8 @@ func (m *Module) end(ep *Endpoint, ev Event, err error) {
 		return
 	}
 	if ep.id.State() == stateAccepting || ep.id.State() == stateLingering {
-		// The caller never knew of this endpoint, or has been told of its end.
+		// The application never knew of this accepting endpoint, or already has the event for the
+		// end of this lingering endpoint.
 		if ep.err == nil {
 			ep.err = err
 		}
@@ -279,7 +280,7 @@ func (m *Module) end(ep *Endpoint, ev Event, err error) {
 	m.remove(ep)
 }
 
-// remove frees the slot of an endpoint. Packets that arrive afterwards are not matched to the
+// remove frees the slot of an endpoint. Packets that arrive after remove are not matched to the
 // endpoint.
 func (m *Module) remove(ep *Endpoint) {
 	m.dirty = true

@@ -42,7 +42,7 @@ var (
 	ErrStale = errors.New("btl: address of an earlier incarnation of the peer")
 	// ErrRefused means that one side refuses another endpoint, mostly because a limit on endpoints
 	// is reached. The error's text names the side and the reason. If the peer's application refused
-	// the connection, the error is a RefusedError.
+	// the connection, the ErrRefused is a RefusedError.
 	ErrRefused = errors.New("btl: refused")
 	// ErrBadName means that the bytes are not a module name of this provider.
 	ErrBadName = errors.New("btl: malformed or foreign module name")
@@ -53,11 +53,12 @@ var (
 	// ErrNoHandler means that the peer has no handler for the fragment's tag.
 	ErrNoHandler = errors.New("btl: peer has no handler for this tag")
 	// ErrUnwanted means that the fragment is longer than the peer's handler accepts (HandleUpTo).
-	// With peers of older versions the error is ErrNoHandler instead.
+	// If the peer runs an older version, a too long fragment ends with ErrNoHandler instead of
+	// ErrUnwanted.
 	ErrUnwanted = errors.New("btl: the peer does not want this fragment")
 	// ErrRemoteAccess means that the target of an operation is not in a memory region of the peer,
 	// or that the region does not allow the operation. If the peer reports the failed access, the
-	// error is an AccessError with the reason.
+	// ErrRemoteAccess is an AccessError with the reason.
 	ErrRemoteAccess = errors.New("btl: remote memory access refused")
 	// ErrUnsupported means that the peer supports no operation on its memory except puts.
 	ErrUnsupported = errors.New("btl: the peer takes no such operation")

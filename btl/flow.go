@@ -9,8 +9,9 @@ package btl
 // therefore not be known before the packet is built.
 //
 // A flow that becomes active again with some of its last quantum left is served before the other
-// flows (the new flows of FQ-CoDel, RFC 8290). The flow gets a new quantum only in its turn behind
-// all other flows. The preferred flow therefore has a lower latency, but no more bandwidth.
+// flows (the new flows of FQ-CoDel, RFC 8290). A flow that was served first gets a new quantum only
+// in its turn behind all other flows. A flow that was served first therefore has a lower latency,
+// but no more bandwidth.
 //
 // The two flows of an endpoint share the endpoint's send window, and a small fragment that is sent
 // at once does not wait for a turn. A balance therefore compares the bytes sent by the small and
@@ -73,9 +74,9 @@ func (ep *Endpoint) waiting() bool {
 	return ep.small.queue.first != nil || ep.large.queue.first != nil || ep.pack.open()
 }
 
-// bulk says whether a large fragment is queued that only lacks room to send. Small fragments take
-// turns with such a large fragment. A large fragment that waits for a fence, for memory at the peer
-// or for another event does not delay small fragments.
+// bulk says whether a large fragment is queued that waits for nothing except room to send. Small
+// fragments take turns with a large fragment that waits only for room. A large fragment that waits
+// for a fence, for memory at the peer or for another event does not delay small fragments.
 func (ep *Endpoint) bulk() bool {
 	f := ep.large.queue.first
 	return f != nil && !f.isBye() && !ep.behindFence(f) && !ep.lacksMemory(f) &&
@@ -83,7 +84,8 @@ func (ep *Endpoint) bulk() bool {
 }
 
 // lacksMemory says whether a large fragment waits because the peer has refused an earlier chunk for
-// lack of memory. Puts and answers to gets need no such memory, and do not wait.
+// lack of memory. Puts and answers to gets do not wait, because puts and answers need no reassembly
+// memory at the peer.
 func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 	return ep.snd.NeedsMemory() && !f.put && !f.answer && !f.isBye()
 }
@@ -105,7 +107,7 @@ func (ep *Endpoint) sentSmall(sizeBytes int) {
 }
 
 // sentLarge credits sizeBytes of large fragments to the balance. If no small fragment waits, the
-// small flow may catch up by one quantum at most.
+// balance is limited to one quantum in favor of the small flow.
 func (ep *Endpoint) sentLarge(sizeBytes int) {
 	ep.balance += sizeBytes
 	if first := ep.small.queue.first; first == nil || ep.behindFence(first) {
@@ -123,7 +125,8 @@ func (m *Module) overtook(ep *Endpoint, sizeBytes int) {
 }
 
 // spareMax bounds the room in the send window and the send buffers that large fragments leave to
-// small fragments. Without a reserve, a small fragment would wait for the ACK of a large fragment.
+// small fragments. Without spareMax, a small fragment might have to wait for the ACK of a large
+// fragment.
 const spareMax = 8
 
 // bulkRoom is the number of packets of large fragments that may be sent within the send window now.
@@ -165,8 +168,8 @@ func (f *flow) may() bool {
 const passBytes = 256 << 10
 
 // serve sends from the flows in turn, up to Config.PassPackets packets or passBytes bytes in total.
-// If serve stops within the turn of a flow, the turn continues in the next call. A flow whose send
-// window is full leaves the scheduler's list until an ACK opens the window.
+// If serve stops within the turn of a flow, the turn continues in the next call of serve. A flow
+// whose send window is full leaves the scheduler's list until an ACK opens the window.
 func (m *Module) serve() {
 	budget, bytes := m.cfg.PassPackets, passBytes
 	batched := m.port.Command.Batched() + m.port.Data.Batched() // room taken until the pass ends
@@ -191,7 +194,8 @@ func (m *Module) serve() {
 }
 
 // serveFlow sends up to bytes bytes and budget packets in a flow's turn. serveFlow returns the
-// bytes and packets sent, which are fewer if a buffer or the room of a channel is lacking.
+// numbers of bytes and packets sent, which are below the limits if a buffer or the room of a
+// channel is lacking.
 func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 	ep := f.ep
 	for f.deficit > 0 && sent < bytes && packets < budget && f.may() {

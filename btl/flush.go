@@ -18,14 +18,15 @@ func (ep *Endpoint) flushQueue() *flush.Queue[*Fragment] {
 
 // Refused returns the number of messages that the peer refused after Send or SendImmediate had
 // reported Done. last is the reason of the latest refusal, ErrNoHandler or ErrRemoteAccess. The
-// next Flush after a refused message also gets the error. Over a reliable fabric, the peer may
-// report refusals only at a flush, or when the peer renews the credits.
+// function of the next Flush after a refused message also gets the error last. Over a reliable
+// fabric, the peer may report refusals only at a flush, or when the peer renews the credits.
 func (ep *Endpoint) Refused() (messages uint64, last error) { return ep.flushes.Refusals() }
 
-// Flush has Progress call fn, if not nil, when everything sent to the endpoint before is
-// acknowledged. fn gets ErrNoHandler or ErrRemoteAccess if the peer refused messages after Send had
-// returned Done (see Refused). If the endpoint ends before the flush is complete, fn gets the error
-// of Endpoint.Err. On an ended endpoint Flush may call fn at once. now is the present instant.
+// Flush has Progress call fn, if fn is not nil, when the peer has acknowledged everything that was
+// sent before Flush. fn gets ErrNoHandler or ErrRemoteAccess if the peer refused messages after
+// Send had returned Done (see Refused). If the endpoint ends before the flush is complete, fn gets
+// the error of Endpoint.Err. On an ended endpoint Flush may call fn at once. now is the present
+// instant.
 func (ep *Endpoint) Flush(now Time, fn func(error)) {
 	ep.m.at(now)
 	if ep.err != nil {
@@ -141,8 +142,8 @@ func (ep *Endpoint) failFlushes() {
 func (ep *Endpoint) behindFence(f *Fragment) bool { return ep.flushes.Behind(f.fence) }
 
 // pushAnswer adds the answer to a peer's operation to a queue, ahead of fragments that wait for a
-// fence. An answer behind such fragments could make two endpoints, each with a fence, wait for each
-// other forever.
+// fence. An answer behind fragments that wait for a fence could make two endpoints, each with a
+// fence, wait for each other forever.
 func (ep *Endpoint) pushAnswer(q *fragmentList, f *Fragment) {
 	if f.fence = ep.flushes.Met(); q.last == nil || !ep.behindFence(q.last) {
 		q.push(f)

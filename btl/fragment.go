@@ -14,8 +14,8 @@ type Status uint8
 
 // The values of Status are the outcomes of a Send that returns no error.
 const (
-	// Done means that the fragment was sent and its bytes were copied. OnDone is not called, and
-	// the descriptor belongs to the module.
+	// Done means that the fragment was sent and its bytes were copied. After Done, OnDone is not
+	// called, and the descriptor belongs to the module.
 	Done Status = 1
 	// Queued means that OnDone will be called exactly once. The error argument of OnDone is nil if
 	// the peer has acknowledged every byte.
@@ -122,9 +122,9 @@ func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 }
 
 // Alloc lends the caller a fragment of sizeBytes with memory of the module. For up to
-// Limits.SegmentBytes the memory is a packet buffer, which is sent without a copy. The caller fills
-// Bytes and calls Send. Errors are ErrAgain, ErrTooLarge, ErrTag, or the error of an ended
-// endpoint.
+// Limits.SegmentBytes, the fragment's memory is a packet buffer, which is sent without a copy. The
+// caller fills Bytes and calls Send. The errors of Alloc are ErrAgain, ErrTooLarge, ErrTag, or the
+// error of an ended endpoint.
 func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
 	if tag > TagMax {
 		return nil, ErrTag
@@ -195,7 +195,7 @@ func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragm
 	return f, nil
 }
 
-// Free gives a fragment that will not be sent back to the module. Free returns ErrState if the
+// Free returns a fragment to the module without sending the fragment. Free returns ErrState if the
 // caller does not own the fragment.
 func (ep *Endpoint) Free(f *Fragment) error {
 	if f.state != fragLent || f.ep != ep {

@@ -8,9 +8,9 @@ import (
 	"gobtl/fabric"
 )
 
-// Registration keeps memory registered with the fabric. A provider that supports gathering then
-// reads the payload of large fragments directly from the memory, without a copy. Registration.Close
-// must not be called while a fragment with payload in the memory is under way.
+// Registration keeps memory registered with the fabric. A provider that supports gathering reads
+// the payload of large fragments directly from registered memory, without a copy.
+// Registration.Close must not be called while a fragment with payload in the memory is under way.
 type Registration = regcache.Registration
 
 // RegisterMemory registers mem with the fabric, or shares an existing registration that covers mem.
@@ -49,16 +49,16 @@ func (m *Module) gathers(f *Fragment) bool {
 }
 
 // mayGatherAnswers says whether the fabric may gather the payload of answers to a peer's gets from
-// the exposed region. The result is true if the fabric reads a packet's payload before the fabric
-// accepts the packet. Region.Close then copies the payload of packets that may have to be sent
-// later. On counted links the result is false.
+// the exposed region. mayGatherAnswers is true if the fabric reads a packet's payload before the
+// fabric accepts the packet. Region.Close copies the payload of gathered packets that may have to
+// be sent after the close. On counted links the result is false.
 func (m *Module) mayGatherAnswers(ep *Endpoint) bool {
 	return !ep.id.Counted && m.port.Data.Caps().InjectBytes >= m.port.Data.Caps().MTUBytes
 }
 
 // takeAlong prepares the close of a region. The payload of answers in flight, which the fabric
-// gathers from the region, is copied into the packets' send buffers. Afterwards the region's memory
-// is not read any more.
+// gathers from the region, is copied into the packets' send buffers. After takeAlong, the region's
+// memory is not read any more.
 func (r *Region) takeAlong() {
 	m := r.m
 	for i := range m.segs {
@@ -94,7 +94,8 @@ func (m *Module) dropOwn(f *Fragment) {
 // dropRegion ends the memory registration that the module has made for fragment f.
 func (m *Module) dropRegion(f *Fragment) {
 	if !m.closed { // a closed module has no fabric any more
-		// The region is valid, so only a fault of the provider can cause an error here.
+		// The registered region is valid, so only a fault of the provider can make DeregisterRegion
+		// fail.
 		if f.vec != nil {
 			m.dropPieces(f)
 		} else {

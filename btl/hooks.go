@@ -15,8 +15,8 @@ func (m *Module) Hooks() Hooks { return Hooks{m} }
 // TakeOver prepares the module for a driver that sleeps when the module is idle. Timers of peers
 // without packets in flight are stopped, so that these timers do not wake the driver. The receive
 // state is updated before a message's handler runs, so that a reply of the handler carries the ACK.
-// OnDone functions are called by Progress (see Module.PullCompletions). The driver must call
-// TakeOver before the first peer connects.
+// After TakeOver, Progress calls the OnDone functions (see Module.PullCompletions). The driver must
+// call TakeOver before the first peer connects.
 func (h Hooks) TakeOver() {
 	h.m.recovery.StopIdle()
 	h.m.booksFirst = true

@@ -79,7 +79,7 @@ var isHandshake = [16]bool{
 	frag.KindHello: true, frag.KindHelloAck: true, frag.KindReject: true, frag.KindRetry: true,
 }
 
-// drop counts a dropped packet under the given reason, and returns false.
+// drop counts a dropped packet in the counter reason, and always returns false.
 func (m *Module) drop(reason Counter) bool {
 	m.stats.counters[reason]++
 	return false
@@ -199,10 +199,10 @@ func (m *Module) onSack(in *arrival) bool {
 }
 
 // wasNumberOf says whether the packet number number may have been sent with sequence number n. A
-// packet in flight that was sent once must have exactly that packet number. wasNumberOf detects
-// acknowledgements of packets that the peer has not received, because packet numbers are skipped at
-// random. For a retransmitted or acknowledged packet, any sent packet number of either channel is
-// valid, because any copy may have arrived.
+// packet in flight that was sent only once must have been sent with exactly the packet number
+// number. wasNumberOf detects acknowledgements of packets that the peer has not received, because
+// packet numbers are skipped at random. For a retransmitted or acknowledged packet, any sent packet
+// number of either channel is valid, because any copy may have arrived.
 func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
 	if t, ok := ep.snd.Token(n); ok && m.recovery.Resends(t) == 0 {
 		return frag.NumberOf(m.port.Arena.Bytes(segBuf(t))) == number
@@ -302,9 +302,9 @@ func (m *Module) decodeLanded(comp *fabric.Completion, in *arrival, flags frag.F
 		in.Flags&(frag.FlagPut|frag.FlagOp) == flags
 }
 
-// following returns the number of packets that continue the run of chunks of the first packet. The
-// headers of these packets differ from the first header only in numbers and offset, and the
-// payloads are adjacent. Chunks of such a run need no further checks.
+// following returns the number of packets in comps that continue the run of chunks whose first
+// packet is in. The headers in a run of chunks differ only in numbers and offset, and the payloads
+// are adjacent. Chunks of such a run need no further checks.
 func (m *Module) following(in *arrival, comps []fabric.Completion) (count int) {
 	if len(comps) == 1 {
 		return 0

@@ -17,8 +17,8 @@ import (
 //	packet buffer:   posted --> arrived --Keep--> kept --Release, the last--> spare --> posted
 //	memory of large: under way --> whole --Keep--> kept --Release--> idle, or let go
 
-// Kept holds data that a handler has kept. The zero value is ready for Module.Keep. After Release a
-// Kept can be used again, and its memory for copies is reused.
+// Kept holds data that a handler has kept. The zero value is ready for Module.Keep. After Release,
+// the Kept can be used again for Module.Keep, and reuses its memory for copies.
 type Kept struct {
 	m    *Module
 	data []byte
@@ -49,9 +49,9 @@ type keeping struct {
 
 // Keep stores data in k until k.Release. data is all or part of the data of the handler that calls
 // Keep. k.Bytes does not change until k.Release. data is not copied while at most
-// Config.KeptPackets packets and KeptBytesMax bytes of larger fragments are kept. If more is kept,
-// or if data is not the handler's data, Keep copies data into memory of k, which is reused. Keep
-// returns ErrState if k already holds data.
+// Config.KeptPackets packets and KeptBytesMax bytes of larger fragments are kept. If handlers keep
+// more, or if data is not the handler's data, Keep copies data into memory of k, which is reused.
+// Keep returns ErrState if k already holds data.
 func (m *Module) Keep(k *Kept, data []byte) error {
 	if k.in != keptNowhere {
 		return fmt.Errorf("%w: something is kept there", ErrState)

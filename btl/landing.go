@@ -37,8 +37,8 @@ type expectation struct {
 	put    expectedPut
 	puts   putProgress // the peer's latest put
 	// next is the tag of the endpoint whose chunks usually arrive in the poll after this endpoint's
-	// chunks. rival is the tag of another endpoint whose chunks arrived in that place the last
-	// time. A rival that follows twice becomes next.
+	// chunks. rival is the tag of another endpoint whose chunks arrived, the last time, in the poll
+	// after this endpoint's chunks. A rival that follows twice becomes next.
 	next, rival uint64
 }
 
@@ -72,7 +72,8 @@ const guessBytesMin = 32 << 10
 const landingBytesMax = 1 << 20
 
 // missedMax is the number of consecutive polls without the expected chunk after which landings for
-// the chunk stop. The next chunk that arrives from the peer starts landings again.
+// the chunk stop. A chunk that arrives without a landing starts the landings for the next chunks
+// again.
 const missedMax = 2
 
 // landingPause is the number of polls without a landing that follow a landing with unexpected
@@ -80,14 +81,15 @@ const missedMax = 2
 // time.
 const landingPause = 2
 
-// aloneBytesMin is the packet size, in bytes, from which on packets arrive one by one. Of smaller
-// packets, one poll may return a whole segmentation-offload train, even more than the poll's limit.
+// aloneBytesMin is the packet size, in bytes, from which on packets arrive one by one. For packets
+// below aloneBytesMin, one poll may return a whole segmentation-offload train, even beyond the
+// poll's limit.
 const aloneBytesMin = 16 << 10
 
 // chunkCame updates the expectation after the arrival of the chunk in h, where whole says that the
 // fragment is complete. After two fragments of the same size from an endpoint, a third fragment of
-// that size is expected. The landing for the first chunks of the third fragment is the buffer that
-// this fragment will get.
+// that size is expected. The landing for the first chunks of an expected fragment is the buffer
+// that the fragment will get.
 func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 	l := &m.landing
 	if l.lander == nil || !ep.lands() {
@@ -107,7 +109,8 @@ func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 	m.expectNext(ep)
 }
 
-// expected returns the endpoint's expectation, which is allocated at the first call.
+// expected returns the endpoint's expectation of the next chunk, which is allocated at the first
+// call.
 func (ep *Endpoint) expected() *expectation {
 	if ep.expects == nil {
 		ep.expects = new(expectation)
@@ -163,8 +166,9 @@ func (m *Module) pollLanding(c *port.Channel, limit int) (got int, err error) {
 		return 0, err
 	}
 	if l.mem != nil && l.inOrder() {
-		// The poll is limited to the number of chunks that fit the landing. Later packets, such as
-		// the next fragment's first chunk, are left to the next poll, which has a suitable landing.
+		// A poll with a landing is limited to the number of chunks that fit the landing. Later
+		// packets, such as the next fragment's first chunk, are left to the next poll, which has a
+		// suitable landing.
 		chunks := (len(l.mem) + int(l.aim.expects.chunk) - 1) / int(l.aim.expects.chunk)
 		limit = min(limit, max(1, chunks))
 	}
@@ -175,10 +179,11 @@ func (m *Module) pollLanding(c *port.Channel, limit int) (got int, err error) {
 		return got, err
 	}
 	l.justWhole = false
-	// Completions that the provider has not reported yet may have landed too. The loop polls these
-	// completions before any use of the memory. Each of these polls asks for one completion,
-	// because a poll with more room would receive further datagrams. The number of completions is
-	// at most that of the posted receives and sends, for which the channel has room.
+	// Completions that the provider has not reported yet may have landed too. The loop polls all
+	// remaining completions before any use of the landed memory. Each poll of the loop asks for one
+	// completion, because a poll with more room would receive further datagrams. The number of
+	// completions is at most the number of posted receives and sends, for which the channel has
+	// room.
 	for n := got; n == limit; got += n {
 		if l.lander.Land(nil, 0) {
 			l.armed = false
@@ -230,8 +235,8 @@ func (m *Module) land(bulk bool) error {
 		l.armed = l.mem != nil
 		return nil
 	}
-	// The provider refuses a landing while it has unreported datagrams, which only a poll without a
-	// landing leaves.
+	// The provider refuses a landing while the provider has unreported datagrams. Only a poll
+	// without a landing leaves unreported datagrams.
 	l.mem, l.aim = nil, nil
 	if l.armed {
 		return errSurplus

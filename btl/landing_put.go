@@ -12,8 +12,8 @@ import (
 // chunk of a put. Later landings of a put are behind all bytes of the put that have arrived, while
 // the put may still write to the region. If another packet may have landed in the region, the
 // landing is zeroed before that packet takes the ordinary path. The bytes of the put that belong
-// there arrive later. A region is closed in a handler or between two passes, when all landed
-// packets have been processed. Nothing is therefore written to a closed region.
+// into the zeroed memory arrive later. A region is closed in a handler or between two passes, when
+// all landed packets have been processed. Nothing is therefore written to a closed region.
 
 // expectedPut is the additional state of the next expected chunk if the chunk belongs to a put.
 type expectedPut struct {

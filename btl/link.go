@@ -108,9 +108,9 @@ func (ep *Endpoint) awaitEnd(f *Fragment) {
 	}
 }
 
-// awaitEndOfPack is awaitEnd for the fragments in a pack, a packet with several small messages.
-// records is the number of messages in the pack, and only the fragments chained to f have an
-// OnDone.
+// awaitEndOfPack is awaitEnd for the fragments in a pack, a packet with several small messages. The
+// argument records is the number of messages in the pack. Only f and the fragments chained to f
+// have an OnDone function.
 func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
 	if ep.id.Counted {
 		for told := f; told != nil; told = told.next {
@@ -150,8 +150,8 @@ func (m *Module) admit(in *arrival) bool {
 	if in.Kind.HasSeq() {
 		place = ep.rcv.Check(in.Seq)
 	}
-	// The ACK on a duplicate packet may be outdated, so a repeated ACK there does not count as a
-	// duplicate ACK.
+	// The ACK on a duplicate packet may be outdated, so such an ACK is not counted as a duplicate
+	// ACK, which would report a gap.
 	if in.Flags&frag.FlagSack != 0 {
 		if !m.onSack(in) {
 			return m.drop(CntDropAck)
@@ -242,8 +242,8 @@ func (m *Module) admitRecords(in *arrival) bool {
 	return m.admitRecordsSequenced(in)
 }
 
-// assemble adds a chunk to its fragment. The message is the fragment if the chunk completes the
-// fragment, else nil. assemble returns false if the chunk is not accepted.
+// assemble adds a chunk to its fragment. The returned message is the whole fragment if the chunk
+// completes the fragment, else nil. assemble returns false if the chunk is not accepted.
 func (m *Module) assemble(in *arrival) (*frag.Message, bool) {
 	if in.ep.id.Counted {
 		return m.assembleCounted(in)
@@ -284,7 +284,7 @@ func (ep *Endpoint) mayClose() bool {
 	return (!ep.id.Counted || ep.counts.confirm.first == nil) && ep.remote.Waiting() == 0
 }
 
-// watches says whether the endpoint's timer probes a peer that owes an ACK. The result is true on
+// watches says whether the endpoint's timer probes a peer that owes an ACK. watches is true on
 // counted links, where packets have no retransmission timers.
 func (ep *Endpoint) watches() bool { return ep.id.Counted }
 

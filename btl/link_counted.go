@@ -19,11 +19,11 @@ import (
 //
 // All data packets use the command channel, because the fabric keeps the order only within a
 // channel. Both sides count the data packets. If a caller waits for the completion of a packet, the
-// packet carries its count in the sequence number field. The count requests an Ack packet with the
-// receiver's count, which is sent on the data channel. Acks that renew credits also use the data
-// channel. Credits prevent a slow peer from filling the fabric's queues, which all peers share. If
-// the count in a packet differs from the receiver's count, the fabric has lost or reordered
-// packets. The connection then ends with ErrLost.
+// packet carries its count in the sequence number field. A count in a packet requests an Ack packet
+// from the receiver. The Ack packet has the receiver's count, and is sent on the data channel. Acks
+// that renew credits also use the data channel. Credits prevent a slow peer from filling the
+// fabric's queues, which all peers share. If the count in a packet differs from the receiver's
+// count, the fabric has lost or reordered packets. The connection then ends with ErrLost.
 //
 // There are no retransmissions on a counted link. Nothing is therefore sent before the peer's first
 // Ack, which shows that the peer is ready to receive. A refused packet counts like any other
@@ -40,8 +40,8 @@ type countedState struct {
 	pauseUntil Time
 	held       int    // send buffers with sends not yet completed by the fabric
 	failedID   uint32 // id of the fragment that link.failedFor refers to
-	// arriving is the id of the partly received chunked fragment, and arrived the offset of the
-	// next chunk.
+	// arriving is the id of the partly received fragment, and arrived is the offset, in bytes, of
+	// the next chunk.
 	arriving, arrived uint32
 	showSince         seq.Num // the peer's next packet, at the latest pack
 	showAt            uint32  // messages of a pack that is posted at once until showSince
@@ -93,9 +93,10 @@ func (m *Module) sealCounted(p *packet) int {
 }
 
 // express posts a message at once over a counted link, in a control buffer instead of a send
-// buffer. The control buffer is free when the fabric completes the send. express returns false if
-// the conditions are not met or the fabric has no room. If express returns false, no state has
-// changed, except that a packet number may be skipped.
+// buffer. A control buffer is free when the fabric completes the send, without waiting for an ACK.
+// express returns false if the message cannot be sent at once, for example because the fabric has
+// no room. If express returns false, no state has changed, except that a packet number may be
+// skipped.
 func (ep *Endpoint) express(tag uint8, data []byte) bool {
 	m := ep.m
 	c := &m.port.Command
@@ -136,8 +137,8 @@ func (ep *Endpoint) roomOn(c *port.Channel) int {
 	return min(room, share.MayAdd(ep.counts.held, free, depth, ep.m.peers.Alone()))
 }
 
-// await makes f, and the fragments chained to f, wait for the ACK of the last packet of f. mixed
-// means that the packet also has messages without an OnDone.
+// await makes f, and the fragments chained to f, wait for the ACK of the last packet of f. The
+// argument mixed says that the packet also has messages without an OnDone function.
 func (c *countedState) await(f *Fragment, mixed bool) {
 	for first := f; f != nil; {
 		next := f.next
@@ -250,8 +251,8 @@ func (s *tagSet) has(tag uint8) bool { return s[tag/64]>>(tag%64)&1 != 0 }
 func (s *tagSet) add(tag uint8)      { s[tag/64] |= 1 << (tag % 64) }
 
 // count counts a received data packet, where taken says that the packet was accepted. A requested
-// ACK is sent after Rules.AckDelay. For accepted chunks and large packets, a requested ACK is due
-// at once, because the sender's memory is in use until the ACK arrives.
+// ACK is sent after Rules.AckDelay. For accepted chunks and accepted large packets, a requested ACK
+// is due at once, because the sender's memory is in use until the ACK arrives.
 func (m *Module) count(ep *Endpoint, h *frag.Header, taken bool) {
 	ep.rcv.Count(m.now)
 	switch {
@@ -267,8 +268,8 @@ func (m *Module) count(ep *Endpoint, h *frag.Header, taken bool) {
 }
 
 // refuseCounted counts a refused packet and queues a Nack, which is sent before the next Ack. After
-// a refused chunk, all later chunks of the fragment are refused. Only the last chunk, which
-// requests an ACK, gets the Nack.
+// a refused chunk, all later chunks of the fragment are refused. Of a refused fragment, only the
+// last chunk gets a Nack, because only the last chunk requests an ACK.
 func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 	n := ep.rcv.Expected()
 	m.count(ep, h, false)
@@ -354,8 +355,8 @@ func (m *Module) abandonCounted(ep *Endpoint, err error) {
 }
 
 // breakOff is called when the fabric could not send the packet in buffer b. On a counted link,
-// breakOff schedules the end of the packet's endpoint. The endpoint ends later, because breakOff
-// may run inside Send.
+// breakOff schedules the end of the packet's endpoint. breakOff does not end the endpoint at once,
+// because breakOff may run inside Send.
 func (m *Module) breakOff(b fabric.Buf) {
 	if ep := m.owner(b); ep != nil {
 		m.breakOffTo(ep)

@@ -107,8 +107,8 @@ func (m *Module) notAdded(in *arrival, err error) {
 }
 
 // admitRecordsSequenced checks the tags of the messages in a pack, a packet with several small
-// messages. A pack is refused as a whole if one tag has no handler. The peer then sends the pack
-// again without the messages of that tag.
+// messages. A pack is refused as a whole if the tag of one message has no handler. The peer then
+// sends the pack again without the messages of the refused tag.
 func (m *Module) admitRecordsSequenced(in *arrival) bool {
 	ep := in.ep
 	pieces := &m.pieces
@@ -141,7 +141,7 @@ func (m *Module) refuseSequenced(in *arrival, reason, tag uint8) {
 
 // refusedBeforeSequenced handles a chunk of a fragment that was refused before. The chunk is
 // refused again, or is accepted and discarded if the sender has ended the fragment with an error.
-// refusedBeforeSequenced returns false if the chunk belongs to no such fragment.
+// refusedBeforeSequenced returns false if the chunk belongs to no refused fragment.
 func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 	ep := in.ep
 	if in.Flags&frag.FlagPut != 0 || m.handlers[in.Tag] == nil {
@@ -173,9 +173,9 @@ type refusal struct {
 	failed bool // the resent packet has arrived
 }
 
-// refusalsMax is the maximum number of refused chunks that are remembered for an endpoint. Beyond
-// the maximum the oldest refusals are forgotten. Received data of a forgotten fragment may occupy
-// memory until the endpoint ends.
+// refusalsMax is the maximum number of refused chunks that are remembered for an endpoint. If more
+// chunks are refused, the oldest refusals are forgotten. Received data of a fragment whose refusal
+// was forgotten may occupy memory until the endpoint ends.
 const refusalsMax = 64
 
 // remember records that packet n had a refused chunk or piece of the fragment fragID.
@@ -190,7 +190,7 @@ func (ep *Endpoint) remember(n seq.Num, fragID uint32) {
 	ep.refusals = append(ep.refusals, refusal{seq: n, fragID: fragID})
 }
 
-// wasRefused says whether packet n was refused because of the fragment fragID. Copies of such a
+// wasRefused says whether packet n was refused because of the fragment fragID. Copies of a refused
 // packet are refused again, even if the tag has a handler now. If a copy of the packet were
 // accepted, the copy could begin a fragment whose rest never arrives.
 func (ep *Endpoint) wasRefused(n seq.Num, fragID uint32) bool {
@@ -202,8 +202,8 @@ func (ep *Endpoint) wasRefused(n seq.Num, fragID uint32) bool {
 	return false
 }
 
-// voided discards the received data of the fragments that were refused because of packet n. The
-// caller has received a new packet n from the peer, which is a Void (empty packet) or a pack
+// voided discards the received data of the fragments that were refused because of packet n. voided
+// is called when a new packet n has arrived from the peer, as a Void (empty packet) or as a pack
 // without the refused pieces.
 func (ep *Endpoint) voided(n seq.Num) {
 	for i := range ep.refusals {

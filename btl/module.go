@@ -36,8 +36,8 @@ const (
 	EventFailed                 // the connection failed; err says why
 )
 
-// Module is an open transport, with a port of a fabric and the endpoints of its peers. A module is
-// composed of these parts, each with its own state and checks in its own file:
+// Module is an open transport, with a port of a fabric and the endpoints of its peers. The parts of
+// a module have their own state and checks, each in its own file:
 //
 //	lifetime       how far it is on its way from Open to Close       module.go
 //	port           a Domain, its memory, two channels, addresses     internal/port
@@ -359,9 +359,9 @@ func (m *Module) Wake() {
 	}
 }
 
-// Drain begins an orderly close of every endpoint. The module opens and accepts no new endpoints
-// from then on. Call Progress after Drain until Drained is true. Fragments that are not delivered
-// by the instant until fail with ErrClosed. now is the present instant.
+// Drain begins an orderly close of every endpoint. After Drain, the module opens and accepts no new
+// endpoints. Call Progress after Drain until Drained is true. Fragments that are not delivered by
+// the instant until fail with ErrClosed. now is the present instant.
 func (m *Module) Drain(now, until Time) {
 	m.at(now)
 	m.draining, m.drainUntil = true, until

@@ -72,7 +72,8 @@ func (ep *Endpoint) holds(f *Fragment) bool {
 // isAside marks the kinds of packets that receiveAside handles, which carry no ACK.
 var isAside = [16]bool{frag.KindPart: true, frag.KindPing: true, frag.KindPong: true}
 
-// receiveAside handles a received Part, Ping or Pong.
+// receiveAside handles a received Ping (path MTU probe), Pong (reply to a Ping) or Part (slice of a
+// packet).
 func (m *Module) receiveAside(c *port.Channel, in *arrival) {
 	ep := in.ep
 	if ep.id.State() != stateConnected {
@@ -89,8 +90,8 @@ func (m *Module) receiveAside(c *port.Channel, in *arrival) {
 	}
 }
 
-// onPing replies to a Ping with a Pong on the same channel. The Ping is dropped if the peer sends
-// too many, or if there is no room for the Pong.
+// onPing replies to a Ping (path MTU probe) with a Pong on the same channel. The Ping is dropped if
+// the peer sends too many, or if there is no room for the Pong.
 func (m *Module) onPing(c *port.Channel, in *arrival) {
 	ep := in.ep
 	ep.life.Heard(m.nowUnpaused, int(m.rxVia))
@@ -151,8 +152,8 @@ func (m *Module) pathRefused(s *fabric.Send, err error) {
 // tooLarge says whether a packet of sizeBytes has to be sent in several Parts (slices).
 func (ep *Endpoint) tooLarge(sizeBytes int) bool { return sizeBytes > ep.mtu && !ep.id.Counted }
 
-// partsOf returns the number of Parts for a packet of sizeBytes, and the bytes in each Part except
-// the last.
+// partsOf returns the number of Parts (slices) for a packet of sizeBytes, and the bytes in each
+// Part except the last.
 func (ep *Endpoint) partsOf(sizeBytes int) (count, slice int) {
 	room := frag.PartRoom(ep.mtu)
 	count = (sizeBytes + room - 1) / room
@@ -168,16 +169,16 @@ func (m *Module) partsRoom(ep *Endpoint, sizeBytes int) int {
 	return min(m.port.FreeParts(), m.port.Data.Room()) / count
 }
 
-// partRefused drops a Part for lack of memory and schedules an ACK to the peer. The peer
-// retransmits the packet later.
+// partRefused drops a Part (slice of a packet) for lack of memory, and schedules an ACK to the
+// peer. The peer retransmits the packet later.
 func (m *Module) partRefused(in *arrival) {
 	m.drop(CntDropReassembly)
 	m.acks.Owe(&in.ep.rcv, m.now) // shows the peer that this side is alive
 	in.ep.rcv.AskAck(m.now, 0)
 }
 
-// onPart adds a received Part (slice) to its packet. When all Parts of the packet have arrived,
-// onPart receives the packet.
+// onPart adds a received Part (slice) to its packet. When all slices of a packet have arrived,
+// onPart processes the packet.
 func (m *Module) onPart(in *arrival) {
 	ep := in.ep
 	if ep.id.Counted {
@@ -205,7 +206,7 @@ func (m *Module) onPart(in *arrival) {
 	}
 }
 
-// sweepParts discards the Parts of packets that have already been received as a whole.
+// sweepParts discards the Parts (slices) of packets that have already been received as a whole.
 func (ep *Endpoint) sweepParts() {
 	if ep.parts != nil && ep.parts.Active() > 0 {
 		ep.parts.Sweep(func(n seq.Num) bool {
@@ -216,7 +217,7 @@ func (ep *Endpoint) sweepParts() {
 }
 
 // checkPaths verifies the state of each endpoint's path MTU search, and the module's count of
-// memory for Parts.
+// memory for Parts (slices of packets).
 func (m *Module) checkPaths(*checker) error {
 	kept := 0
 	for _, ep := range m.peers.All() {

@@ -47,8 +47,8 @@ type Config struct {
 	// SendBuffers is the number of packets that can be in flight or lent to the caller, over all
 	// peers, 64 to 1<<20. SendBuffers = 0 means one full window (Rules.WindowPackets), and 4096 at
 	// least. Each send buffer takes MTUBytes of memory, on most providers from the first use of the
-	// buffer on. A lone peer may use seven eighths of the send buffers. One of several peers may
-	// use at most as many send buffers as then remain free.
+	// buffer on. A lone peer may use seven eighths of the send buffers. If there are several peers,
+	// each peer may hold at most as many send buffers as are free for others.
 	SendBuffers int
 	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. RecvDepth = 0
 	// means 1024.
@@ -68,8 +68,8 @@ type Config struct {
 
 	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or
 	// unacknowledged send holds a descriptor. FragmentsMax = 0 means 4096. A lone peer may use
-	// seven eighths of the descriptors. One of several peers may use at most as many descriptors as
-	// then remain free.
+	// seven eighths of the descriptors. If there are several peers, each peer may hold at most as
+	// many descriptors as are free for others.
 	FragmentsMax int
 	// FragmentBytesMax is the largest size of a sent or received fragment, 1 KiB to 4 GiB - 1.
 	// FragmentBytesMax = 0 means 1 GiB.

@@ -291,7 +291,8 @@ func (m *Module) finishDeferred() {
 
 // decodeLanded parses the header of a chunk whose payload the provider has already written to the
 // landing (the announced target memory). The receive buffer holds only the header. decodeLanded
-// returns false if the packet is not a chunk, or if its put and operation flags differ from flags.
+// returns false if the packet is not a chunk, or if the put and operation flags in the header
+// differ from flags.
 func (m *Module) decodeLanded(comp *fabric.Completion, in *arrival, flags frag.Flags) bool {
 	headBytes := int(comp.Len - comp.Landed)
 	if comp.Landed == 0 || comp.Errno != 0 || headBytes > m.port.Arena.Size() {

@@ -11,18 +11,18 @@ import (
 
 // If the provider supports landings, the module receives large fragments without a copy of its own.
 // A landing is target memory that the module announces to the provider before a poll of the channel
-// that carries chunks. The provider writes the payloads of the polled packets to the landing. The
-// memory of a landing begins behind the latest chunk, or at the start of the idle buffer for the
-// next fragment. A landed payload is accepted only if the packet is the expected chunk. The payload
-// of any other packet is copied back to the packet's receive buffer, and the packet takes the
-// ordinary path. Until that copy, nothing may write to the fragment's memory, begin a fragment,
-// call a handler or end an endpoint. At a batch's first unexpected packet, the payloads of that
-// packet and of all later packets are therefore copied back. Puts land in the memory of their
-// region (landing_put.go).
+// that carries chunks. The provider writes the payloads of the polled packets directly to the
+// landing memory. The memory of a landing begins behind the latest chunk, or at the start of the
+// idle buffer for the next fragment. A landed payload is accepted only if the packet is the
+// expected chunk. The payload of any other packet is copied back to the packet's receive buffer,
+// and the packet takes the ordinary path. Until that copy, nothing may write to the fragment's
+// memory, begin a fragment, call a handler or end an endpoint. At a batch's first unexpected
+// packet, the payloads of that packet and of all later packets are therefore copied back. The
+// payloads of puts land directly in the target region (landing_put.go).
 
 // Each endpoint has its own expectation of the next chunk, because several peers may send large
-// fragments at the same time. A poll has only one landing. The landing belongs to the endpoint
-// whose chunks have lately followed the chunks of the latest sender.
+// fragments at the same time. A poll has only one landing. The landing of a poll belongs to the
+// endpoint whose chunks have lately followed the chunks of the latest sender.
 
 // expectation describes the chunk that is expected next from an endpoint's peer.
 type expectation struct {
@@ -64,21 +64,21 @@ type landing struct {
 }
 
 // guessBytesMin is the fragment size, in bytes, from which on a landing for the first chunks saves
-// time. For smaller fragments, a poll without a landing is faster, because such a poll receives
-// several fragments at once.
+// time. For smaller fragments, a poll without a landing (target memory) is faster, because such a
+// poll receives several fragments at once.
 const guessBytesMin = 32 << 10
 
-// landingBytesMax is the maximum size of a landing in bytes.
+// landingBytesMax is the maximum size, in bytes, of a landing (the target memory for one poll).
 const landingBytesMax = 1 << 20
 
 // missedMax is the number of consecutive polls without the expected chunk after which landings for
-// the chunk stop. A chunk that arrives without a landing starts the landings for the next chunks
-// again.
+// the chunk stop. A chunk that arrives in its receive buffer restarts the landings for the next
+// chunks.
 const missedMax = 2
 
-// landingPause is the number of polls without a landing that follow a landing with unexpected
-// packets. Unexpected packets arrive, for example, when two peers send large fragments at the same
-// time.
+// landingPause is the number of polls without a landing (target memory) after a landing got
+// unexpected packets. Unexpected packets arrive, for example, when two peers send large fragments
+// at the same time.
 const landingPause = 2
 
 // aloneBytesMin is the packet size, in bytes, from which on packets arrive one by one. For packets
@@ -118,8 +118,8 @@ func (ep *Endpoint) expected() *expectation {
 	return ep.expects
 }
 
-// expectNext chooses the endpoint for the landing of the next poll, after chunks of ep have
-// arrived.
+// expectNext chooses the endpoint whose memory is the landing (target memory) of the next poll. The
+// chunks of ep are the latest to arrive.
 func (m *Module) expectNext(ep *Endpoint) {
 	l, x := &m.landing, ep.expects
 	m.learn(ep)
@@ -154,12 +154,13 @@ func (m *Module) learn(ep *Endpoint) {
 	}
 }
 
-// expects says whether the next poll of channel c needs a landing, or has to withdraw the landing
-// of the latest poll.
+// expects says whether the next poll of channel c needs a landing (target memory), or has to
+// withdraw the latest landing.
 func (l *landing) expects(c *port.Channel) bool { return l.on == c && (l.armed || l.tag != 0) }
 
-// pollLanding polls the channel that carries chunks, with a landing if one is expected. pollLanding
-// may ask for fewer completions than limit.
+// pollLanding polls the channel that carries chunks. If a chunk is expected, pollLanding first
+// tells the provider the memory for the payload (a landing). pollLanding may ask for fewer
+// completions than limit.
 func (m *Module) pollLanding(c *port.Channel, limit int) (got int, err error) {
 	l := &m.landing
 	if err = m.land(limit > 1); err != nil {
@@ -209,8 +210,8 @@ func (l *landing) inOrder() bool {
 	return l.aim.id.Counted && x.chunk > 0 || l.to.region != nil && x.chunk >= aloneBytesMin
 }
 
-// land tells the provider the landing for the next poll, or that there is none. bulk is false if
-// the poll must be without a landing.
+// land tells the provider the landing (target memory) for the next poll, or that there is no
+// landing. bulk is false if the poll must be without a landing.
 func (m *Module) land(bulk bool) error {
 	l := &m.landing
 	l.mem, l.aim, l.to = nil, nil, landingTo{head: frag.ChunkHeaderBytes}
@@ -266,7 +267,7 @@ func (ep *Endpoint) landing(to *landingTo) (mem []byte) {
 // errSurplus is the error for a provider that reports more completions than operations were posted.
 var errSurplus = errors.New("more completions than were posted")
 
-// handleLanded processes the completions of a poll with a landing.
+// handleLanded processes the completions of a poll with a landing (target memory for payloads).
 func (m *Module) handleLanded(c *port.Channel, comps []fabric.Completion) {
 	m.handleAimed(c, comps)
 	m.landing.aim = nil
@@ -395,8 +396,8 @@ func (m *Module) runOf(ep *Endpoint, in *arrival, comps []fabric.Completion) (co
 	return count
 }
 
-// addLanded adds count landed chunks, of which h is the first, to their fragment. The result is the
-// complete message, or nil.
+// addLanded adds count chunks, whose payloads are in place already, to their fragment. h is the
+// header of the first chunk. The result is the complete message, or nil.
 func (m *Module) addLanded(ep *Endpoint, h *frag.Header, count int) (*frag.Message, error) {
 	l, x := &m.landing, ep.expects
 	if !x.begins {
@@ -408,8 +409,8 @@ func (m *Module) addLanded(ep *Endpoint, h *frag.Header, count int) (*frag.Messa
 	return msg, err
 }
 
-// acceptedRun is accepted for count consecutively numbered chunks that arrived in order, of which h
-// is the first.
+// acceptedRun is the function accepted for count consecutively numbered chunks that arrived in
+// order. h is the header of the first chunk.
 func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
 	m.rxVia = viaData
 	if count == 1 {

@@ -9,11 +9,12 @@ import (
 // The payload of a put lands in the target region, and the answer to a get lands in the memory of
 // the requester. A landing is memory into which the provider is told, before a poll, to write
 // payloads. The memory of a region belongs to the application, so there is no landing for the first
-// chunk of a put. Later landings of a put are behind all bytes of the put that have arrived, while
-// the put may still write to the region. If another packet may have landed in the region, the
-// landing is zeroed before that packet takes the ordinary path. The bytes of the put that belong
-// into the zeroed memory arrive later. A region is closed in a handler or between two passes, when
-// all landed packets have been processed. Nothing is therefore written to a closed region.
+// chunk of a put. Later landings of a put (target memory for the provider) are behind all bytes of
+// the put that have arrived, while the put may still write to the region. If the payload of another
+// packet may have landed in the region, the written memory is zeroed before that packet takes the
+// ordinary path. The bytes of the put that belong into the zeroed memory arrive later. A region is
+// closed in a handler or between two passes, when all landed packets have been processed. Nothing
+// is therefore written to a closed region.
 
 // expectedPut is the additional state of the next expected chunk if the chunk belongs to a put.
 type expectedPut struct {
@@ -46,7 +47,7 @@ func (p *putProgress) reached(fragID, end uint32) bool {
 	return end == p.high
 }
 
-// landingTo describes the target of a poll's landing, in addition to the memory.
+// landingTo describes whose memory the landing (target memory) of a poll is.
 type landingTo struct {
 	head    int                       // size of a chunk's header in bytes
 	region  *remote.Region[*Fragment] // nil: the memory is of a message
@@ -136,7 +137,7 @@ func (m *Module) receivePutLanded(comps []fabric.Completion, base uint32) (count
 	}
 	ep.life.Heard(m.nowUnpaused, int(viaData))
 	m.acceptedRun(ep, h, count)
-	// The offsets in h become the offsets of the run's last chunk.
+	// The offsets in the header h become the offsets of the run's last chunk.
 	h.OffsetBytes += uint32(sizeBytes) - uint32(h.PayloadLen)
 	h.PutOffset += uint64(sizeBytes) - uint64(h.PayloadLen)
 	m.putCame(ep, h)

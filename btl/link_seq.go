@@ -36,8 +36,8 @@ func (m *Module) sealSequenced(p *packet) int {
 
 // answersAlone says whether the packet to be sealed is a lone answer, a packet whose ACK the peer
 // may delay for longer. A lone answer carries the first ACK of packets from the peer, no other
-// packet is in flight, and no caller waits for the ACK. A lone answer occupies a send buffer until
-// the ACK arrives, so at least half of all send buffers must be free.
+// packet is in flight, and no caller waits for the ACK. A lone answer, whose ACK may be delayed,
+// occupies a send buffer until the ACK arrives, so at least half of all send buffers must be free.
 func (m *Module) answersAlone(p *packet, s *sendSegment) bool {
 	ep := p.ep
 	return p.Kind == frag.KindFrag && p.Tag <= frag.TagUserMax && p.frag == nil &&

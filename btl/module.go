@@ -39,28 +39,28 @@ const (
 // Module is an open transport, with a port of a fabric and the endpoints of its peers. The parts of
 // a module have their own state and checks, each in its own file:
 //
-//	lifetime       how far it is on its way from Open to Close       module.go
-//	port           a Domain, its memory, two channels, addresses     internal/port
-//	clock          what time it is                                   clock.go
-//	buffers        send buffers, and who has them                    buffers.go
-//	recovery       what is in flight, and is lost: see reliability   timers.go resend.go link_seq.go
-//	credits        what peers may send, shared out: see reliability  egress.go timers.go
-//	overcommit     more of them for long paths                       internal/path path_host.go
-//	pool           memory of fragments that arrive in chunks: frag   link.go
-//	peers          the table of connections                          internal/meet admission.go
-//	timers         when something is to be done for a peer           internal/liveness timers.go
-//	face           what others are told; handshakes                 internal/meet handshake_host.go
-//	scheduler      whose turn it is to send                          sched.go
-//	acks           who owes an ACK, the first due in front           internal/owed
-//	descriptors    fragments, lent to the caller; registered memory  descriptors.go internal/regcache
-//	outbox         what the owner is to be told                      outbox.go
-//	remote         exposed memory, operations there and on peers'    internal/remote
-//	polling        which channel a pass polls, and how               polling.go
-//	keeping        what handlers have kept of what arrived           keep.go
-//	deferred       a fast receive that is not booked yet             ingress.go
-//	landing        where the provider puts what arrives next         landing.go
-//	parts          packets that arrive in slices                     aside.go
-//	counters       what is counted                                   stats.go
+//	lifetime       state between Open and Close                   module.go
+//	port           a Domain, its memory, two channels, addresses  internal/port
+//	clock          the module's time                              clock.go
+//	buffers        send buffers and their owners                  buffers.go
+//	recovery       packets in flight and lost (reliability)       timers.go resend.go link_seq.go
+//	credits        what peers may send (reliability)              egress.go timers.go
+//	overcommit     further credits for long paths                 internal/path path_host.go
+//	pool           memory for chunked fragments (frag)            link.go
+//	peers          the table of connections                       internal/meet admission.go
+//	timers         timers of the endpoints                        internal/liveness timers.go
+//	face           name told to peers, handshakes                 internal/meet handshake_host.go
+//	scheduler      turns of the endpoints to send                 sched.go
+//	acks           endpoints that owe an ACK, by due time         internal/owed
+//	descriptors    fragment descriptors, registered memory        descriptors.go internal/regcache
+//	outbox         events and completions for the owner           outbox.go
+//	remote         exposed memory, remote memory operations       internal/remote
+//	polling        which channel a pass polls, and how            polling.go
+//	keeping        received data kept by handlers                 keep.go
+//	deferred       fast receive not yet accounted for             ingress.go
+//	landing        memory where the provider puts payloads        landing.go
+//	parts          packets that arrive in slices                  aside.go
+//	counters       counters of Stats                              stats.go
 type Module struct {
 	cfg   Config
 	rules reliability.Rules

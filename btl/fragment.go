@@ -177,10 +177,11 @@ func (m *Module) findRegion(f *Fragment) {
 
 // PreparePut lends the caller a fragment that writes mem into a memory region of the peer, from
 // offset on. The peer calls no handler. OnDone with nil means that all bytes are in place.
-// ErrRemoteAccess means that the peer has no such region or does not allow the put. If the peer
-// closes the region during a put, some bytes of the put may have been written. Until OnDone, and
-// after a failed put, the contents of the target bytes are undefined. The errors of PreparePut are
-// those of Alloc, and ErrRemoteAccess if offset and length exceed the range of uint64.
+// ErrRemoteAccess means that the peer does not have the target region or does not allow the put. If
+// the peer closes the region during a put, some bytes of the put may have been written. Until
+// OnDone, and after a failed put, the contents of the target bytes are undefined. The errors of
+// PreparePut are those of Alloc, and ErrRemoteAccess if offset and length exceed the range of
+// uint64.
 func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragment, error) {
 	if offset+uint64(len(mem)) < offset {
 		// The peer would drop a packet with a range beyond uint64 as malformed, without an answer.

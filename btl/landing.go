@@ -71,9 +71,9 @@ const guessBytesMin = 32 << 10
 // landingBytesMax is the maximum size, in bytes, of a landing (the target memory for one poll).
 const landingBytesMax = 1 << 20
 
-// missedMax is the number of consecutive polls without the expected chunk after which landings for
-// the chunk stop. A chunk that arrives in its receive buffer restarts the landings for the next
-// chunks.
+// missedMax is the number of consecutive polls without the expected chunk after which the chunk is
+// not expected any more. A chunk that arrives in its receive buffer restarts the landings for the
+// next chunks.
 const missedMax = 2
 
 // landingPause is the number of polls without a landing (target memory) after a landing got
@@ -236,8 +236,8 @@ func (m *Module) land(bulk bool) error {
 		l.armed = l.mem != nil
 		return nil
 	}
-	// The provider refuses a landing while the provider has unreported datagrams. Only a poll
-	// without a landing leaves unreported datagrams.
+	// The provider refuses a landing (target memory) while datagrams of an earlier poll without a
+	// landing are unreported.
 	l.mem, l.aim = nil, nil
 	if l.armed {
 		return errSurplus

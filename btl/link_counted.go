@@ -126,7 +126,8 @@ func (ep *Endpoint) express(tag uint8, data []byte) bool {
 
 // roomOn is the number of packets that the endpoint may put on channel c now. A reliable fabric
 // queues up to TxDepth packets that peers have not accepted yet. The endpoints of counted links
-// share these TxDepth places like send buffers (share.MayAdd). Other fabrics send packets at once.
+// share the TxDepth places in the fabric's queue like send buffers (share.MayAdd). Other fabrics
+// send packets at once.
 func (ep *Endpoint) roomOn(c *port.Channel) int {
 	room := c.Room()
 	if !ep.id.Counted {
@@ -317,8 +318,8 @@ func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 }
 
 // onNackCounted processes a Nack on a counted link. If the peer had no memory for a fragment, the
-// fragment is sent again. A Nack with any other reason makes the refused fragments end with that
-// reason as error.
+// fragment is sent again. A Nack for another reason than lack of memory makes the refused fragments
+// end with an error for that reason.
 func (m *Module) onNackCounted(in *arrival) {
 	ep, h := in.ep, &in.Header
 	err, waits := ErrNoHandler, false
@@ -363,7 +364,8 @@ func (m *Module) breakOff(b fabric.Buf) {
 	}
 }
 
-// breakOffTo is breakOff for a packet to the endpoint ep.
+// breakOffTo schedules the end of ep after the fabric could not send a packet to the peer, if ep
+// has a counted link.
 func (m *Module) breakOffTo(ep *Endpoint) {
 	if ep.id.Counted && ep.id.State() == stateConnected {
 		m.watches.Break(ep)

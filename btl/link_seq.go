@@ -11,7 +11,7 @@ import (
 // A sequenced link is for a fabric that may lose, repeat and reorder packets. Sender and Receiver
 // of package reliability have the send and receive windows of the link.
 
-// sealSequenced is the function seal for a sequenced link.
+// sealSequenced makes a packet of a sequenced link ready to be posted.
 func (m *Module) sealSequenced(p *packet) int {
 	s := &m.segs[p.seg]
 	way := viaCommand

@@ -15,13 +15,14 @@ import (
 // module with its own buffers and sockets.
 const hostsMax = 32
 
-// localHosts returns the hosts that an address without a host, such as ":4000", stands for.
+// localHosts holds the local addresses that an address without a host, such as ":4000", stands
+// for.
 type localHosts struct {
-	hosts []string // numbers with zones, those first that other hosts can reach
-	port  uint16   // 0 for a choice
+	hosts []string // numeric, with zones; those that other hosts reach first
+	port  uint16   // 0 means that the system chooses
 }
 
-// splitPort cuts "host:port" into its parts.
+// splitPort splits "host:port" into host and port. The error is ErrAddress.
 func splitPort(text string) (host string, port uint16, err error) {
 	host, digits, err := net.SplitHostPort(text)
 	if err != nil {
@@ -75,8 +76,8 @@ func localAddresses(provider, text string) (localHosts, error) {
 	return local, nil
 }
 
-// isName says whether a host is neither a number, nor a device, nor one of the words that the
-// provider knows.
+// isName reports whether a host is a DNS name: neither a number, nor a device, nor a word that
+// the provider knows.
 func isName(host string) bool {
 	if host == "" || host == "localhost" {
 		return false
@@ -115,8 +116,8 @@ func joinHostPort(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// shortAddress drops the port of the second channel from a transport address if it follows the
-// first port: "192.0.2.1:4000,4001" becomes "192.0.2.1:4000".
+// shortAddress removes the second channel's port from a transport address if it is the first
+// port plus one: "192.0.2.1:4000,4001" becomes "192.0.2.1:4000".
 func shortAddress(address string) string {
 	first, second, ok := strings.Cut(address, ",")
 	if !ok {

@@ -19,16 +19,20 @@ import (
 // address has not answered: the Connection Attempt Delay of RFC 8305.
 const attemptDelay = 250 * time.Millisecond
 
-// Dial connects to the Node at an address, "server:4000" or "192.0.2.1:4000". A host name may
-// resolve to several IPv4 and IPv6 addresses. Dial tries them in turn: it starts the next attempt
-// when the previous one has failed, or has had no answer for 250 ms. It returns the Peer of the
-// first address that answers. A peer that answers later, or after ctx has ended, stays connected:
-// OnPeer is called for it, and the next Dial of its address returns it. If there is a connection to
-// an address already, Dial uses that connection. If no address answers, the error is
-// btl.ErrUnreachable, after Config.Transport.HandshakeTimeout, 3 s by default. If the peer's host
-// says that nobody listens at the port, the error is also syscall.ECONNREFUSED, and comes at once,
-// so a program that dials again should wait in between. Windows does not tell. Other errors:
-// ErrAddress, the error of the name look-up, ErrClosed, the error of ctx.
+// Dial connects to the Node at an address, such as "server:4000" or "192.0.2.1:4000", and
+// returns the Peer of the first address that answers. If a connection to an address exists
+// already, Dial uses that connection.
+//
+// A host name may resolve to several IPv4 and IPv6 addresses. Dial tries the addresses in turn,
+// and starts the next attempt when the previous one has failed, or has had no answer for 250
+// ms. A peer that answers later, or after ctx has ended, stays connected: OnPeer is called for
+// that peer, and the next Dial of its address returns the peer.
+//
+// If no address answers, the error is btl.ErrUnreachable, after
+// Config.Transport.HandshakeTimeout (3 s by default). If the peer's host reports that no socket
+// has the port, Dial fails at once, and the error is also syscall.ECONNREFUSED; a program
+// should wait before it dials again. On Windows a host's report is not available. Other errors
+// are ErrAddress, the error of the name look-up, ErrClosed, and the error of ctx.
 func (n *Node) Dial(ctx context.Context, address string) (*Peer, error) {
 	if ctx == nil {
 		return nil, btl.ErrContext
@@ -46,14 +50,15 @@ func (n *Node) Dial(ctx context.Context, address string) (*Peer, error) {
 	return p, nil
 }
 
-// target is one of the addresses that a Dial tries.
+// target is one of the addresses that Dial tries.
 type target struct {
-	host    netip.Addr // invalid if the addresses are not those of UDP
-	first   string     // the address with the first port alone; "" if host is invalid
+	host    netip.Addr // invalid if the provider does not use UDP
+	first   string     // address with the first port only; "" if host is invalid
 	address string     // in the notation of btl.Module.Dial
 }
 
-// targets returns the targets of an address, at least one.
+// targets returns at least one target for an address. The errors are ErrAddress, and the error
+// of the name look-up.
 func (n *Node) targets(ctx context.Context, address string) ([]target, error) {
 	if !n.overUDP() {
 		return []target{{address: address}}, nil
@@ -92,8 +97,8 @@ type attempt struct {
 	err  error
 }
 
-// race dials targets one after the other, attemptDelay apart, and returns the peer that answers
-// first. A peer that answers later stays connected, for the next Dial.
+// race dials the targets one after the other, attemptDelay apart, and returns the peer that
+// answers first. A peer that answers later stays connected for the next Dial.
 func (n *Node) race(ctx context.Context, targets []target) (*Peer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -161,14 +166,14 @@ func (n *Node) dial(ctx context.Context, t target) (*Peer, error) {
 	return nil, fmt.Errorf("%s: %w", t.address, err)
 }
 
-// refusalDelay is how long Dial waits for an answer before it asks the peer's host whether anybody
-// listens. A peer that answers in that time is not asked.
+// refusalDelay is how long Dial waits for the peer's answer before it asks the peer's host
+// whether any socket has the port.
 const refusalDelay = 10 * time.Millisecond
 
-// askRefusal sends a byte, which no module takes for a packet, to the port of a peer, and calls
-// refuse if the peer's host answers that no socket has the port. The kernel tells that only to a
-// socket that is connected to the port; those of the transport are not. It returns when that is
-// told, or when ctx has ended.
+// askRefusal sends one byte, which no module accepts as a packet, to the port of a peer. If the
+// peer's host answers that no socket has the port, askRefusal calls refuse. The kernel reports
+// that answer only to a connected socket, and the transport's sockets are not connected.
+// askRefusal returns after an answer, or when ctx has ended.
 func askRefusal(ctx context.Context, address string, refuse context.CancelCauseFunc) {
 	select {
 	case <-time.After(refusalDelay):
@@ -191,8 +196,8 @@ func askRefusal(ctx context.Context, address string, refuse context.CancelCauseF
 }
 
 // linkTo returns the link through which this host reaches another host: the link at the source
-// address that the kernel would choose. It opens the link if there is none, or if the present one
-// has failed.
+// address that the kernel would choose. If there is no such link, or the link has failed,
+// linkTo opens a new one.
 func (n *Node) linkTo(host netip.Addr) (*Link, error) {
 	hints := fabric.Hints{Provider: n.cfg.Provider}
 	var source netip.Addr
@@ -223,8 +228,8 @@ func (n *Node) linkTo(host netip.Addr) (*Link, error) {
 	return n.openLink(hints)
 }
 
-// sourceFor returns the source address that the kernel chooses for packets to another host. It
-// sends nothing.
+// sourceFor returns the source address that the kernel chooses for packets to another host. No
+// packet is sent.
 func sourceFor(host netip.Addr) (netip.Addr, error) {
 	probe, err := net.Dial("udp", joinHostPort(host.String(), 9))
 	if err != nil {

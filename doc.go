@@ -8,11 +8,12 @@
 //
 // Three things to know:
 //
-//   - Both sides are alike. A Node that listens may dial. A peer that has dialled can be called
-//     while it is connected: handlers are given the Peer.
-//   - A Peer is one connection. When the other program ends or stops answering, all that waits for
-//     it gets an error, and Peer.Done is closed. Dial connects again.
-//   - Messages do not keep their order, and packets are neither encrypted nor authenticated.
+//   - Both sides have the same abilities. A Node that listens may also dial. A peer that has
+//     dialled can be called while its connection lasts: handlers receive the Peer.
+//   - A Peer is one connection. When the other program ends or stops answering, all pending calls
+//     of the Peer return an error, and Peer.Done is closed. Node.Dial makes a new connection.
+//   - Messages may arrive in another order than they were sent. Packets are neither encrypted nor
+//     authenticated.
 //
 // What a Peer can do:
 //
@@ -22,17 +23,17 @@
 //	OpenStream   a net.Conn: bytes in order, in both directions       -> Node.Accept
 //	Put, Get     memory of the peer                                   -> Peer.Expose
 //
-// Listen and Dial take addresses as package net does: "server:4000", "192.0.2.1:4000",
-// "[::1]:4000", ":4000" for all addresses of this host. A Node uses two UDP ports: the given port
-// and the following one. A firewall must let both pass.
+// Listen and Dial accept addresses in the form of package net: "server:4000", "192.0.2.1:4000",
+// "[::1]:4000", or ":4000" for all addresses of this host. A Node uses two UDP ports: the given
+// port and the next one. A firewall must let both ports pass.
 //
-// Two Nodes of one user on one host can use shared memory instead: Config.SharedMemory.
+// Two Nodes of the same user on one host can use shared memory instead: Config.SharedMemory.
 //
-// The providers udp, net (UDP on systems other than Linux), shm and, where cgo is on, ofi
-// (libfabric) come with this package.
+// Package gobtl includes the providers udp, net (UDP on systems other than Linux), shm, and ofi
+// (libfabric). Provider ofi needs cgo.
 //
 // Package gobtl is built on the packages btl (the transport), btl/runner (goroutines that use a
-// transport), btl/call, btl/conn and btl/queue. Type Link gives access to them.
+// transport), btl/call, btl/conn and btl/queue. Type Link gives access to these packages.
 //
 // Where to read:
 //

@@ -12,34 +12,35 @@ import (
 	"gobtl/btl/conn"
 )
 
-// Request is a call of a peer, as its Handler gets it.
+// Request is a call of a peer that a Handler receives.
 type Request struct {
-	// Peer is the sender of the request. The handler may call it in turn.
+	// Peer is the sender of the request. The handler may call methods of Peer.
 	Peer *Peer
 	// Method is the name of the method that the peer calls.
 	Method string
-	// Body is the data of the request. The handler owns it.
+	// Body is the data of the request, owned by the handler.
 	Body []byte
 }
 
-// Handler answers a request. It runs on a goroutine of its own, and may block. ctx ends with the
-// caller's deadline, when the caller gives up or is gone, and when the Node closes. An error
-// travels to the caller as a call.RemoteError with its text.
+// Handler answers a request. A Handler runs on a goroutine of its own, and may block. Its
+// context ends at the caller's deadline, when the caller gives up or is gone, and when the Node
+// closes. The caller receives an error as a call.RemoteError with the error's text.
 type Handler func(ctx context.Context, req *Request) ([]byte, error)
 
-// MessageHandler handles the messages of a tag. It runs on the goroutine that drives the network,
-// so it must not block. While it runs nothing is received and nothing is acknowledged: a peer that
-// waits for longer than its Config.Transport.PeerTimeout takes this Node for dead. The guilty side
-// is told: if handlers keep the network waiting for longer than Config.Runner.LongPass, 100 ms by
-// default, a line goes to Config.Log, and Runner.LongPasses counts it. data is valid only during
-// the call.
+// MessageHandler handles the messages of a tag. A MessageHandler runs on the goroutine that
+// drives the network, and must not block. While it runs, nothing is received or acknowledged,
+// and a peer that waits longer than its Config.Transport.PeerTimeout declares this Node dead.
+// If handlers delay the network for longer than Config.Runner.LongPass (100 ms by default), a
+// line is written to Config.Log, and Runner.LongPasses counts the delay. The slice data is
+// valid only during the call.
 type MessageHandler func(peer *Peer, data []byte)
 
-// methodBytesMax is the longest name of a method.
+// methodBytesMax is the maximum length of a method's name, in bytes.
 const methodBytesMax = 255
 
-// Handle registers the handler of a method, whose name has 1 to 255 bytes; a nil handler removes
-// it. It may be called at any time. Errors: call.ErrMethod for a name of another length, ErrClosed.
+// Handle registers the handler of a method, whose name has 1 to 255 bytes; a nil handler
+// removes the registered one. Any goroutine may call Handle at any time. The errors are
+// call.ErrMethod for a name of another length, and ErrClosed.
 func (n *Node) Handle(method string, h Handler) error {
 	if len(method) < 1 || len(method) > methodBytesMax {
 		return fmt.Errorf("%w: its name has %d bytes, want 1 to %d", call.ErrMethod, len(method),
@@ -70,9 +71,10 @@ func (l *Link) handle(method string, h Handler) error {
 		})
 }
 
-// HandleMessage registers the handler of the messages of a tag, 0 to TagMax; a nil handler removes
-// it. It may be called at any time, except in a MessageHandler or in OnPeer. A peer's Send of a tag
-// without a handler fails with btl.ErrNoHandler. Errors: ErrTag, ErrClosed, runner.ErrInHandler.
+// HandleMessage registers the handler of the messages of a tag, 0 to TagMax; a nil handler
+// removes the registered one. HandleMessage may be called at any time, except in a
+// MessageHandler or in OnPeer. If a tag has no handler, a peer's Send fails with
+// btl.ErrNoHandler. The errors are ErrTag, ErrClosed, and runner.ErrInHandler.
 func (n *Node) HandleMessage(tag btl.Tag, h MessageHandler) error {
 	if tag > TagMax {
 		return ErrTag
@@ -96,8 +98,8 @@ func (n *Node) HandleMessage(tag btl.Tag, h MessageHandler) error {
 	return err
 }
 
-// handleMessages makes the link's module accept the messages of a tag if the tag has a handler, and
-// refuse them otherwise.
+// handleMessages makes the link's module accept the messages of a tag if the tag has a handler,
+// and refuse the messages if not.
 func (l *Link) handleMessages(tag btl.Tag) error {
 	handler := &l.node.messages[tag]
 	return l.run.Do(context.Background(), func(m *btl.Module) error {
@@ -112,7 +114,7 @@ func (l *Link) handleMessages(tag btl.Tag) error {
 	})
 }
 
-// Accept waits for a stream that a peer opens. Error: ErrClosed.
+// Accept waits for a stream that a peer opens. The error is ErrClosed.
 func (n *Node) Accept() (net.Conn, error) {
 	select {
 	case c := <-n.accepted:
@@ -122,11 +124,11 @@ func (n *Node) Accept() (net.Conn, error) {
 	}
 }
 
-// Listener returns a net.Listener whose Accept is the Node's, for net/http and similar packages.
-// Closing the listener ends its Accept, but not the Node.
+// Listener returns a net.Listener whose Accept is the Node's Accept, for net/http and similar
+// packages. Closing the listener ends the listener's Accept, but does not close the Node.
 func (n *Node) Listener() net.Listener { return &listener{n: n, closed: make(chan struct{})} }
 
-// listener is a net.Listener at a Node.
+// listener implements net.Listener for a Node.
 type listener struct {
 	n      *Node
 	once   sync.Once
@@ -158,14 +160,14 @@ func (l *listener) Addr() net.Addr { return conn.Addr{Address: l.n.Address()} }
 
 // Message is a message that Take has returned from the queue.
 type Message struct {
-	// Peer is the sender of the message. Its connection may have ended.
+	// Peer is the sender of the message. The Peer's connection may have ended.
 	Peer *Peer
-	// Data is the content of the message. The caller owns it.
+	// Data is the content of the message, owned by the caller.
 	Data []byte
 }
 
-// Take returns a message that a peer has put into this Node's queue with Enqueue. It waits for a
-// message until ctx ends. Errors: ErrClosed, the error of ctx.
+// Take returns a message that a peer has sent to this Node's queue with Enqueue. Take waits for
+// a message until ctx ends. The errors are ErrClosed, and the error of ctx.
 func (n *Node) Take(ctx context.Context) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext
@@ -181,8 +183,8 @@ func (n *Node) Take(ctx context.Context) (Message, error) {
 	}
 }
 
-// startTaking makes each link hand out the queued messages of its peers, from the first Take on.
-// Until then all of them stay in the queues.
+// startTaking makes each link pass the queued messages of its peers to Node.Take. The first
+// Take calls startTaking; until then all messages stay in the queues.
 func (n *Node) startTaking() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

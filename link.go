@@ -18,9 +18,9 @@ import (
 	"gobtl/fabric"
 )
 
-// Link is one address of this host that a Node uses: a module of the transport with its Runner, and
-// the layers for calls, streams and queued messages on it. Through it a program can use everything
-// that package gobtl itself does not offer.
+// Link is one address of this host that a Node uses: a module of the transport with its Runner,
+// and the layers for calls, streams and queued messages. Through a Link, a program can use all
+// features of the transport that package gobtl itself does not offer.
 //
 //	Peer.Call   Peer.Send   Peer.Enqueue   Peer.OpenStream
 //	    |           |            |               |
@@ -31,34 +31,34 @@ import (
 type Link struct {
 	node     *Node
 	host     netip.Addr // address of this side; invalid if the provider has none
-	provider string     // that carries the Link's packets
-	memory   bool       // it is shared memory beside UDP
+	provider string     // provider that carries the Link's packets
+	memory   bool       // the Link uses shared memory, for Nodes that use UDP
 	module   *btl.Module
 	run      *runner.Runner
 	calls    *call.Node
 	streams  *conn.Node
 	queue    *queue.Queue
 	listener *conn.Listener
-	door     net.Listener // at which other Nodes of this host learn of shared memory; may be nil
-	cards    cards        // of those Nodes, if this is shared memory
-	peers    sync.Map     // of *btl.Endpoint, the *Peer: those that are not gone
+	door     net.Listener // Unix socket that announces shared memory; may be nil
+	cards    cards        // of other Nodes, if the Link uses shared memory
+	peers    sync.Map     // *btl.Endpoint to *Peer, for connections not ended
 }
 
 // Runner drives the module of the Link.
 func (l *Link) Runner() *runner.Runner { return l.run }
 
-// Calls is the layer for calls.
+// Calls returns the layer for calls.
 func (l *Link) Calls() *call.Node { return l.calls }
 
-// Streams is the layer for streams.
+// Streams returns the layer for streams.
 func (l *Link) Streams() *conn.Node { return l.streams }
 
-// Queue is the layer for messages that wait to be taken.
+// Queue returns the layer for messages that wait to be taken.
 func (l *Link) Queue() *queue.Queue { return l.queue }
 
-// Address is the Link's address, for Dial. A link-local IPv6 address contains the name of this
-// host's device, as in "[fe80::1%eth0]:4000". Another host must write the name of its own device
-// there.
+// Address returns the Link's address, for Dial. A link-local IPv6 address contains the name of
+// this host's device, as in "[fe80::1%eth0]:4000". A program on another host must replace the
+// name by that of its own device.
 func (l *Link) Address() string {
 	address := shortAddress(l.module.Address())
 	if zone := l.host.Zone(); zone != "" {
@@ -96,7 +96,7 @@ func (n *Node) openLink(hints fabric.Hints) (*Link, error) {
 	return l, n.add(l)
 }
 
-// start creates the layers of the module, and starts a Runner that drives it.
+// start creates the layers of the module, and starts a Runner that drives the module.
 func (l *Link) start() (err error) {
 	cfg := &l.node.cfg
 	calls, streams, messages := cfg.Calls, cfg.Streams, cfg.Queue
@@ -117,7 +117,7 @@ func (l *Link) start() (err error) {
 	return nil
 }
 
-// longPass reports handlers that have kept the network waiting.
+// longPass reports that handlers have delayed the network.
 func (l *Link) longPass(took time.Duration) {
 	cfg := &l.node.cfg
 	if cfg.Log != nil {
@@ -129,8 +129,8 @@ func (l *Link) longPass(took time.Duration) {
 	}
 }
 
-// add makes a link part of the Node: the link gets the Node's handlers, and passes its streams to
-// the Node.
+// add makes a link part of the Node: the link gets the Node's handlers, and passes its streams
+// to the Node.
 func (n *Node) add(l *Link) error {
 	listener, err := l.streams.Listen("")
 	if err != nil {
@@ -152,7 +152,7 @@ func (n *Node) add(l *Link) error {
 func (n *Node) drop(l *Link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	links := make([]*Link, 0, len(n.links)) // another one, for others may go through the old one
+	links := make([]*Link, 0, len(n.links)) // a new slice: readers may still use the old one
 	for _, other := range n.links {
 		if other != l {
 			links = append(links, other)
@@ -161,7 +161,7 @@ func (n *Node) drop(l *Link) {
 	n.links = links
 }
 
-// abandon removes a link whose Runner has ended from the Node's list, without waiting.
+// abandon removes a link whose Runner has ended from the Node's list, and does not wait.
 func (n *Node) abandon(l *Link) {
 	n.drop(l)
 	over, cancel := context.WithCancel(context.Background())
@@ -169,7 +169,7 @@ func (n *Node) abandon(l *Link) {
 	_ = l.close(over) // The Runner has already told its users why it ended.
 }
 
-// ended says whether the Runner of the link has ended.
+// ended reports whether the Runner of the link has ended.
 func (l *Link) ended() bool {
 	select {
 	case <-l.run.Done():
@@ -179,7 +179,7 @@ func (l *Link) ended() bool {
 	}
 }
 
-// enlist puts a link into the Node's list, and returns the tags whose messages the link must
+// enlist adds a link to the Node's list, and returns the tags whose messages the link must
 // accept.
 func (n *Node) enlist(l *Link) (tags []btl.Tag, err error) {
 	n.mu.Lock()
@@ -232,7 +232,7 @@ func (l *Link) take() {
 	}
 }
 
-// event handles the events of the link's endpoints. The goroutine that drives the link calls it.
+// event handles the events of the link's endpoints, on the goroutine that drives the link.
 func (l *Link) event(ep *btl.Endpoint, ev btl.Event, err error) {
 	p := l.peer(ep)
 	if ev == btl.EventConnected {
@@ -249,8 +249,8 @@ func (l *Link) event(ep *btl.Endpoint, ev btl.Event, err error) {
 	}
 }
 
-// peer returns the Peer of an endpoint. It makes a new Peer if the endpoint is unknown, or if its
-// Peer is gone. Only the goroutine that drives the link may call it.
+// peer returns the Peer of an endpoint, and makes a new Peer if the endpoint has none. Only the
+// goroutine that drives the link may call peer.
 func (l *Link) peer(ep *btl.Endpoint) *Peer {
 	if p, ok := ep.Context.(*Peer); ok {
 		return p
@@ -265,9 +265,9 @@ func (l *Link) peer(ep *btl.Endpoint) *Peer {
 	return p
 }
 
-// peerOf does the same as peer for any other goroutine. A message may be handled before OnPeer has
-// been called for its peer, or after the peer is gone. In both cases peerOf asks the goroutine that
-// drives the link.
+// peerOf does what peer does, for any other goroutine. A message may be handled before OnPeer
+// was called for its peer, or after the connection has ended. In both cases peerOf runs peer on
+// the goroutine that drives the link.
 func (l *Link) peerOf(ep *btl.Endpoint) *Peer {
 	if p, ok := l.peers.Load(ep); ok {
 		return p.(*Peer) //nolint:forcetypeassert // nothing else is in it

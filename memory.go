@@ -16,35 +16,37 @@ import (
 	"gobtl/fabric"
 )
 
-// Two Nodes of one host find each other's shared memory by a Unix socket whose name contains the
-// UDP address at which one of them listens. The name is abstract: it is of the network namespace,
-// as the UDP port is, and it vanishes with its process.
+// Two Nodes of one host find each other's shared memory through a Unix socket, whose name
+// contains the UDP address at which one of them listens. The name is abstract (not a file):
+// like the UDP port, the name belongs to the network namespace, and vanishes with its process.
 //
 //	listens at 127.0.0.1:4000                          dials 127.0.0.1:4000
 //	"@gobtl/USER/127.0.0.1:4000"    <---- card -----   Unix socket, if the address is of this host
 //	                                ----- card ---->
 //	module over shm                 <-- handshake --   module over shm, by the name in the card
 //
-// Each side believes only a process of its own user. That both see the same /dev/shm is proven by
+// Each side accepts cards only from a process of its own user. The handshake runs through
+// /dev/shm, and thereby proves that both sides see the same /dev/shm. If any step fails, Dial
+// uses UDP.
 // the handshake, which goes through it. If any step fails, Dial uses UDP.
 
 const (
 	memoryProvider = "shm"
-	// cardTime bounds the exchange of cards. A process that is stopped does not answer.
+	// cardTime bounds the exchange of cards, because a stopped process does not answer.
 	cardTime = time.Second
-	// cardBytesMax bounds a card.
+	// cardBytesMax is the maximum size of a card, in bytes.
 	cardBytesMax = 4 << 10
-	// cardsMax bounds the cards of dialling Nodes that have not connected yet.
+	// cardsMax is the maximum number of stored cards of other Nodes.
 	cardsMax = 64
 )
 
-// card introduces a Node to another one on the same host.
+// card introduces a Node to another Node on the same host.
 type card struct {
 	Module  string // the name of the module over shared memory, in hexadecimal
 	Address string // the Node's own address over UDP
 }
 
-// cards are the latest cards that a Node was given.
+// cards holds the latest cards that a Node has received.
 type cards struct {
 	mu   sync.Mutex
 	list []card
@@ -59,8 +61,8 @@ func (c *cards) add(one card) {
 	c.list = append(c.list, one)
 }
 
-// addressOf returns the UDP address of the Node whose module has an address, or that address. A
-// module's name contains its address.
+// addressOf returns the UDP address of the Node whose module has the given address, or the
+// given address if no card fits. A module's name contains the module's address.
 func (c *cards) addressOf(module string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,11 +74,11 @@ func (c *cards) addressOf(module string) string {
 	return module
 }
 
-// sharesMemory says whether the Node may use shared memory beside UDP.
+// sharesMemory reports whether the Node may use shared memory in addition to UDP.
 func (n *Node) sharesMemory() bool { return n.overUDP() && n.cfg.SharedMemory }
 
-// memoryLink returns the Node's link over shared memory. It opens it if there is none, or if it has
-// failed.
+// memoryLink returns the Node's link over shared memory. If there is no such link, or the link
+// has failed, memoryLink opens a new one.
 func (n *Node) memoryLink() (*Link, error) {
 	n.opening.Lock()
 	defer n.opening.Unlock()
@@ -92,8 +94,8 @@ func (n *Node) memoryLink() (*Link, error) {
 	return n.openLink(fabric.Hints{Provider: memoryProvider})
 }
 
-// offerMemory lets Nodes of this host that dial a link's address use shared memory. If this host
-// has none, they use UDP.
+// offerMemory lets other Nodes of this host use shared memory when they dial an address of this
+// Node. If shared memory is not available, they use UDP.
 func (n *Node) offerMemory() {
 	if !n.sharesMemory() {
 		return
@@ -124,11 +126,11 @@ func (n *Node) noMemory(where string, err error) {
 	}
 }
 
-// doorName is the name of the Unix socket for an address.
+// doorName is the name of the Unix socket that belongs to a UDP address.
 func doorName(address string) string { return fmt.Sprintf("@gobtl/%d/%s", userID(), address) }
 
-// introduce exchanges cards with the Nodes that come to the door, one after the other. It knows a
-// Node's card before that Node can connect.
+// introduce exchanges cards with the Nodes that connect to the Unix socket, one after the
+// other. A Node's card is stored before that Node can connect over shared memory.
 func (l *Link) introduce(door net.Listener, address string) {
 	for {
 		visitor, err := door.Accept()
@@ -143,7 +145,8 @@ func (l *Link) introduce(door net.Listener, address string) {
 	}
 }
 
-// readCard reads the card of a process of this user.
+// readCard reads the card of another process. The error says if that process belongs to another
+// user.
 func readCard(c net.Conn) (theirs card, err error) {
 	if err := c.SetDeadline(time.Now().Add(cardTime)); err != nil {
 		return card{}, err
@@ -155,14 +158,14 @@ func readCard(c net.Conn) (theirs card, err error) {
 	return theirs, err
 }
 
-// writeCard writes the Node's own card, with the address at which its peer knows it.
+// writeCard writes the Node's own card, with the UDP address by which the peer knows the Node.
 func (l *Link) writeCard(c net.Conn, address string) error {
 	own := card{Module: hex.EncodeToString(l.module.Name()), Address: address}
 	return json.NewEncoder(c).Encode(own)
 }
 
-// dialMemory connects to a target through shared memory, or says why that is not possible. from is
-// the link that would be used otherwise.
+// dialMemory connects to a target through shared memory, or returns the reason why that is not
+// possible. Parameter from is the link over UDP to the same target.
 func (n *Node) dialMemory(ctx context.Context, t target, from *Link) (*Peer, error) {
 	c, err := new(net.Dialer).DialContext(ctx, "unix", doorName(t.first))
 	if err != nil {
@@ -192,12 +195,13 @@ func (n *Node) dialMemory(ctx context.Context, t target, from *Link) (*Peer, err
 	return memory.peerOf(ep), nil
 }
 
-// isHere says whether a target is an address of this host: one that it would be reached from.
+// isHere reports whether a target is an address of this host: the link's own address, or a
+// loopback address.
 func (l *Link) isHere(t target) bool {
 	return t.first != "" && (t.host == l.host || t.host.IsLoopback())
 }
 
-// peerAddress is the address of an endpoint's peer.
+// peerAddress returns the address of an endpoint's peer, as a UDP address if possible.
 func (l *Link) peerAddress(ep *btl.Endpoint) string {
 	if l.memory {
 		return l.cards.addressOf(ep.PeerAddress())

@@ -24,10 +24,11 @@ import (
 	_ "gobtl/fabric/udp" // provider "udp"
 )
 
-// Errors of the package; test for them with errors.Is. Errors of the peer and of the transport are
-// those of the packages btl, call, conn and queue.
+// Errors of the package; test for them with errors.Is. Errors of the peer and of the transport
+// are defined in the packages btl, call, conn and queue.
 var (
-	// ErrAddress: an address cannot be read, is not one of this host's, or stands for too many.
+	// ErrAddress: an address is malformed, is not one of this host's, or stands for too many
+	// addresses.
 	ErrAddress = errors.New("gobtl: bad address")
 	// ErrClosed: the Node was closed.
 	ErrClosed = errors.New("gobtl: node is closed")
@@ -35,7 +36,7 @@ var (
 	ErrTag = errors.New("gobtl: no such tag")
 )
 
-// Tags of a module that a Node reserves for its own layers.
+// Tags of the module that a Node reserves for its own layers.
 const (
 	tagCalls   = btl.TagMax
 	tagStreams = btl.TagMax - 1
@@ -45,61 +46,67 @@ const (
 // TagMax is the largest tag of a message. A Node uses larger tags itself.
 const TagMax = btl.TagMax - 3
 
-// Config configures Listen and Open. The zero value is a good default. A Config may be used several
-// times.
+// Config configures Listen and Open. The zero value is a good default. A Config may be used
+// several times.
 type Config struct {
 	// Provider is the name of the network provider in the registry of package fabric. The empty
-	// name means "udp" on Linux, and "net" on other systems. A "udp" and a "net" reach each other.
-	// With any other provider a Node uses its first device.
+	// name means "udp" on Linux, and "net" on other systems. Nodes with "udp" and Nodes with
+	// "net" can communicate. With any other provider, a Node uses the provider's first device.
 	Provider string
-	// SharedMemory makes a Node use shared memory (provider "shm") beside UDP, for peers on its own
-	// host that have the same setting: if both are of one user and see the same /dev/shm. Otherwise,
-	// and if that fails, they use UDP; Peer.Network tells. The bounds of Transport, such as PeersMax,
-	// count the peers of each network on their own.
+	// SharedMemory makes a Node use shared memory (provider "shm") for peers on its own host
+	// that have the same setting. Both Nodes must belong to the same user and see the same
+	// /dev/shm. If shared memory is not possible, the Nodes use UDP. Peer.Network returns the
+	// provider in use. The bounds of Transport, such as PeersMax, apply to each of the two
+	// networks separately.
 	SharedMemory bool
-	// Transport is the configuration of the transport. The environment (GOBTL_..., see btl.Param) is
-	// applied on top of it.
+	// Transport is the configuration of the transport. Variables of the environment (GOBTL_...,
+	// see btl.Param) override its values.
 	Transport btl.Config
 	// Runner says how the goroutines of the Node wait for the network.
 	Runner runner.Config
-	// Calls bounds what peers may ask for at the same time. Its Tag is not used.
+	// Calls bounds the calls that peers may make at the same time. The field Calls.Tag is not
+	// used.
 	Calls call.Config
-	// Streams bounds streams and their memory. Its Tag is not used.
+	// Streams bounds the number of streams and their memory. The field Streams.Tag is not used.
 	Streams conn.Config
-	// Queue bounds the messages that wait to be taken. Its Tag is not used.
+	// Queue bounds the messages that wait to be taken. The field Queue.Tag is not used.
 	Queue queue.Config
-	// Log gets a line when a handler has kept the network waiting for longer than Runner.LongPass, and
-	// one for each peer that connects or is gone. The nil Logger logs nothing.
+	// Log receives a line when a handler has delayed the network for longer than
+	// Runner.LongPass, and a line for each peer that connects or is gone. A nil Logger logs
+	// nothing.
 	Log *slog.Logger
-	// OnPeer is called when a peer has connected, whichever side dialled. It is called again, with
-	// the reason, when the connection has ended. A Dial that fails reports only to its caller.
-	// OnPeer runs on the goroutine that drives the network and must not wait. It may be nil.
+	// OnPeer is called when a peer has connected, no matter which side dialled. OnPeer is
+	// called again, with the reason, when the connection has ended. A Dial that fails does not
+	// call OnPeer. OnPeer runs on the goroutine that drives the network, and must not wait.
+	// OnPeer may be nil.
 	OnPeer func(p *Peer, event btl.Event, err error)
 }
 
-// Node is the endpoint of this program in the network. Any goroutine may call its methods.
+// Node is the endpoint of this program in the network. Any goroutine may call the methods of a
+// Node.
 type Node struct {
 	cfg Config
 
-	opening  sync.Mutex // held while a link is opened to dial
-	mu       sync.Mutex // of the next ones
+	opening  sync.Mutex // held while a link is opened for a Dial
+	mu       sync.Mutex // guards the following fields up to taking
 	links    []*Link
 	listens  bool
 	closed   bool
 	handlers map[string]Handler
-	tags     map[btl.Tag]bool // that have, or have had, a handler of messages
+	tags     map[btl.Tag]bool // tags that have, or had, a MessageHandler
 	taking   bool
 
 	messages [TagMax + 1]atomic.Pointer[MessageHandler]
 	accepted chan net.Conn  // streams that peers have opened
-	taken    chan Message   // of all links, for Take
+	taken    chan Message   // queued messages of all links, for Take
 	done     chan struct{}  // closed by Close
-	work     sync.WaitGroup // goroutines that wait at the links
+	work     sync.WaitGroup // goroutines that accept and take at the links
 }
 
-// Listen makes a Node that peers can reach at an address of this host: "192.0.2.1:4000", ":4000"
-// for all addresses that this host has now, "eth0:4000" for those of a device, "name:4000". Port 0
-// chooses two free ports: Address tells which. The Node uses the port and the one behind it.
+// Listen makes a Node that peers can reach at an address of this host. Examples are
+// "192.0.2.1:4000", "name:4000", ":4000" for all present addresses of this host, and
+// "eth0:4000" for the addresses of a device. Port 0 chooses two free ports, which Address
+// returns. The Node uses the given port and the next one.
 func Listen(address string) (*Node, error) { return Config{}.Listen(address) }
 
 // Open makes a Node for a program that only dials. The Node chooses its ports when it dials.
@@ -119,7 +126,7 @@ func (c Config) Open() (*Node, error) {
 	}, nil
 }
 
-// defaultProvider is the provider of UDP on this system.
+// defaultProvider returns the name of the UDP provider on this system.
 func defaultProvider() string {
 	if runtime.GOOS == "linux" {
 		return "udp"
@@ -127,7 +134,7 @@ func defaultProvider() string {
 	return "net"
 }
 
-// overUDP says whether the Node's addresses are those of UDP sockets.
+// overUDP reports whether the Node's addresses are those of UDP sockets.
 func (n *Node) overUDP() bool {
 	family := fabric.FamilyOf(n.cfg.Provider)
 	return family == "udp" || family == "net"
@@ -174,7 +181,7 @@ func (n *Node) listen(text string) error {
 	}
 }
 
-// listenAt opens a link at a port of each host. If one of them fails it opens none.
+// listenAt opens a link at a port of each host. If one link fails, listenAt closes all of them.
 func (n *Node) listenAt(hosts []string, port uint16) error {
 	for _, host := range hosts {
 		node := joinHostPort(host, port)
@@ -196,8 +203,8 @@ func (n *Node) Address() string {
 	return ""
 }
 
-// Addresses returns the addresses at which peers reach this Node. Those that other hosts can reach
-// come first. The list is empty if the Node does not listen.
+// Addresses returns the addresses at which peers reach this Node. Addresses that other hosts
+// can reach come first. The list is empty if the Node does not listen.
 func (n *Node) Addresses() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -220,11 +227,12 @@ func (n *Node) Links() []*Link {
 	return append([]*Link(nil), n.links...)
 }
 
-// Close ends the contexts of the running handlers and waits for their answers. It then waits until
-// all sent data is acknowledged. Both waits end with ctx. All calls that wait at the Node end with
-// an error. A call that waits for a MessageHandler or OnPeer to return ends only when that function
-// returns. A second Close does nothing. Errors: runner.ErrInHandler in a MessageHandler or in
-// OnPeer, and nothing is closed; the error of ctx.
+// Close ends the contexts of the running handlers, waits for the handlers' answers, and then
+// waits until all sent data is acknowledged. Both waits end with ctx. All waiting calls of the
+// Node end with an error. A call that waits for a MessageHandler or OnPeer to return ends only
+// when that function returns. A second Close does nothing. In a MessageHandler or in OnPeer,
+// Close closes nothing and returns runner.ErrInHandler. The only other error is the error of
+// ctx.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

@@ -9,12 +9,12 @@ import (
 	"gobtl/btl"
 )
 
-// Peer is a connection to another Node. All its methods may be used by any goroutine; those that
-// wait must not be called in a MessageHandler or in OnPeer, and return runner.ErrInHandler there.
+// Peer is a connection to another Node. Any goroutine may call all methods. In a MessageHandler
+// or in OnPeer, methods that wait must not be called, and return runner.ErrInHandler.
 //
-// After the connection has ended all methods return the reason: btl.ErrPeerDead if the peer did not
-// answer for Config.Transport.PeerTimeout, btl.ErrPeerClosed if the peer has closed the connection.
-// Node.Dial makes a new connection.
+// After the connection has ended, all methods return the reason for its end: btl.ErrPeerDead if
+// the peer did not answer for Config.Transport.PeerTimeout, or btl.ErrPeerClosed if the peer
+// has closed the connection. Node.Dial makes a new connection.
 type Peer struct {
 	link    *Link
 	ep      *btl.Endpoint
@@ -22,23 +22,23 @@ type Peer struct {
 	done    chan struct{}
 	err     error // valid when done is closed
 
-	// The goroutine that drives the link owns these fields.
-	connected bool                 // OnPeer was told so
-	regions   map[*Region]struct{} // that the peer may use
+	// These fields belong to the goroutine that drives the link.
+	connected bool                 // OnPeer was called for the connection
+	regions   map[*Region]struct{} // exposed regions that the peer may access
 }
 
-// Call sends a request to the peer's handler of the method, and returns the body of the answer.
-// Errors: call.ErrMethod, call.ErrBusy, a call.RemoteError with the text of the handler's error,
-// the reason why the connection ended, or the error of ctx. The handler's context has the deadline
-// of ctx, and ends with ctx. request is copied; the caller owns the answer.
+// Call sends a copy of request to the peer's handler of the method, and returns the body of the
+// answer, which the caller owns. The handler's context has the deadline of ctx, and ends with
+// ctx. The errors are call.ErrMethod, call.ErrBusy, a call.RemoteError with the text of the
+// handler's error, the reason why the connection ended, and the error of ctx.
 func (p *Peer) Call(ctx context.Context, method string, request []byte) ([]byte, error) {
 	return p.link.calls.CallName(ctx, p.ep, method, request)
 }
 
-// Send gives data to the peer's MessageHandler of the tag, and returns when the peer has
-// acknowledged it. The caller may then reuse data, unless ctx has ended and the error is
-// runner.ErrInUse. Errors: btl.ErrNoHandler if the peer has no handler of the tag, ErrTag,
-// btl.ErrTooLarge, the reason why the connection ended, the error of ctx.
+// Send sends data to the peer's MessageHandler of the tag, and returns when the peer has
+// acknowledged the message. The caller may then reuse data, unless ctx has ended and the error
+// is runner.ErrInUse. The errors are btl.ErrNoHandler if the peer has no handler of the tag,
+// ErrTag, btl.ErrTooLarge, the reason why the connection ended, and the error of ctx.
 func (p *Peer) Send(ctx context.Context, tag btl.Tag, data []byte) error {
 	if tag > TagMax {
 		return ErrTag
@@ -46,36 +46,37 @@ func (p *Peer) Send(ctx context.Context, tag btl.Tag, data []byte) error {
 	return p.link.run.Send(ctx, p.ep, tag, data)
 }
 
-// Enqueue sends data to the peer's queue, from which the peer's Take returns it. It returns when
-// the transport has a copy of data. While the queue is full it waits until ctx ends. Errors:
-// queue.ErrTooLarge, the reason why the connection ended, the error of ctx.
+// Enqueue sends data to the peer's queue, from which the peer's Take returns the message.
+// Enqueue returns when the transport has a copy of data. While the queue is full, Enqueue waits
+// until ctx ends. The errors are queue.ErrTooLarge, the reason why the connection ended, and
+// the error of ctx.
 func (p *Peer) Enqueue(ctx context.Context, data []byte) error {
 	return p.link.queue.Send(ctx, p.ep, data)
 }
 
-// OpenStream opens a stream of bytes, which the peer gets by Accept. It returns before the peer has
-// accepted. It returns the errors of conn.Node.Dial.
+// OpenStream opens a byte stream, which the peer's Accept returns. OpenStream may return before
+// the peer has called Accept. The errors are those of conn.Node.Dial.
 func (p *Peer) OpenStream(ctx context.Context) (net.Conn, error) {
 	c, err := p.link.streams.Dial(ctx, p.ep, "")
 	if err != nil {
-		return nil, err // And not a nil Conn in an interface.
+		return nil, err // The result must not be a nil *Conn.
 	}
 	return c, nil
 }
 
-// Region is memory of this side that a peer may use.
+// Region is memory of this side that one peer may access.
 type Region struct {
 	peer   *Peer
 	region *btl.Region
 }
 
-// Expose lets this peer alone access mem with the given rights, until the Region is closed or the
-// connection ends. The program must send the Handle to the peer. Errors: btl.ErrAgain when
-// Config.Transport.RegionsMax regions are exposed, btl.ErrConfig for unknown rights, the reason why
-// the connection ended, the error of ctx.
+// Expose lets only this peer access mem, with the given rights, until the Region is closed or
+// the connection ends. The program must send the Handle to the peer. The errors are
+// btl.ErrAgain when Config.Transport.RegionsMax regions are exposed, btl.ErrConfig for unknown
+// rights, the reason why the connection ended, and the error of ctx.
 func (p *Peer) Expose(ctx context.Context, mem []byte, rights btl.Rights) (*Region, error) {
 	r := &Region{peer: p, region: new(btl.Region)}
-	var exposed error // With ErrAgain as its result Do would try again.
+	var exposed error // Do would retry a function that returns ErrAgain.
 	err := p.link.run.Do(ctx, func(m *btl.Module) error {
 		exposed = p.expose(m, r, mem, rights)
 		return nil
@@ -101,11 +102,11 @@ func (p *Peer) expose(m *btl.Module, r *Region, mem []byte, rights btl.Rights) e
 	return nil
 }
 
-// Handle returns the number by which the peer accesses the Region.
+// Handle returns the number by which the peer names the Region in Put and Get.
 func (r *Region) Handle() btl.Handle { return r.region.Handle() }
 
-// Close withdraws the Region. After it has returned the peer can no longer read or write the
-// memory.
+// Close withdraws the Region. After Close has returned, the peer can no longer read or write
+// the memory.
 func (r *Region) Close(ctx context.Context) error {
 	return r.peer.link.run.Do(ctx, func(*btl.Module) error {
 		r.close()
@@ -119,27 +120,27 @@ func (r *Region) close() {
 	delete(r.peer.regions, r)
 }
 
-// Put writes data into memory that the peer has exposed, from offset on, and returns when all of
-// data is written there. Errors: btl.ErrRemoteAccess, the reason why the connection ended, the
-// error of ctx together with runner.ErrInUse.
+// Put writes data into memory that the peer has exposed, at an offset, and returns when all
+// bytes are written. The errors are btl.ErrRemoteAccess, the reason why the connection ended,
+// and the error of ctx together with runner.ErrInUse.
 func (p *Peer) Put(ctx context.Context, target btl.Handle, offset uint64, data []byte) error {
 	return p.link.run.Put(ctx, p.ep, data, target, offset)
 }
 
-// Get reads memory that the peer has exposed, from offset on, into mem. Errors as of Put. After an
-// error mem may contain a part of the data.
+// Get reads memory that the peer has exposed, from an offset on, into mem. The errors are those
+// of Put. After an error, mem may contain a part of the data.
 func (p *Peer) Get(ctx context.Context, target btl.Handle, offset uint64, mem []byte) error {
 	return p.link.run.Get(ctx, p.ep, mem, target, offset)
 }
 
-// Address is the peer's address: "192.0.2.1:4000". A peer that has dialled uses a port that it has
-// chosen itself.
+// Address returns the peer's address, such as "192.0.2.1:4000". A peer that has dialled uses a
+// port that it has chosen itself.
 func (p *Peer) Address() string { return p.address }
 
-// Network is the provider that carries the connection: "udp", "net", "shm".
+// Network returns the name of the provider that carries the connection: "udp", "net" or "shm".
 func (p *Peer) Network() string { return p.link.provider }
 
-// Done is closed when the connection has ended.
+// Done returns a channel that is closed when the connection has ended.
 func (p *Peer) Done() <-chan struct{} { return p.done }
 
 // Err returns the reason why the connection has ended, or nil before its end.
@@ -152,8 +153,8 @@ func (p *Peer) Err() error {
 	}
 }
 
-// Close ends the connection. It first delivers all sent data, and then tells the peer. It waits for
-// both until ctx ends.
+// Close ends the connection: Close delivers all sent data, and then tells the peer. Close waits
+// for both steps until ctx ends.
 func (p *Peer) Close(ctx context.Context) error {
 	err := p.link.run.Do(ctx, func(*btl.Module) error {
 		p.ep.Close(p.ep.Now())
@@ -175,15 +176,15 @@ func (p *Peer) Close(ctx context.Context) error {
 // Link returns the local link to which the peer is connected.
 func (p *Peer) Link() *Link { return p.link }
 
-// Endpoint returns the connection's endpoint in package btl. It must be used as that package
-// requires, inside Link().Runner().Do.
+// Endpoint returns the connection's endpoint in package btl. The endpoint may be used only
+// inside Link().Runner().Do, as package btl requires.
 func (p *Peer) Endpoint() *btl.Endpoint { return p.ep }
 
-// String is the peer's address.
+// String returns the peer's address.
 func (p *Peer) String() string { return p.address }
 
-// end records the end of the connection. Only the first reason counts. The goroutine that drives
-// the link calls it.
+// end records the end of the connection, on the goroutine that drives the link. Only the first
+// reason counts.
 func (p *Peer) end(err error) {
 	if p.Err() != nil {
 		return

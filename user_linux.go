@@ -8,7 +8,7 @@ import (
 
 func userID() int { return os.Geteuid() }
 
-// sameUser says whether the other side of a Unix socket is a process of this user.
+// sameUser reports whether the other end of a Unix socket is a process of the same user.
 func sameUser(c net.Conn) bool {
 	u, ok := c.(*net.UnixConn)
 	if !ok {

@@ -4,7 +4,8 @@ package gobtl
 
 import "net"
 
-// There is no shared memory on other systems, and so nobody asks.
+// Shared memory is available only on Linux. On other systems no process counts as one of the same
+// user.
 
 func userID() int { return -1 }
 

@@ -8,8 +8,8 @@ import (
 	"gobtl/btl"
 )
 
-// Collector is a prometheus.Collector over snapshots of one module. Register it once per registry;
-// several modules in one registry need labels that tell them apart.
+// Collector is a prometheus.Collector for the counters of one module. Register a Collector once
+// per registry. If several modules share a registry, give them different labels.
 type Collector struct {
 	snapshot func() btl.Stats
 	counters []counterDesc
@@ -29,15 +29,16 @@ type gaugeDesc struct {
 	value func(*btl.Stats) uint64
 }
 
-// NewCollector returns a collector that calls snapshot at every scrape, from the goroutine of the
-// scrape. The labels, which may be nil, are put on every metric, as LabelValue writes them.
+// NewCollector returns a collector that calls snapshot at every scrape, on the goroutine of the
+// scrape. The labels, which may be nil, are added to every metric. LabelValue converts their
+// values.
 func NewCollector(snapshot func() btl.Stats, labels prometheus.Labels) *Collector {
 	c := &Collector{snapshot: snapshot}
 	labels = maps.Clone(labels)
 	for name, value := range labels {
 		labels[name] = LabelValue(value)
 	}
-	// Counters that differ in a label are one metric, and must share its Desc.
+	// Counters that differ only in a label are one metric, and must share its Desc.
 	descs := make(map[string]*prometheus.Desc)
 	for _, counter := range btl.Counters() {
 		name, value := counter.Label()

@@ -1,11 +1,12 @@
-// Package btlprom shows the counters of a btl.Module to Prometheus.
+// Package btlprom exports the counters of a btl.Module to Prometheus.
 //
 //	registry.MustRegister(btlprom.NewCollector(module.Stats, nil))
 //
-// Every scrape takes one snapshot, so the figures of a scrape belong together: the counters of
-// received packets add up to the packets received. The names and help texts are those of
-// btl.Counter; nothing is counted here, and a scrape costs the module's owner nothing.
+// Every scrape takes one snapshot, so all figures of a scrape are consistent: for example, the
+// counters of the kinds of received packets add up to the number of packets received. Names and
+// help texts of the metrics are those of btl.Counter. A scrape takes no time of the goroutine
+// that owns the module.
 //
-// A Collector is safe for concurrent use if its snapshot function is, as Module.Stats and
-// Runner.Stats are.
+// A Collector is safe for concurrent use if its snapshot function is. Module.Stats and
+// Runner.Stats are safe for concurrent use.
 package btlprom

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// LabelValue returns a text that may be the value of a label. Prometheus takes UTF-8 alone, and
-// refuses a whole scrape for one label that is something else, as the name of an interface may be.
-// Each byte that is not part of UTF-8 is written as \xFF, with its two digits.
+// LabelValue converts a text so that it may be the value of a label. Prometheus accepts only
+// UTF-8, and rejects a whole scrape because of one invalid label, such as the name of a network
+// interface. Each invalid byte is written as \xFF, with its two hexadecimal digits.
 func LabelValue(text string) string {
 	if utf8.ValidString(text) {
 		return text

@@ -8,8 +8,8 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// Waits is a prometheus.Collector of how a polling loop waits. Runner.Waits and World.Waits of
-// package mpi are such counts.
+// Waits is a prometheus.Collector for counts of how a polling loop waits. Runner.Waits and
+// World.Waits (package mpi) return such counts.
 type Waits struct {
 	snapshot func() waiting.Counts
 	counters []waitsDesc
@@ -23,8 +23,9 @@ type waitsDesc struct {
 	value func(*waiting.Counts) uint64
 }
 
-// NewWaits returns a collector that calls snapshot at every scrape, from the goroutine of the
-// scrape. The labels, which may be nil, are put on every metric, as LabelValue writes them.
+// NewWaits returns a collector that calls snapshot at every scrape, on the goroutine of the
+// scrape. The labels, which may be nil, are added to every metric. LabelValue converts their
+// values.
 func NewWaits(snapshot func() waiting.Counts, labels prometheus.Labels) *Waits {
 	labels = maps.Clone(labels)
 	for name, value := range labels {

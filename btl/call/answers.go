@@ -9,37 +9,37 @@ import (
 
 // caller is the server-side state of one calling peer, guarded by Node.runMu.
 type caller struct {
-	running      int    // calls whose handlers run, on goroutines, and those that are kept
-	reserved     int    // of these for streams
-	requestBytes int64  // of their requests
-	sending      int    // of which the handlers have ended, and the answers are not accepted
-	answerBytes  int64  // of those answers, and of the owed ones; a stream counts its own
-	owed         []owed // answers for which there was no room
-	paying       bool   // a goroutine sends them
+	running      int    // calls with a running handler, and calls reserved
+	reserved     int    // calls in running that are reserved for streams
+	requestBytes int64  // bytes of the requests of these calls
+	sending      int    // answers of handlers, not accepted by the transport
+	answerBytes  int64  // bytes of these and of owed answers, without streams
+	owed         []owed // queued answers, for lack of resources
+	paying       bool   // a goroutine sends the owed answers
 }
 
-// owed is an answer that waits for room.
+// owed is an answer that waits until the transport has resources for it.
 type owed struct {
 	h    head
 	body []byte
 }
 
-// Each request is answered, or its endpoint ends, as a caller without deadline must not wait for
-// ever. But a peer that sends requests and accepts no answers may hold at most Config.AnswerBytes,
-// and
+// Each request is answered, or its endpoint ends, because a caller without a deadline must not
+// wait for ever. A peer that sends requests but accepts no answers may hold at most
+// Config.AnswerBytes, and at most these numbers of answers.
 const (
-	sendingMax = 1024    // answers of goroutines: beyond it a call is refused
-	owedMax    = 1 << 15 // other answers: beyond it the endpoint ends
+	sendingMax = 1024    // answers of goroutines; a further call gets ErrBusy
+	owedMax    = 1 << 15 // other answers; a further one ends the endpoint
 )
 
-// smallBytes is what a peer with nothing pending may use even if all peers together exceed the
-// bound.
+// smallBytes is the number of bytes that a peer with nothing pending may use, even if all peers
+// together exceed the limit.
 const smallBytes = 64 << 10
 
-// bufferedBytesMax is the largest answer that is surely not too large, without asking the module.
+// bufferedBytesMax is the size up to which an answer always fits in a message of the module.
 const bufferedBytesMax = 512
 
-// caller returns the entry of a peer. The caller holds the lock.
+// caller returns the state of a peer, and creates it if needed. The caller holds runMu.
 func (n *Node) caller(peer *btl.Endpoint) *caller {
 	c := n.callers[peer]
 	if c == nil {
@@ -49,7 +49,7 @@ func (n *Node) caller(peer *btl.Endpoint) *caller {
 	return c
 }
 
-// forget drops the entry of a peer if it is idle. The caller holds the lock.
+// forget deletes the state of a peer without pending calls or answers. The caller holds runMu.
 func (n *Node) forget(peer *btl.Endpoint) {
 	c := n.callers[peer]
 	if c != nil && c.running == 0 && c.sending == 0 && len(c.owed) == 0 && !c.paying {
@@ -57,9 +57,9 @@ func (n *Node) forget(peer *btl.Endpoint) {
 	}
 }
 
-// send sends an answer from one of the Node's goroutines, and waits for room until the Node closes.
-// It calls sent when the transport has accepted the answer, or never will; if early is set, before
-// the peer can have received it.
+// send sends an answer from one of the Node's goroutines, and waits for resources until the
+// Node closes. Function sent is called when the transport has accepted the answer, or never
+// will. If early is true, sent is called before the peer can have received the answer.
 func (n *Node) send(peer *btl.Endpoint, h head, body []byte, early bool, sent func()) {
 	var err error
 	if len(body) <= bufferedBytesMax && !early {
@@ -71,15 +71,15 @@ func (n *Node) send(peer *btl.Endpoint, h head, body []byte, early bool, sent fu
 		err = n.sendLarge(peer, h, body, sent)
 	}
 	if err != nil && n.silent.Err() != nil {
-		// The Node has closed, and does not wait for room. The peer's callers must not wait either,
-		// so the endpoint ends.
+		// The Node has closed, and does not wait for resources. The peer's callers must not
+		// wait either, so the endpoint is ended.
 		_ = n.r.Do(context.Background(), func(*btl.Module) error { peer.Abort(); return nil })
 	}
-	// In other cases the peer is gone, and needs no answer.
+	// In all other cases the peer is gone, and needs no answer.
 }
 
-// sendLarge is send of a large answer. The answer is copied only once, and Do, unlike SendBuffered,
-// returns the error for one that is too large.
+// sendLarge does what send does, for a large answer. The answer is copied only once. Unlike
+// SendBuffered, Do returns the error for an answer that is too large.
 func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte, sent func()) error {
 	told := false
 	err := n.r.DoFor(n.silent, peer, func(*btl.Module) (err error) {
@@ -96,8 +96,9 @@ func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte, sent func()) e
 	return err
 }
 
-// sendAnswer sends an answer. Instead of one that is too large for a message, or for the peer, it
-// sends statusSize. It returns the head and body that it has sent.
+// sendAnswer sends an answer. If the answer is too large for a message, or for the peer,
+// sendAnswer sends the status statusSize instead. The results are the head and body that were
+// sent.
 func (n *Node) sendAnswer(peer *btl.Endpoint, h head, body []byte) (head, []byte, error) {
 	var done func(*btl.Fragment, error)
 	if len(body) > messageBytesLeast { // the peer may refuse it
@@ -116,8 +117,8 @@ func (n *Node) sendAnswer(peer *btl.Endpoint, h head, body []byte) (head, []byte
 	return h, body, err
 }
 
-// reply sends an answer from the goroutine that drives. If there is no room now, one of the Node's
-// goroutines waits for it.
+// reply sends an answer from the driving goroutine. If resources are missing now, one of the
+// Node's goroutines sends the answer later.
 func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 	h, body, err := n.sendAnswer(peer, h, body)
 	if errors.Is(err, btl.ErrAgain) && !n.owe(peer, h, body) && n.leaveBehind(peer, h) != nil {
@@ -125,8 +126,8 @@ func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 	}
 }
 
-// leaveBehind leaves an answer without a body to the Runner, which sends it when there is room: a
-// closed Node has no goroutine for that.
+// leaveBehind passes an answer without a body to the Runner, which sends the answer when there
+// are resources. A closed Node uses leaveBehind, because it has no goroutine for that.
 func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
 	if n.ended.Err() == nil {
 		return btl.ErrAgain
@@ -136,20 +137,23 @@ func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
 	return n.r.SendBuffered(context.Background(), peer, n.cfg.Tag, msg[:])
 }
 
-// mayAnswer says whether there may be an answer of so many bytes more. The caller holds the lock.
+// mayAnswer reports whether the limits allow an answer of so many bytes. The caller holds
+// runMu.
 func (n *Node) mayAnswer(c *caller, bytes int64) bool {
 	return c.answerBytes == 0 && bytes <= smallBytes ||
 		(c.answerBytes == 0 || c.answerBytes+bytes <= n.cfg.AnswerBytes) &&
 			n.answerBytes+bytes <= totalFactor*n.cfg.AnswerBytes
 }
 
-// addAnswer counts the bytes of an answer that is not accepted yet. The caller holds the lock.
+// addAnswer counts the bytes of an answer that the transport has not accepted yet. The caller
+// holds runMu.
 func (n *Node) addAnswer(c *caller, bytes int64) {
 	c.answerBytes += bytes
 	n.answerBytes += bytes
 }
 
-// owe queues an answer until there is room for it. It returns false if the queue is at its bound.
+// owe queues an answer until the transport has resources. The result is false if the queue is
+// full or the Node is closed.
 func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -173,7 +177,7 @@ func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
 	return true
 }
 
-// pay sends a peer's queued answers, as there is room, until all are sent.
+// pay sends all queued answers of a peer, and waits for resources.
 func (n *Node) pay(peer *btl.Endpoint, c *caller) {
 	defer n.work.Done()
 	for {

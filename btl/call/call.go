@@ -14,17 +14,20 @@ import (
 
 var questions = sync.Pool{New: func() any { return new(question) }}
 
-// Call sends a request to the peer and returns the body of the answer, or an error: ErrMethod,
-// ErrBusy, ErrRequestSize, ErrAnswerSize, ErrAnswerRoom, a RemoteError, the error of the endpoint
-// or of ctx, whose deadline holds for the handler too; btl.ErrTooLarge if the request is larger
-// than a message may be; btl.ErrNoHandler if the peer has no Node on the tag. request is copied.
-// The caller owns the answer.
+// Call sends a request to the peer and returns the body of the answer, which the caller owns.
+// The request is copied. The deadline of ctx also limits the handler. The errors are:
+//
+//   - ErrMethod, ErrBusy, ErrRequestSize, ErrAnswerSize, ErrAnswerRoom, ErrClosing, or a
+//     RemoteError;
+//   - the error of the endpoint, or of ctx;
+//   - btl.ErrTooLarge if the request exceeds the size limit of a message;
+//   - btl.ErrNoHandler if the peer has no Node with the same tag.
 func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, request []byte,
 ) ([]byte, error) {
 	return n.call(ctx, peer, head{code: method}, request, nil)
 }
 
-// CallName is Call of a method that was registered with HandleName.
+// CallName does what Call does, for a method that the server registered with HandleName.
 func (n *Node) CallName(ctx context.Context, peer *btl.Endpoint, name string, request []byte,
 ) ([]byte, error) {
 	if len(name) < 1 || len(name) > nameBytesMax {
@@ -34,9 +37,9 @@ func (n *Node) CallName(ctx context.Context, peer *btl.Endpoint, name string, re
 	return n.call(ctx, peer, head{name: name}, request, nil)
 }
 
-// call is Call of the method in h. gone, unless it is nil, is called after ctx has ended, once the
-// request can no longer arrive at the server behind messages sent later. It runs on the goroutine
-// that drives the module or on the caller's, and does not block.
+// call does what Call does, for the method in h. If gone is not nil, it is called after ctx has
+// ended, as soon as the request can no longer arrive at the server after messages sent later.
+// Function gone runs on the driving goroutine or on the caller's, and must not block.
 func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []byte,
 	gone func(),
 ) ([]byte, error) {
@@ -47,7 +50,7 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 	q := questions.Get().(*question)
 	q.peer = peer
 	err := n.r.AwaitFor(ctx, peer, func(_ *btl.Module, w runner.Waker) error {
-		if h.id == 0 { // else this is run again, after ErrAgain
+		if h.id == 0 { // else the function runs again after ErrAgain
 			n.lastID++
 			h.id = n.lastID
 		}
@@ -63,7 +66,7 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 		return err
 	})
 	if err != nil && !n.withdraw(h.id, peer, ctx.Err() != nil, gone) {
-		return nil, err // the Runner has ended, and with it all who might look at q
+		return nil, err // the Runner has ended: nobody else uses q
 	}
 	st, answer := q.status, q.answer
 	*q = question{}
@@ -74,18 +77,18 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 	return answer, st.err(answer)
 }
 
-// leftMs is the time that a handler has, rounded up, so that the caller times out first: a
-// handler's time-out must not answer a caller that is still waiting.
+// leftMs is the time for the handler in milliseconds, rounded up so that the caller times out
+// first. A caller that still waits must not receive the handler's time-out as its answer.
 func leftMs(left time.Duration) uint32 {
 	return uint32(min(max(left, 0)/time.Millisecond+1, math.MaxUint32))
 }
 
-// withdraw removes an abandoned call, and sends the server a cancel if cancel is set. It returns
-// false if the module is gone.
+// withdraw removes an abandoned call, and sends the server a cancel message if cancel is true.
+// The result is false if the Runner has ended.
 //
-// Small messages overtake large ones, and all overtake retransmitted ones. So the cancel is sent
-// only after the server has acknowledged the request: earlier, the server might find no call to
-// cancel.
+// Small messages overtake large ones, and all overtake retransmitted ones. The cancel message
+// is therefore sent only after the server has acknowledged the request: a cancel that arrives
+// before its request has no effect.
 func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool, gone func()) bool {
 	err := n.r.Do(context.Background(), func(*btl.Module) error {
 		q, waits := n.asked[id]
@@ -111,10 +114,10 @@ func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool, gone func())
 	return err == nil
 }
 
-// tellCanceled tells the server that a call was abandoned.
+// tellCanceled sends the cancel message for an abandoned call to the server.
 func (n *Node) tellCanceled(peer *btl.Endpoint, id uint64) {
 	h := head{id: id, kind: kindCancel}
-	// Without the cancel the server works in vain. No caller waits for room to send it.
+	// The cancel only spares the server useless work, so no caller waits until it is sent.
 	if errors.Is(send(peer, n.cfg.Tag, h, nil), btl.ErrAgain) && n.begins() {
 		go func() {
 			defer n.work.Done()
@@ -125,19 +128,20 @@ func (n *Node) tellCanceled(peer *btl.Endpoint, id uint64) {
 	}
 }
 
-// sentRequest is a request that the peer has not acknowledged, and may refuse. It is pooled.
+// sentRequest is a request that the peer has not acknowledged, and may refuse. sentRequest is
+// reused.
 type sentRequest struct {
 	id    uint64
-	waits bool   // it is not acknowledged
-	then  func() // to be called when it is, if it is set
+	waits bool   // the request is not acknowledged
+	then  func() // called after the acknowledgement, unless nil
 	done  func(*btl.Fragment, error)
 }
 
-// spareMax is how many acknowledged requests are kept to be used again.
+// spareMax is the maximum number of acknowledged requests that are kept for reuse.
 const spareMax = 1024
 
-// ask sends a request. A request that the peer's module refuses has no answer: its Call returns
-// that error.
+// ask sends a request. If the peer's module refuses the request, there is no answer, and Call
+// returns the error of the refusal.
 func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, error) {
 	var s *sentRequest
 	if last := len(n.spare) - 1; last >= 0 {
@@ -174,12 +178,13 @@ func (n *Node) keep(s *sentRequest) {
 	}
 }
 
-// send sends a message, or returns an error. The caller owns the module.
+// send sends a message, or returns an error. The calling goroutine must own the module.
 func send(peer *btl.Endpoint, tag btl.Tag, h head, body []byte) error {
 	return sendSignalled(peer, tag, h, body, nil)
 }
 
-// sendSignalled is send of a message whose end is told, unless done is nil.
+// sendSignalled does what send does, and calls done when the peer has acknowledged or refused
+// the message. Function done may be nil.
 func sendSignalled(peer *btl.Endpoint, tag btl.Tag, h head, body []byte,
 	done func(*btl.Fragment, error),
 ) error {
@@ -194,13 +199,13 @@ func sendSignalled(peer *btl.Endpoint, tag btl.Tag, h head, body []byte,
 	copy(f.Bytes()[h.bytes():], body)
 	f.Signal, f.OnDone = done != nil, done
 	if _, err := peer.Send(peer.Now(), f); err != nil {
-		_ = peer.Free(f) // it is the caller's still
+		_ = peer.Free(f) // Send has failed, so the fragment is the caller's
 		return err
 	}
 	return nil
 }
 
-// err is the error that a Call returns for a status; text is the answer's body.
+// err returns the error of a Call for the status of its answer. The body of the answer is text.
 func (s status) err(text []byte) error {
 	switch s {
 	case statusOK:
@@ -226,7 +231,7 @@ func (s status) err(text []byte) error {
 	}
 }
 
-// receive is the handler of the Node's tag. Malformed messages are dropped.
+// receive is the message handler of the Node's tag. Malformed messages are dropped.
 func (n *Node) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	h, name, body, ok := getHead(data)
 	if !ok {
@@ -242,7 +247,8 @@ func (n *Node) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// answered wakes the Call that waits for an answer. Only an answer of the called peer counts.
+// answered wakes the Call that waits for an answer. An answer from a peer other than the called
+// one is ignored.
 func (n *Node) answered(peer *btl.Endpoint, h head, body []byte) {
 	q := n.asked[h.id]
 	if q == nil || q.peer != peer {
@@ -266,10 +272,10 @@ func (n *Node) lost(ep *btl.Endpoint) {
 		}
 	}
 	n.loseCalls(ep)
-	n.streams.endOf(ep) // behind the calls, one of which may open a stream just now
+	n.streams.endOf(ep) // after the calls, which may open a stream
 }
 
-// loseCalls ends the calls of a peer that is gone.
+// loseCalls ends the contexts of the handlers that serve a peer which is gone.
 func (n *Node) loseCalls(ep *btl.Endpoint) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()

@@ -1,6 +1,6 @@
-// Package call is request and response over a runner.Runner: methods with numbers or names,
-// propagated deadlines, cancellation, errors as values. It is deliberately small, as it is also the
-// model of a layer above the transport: it uses only public API.
+// Package call implements remote procedure calls over a runner.Runner. Methods have numbers or
+// names, and deadlines and cancellation reach the server. The package is also an example of a
+// layer on top of the transport, and uses only public API.
 //
 //	client                                          server
 //	Call --- Await: note the id, send -- request -> inline, on the goroutine that drives,
@@ -16,16 +16,18 @@
 //	14 1  kind: request 1, answer 2, cancel 3
 //	15 1  of a request: the length of the method's name, which stands before the body; else 0
 //
-// Bodies that may be larger than memory go in chunks, by CallStream: see stream.go.
+// CallStream sends and receives bodies that may be larger than memory, in chunks: see
+// stream.go.
 //
-// Fragments may overtake each other, and small ones mostly overtake large ones. A cancel that
-// arrives before its request would have no effect. So it is sent only after the request is
-// acknowledged, and so is the end of a stream whose opening was abandoned.
+// Fragments may overtake each other, and small ones usually overtake large ones. A cancel that
+// arrives before its request would have no effect, so a cancel is sent only after the request
+// is acknowledged. The same holds for the end of a stream whose opening was abandoned.
 //
-// All resources that a peer can use in a Node are bounded: calls (Concurrent, Total), the bytes of
-// their requests (RequestBytes), unaccepted answers (AnswerBytes; 1024 of handlers on goroutines,
-// 32 768 others).
+// All resources that a peer can use in a Node are bounded: calls (Concurrent, Total), the bytes
+// of the requests (RequestBytes), and answers that the peer has not accepted (AnswerBytes). A
+// peer may also have at most 1024 such answers from handlers on goroutines, and 32 768 other
+// ones.
 //
-// Any goroutine may use a Node once its Runner exists, which Start creates. Layer is for a module
-// with several of Node, queue.Queue and conn.Node.
+// Any goroutine may use a Node once its Runner exists. Start creates the Runner. If a module
+// has several layers (Node, queue.Queue, conn.Node), use Layer instead of Start.
 package call

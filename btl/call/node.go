@@ -15,21 +15,21 @@ import (
 
 // Errors of the package; test for them with errors.Is.
 var (
-	// ErrMethod: the server has no handler of that number.
+	// ErrMethod: the server has no handler for the method's number or name.
 	ErrMethod = errors.New("call: no such method")
-	// ErrBusy: the server is at its bound of calls under way, or of answers that the caller has not
-	// accepted. No handler has run.
+	// ErrBusy: the server has reached its limit of running calls, or of answers that the caller
+	// has not accepted. The handler has not run.
 	ErrBusy = errors.New("call: server is busy")
-	// ErrAnswerSize: the handler has run, but its answer exceeds the size limit of a message to the
-	// caller.
+	// ErrAnswerSize: the handler has run, but its answer exceeds the size limit of a message to
+	// the caller.
 	ErrAnswerSize = errors.New("call: answer is too large")
-	// ErrAnswerRoom: the handler has run, but the server has discarded its answer: the caller
-	// accepts answers too slowly.
+	// ErrAnswerRoom: the handler has run, but the server has discarded its answer, because the
+	// caller accepts answers too slowly.
 	ErrAnswerRoom = errors.New("call: no room for the answer")
-	// ErrRequestSize: the request is larger than the server accepts. No handler has run.
+	// ErrRequestSize: the request is larger than the server accepts. The handler has not run.
 	ErrRequestSize = errors.New("call: request is too large for the server")
-	// ErrClosing: the server closed its Node while the handler ran, and the handler ended because
-	// of that.
+	// ErrClosing: the server has closed its Node while the handler ran, and the handler ended
+	// for that reason.
 	ErrClosing = errors.New("call: server is closing")
 	// ErrConfig: a configuration value is out of its range.
 	ErrConfig = errors.New("call: invalid configuration")
@@ -40,36 +40,41 @@ type RemoteError string
 
 func (e RemoteError) Error() string { return "call: remote: " + string(e) }
 
-// Config tunes a Node; the zero value is a good default but for the tag.
+// Config tunes a Node. The zero value is a good default, except for the tag.
 type Config struct {
-	// Tag is the module's tag that the Node uses, 0 to btl.TagMax, the same at both sides.
+	// Tag is the module's tag for the Node, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
-	// Concurrent bounds the calls of one peer under way whose handlers have goroutines, 1 to 1<<20; 0
-	// means 1024. Beyond it a call is answered with ErrBusy. An open stream counts as 16, and its
-	// chunks under way as 1 MiB of RequestBytes; it has as much for answers, beside AnswerBytes.
+	// Concurrent bounds the calls of one peer whose handlers run on goroutines, 1 to 1<<20; 0
+	// means 1024. Further calls are answered with ErrBusy. An open stream counts as 16 calls,
+	// and the chunks of its request as 1 MiB of RequestBytes. The stream has another 1 MiB for
+	// answers, which does not count towards AnswerBytes.
 	Concurrent int
-	// Total bounds such calls of all peers together, 1 to 1<<23; 0 means eight times Concurrent.
-	// Beyond it only peers with no call under way are served, one call at a time. Streams may use
-	// seven eighths of it; beyond that a peer without a stream may open one, up to twice Total.
+	// Total bounds such calls of all peers together, 1 to 1<<23; 0 means eight times
+	// Concurrent. When Total is reached, only peers without a running call are served, one call
+	// each. Streams may use seven eighths of Total. When these are used, a peer without a
+	// stream may still open one, up to twice Total.
 	Total int
-	// RequestBytes bounds the requests of one peer whose handlers run on goroutines, in bytes, 1 to
-	// 1<<40; 0 means 64 MiB. A call beyond it is answered with ErrBusy, a single request larger
-	// than it with ErrRequestSize. All peers together have eight times as much; beyond that a peer
-	// with no request under way may send one of 64 KiB.
+	// RequestBytes bounds the bytes of one peer's requests whose handlers run on goroutines, 1
+	// to 1<<40; 0 means 64 MiB. A call that exceeds the bound is answered with ErrBusy. A
+	// single request that is larger than RequestBytes is answered with ErrRequestSize. All
+	// peers together may use eight times RequestBytes. When that is used, a peer without a
+	// running request may send one of up to 64 KiB.
 	RequestBytes int64
-	// AnswerBytes bounds the answers to one peer that wait for room in the transport, in bytes, 1
-	// to 1<<40; 0 means 64 MiB. Beyond it further calls are answered with ErrBusy, and an answer,
-	// unless it is the only one, is sent without its body: ErrAnswerRoom. All peers together have
-	// eight times as much; beyond that a peer without a waiting answer may have one of 64 KiB.
+	// AnswerBytes bounds the bytes of answers to one peer that wait for resources of the
+	// transport, 1 to 1<<40; 0 means 64 MiB. When the bound is reached, further calls are
+	// answered with ErrBusy, and an answer is sent without its body (ErrAnswerRoom) unless no
+	// other answer waits. All peers together may use eight times AnswerBytes. When that is
+	// used, a peer without a waiting answer may have one of up to 64 KiB.
 	AnswerBytes int64
-	// MessageBytes bounds one request or answer that a peer sends to this Node, in bytes, 1<<18 to
-	// 1<<31; 0 means the largest of RequestBytes, AnswerBytes and 64 MiB, up to 1<<31. A longer
-	// message is refused at its first packet and takes no memory here: a request's Call ends with
-	// ErrRequestSize, an answer's with ErrAnswerSize.
+	// MessageBytes bounds the size of one request or answer that this Node accepts, in bytes,
+	// 1<<18 to 1<<31. 0 means the largest of RequestBytes, AnswerBytes and 64 MiB, but at most
+	// 1<<31. A longer message is refused at its first packet, and uses no memory here. The
+	// sender's Call ends with ErrRequestSize for a request, or with ErrAnswerSize for an
+	// answer.
 	MessageBytes int64
 }
 
-// fill sets the defaults, and returns an error for a value out of its range.
+// fill sets the defaults, and returns an error for a value that is out of range.
 func (c *Config) fill() error {
 	if c.Concurrent == 0 {
 		c.Concurrent = defaultConcurrent
@@ -103,38 +108,39 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// Handler answers a request. It runs on a goroutine of its own, and may block; ctx ends with the
-// caller's deadline, when the caller cancels, when its endpoint ends, and with the Node. The
-// handler owns request; the answer is sent when the handler returns.
+// Handler answers a request. A Handler runs on a goroutine of its own, and may block. The
+// context ends at the caller's deadline, when the caller cancels, when the caller's endpoint
+// ends, or when the Node closes. The Handler owns request. The answer is sent when the Handler
+// returns.
 type Handler func(ctx context.Context, peer *btl.Endpoint, request []byte) ([]byte, error)
 
-// Inline answers a request at once: it runs on the goroutine that drives the module, and must not
-// block. It appends the answer to answer, which is empty, and returns that; request is valid only
-// during the call.
+// Inline answers a request at once. An Inline runs on the goroutine that drives the module, and
+// must not block. The Inline appends its answer to answer, which is empty, and returns the
+// result. The slice request is valid only during the call.
 type Inline func(peer *btl.Endpoint, request, answer []byte) ([]byte, error)
 
-// Node calls and is called, over one module.
+// Node sends calls to peers and serves their calls, over one module.
 type Node struct {
 	cfg Config
 	m   *btl.Module
 	r   *runner.Runner
 
-	mu      sync.RWMutex // of the tables of methods
+	mu      sync.RWMutex // guards the three tables of methods
 	methods map[uint16]Handler
 	inline  map[uint16]Inline
 	named   map[string]Handler
 
-	// Fields of the goroutine that drives the module.
+	// These fields belong to the goroutine that drives the module.
 	lastID  uint64
 	asked   map[uint64]*question
 	spare   []*sentRequest
 	scratch []byte
 
-	runMu        sync.Mutex // of the next six
+	runMu        sync.Mutex // guards the next six fields
 	running      map[served]context.CancelFunc
-	total        int // of them, and those that are kept for streams
+	total        int // number of running calls, and of calls reserved
 	callers      map[*btl.Endpoint]*caller
-	requestBytes int64 // the callers' together, as the next two
+	requestBytes int64 // sum over all callers, like the next two fields
 	answerBytes  int64
 	sending      int
 
@@ -143,12 +149,12 @@ type Node struct {
 
 	ended  context.Context
 	end    context.CancelFunc
-	silent context.Context // ends when no answer is sent any more
+	silent context.Context // ends when no more answers are sent
 	hush   context.CancelFunc
 	work   sync.WaitGroup
 }
 
-// served identifies a call under way at its server.
+// served identifies a running call at its server.
 type served struct {
 	peer *btl.Endpoint
 	id   uint64
@@ -199,13 +205,13 @@ const (
 	statusClosing status = 9 // the handler's context has ended because its Node closes; with a text
 )
 
-// head is the beginning of a message.
+// head is the header of a message.
 type head struct {
 	id     uint64
 	leftMs uint32
 	code   uint16 // method or status
 	kind   kind
-	name   string // of the method that is asked for, unless that has a number
+	name   string // name of the requested method; empty if it has a number
 }
 
 func (h head) put(b []byte) {
@@ -216,10 +222,10 @@ func (h head) put(b []byte) {
 	copy(b[headBytes:], h.name)
 }
 
-// bytes is how long the head of a message is, with the name.
+// bytes is the length of a message's header, including the method's name.
 func (h *head) bytes() int { return headBytes + len(h.name) }
 
-// getHead reads the head of a message. name and body are parts of b.
+// getHead parses the header of a message. The results name and body share the memory of b.
 func getHead(b []byte) (h head, name, body []byte, ok bool) {
 	if len(b) < headBytes {
 		return head{}, nil, nil, false
@@ -236,8 +242,9 @@ func getHead(b []byte) (h head, name, body []byte, ok bool) {
 	return h, rest[:nameBytes], rest[nameBytes:], true
 }
 
-// New takes a tag of a module for calls. Register the methods, then Start it. Until Start the Node
-// belongs to the goroutine that owns the module.
+// New makes a Node that uses one tag of a module. Register the methods, then call Start. Until
+// Start, the Node belongs to the goroutine that owns the module. The errors are ErrConfig, and
+// those of btl.Module.HandleUpTo.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
@@ -254,15 +261,16 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 	return n, m.HandleUpTo(cfg.Tag, uint32(headBytes+nameBytesMax+cfg.MessageBytes), n.receive)
 }
 
-// Start starts a Runner for the module with the Node as its only layer, and returns it. The caller
-// owns the Runner: it connects by it, and closes it after the Node. onEvent may be nil.
+// Start starts a Runner for the module, with the Node as its only layer, and returns the
+// Runner. The caller owns the Runner, uses it to connect, and closes it after the Node. The
+// function onEvent may be nil.
 func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(n.m, cfg, onEvent, n.Layer())
 }
 
-// Layer returns the Layer for runner.New, in place of Start, where several layers share a module.
-// Until the Runner starts all waiting methods return runner.ErrNotStarted.
+// Layer returns the Layer for runner.New. Use Layer instead of Start if several layers share a
+// module. Until the Runner has started, all methods that wait return runner.ErrNotStarted.
 func (n *Node) Layer() runner.Layer {
 	return runner.Layer{
 		Attach: func(r *runner.Runner) { n.r = r },
@@ -274,7 +282,8 @@ func (n *Node) Layer() runner.Layer {
 	}
 }
 
-// Handle registers the handler of a method; nil removes it. It may be called at any time.
+// Handle registers the handler of a method; nil removes the handler. Any goroutine may call
+// Handle at any time.
 func (n *Node) Handle(method uint16, h Handler) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -284,9 +293,9 @@ func (n *Node) Handle(method uint16, h Handler) {
 	}
 }
 
-// HandleName registers the handler of a method that has a name, 1 to 255 bytes long, instead of a
-// number; nil removes it. It may be called at any time. The name is sent with each request.
-// ErrMethod: the name is empty or too long.
+// HandleName registers the handler of a method that has a name instead of a number; nil removes
+// the handler. Any goroutine may call HandleName at any time. The name has 1 to 255 bytes, and
+// is sent with each request. The error is ErrMethod if the name is empty or too long.
 func (n *Node) HandleName(name string, h Handler) error {
 	if len(name) < 1 || len(name) > nameBytesMax {
 		return fmt.Errorf("%w: its name has %d bytes, want 1 to %d", ErrMethod, len(name), nameBytesMax)
@@ -299,7 +308,8 @@ func (n *Node) HandleName(name string, h Handler) error {
 	return nil
 }
 
-// HandleInline registers the inline handler of a method. It may be called at any time.
+// HandleInline registers the inline handler of a method; nil removes the handler. Any goroutine
+// may call HandleInline at any time.
 func (n *Node) HandleInline(method uint16, h Inline) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -309,16 +319,16 @@ func (n *Node) HandleInline(method uint16, h Inline) {
 	}
 }
 
-// Close ends the contexts of running handlers, and waits for them until ctx ends, and then for
-// their answers to leave, a second at most: the endpoint of a peer that accepts none by then is
-// ended. Later calls, also of inline methods, are answered with ErrBusy. A handler that ignores its
-// context may outlive Close, which then returns an error: the handler's answer is discarded, and
-// the endpoint of its peer ends. The Runner is not closed.
+// Close ends the contexts of running handlers, and waits until ctx ends for the handlers to
+// return. Close waits for at most a second until their answers are sent, and ends the endpoint
+// of a peer that has accepted no answer by then. Later calls are answered with ErrBusy. If a
+// handler ignores its context, Close returns an error; the handler's answer is later discarded,
+// and the endpoint of its peer ends. Close does not close the Runner.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
 	}
-	n.runMu.Lock() // nobody enters any more
+	n.runMu.Lock() // no further call begins
 	n.end()
 	n.runMu.Unlock()
 	last := time.AfterFunc(answersGrace, n.hush)

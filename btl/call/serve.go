@@ -8,7 +8,7 @@ import (
 	"gobtl/btl"
 )
 
-// serve answers a request inline, or starts its handler.
+// serve runs the inline handler of a request, or starts the handler's goroutine.
 func (n *Node) serve(peer *btl.Endpoint, h head, name, body []byte) {
 	inline, handler := n.handlerOf(h.code, name)
 	switch {
@@ -29,8 +29,8 @@ func (n *Node) serve(peer *btl.Endpoint, h head, name, body []byte) {
 	}
 }
 
-// handlerOf returns the handler of a method, which has a name or a number: one of the two kinds of
-// handlers, or none.
+// handlerOf returns the handler of a method, given the method's number or its name. At least one of
+// the two results is nil.
 func (n *Node) handlerOf(number uint16, name []byte) (Inline, Handler) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -40,20 +40,21 @@ func (n *Node) handlerOf(number uint16, name []byte) (Inline, Handler) {
 	return n.inline[number], n.methods[number]
 }
 
-// scratchBytesMax bounds the memory that a Node keeps for the next inline answer: for a large
-// answer, the allocation costs more than the copy.
+// scratchBytesMax bounds the memory that a Node keeps for the next inline answer. For a larger
+// answer, an allocation costs less than the copy.
 const scratchBytesMax = 2 << 20
 
-// keepRoom provides as much room for the next inline answer as the latest one took. It does not
-// reuse that answer's memory: a handler may have returned memory of its own, or the request.
+// keepRoom allocates as much memory for the next inline answer as the latest one used. The
+// memory of the latest answer is not reused, because a handler may have returned memory of its
+// own, or the request.
 func (n *Node) keepRoom(sizeBytes int) {
 	if sizeBytes > cap(n.scratch) && sizeBytes <= scratchBytesMax {
 		n.scratch = make([]byte, 0, sizeBytes)
 	}
 }
 
-// begin runs a handler on a new goroutine. lent is the reserved place of the call, if it belongs to
-// a stream.
+// begin runs a handler on a new goroutine. If the call belongs to a stream, lent is the place
+// reserved for the call.
 func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, lent place) {
 	ctx, cancel := n.ended, context.CancelFunc(nil)
 	if h.leftMs > 0 {
@@ -77,7 +78,8 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, l
 		if st == statusError || st == statusClosing {
 			answer = []byte(err.Error())
 		}
-		// This precedes the answer, as a caller that has the answer may call again.
+		// The call is no longer counted when its answer is sent, because its caller may then
+		// call again.
 		if !n.leave(s, kept, int64(len(request)), int64(len(answer))) {
 			st, answer = statusRoom, nil
 		}
@@ -88,13 +90,13 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, l
 	n.r.Yield()
 }
 
-// endError is the error of a handler whose own context has ended.
+// endError marks the error of a handler whose own context has ended.
 type endError struct{ error }
 
 func (e endError) Unwrap() error { return e.error }
 
-// ownEnd marks a handler's error that only reports the end of its context, ctx. The end of another
-// context, such as one for a database query, is not marked.
+// ownEnd marks a handler's error that only reports the end of the handler's context, ctx. An
+// error from another context, such as the context of a database query, is not marked.
 func ownEnd(ctx context.Context, err error) error {
 	isEnd := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	if isEnd && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
@@ -103,7 +105,7 @@ func ownEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// statusOf is the status of an answer for a handler's error.
+// statusOf returns the status of an answer for a handler's error.
 func (n *Node) statusOf(err error) status {
 	var end endError
 	switch {
@@ -121,10 +123,10 @@ func (n *Node) statusOf(err error) status {
 	return statusEnded
 }
 
-// enter counts a call under way, unless its peer has too many, or accepts no answers, or the same
-// call is under way already, or the Node is closing. One peer's calls, however slow, leave room for
-// other peers. A call of a stream uses a place reserved for the stream, if one is free, which is
-// returned.
+// enter counts a call that begins, or returns the status with which the call is refused. A call
+// is refused if its peer has reached a limit, if the same call is running already, or if the
+// Node is closing. The limits keep the slow calls of one peer from blocking other peers. A call
+// of a stream uses a place reserved for the stream, if one is free; result kept is that place.
 func (n *Node) enter(
 	s served, cancel context.CancelFunc, bytes int64, of place,
 ) (st status, kept place) {
@@ -148,7 +150,8 @@ func (n *Node) enter(
 	return statusOK, kept
 }
 
-// count counts calls without a reserved place that begin or end. The caller holds the lock.
+// count adds to the counts of running calls that have no reserved place. The caller holds
+// runMu.
 func (n *Node) count(c *caller, calls int, bytes int64) {
 	c.running += calls
 	n.total += calls
@@ -156,7 +159,7 @@ func (n *Node) count(c *caller, calls int, bytes int64) {
 	n.requestBytes += bytes
 }
 
-// mayEnter says whether a peer's call may begin. The caller holds the lock.
+// mayEnter reports whether a call of a peer may begin. The caller holds runMu.
 func (n *Node) mayEnter(peer *btl.Endpoint, bytes int64) bool {
 	c := n.callers[peer]
 	if c == nil {
@@ -171,8 +174,8 @@ func (n *Node) mayEnter(peer *btl.Endpoint, bytes int64) bool {
 			n.total < n.cfg.Total && n.sending < totalFactor*sendingMax)
 }
 
-// leave ends a call whose handler has ended, and says whether there is room for its answer. A call
-// with a reserved place always has room.
+// leave notes that a call's handler has returned, and reports whether the limits allow its
+// answer. A call with a reserved place always has room for its answer.
 func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (room bool) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -182,7 +185,7 @@ func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (roo
 		n.count(c, -1, -requestBytes)
 		room = n.mayAnswer(c, answerBytes)
 	} else {
-		// A larger answer means that the method has got another handler meanwhile.
+		// The answer is larger only if the method was given another handler meanwhile.
 		room = answerBytes <= streamAnswerBytes
 	}
 	if !room {
@@ -196,7 +199,7 @@ func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (roo
 	return room
 }
 
-// sent is called when the transport has accepted an answer, or never will.
+// sent notes that the transport has accepted an answer, or never will.
 func (n *Node) sent(peer *btl.Endpoint, kept place, answerBytes int64) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -209,7 +212,8 @@ func (n *Node) sent(peer *btl.Endpoint, kept place, answerBytes int64) {
 	n.forget(peer)
 }
 
-// addSending counts answers of goroutines that are not accepted yet. The caller holds the lock.
+// addSending counts answers of goroutines that the transport has not accepted yet. The caller
+// holds runMu.
 func (n *Node) addSending(c *caller, answers int, bytes int64) {
 	c.sending += answers
 	n.sending += answers
@@ -224,7 +228,7 @@ func (n *Node) cancel(s served) {
 	}
 }
 
-// answer sends what an inline handler has returned.
+// answer sends the result of an inline handler.
 func (n *Node) answer(peer *btl.Endpoint, id uint64, answer []byte, err error) {
 	h := head{id: id, kind: kindAnswer, code: uint16(n.statusOf(err))}
 	if h.code == uint16(statusError) {

@@ -11,8 +11,9 @@ import (
 	"gobtl/btl"
 )
 
-// A body that may be larger than memory goes in chunks, each of which is a call of its own, of the
-// same method, so that deadlines, cancellation, bounds and the end of a peer are those of calls:
+// A body that may be larger than memory is sent in chunks. Each chunk is a call of the same
+// method, so the rules for deadlines, cancellation, limits and lost peers are the same as for
+// calls:
 //
 //	client                                   server
 //	open ----------------------------------> the handler starts, on a goroutine of its own
@@ -22,9 +23,10 @@ import (
 //	       <------- the chunk; the last one, or the handler's error
 //	end, if it has not come to that -------> the handler's context ends
 //
-// So a slow reader delays the writer, and neither side ever holds more than a window of chunks.
+// A slow reader therefore delays the writer, and neither side ever holds more than a window of
+// chunks.
 //
-// The request of such a call:
+// The request of a stream's call consists of:
 //
 //	0  1  what: open 1, push 2, pull 3, end 4
 //	1  1  of a push: 1 if it is the last one
@@ -33,30 +35,33 @@ import (
 //	8  8  id of the stream, chosen by the client
 //	16 -  of a push: the chunk
 //
-// The answer of a pull: 1 if it is the last one, else 0 (1 byte), and the chunk.
+// The answer to a pull has one byte, 1 for the last answer and 0 for all others, followed by
+// the chunk.
 
-// StreamHandler reads a request and writes an answer, both as streams at the same time. It runs on
-// a goroutine of its own; ctx ends as that of a Handler. Each Write is sent at once, by itself;
-// Read and Write block while the caller does not write or read. When the handler returns, the rest
-// of the request is not read; the caller gets the handler's error after the written bytes.
+// StreamHandler reads a request and writes an answer, both as streams at the same time. A
+// StreamHandler runs on a goroutine of its own, and ctx ends like the context of a Handler.
+// Each Write is sent at once. Write blocks while the caller does not read, and Read while the
+// caller does not write. When the StreamHandler returns, the rest of the request is not read,
+// and the caller gets the returned error after the written bytes.
 type StreamHandler func(ctx context.Context, peer *btl.Endpoint,
 	request io.Reader, answer io.Writer) error
 
 const (
 	streamHeadBytes = 16
 	streamChunk     = 128 << 10
-	streamWindow    = 8   // chunks under way in one direction
-	streamsMax      = 256 // that one peer may have open at most
-	// The calls reserved for each open stream: all of them may wait for a slow side, and must not
-	// be refused then.
+	streamWindow    = 8   // chunks in flight in one direction
+	streamsMax      = 256 // streams that one peer may have open
+	// streamCalls is the number of calls reserved for each open stream. All of them may wait
+	// for a slow side, and none may be refused.
 	streamCalls = 2 * streamWindow
 	streamBytes = streamWindow * streamMsgBytes
 	// streamMsgBytes is the largest request of a stream's calls.
 	streamMsgBytes = streamHeadBytes + streamChunk
 	// streamAnswerBytes is the largest answer of a stream's calls.
 	streamAnswerBytes = 1 + streamChunk
-	// streamIdleMax is how long a stream waits without any pending call of its client: then the
-	// client has gone, though its endpoint has not.
+	// streamIdleMax is how long a stream waits without any pending call of its client. After
+	// that time the client has given up the stream, although the client's endpoint still
+	// exists.
 	streamIdleMax = 30 * time.Second
 )
 
@@ -69,7 +74,7 @@ const (
 	streamEnd  streamOp = 4
 )
 
-// streamHead is the beginning of a stream's call.
+// streamHead is the header of a stream's call.
 type streamHead struct {
 	op   streamOp
 	last bool
@@ -102,14 +107,14 @@ var (
 	errStreams    = errors.New("no room for the calls of a stream")
 )
 
-// streams is the table of the streams that peers have opened here.
+// streams is the table of the streams that peers have opened at this Node.
 type streams struct {
 	mu     sync.Mutex
 	open   map[served]*stream
 	ofPeer map[*btl.Endpoint]int
 }
 
-// stream is an open stream, at its server.
+// stream is an open stream at its server.
 type stream struct {
 	streamRoom
 	method   uint16
@@ -121,7 +126,7 @@ type stream struct {
 	answers  chan chunk
 
 	mu    sync.Mutex
-	calls int // of the client's that wait here
+	calls int // pending calls of the client
 	idle  *time.Timer
 }
 
@@ -131,14 +136,14 @@ type chunk struct {
 	err  error
 }
 
-// turns makes calls, which may overtake each other, proceed in order.
+// turns makes the calls of a stream proceed in order, although they may overtake each other.
 type turns struct {
 	mu    sync.Mutex
 	next  uint32
-	moved chan struct{} // closed when next goes on
+	moved chan struct{} // closed when next increases
 }
 
-// wait waits for a turn.
+// wait waits until it is the turn of call number seq.
 func (t *turns) wait(ctx context.Context, s *stream, seq uint32) error {
 	for {
 		t.mu.Lock()
@@ -160,7 +165,7 @@ func (t *turns) wait(ctx context.Context, s *stream, seq uint32) error {
 	}
 }
 
-// pass ends a turn.
+// pass ends a turn, so that the next call proceeds.
 func (t *turns) pass() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,7 +174,8 @@ func (t *turns) pass() {
 	t.moved = make(chan struct{})
 }
 
-// HandleStream registers the handler of a method for CallStream; nil removes it. At any time.
+// HandleStream registers the handler of a method for CallStream; nil removes the handler. Any
+// goroutine may call HandleStream at any time.
 func (n *Node) HandleStream(method uint16, h StreamHandler) {
 	if h == nil {
 		n.Handle(method, nil)
@@ -180,7 +186,7 @@ func (n *Node) HandleStream(method uint16, h StreamHandler) {
 	})
 }
 
-// serveStream answers a call of a stream.
+// serveStream processes one call of a stream.
 func (n *Node) serveStream(ctx context.Context, peer *btl.Endpoint, method uint16,
 	h StreamHandler, request []byte,
 ) ([]byte, error) {
@@ -217,7 +223,7 @@ func (t *streams) find(key served) *stream {
 	return t.open[key]
 }
 
-// add notes a stream, unless its peer has so many.
+// add adds a stream to the table, unless its peer has streamsMax streams.
 func (t *streams) add(key served, s *stream) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -235,7 +241,7 @@ func (t *streams) add(key served, s *stream) error {
 	return nil
 }
 
-// endOf ends the streams of a peer.
+// endOf ends all streams of a peer.
 func (t *streams) endOf(peer *btl.Endpoint) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -279,7 +285,7 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 		n.streams.remove(key)
 		err = errStreams
 	}
-	if err == nil && ctx.Err() != nil { // lost may have looked for streams before this was one
+	if err == nil && ctx.Err() != nil { // lost may have run before the stream was added
 		s.end(ctx.Err())
 	}
 	if err != nil {
@@ -293,7 +299,7 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 		defer n.work.Done()
 		defer cancel()
 		err := ownEnd(s.ctx, h(s.ctx, key.peer, &streamReader{s: s}, streamWriter{s}))
-		_ = s.answer(chunk{last: true, err: err}) // nobody wants it, else
+		_ = s.answer(chunk{last: true, err: err}) // fails if nobody reads the answer any more
 		s.end(nil)
 		s.idle.Stop()
 		n.streams.remove(key)
@@ -302,7 +308,8 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 	return nil
 }
 
-// begins counts a goroutine for which Close waits; it returns false if the Node has closed.
+// begins counts a new goroutine for which Close waits. The result is false if the Node has
+// closed.
 func (n *Node) begins() bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -328,8 +335,8 @@ func (s *stream) leave() {
 	}
 }
 
-// push hands a chunk to the reading handler. A client that no longer waits has abandoned the
-// stream.
+// push passes a chunk to the handler, which reads it. If the client stops waiting, the client
+// has abandoned the stream, and push ends the stream.
 func (s *stream) push(ctx context.Context, h streamHead, data []byte) error {
 	err := s.pushes.wait(ctx, s, h.seq)
 	if err == nil {
@@ -349,7 +356,7 @@ func (s *stream) push(ctx context.Context, h streamHead, data []byte) error {
 	return err
 }
 
-// pull takes a chunk from the writing handler.
+// pull returns the next chunk that the handler writes.
 func (s *stream) pull(ctx context.Context, h streamHead) ([]byte, error) {
 	err := s.pulls.wait(ctx, s, h.seq)
 	if err == nil {
@@ -384,7 +391,7 @@ func (s *stream) answer(c chunk) error {
 	}
 }
 
-// streamReader is the request of a stream, as the handler reads it.
+// streamReader is the reader from which a StreamHandler reads the request.
 type streamReader struct {
 	s    *stream
 	data []byte
@@ -409,7 +416,7 @@ func (r *streamReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// streamWriter is the answer of a stream, as the handler writes it.
+// streamWriter is the writer to which a StreamHandler writes the answer.
 type streamWriter struct{ s *stream }
 
 // Write implements io.Writer.

@@ -10,13 +10,16 @@ import (
 	"gobtl/btl"
 )
 
-// CallStream sends all bytes of request to a method of HandleStream, and writes its answer to
-// answer, both at the same time: either may be larger than memory, and a slow side delays the
-// other. A nil request is empty, a nil answer discards. It returns when the whole answer is
-// written: nil, an error of request or answer, or an error as of Call. It returns ErrBusy, before
-// request is read, if the server has no room for all calls of the stream at once: by default it has
-// for 63 streams of a caller that makes no other calls. If the handler returns early, the rest of
-// request is not read; but a pending Read may end later than CallStream.
+// CallStream sends all bytes of request to a method registered with HandleStream, and writes
+// the method's answer to answer, both at the same time. Request and answer may be larger than
+// memory; a slow side delays the other. A nil request is empty, and a nil answer discards the
+// bytes. CallStream returns when the whole answer is written, or with an error of request, of
+// answer, or of Call.
+//
+// CallStream returns ErrBusy, before it reads from request, if the server has no room for all
+// calls of the stream at once. By default, a caller that makes no other calls may open 63
+// streams. If the handler returns early, the rest of request is not read. A pending Read of
+// request may end later than CallStream.
 func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16,
 	request io.Reader, answer io.Writer,
 ) error {
@@ -25,26 +28,26 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	}
 	c := &streamCall{n: n, peer: peer, method: method, id: n.streamIDs.Add(1)}
 	open := streamHead{op: streamOpen, id: c.id}
-	// An end that arrived before the opening would have no effect.
+	// An end message that arrived before the opening would have no effect.
 	if _, err := n.call(ctx, peer, head{code: method}, open.put(nil), c.giveUp); err != nil {
 		return err
 	}
 	var end context.CancelCauseFunc
 	c.ctx, end = context.WithCancelCause(ctx)
-	// CallStream does not wait for this goroutine, as its Read may take for ever.
+	// CallStream does not wait for this goroutine, because its Read may block for ever.
 	go c.push(request, end)
 	err := c.pull(answer)
 	end(errStreamOver)
 	c.calls.Wait()
 	if err != nil {
 		c.giveUp()
-		// The cause is whichever came first: the end of the answer, of the request, or of ctx. The
-		// calls that were ended by it only report that they were.
+		// The cause is the first of three events: the end of the answer, of the request, or of
+		// ctx. The calls that were ended for that reason only report that they were ended.
 		if cause := context.Cause(c.ctx); !errors.Is(cause, errStreamOver) {
 			return cause
 		}
-		// The server has dropped the stream at its deadline; the local timer of ctx expires even
-		// later.
+		// The server has dropped the stream at its deadline. The local timer of ctx may expire
+		// a little later.
 		if at, ok := ctx.Deadline(); ok && isGone(err) && !time.Now().Before(at) {
 			return context.DeadlineExceeded
 		}
@@ -52,13 +55,14 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	return err
 }
 
-// isGone says whether the server knows of no such stream, or not any more.
+// isGone reports whether the server has said that the stream does not exist, or no longer
+// exists.
 func isGone(err error) bool { return errors.Is(err, RemoteError(errStreamGone.Error())) }
 
-// errStreamOver is the cause with which the calls of a completed stream end.
+// errStreamOver is the cause with which the remaining calls of a completed stream end.
 var errStreamOver = errors.New("the stream is over")
 
-// streamCall is a stream, at its client.
+// streamCall is a stream at its client.
 type streamCall struct {
 	n      *Node
 	ctx    context.Context // of its calls
@@ -67,12 +71,13 @@ type streamCall struct {
 	id     uint64
 
 	mu    sync.Mutex
-	over  bool // no call begins any more
+	over  bool // no further call begins
 	calls sync.WaitGroup
 }
 
-// giveUp tells the server that the stream is abandoned, as its calls may all be answered, or still
-// on their way. The caller does not wait for that.
+// giveUp tells the server that the client has abandoned the stream. The server cannot know
+// otherwise, because all calls of the stream may be answered, or still in flight. The caller
+// does not wait for the message.
 func (c *streamCall) giveUp() {
 	n := c.n
 	if !n.begins() {
@@ -86,7 +91,8 @@ func (c *streamCall) giveUp() {
 	}()
 }
 
-// push sends the request. When the handler reads no more, its answer says why.
+// push sends the request in chunks. When the handler stops reading, its answer gives the
+// reason.
 func (c *streamCall) push(request io.Reader, end context.CancelCauseFunc) {
 	free := make(chan struct{}, streamWindow)
 	for seq, last := uint32(0), request == nil; c.ctx.Err() == nil; seq++ {
@@ -111,7 +117,7 @@ func (c *streamCall) push(request io.Reader, end context.CancelCauseFunc) {
 		if !c.begin(func() {
 			defer func() { <-free }()
 			_, err := c.n.Call(c.ctx, c.peer, c.method, msg)
-			// A completed stream accepts no more, and its answer says why.
+			// A completed stream accepts no more chunks, and its answer gives the reason.
 			if err != nil && !errors.Is(err, context.Canceled) && !isGone(err) {
 				end(err)
 			}
@@ -121,13 +127,13 @@ func (c *streamCall) push(request io.Reader, end context.CancelCauseFunc) {
 	}
 }
 
-// readChunk reads until one Read returns bytes or an error.
+// readChunk calls Read until a Read returns bytes or an error.
 func readChunk(from io.Reader, p []byte) (n int, err error) {
 	const triesMax = 100
 	for range triesMax {
 		if n, err = from.Read(p); n > 0 || err != nil {
 			if n > 0 && errors.Is(err, io.EOF) {
-				err = nil // which comes again
+				err = nil // the next Read returns io.EOF again
 			}
 			return n, err
 		}
@@ -146,7 +152,7 @@ func (c *streamCall) begin(call func()) bool {
 	return true
 }
 
-// pull writes the answer: a window of chunks is asked for ahead.
+// pull writes the answer, and requests streamWindow chunks in advance.
 func (c *streamCall) pull(answer io.Writer) error {
 	defer c.stop()
 	var window [streamWindow]chan pulled

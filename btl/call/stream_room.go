@@ -2,11 +2,12 @@ package call
 
 import "gobtl/btl"
 
-// reserve reserves room for the calls of a stream that opens, if there is any: the call that opens
-// it is counted already, and ends before they do. A sole stream is accepted whatever the bounds
-// are. All streams together leave an eighth of Total to calls. A peer without a stream may open one
-// until twice that is reserved: so peers that reserve everything, and use nothing, do not lock
-// others out.
+// reserve reserves resources for the calls of a stream that opens. The result is false if the
+// limits do not allow the stream. The call that opens the stream is counted already, and ends
+// before the reserved ones begin. A sole stream is accepted regardless of the limits. All
+// streams together leave an eighth of Total to calls. A peer without a stream may open one
+// until twice Total is reserved, so that peers which only reserve resources do not lock out
+// others.
 func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -23,14 +24,14 @@ func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 		return false
 	}
 	n.hold(c, 1)
-	// A place is reserved for the stream's end, so that it cannot be refused.
+	// One place is reserved for the end of the stream, so that the server never refuses it.
 	s.free = [3]int{streamWindow, streamWindow, 1}
 	return true
 }
 
-// unreserve releases the reservation of a completed stream. Its answers that are not accepted yet
-// count as ordinary answers to the peer from then on: so a peer that accepts none can open no more
-// streams.
+// unreserve releases the reservation of a completed stream. Answers of the stream that the peer
+// has not accepted yet then count as ordinary answers to the peer. A peer that accepts no
+// answers can therefore open no more streams.
 func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -41,33 +42,34 @@ func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.forget(peer)
 }
 
-// streamRoom is the reservation for the calls of a stream, beyond the bounds of their peer. A call
-// holds its place until its answer is accepted, so the answers are bounded like the calls.
-// Node.runMu guards it.
+// streamRoom is the reservation for the calls of a stream, in addition to the limits of the
+// peer. A call holds its place until its answer is accepted, so the answers are bounded like
+// the calls. Node.runMu guards all fields.
 type streamRoom struct {
-	free        [3]int // pushes, pulls, ends that may begin
-	sending     int    // of which the handlers have ended, and the answers are not accepted
-	answerBytes int64  // of those answers
+	free        [3]int // free places for pushes, pulls and ends
+	sending     int    // answers of handlers, not accepted yet
+	answerBytes int64  // bytes of these answers
 	over        bool
 }
 
-// answered counts answers.
+// answered adds to the counts of answers that the transport has not accepted.
 func (r *streamRoom) answered(answers int, bytes int64) {
 	r.sending += answers
 	r.answerBytes += bytes
 }
 
-// place is the place of a call in a stream's reservation; without a stream it is no place.
+// place is the place of a call in a stream's reservation. A call without a reservation has the
+// zero value.
 type place struct {
 	stream *stream
 	of     int // index of streamRoom.free
 }
 
-// lives says whether p is a place of a stream that is not over. The caller holds the lock, as for
-// the next two.
+// lives reports whether p belongs to a stream that is not over. The caller holds runMu, as for
+// take and giveBack.
 func (p place) lives() bool { return p.stream != nil && !p.stream.over }
 
-// take takes the place; it returns false if none is left.
+// take takes the place. The result is false if no place is free.
 func (p place) take() bool {
 	if p.stream == nil || p.stream.free[p.of] == 0 {
 		return false
@@ -78,7 +80,8 @@ func (p place) take() bool {
 
 func (p place) giveBack() { p.stream.free[p.of]++ }
 
-// hold counts the reservations of a number of streams. The caller holds the lock.
+// hold adds the reservations of a number of streams to the counts; a negative number removes
+// them. The caller holds runMu.
 func (n *Node) hold(c *caller, streams int) {
 	c.reserved += streams * streamCalls
 	c.running += streams * streamCalls
@@ -87,8 +90,8 @@ func (n *Node) hold(c *caller, streams int) {
 	n.requestBytes += int64(streams) * streamBytes
 }
 
-// lends finds the reserved place for a request that is a call of a stream; it is no place for
-// others.
+// lends returns the reserved place for a request that is a call of a stream, or the zero value
+// for any other request.
 func (n *Node) lends(peer *btl.Endpoint, method uint16, request []byte) place {
 	h, ok := getStreamHead(request)
 	if !ok || h.op < streamPush || h.op > streamEnd || len(request) > streamMsgBytes ||

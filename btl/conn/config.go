@@ -12,11 +12,12 @@ import (
 var (
 	// ErrConfig: a configuration value is out of its range.
 	ErrConfig = errors.New("conn: invalid configuration")
-	// ErrService: the service has no Listener, or its name is longer than 255 bytes.
+	// ErrService: no Listener exists for the service, or the service's name is longer than 255
+	// bytes.
 	ErrService = errors.New("conn: no such service")
 	// ErrBacklog: too many Conns wait to be accepted by the peer's Listener.
 	ErrBacklog = errors.New("conn: backlog is full")
-	// ErrConns: there are ConnsMax Conns with that peer.
+	// ErrConns: the number of Conns with the peer has reached ConnsMax.
 	ErrConns = errors.New("conn: too many connections with the peer")
 	// ErrStopped: the peer has closed its reading side.
 	ErrStopped = errors.New("conn: the peer reads no more")
@@ -24,7 +25,7 @@ var (
 	ErrInUse = errors.New("conn: service in use")
 )
 
-// err is the error that Dial returns for a status.
+// err returns the error of Dial for the status of the peer's refusal.
 func (s status) err() error {
 	switch s {
 	case statusBacklog:
@@ -36,29 +37,33 @@ func (s status) err() error {
 	return ErrService
 }
 
-// Config tunes a Node; the zero value is a good default but for the tag.
+// Config tunes a Node. The zero value is a good default, except for the tag.
 type Config struct {
-	// Tag is the module's tag that the Node uses, 0 to btl.TagMax, the same at both sides.
+	// Tag is the module's tag for the Node, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
-	// WindowBytes bounds the unread bytes of a Conn, 1 KiB to 16 MiB; 0 means 256 KiB. The peer's
-	// value may differ.
+	// WindowBytes bounds the unread bytes of a Conn, 1 KiB to 16 MiB; 0 means 256 KiB. The two
+	// sides may use different values.
 	WindowBytes int
-	// WindowBytesMax bounds the growth of a Conn's window, for paths that need more and a reader
-	// that keeps up: WindowBytes to 64 MiB; 0 means 4 times WindowBytes. While more than eight
-	// Conns of the Node are busy no window grows, and grown ones shrink.
+	// WindowBytesMax bounds the growth of a Conn's window, WindowBytes to 64 MiB; 0 means 4
+	// times WindowBytes. A window grows if the path needs a larger one and the reader keeps up.
+	// While more than eight Conns of the Node are busy, no window grows, and grown windows
+	// shrink.
 	WindowBytesMax int
-	// GrowthBytes bounds the total growth of all Conns' windows, up to 1<<40; 0 means 512 times
-	// WindowBytes. One Conn may take at most a quarter of the rest.
+	// GrowthBytes bounds the total growth of the windows of all Conns, up to 1<<40; 0 means 512
+	// times WindowBytes. One step of growth takes at most a quarter of the unused part.
 	GrowthBytes int64
-	// ConnsMax bounds the Conns that one peer has opened, and those opened to it, 1 to 1<<20; 0 means
-	// 1024. A Conn counts until all its received bytes are read, or dropped.
+	// ConnsMax bounds the Conns that one peer has opened, and also the Conns opened to that
+	// peer, 1 to 1<<20; 0 means 1024. A Conn counts until all its received bytes are read or
+	// dropped.
 	ConnsMax int
 	// Backlog bounds the Conns of a Listener that wait for Accept, 1 to 1<<16; 0 means 128. One
-	// peer address may hold at most as many as are then free, so that room is left for others.
+	// peer address may hold at most as many places as are free then, so that other peers find
+	// room.
 	Backlog int
-	// GoneBytes bounds the memory of ended Conns with unread bytes, 4096 bytes for each Conn
-	// included, up to 1<<40; 0 means 64 times WindowBytes. Beyond it the peer address with the
-	// largest share loses the bytes of its Conn that ended first: Reads of that Conn then fail.
+	// GoneBytes bounds the memory of ended Conns with unread bytes, up to 1<<40; 0 means 64
+	// times WindowBytes. Each such Conn counts as 4096 bytes plus its buffer. When the bound is
+	// exceeded, the peer address that uses most of the memory loses the bytes of its oldest
+	// ended Conn, whose Reads then fail.
 	GoneBytes int64
 }
 
@@ -73,11 +78,11 @@ const (
 	backlogMax     = 1 << 16
 	goneBytesMax   = 1 << 40
 	goneFactor     = 64
-	// goneBytes is the cost of an ended Conn, beside its unread bytes.
+	// goneBytes is the memory counted for an ended Conn, in addition to its buffer.
 	goneBytes = 4096
 )
 
-// withDefaults fills in the zero fields.
+// withDefaults replaces the zero fields by their defaults.
 func (c Config) withDefaults() Config {
 	if c.WindowBytes == 0 {
 		c.WindowBytes = 256 << 10
@@ -100,7 +105,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports the first value out of range of a configuration without zero fields.
+// Validate returns an error for the first value that is out of range. The fields must not be
+// zero.
 func (c Config) Validate() error {
 	for _, f := range [...]struct {
 		name            string

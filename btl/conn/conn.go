@@ -13,50 +13,50 @@ import (
 	"gobtl/btl/runner"
 )
 
-// Conn is a stream of bytes each way: a net.Conn, with half-close.
+// Conn is a bidirectional byte stream. A Conn implements net.Conn, and supports half-close.
 type Conn struct {
 	n *Node
 	name
 	local, remote Addr
 
-	// This field and all that follow belong to the goroutine that drives the module.
+	// Field dialing and all later fields belong to the goroutine that drives the module.
 	dialing  *request
-	backlog  *Listener // in whose it is
+	backlog  *Listener // the Listener whose backlog holds the Conn
 	accepted bool
 	closed   bool
 	err      error // why it has ended
 	due      due
-	waits    bool // among the peer's waiting
+	waits    bool // the Conn is in peer.waiting
 	incoming
 	outgoing
 }
 
-// request is a pending call of a Conn or Listener.
+// request is a pending call of a method of a Conn or Listener.
 type request struct {
 	w    runner.Waker
 	buf  []byte
-	n    int   // bytes of buf that are done
-	conn *Conn // of Accept; of Read and Write the one itself
+	n    int   // bytes of buf that are read or written
+	conn *Conn // the Conn of Read or Write, or the result of Accept
 
 	beginRead, beginWrite func(*btl.Module, runner.Waker) error // the methods, made once
 }
 
-// requests pools the requests of ended Reads and Writes.
+// requests is the pool of requests of ended Reads and Writes.
 var requests = sync.Pool{New: func() any {
 	q := &request{}
 	q.beginRead, q.beginWrite = q.read, q.write
 	return q
 }}
 
-// request makes the request of a Read or a Write.
+// request makes the request of a Read or Write.
 func (c *Conn) request(b []byte) *request {
 	q := requests.Get().(*request)
 	q.conn, q.buf, q.n = c, b, 0
 	return q
 }
 
-// end pools a request, and returns the results of its call. A failed request is not reused, as a
-// Runner that has ended may still refer to it.
+// end returns a request to the pool, and returns the results of its call. A failed request is
+// not pooled, because a Runner that has ended may still refer to it.
 func (q *request) end(op string, err error) (int, error) {
 	n, c := q.n, q.conn
 	if err != nil {
@@ -67,9 +67,10 @@ func (q *request) end(op string, err error) (int, error) {
 	return n, nil
 }
 
-// Read reads received bytes, and waits until there are some. At the end of the stream, and after
-// CloseRead, it returns io.EOF. Other errors, in a net.OpError: os.ErrDeadlineExceeded,
-// net.ErrClosed, or, after all bytes received in order, the error that ended the Conn.
+// Read reads received bytes, and waits until there is at least one. At the end of the stream,
+// and after CloseRead, Read returns io.EOF. Other errors are wrapped in a net.OpError:
+// os.ErrDeadlineExceeded, net.ErrClosed, or the error that ended the Conn. The last one is
+// returned only after all bytes received in order.
 func (c *Conn) Read(b []byte) (int, error) {
 	q := c.request(b)
 	return q.end("read", c.n.r.Await(context.Background(), q.beginRead))
@@ -79,21 +80,24 @@ func (c *Conn) Read(b []byte) (int, error) {
 func (q *request) read(_ *btl.Module, w runner.Waker) error {
 	c := q.conn
 	q.w = w
-	_ = c.n.flushConns(nil) // It cannot fail.
+	_ = c.n.flushConns(nil) // flushConns cannot fail.
 	c.readers = append(c.readers, q)
 	c.serveReaders()
 	c.advance()
 	return nil
 }
 
-// Write writes all of b, which is copied when Write returns; it waits only while the peer has no
-// room. A lone Write is sent before it returns. A Write of up to 4 KiB, within 10 us after the
-// previous one, is part of a burst: it is buffered and sent together with its neighbours as soon as
-// the writing goroutine blocks, another processor is free, 64 KiB are buffered, or a Write finds
-// buffered bytes older than 50 us. No Write waits for a timer or an acknowledgement; after
-// SetNoDelay(true) each Write is sent before it returns. Errors, in a net.OpError, with the bytes
-// that were written before: os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, or the error that
-// ended the Conn.
+// Write writes all of b, which Write copies. A Write waits only while the peer has no room for
+// more bytes. A single Write is sent before it returns. A Write of up to 4 KiB within 10 us
+// after the previous one belongs to a burst, and is buffered. The buffered bytes are sent
+// together as soon as one of these events happens: the writing goroutine blocks, another
+// processor is free, 64 KiB are buffered, or a Write finds buffered bytes older than 50 us. No
+// Write waits for a timer or an acknowledgement. After SetNoDelay(true), each Write is sent
+// before it returns.
+//
+// Write returns the number of bytes written, also with an error. Errors are wrapped in a
+// net.OpError: os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, or the error that ended the
+// Conn.
 func (c *Conn) Write(b []byte) (int, error) {
 	if c.n.r != nil {
 		if taken, first := c.buffer.take(b, sinceStart()); taken {
@@ -108,9 +112,9 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return q.end("write", c.n.r.Await(context.Background(), q.beginWrite))
 }
 
-// SetNoDelay with true makes every Write send before it returns, also in a burst. The default is
-// false. Unlike TCP's default it never delays a Write by a timer: see Write. Buffered bytes are
-// sent at once.
+// SetNoDelay with true makes every Write send its bytes before Write returns, even in a burst.
+// The default is false. Unlike TCP's default, it never makes a Write wait for a timer: see Write.
+// SetNoDelay sends buffered bytes at once.
 func (c *Conn) SetNoDelay(noDelay bool) error {
 	return c.do("set", func() {
 		c.buffer.mu.Lock()
@@ -132,14 +136,15 @@ func (q *request) write(_ *btl.Module, w runner.Waker) error {
 	return nil
 }
 
-// Close closes both directions. Written bytes are sent; unread and future bytes are dropped.
-// Pending and later calls return net.ErrClosed.
+// Close closes both directions. Bytes already written are still sent; unread and later bytes
+// are dropped. Pending and later calls of the Conn return net.ErrClosed.
 func (c *Conn) Close() error { return c.do("close", c.close) }
 
-// CloseWrite ends the stream to the peer, which reads all of it, and then io.EOF.
+// CloseWrite ends the stream to the peer. The peer reads all bytes written before, and then
+// io.EOF.
 func (c *Conn) CloseWrite() error { return c.do("close", c.closeWrite) }
 
-// CloseRead drops unread and future bytes; the peer's Writes end with ErrStopped.
+// CloseRead drops unread and later bytes. The peer's Writes end with ErrStopped.
 func (c *Conn) CloseRead() error { return c.do("close", c.closeRead) }
 
 // do runs fn with the module, unless the Conn is closed.
@@ -154,13 +159,13 @@ func (c *Conn) do(op string, fn func()) error {
 	}))
 }
 
-// LocalAddr returns the local address, an Addr.
+// LocalAddr returns the local address, whose type is Addr.
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 
-// RemoteAddr returns the peer's address, an Addr.
+// RemoteAddr returns the peer's address, whose type is Addr.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// SetDeadline is SetReadDeadline and SetWriteDeadline.
+// SetDeadline sets the deadlines of SetReadDeadline and SetWriteDeadline.
 func (c *Conn) SetDeadline(t time.Time) error {
 	return c.do("set", func() {
 		c.rd.set(c, t)
@@ -168,19 +173,19 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	})
 }
 
-// SetReadDeadline makes Reads, also a pending one, end at t with os.ErrDeadlineExceeded; the zero
-// time means no deadline.
+// SetReadDeadline makes pending and later Reads end at time t with os.ErrDeadlineExceeded. The
+// zero time means no deadline.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	return c.do("set", func() { c.rd.set(c, t) })
 }
 
-// SetWriteDeadline is SetReadDeadline for Writes; a Write that times out may have written some of
-// its bytes.
+// SetWriteDeadline makes pending and later Writes end at time t with os.ErrDeadlineExceeded. A
+// Write that times out may have written some of its bytes. The zero time means no deadline.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.do("set", func() { c.wd.set(c, t) })
 }
 
-// wrap wraps an error in a net.OpError, as package net does.
+// wrap wraps an error in a net.OpError, like package net does.
 func (c *Conn) wrap(op string, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
@@ -188,7 +193,7 @@ func (c *Conn) wrap(op string, err error) error {
 	return &net.OpError{Op: op, Net: network, Source: c.local, Addr: c.remote, Err: err}
 }
 
-// close is Close.
+// close does the work of Close on the driving goroutine.
 func (c *Conn) close() {
 	c.closed = true
 	c.answered(net.ErrClosed)
@@ -202,7 +207,7 @@ func (c *Conn) close() {
 // deadline is the deadline of one direction of a Conn.
 type deadline struct {
 	timer  *time.Timer
-	life   uint64 // of the timer that counts
+	life   uint64 // changes with each timer, so that old ones are ignored
 	passed bool
 }
 
@@ -221,7 +226,7 @@ func (d *deadline) set(c *Conn, t time.Time) {
 	}
 	life := d.life
 	d.timer = time.AfterFunc(left, func() {
-		// A Runner that has ended has ended all calls.
+		// If the Runner has ended, all calls have ended, and Do fails.
 		_ = c.n.r.Do(context.Background(), func(*btl.Module) error {
 			if d.life == life {
 				d.pass(c)
@@ -239,7 +244,7 @@ func (d *deadline) stop() {
 	}
 }
 
-// pass ends the pending calls, as the deadline has passed.
+// pass ends the pending calls of the direction whose deadline has passed.
 func (d *deadline) pass(c *Conn) {
 	d.passed = true
 	c.shutWrites()

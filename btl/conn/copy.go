@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// copyBytes is the buffer size of ReadFrom and WriteTo, about one message. Each call holds such a
-// buffer while it waits.
+// copyBytes is the buffer size of ReadFrom and WriteTo, about one message. Each call holds such
+// a buffer while it waits.
 const copyBytes = 64 << 10
 
 var copies = sync.Pool{New: func() any { return new([copyBytes]byte) }}
 
-// ReadFrom implements io.ReaderFrom: it writes all bytes of r until io.EOF, which is no error, and
-// returns the number of bytes written.
+// ReadFrom implements io.ReaderFrom: ReadFrom writes all bytes of r to the peer until io.EOF, and
+// returns the number of bytes written. The error is nil at io.EOF.
 func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
 	return move(r.Read, c.Write)
 }
 
-// WriteTo implements io.WriterTo: it writes all received bytes to w until the end of the stream,
-// which is no error, and returns the number of bytes written.
+// WriteTo implements io.WriterTo: WriteTo writes all received bytes to w until the end of the
+// stream, and returns the number of bytes written. The error is nil at the end of the stream.
 func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 	return move(c.Read, w.Write)
 }

@@ -2,44 +2,46 @@ package conn
 
 import "slices"
 
-// growth is the window of an incoming direction, which doubles where the path needs it:
+// growth is the window of an incoming direction. The window doubles when this condition shows
+// that the path needs more:
 //
 //	the sender has used a limit up, and then the reader has read all that came: it waits for more
 //
 // A slow reader never meets that condition, nor does a peer that sends less than its limit. At
-// least a window must be read between two doublings. Many Conns fill the path together: while more
-// than busyConnsMax are busy no window grows, and grown windows shrink back, as they would take
-// bandwidth from the others. Idle Conns do not count. Config bounds the window of a Conn and the
-// total growth of a Node's windows; one Conn takes at most a quarter of the rest of that total.
+// least a window of bytes must be read between two doublings. While more than busyConnsMax
+// Conns are busy, no window grows, and grown windows shrink back, because these Conns already
+// fill the path together. Idle Conns do not count. Config bounds the window of a Conn, and the
+// total growth of a Node's windows. One step of growth takes at most a quarter of the unused
+// part of that total.
 type growth struct {
-	window uint64             // bytes that the Conn keeps unread
-	since  uint64             // bytes that were read when it grew
-	limits [limitsKept]uint64 // the latest that the other side was told
-	usedUp bool               // the sender has used up one of them since the window grew
-	epoch  uint64             // of company, in which the latest bytes have come
-	came   int                // bytes that have come in it
+	window uint64             // bytes that the Conn may hold unread
+	since  uint64             // bytes read when the window last grew
+	limits [limitsKept]uint64 // latest limits sent to the peer
+	usedUp bool               // the sender has used up a limit since the last growth
+	epoch  uint64             // number of the epoch of the latest bytes
+	came   int                // bytes received in that epoch
 }
 
-// busyConnsMax is the number of busy Conns of a Node up to which their windows grow.
+// busyConnsMax is the maximum number of busy Conns of a Node at which windows still grow.
 const busyConnsMax = 8
 
-// company counts the Conns of a Node that are busy. An epoch ends when all Conns together have
-// received epochWindows windows; a Conn is busy in an epoch if it has received 1/busyParts of a
-// window in it.
+// company counts the busy Conns of a Node in epochs. An epoch ends when all Conns together have
+// received epochWindows windows of bytes. A Conn is busy in an epoch if it has received
+// 1/busyParts of a window in that epoch.
 type company struct {
 	window int    // Config.WindowBytes
-	epoch  uint64 // its number
-	came   int    // bytes that have come in it
-	busy   int    // Conns that are busy in it
-	before int    // that were in the one before
+	epoch  uint64 // number of the epoch
+	came   int    // bytes received in the epoch
+	busy   int    // busy Conns in the epoch
+	before int    // busy Conns in the previous epoch
 }
 
 const (
 	epochWindows = 16
-	busyParts    = 64 // of a window: one is what a busy Conn gets
+	busyParts    = 64 // a busy Conn gets 1/64 of a window in an epoch
 )
 
-// note accounts for bytes that a Conn has received.
+// note counts bytes that a Conn has received.
 func (p *company) note(g *growth, bytes int) {
 	if p.came += bytes; p.came >= epochWindows*p.window {
 		p.came, p.before, p.busy = 0, p.busy, 0
@@ -55,11 +57,11 @@ func (p *company) note(g *growth, bytes int) {
 	g.came += bytes
 }
 
-// many says whether so many Conns are busy that no window grows.
+// many reports whether so many Conns are busy that no window may grow.
 func (p *company) many() bool { return max(p.busy, p.before) > busyConnsMax }
 
-// limitsKept is the largest usual number of limits in flight: each is a quarter of a window above
-// the previous one.
+// limitsKept is the usual maximum number of limits in flight. Each limit is a quarter of a
+// window above the previous one.
 const limitsKept = 6
 
 // tell records a limit that is sent to the peer.
@@ -68,10 +70,10 @@ func (c *Conn) tell(limit uint64) {
 	c.limits[0], c.told = limit, limit
 }
 
-// mayGrow notes whether received bytes, which end at end, have used up a limit.
+// mayGrow notes whether the received bytes, which end at offset end, have used up a limit.
 func (g *growth) mayGrow(end uint64) { g.usedUp = g.usedUp || slices.Contains(g.limits[:], end) }
 
-// grow doubles the window if the condition for that is met.
+// grow doubles the window if the condition of growth is met.
 func (c *Conn) grow() {
 	cfg := &c.n.cfg
 	if !c.usedUp || c.read != c.next || c.read-c.since < c.window {
@@ -85,8 +87,9 @@ func (c *Conn) grow() {
 	}
 }
 
-// shrink resets the window to its initial size once the unread bytes, and those that the peer may
-// still send under its limit, fit. It says whether it did.
+// shrink resets the window to its initial size, once that size holds the unread bytes and the
+// bytes that the peer may still send under its limit. The result says whether the window was
+// reset.
 func (c *Conn) shrink() bool {
 	least := c.n.cfg.WindowBytes
 	if c.told-c.read > uint64(least) {

@@ -11,19 +11,20 @@ import (
 	"gobtl/btl/runner"
 )
 
-// network is the name of this kind of network.
+// network is the network name in addresses and errors.
 const network = "btl"
 
 // Addr is the address of one end of a Conn.
 type Addr struct {
-	// Address is that of the module: a host and a port, which net.SplitHostPort takes. Over a fabric
-	// without textual addresses the host is the module's name in hexadecimal, and the port 0.
+	// Address is the address of the module: a host and a port, in the form of
+	// net.SplitHostPort. If the fabric has no textual addresses, the host is the module's name
+	// in hexadecimal, and the port is 0.
 	Address string
 	Service string
 }
 
-// localAddress is the Address of a module of this side. Without a textual address it is the name
-// that peers connect by.
+// localAddress is the Address of a local module. If the module has no textual address, the
+// result contains the name by which peers connect.
 func localAddress(m *btl.Module) string {
 	if a := m.Address(); a != "" {
 		return hostPort(a)
@@ -31,7 +32,8 @@ func localAddress(m *btl.Module) string {
 	return hostPort(hex.EncodeToString(m.Name()))
 }
 
-// hostPort converts an address to the host:port form of package net, if it is not in that form.
+// hostPort converts an address to the host:port form of package net, unless it has that form
+// already.
 func hostPort(address string) string {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return net.JoinHostPort(address, "0")
@@ -39,10 +41,10 @@ func hostPort(address string) string {
 	return address
 }
 
-// Network is "btl".
+// Network returns "btl".
 func (Addr) Network() string { return network }
 
-// String is the module's address; behind it, after a slash, the service, if it has a name.
+// String returns the module's address. If the service has a name, a slash and the name follow.
 func (a Addr) String() string {
 	if a.Service == "" {
 		return a.Address
@@ -50,20 +52,20 @@ func (a Addr) String() string {
 	return a.Address + "/" + a.Service
 }
 
-// Listener accepts Conns of one service: a net.Listener.
+// Listener accepts Conns of one service. A Listener implements net.Listener.
 type Listener struct {
 	n       *Node
 	service string
 
-	// Fields of the goroutine that drives the module.
+	// These fields belong to the goroutine that drives the module.
 	backlog []*Conn
-	of      map[string]int // of the backlog, by the peer's address
+	of      map[string]int // number of Conns in the backlog, by peer address
 	accepts []*request
 	closed  bool
 }
 
-// Listen begins to accept Conns of a service, whose name, which may be empty, has 255 bytes at
-// most. Errors: ErrInUse, ErrService, net.ErrClosed.
+// Listen begins to accept Conns of a service. The service's name has at most 255 bytes, and may
+// be empty. The errors are ErrInUse, ErrService, and net.ErrClosed.
 func (n *Node) Listen(service string) (*Listener, error) {
 	l := &Listener{n: n, service: service, of: map[string]int{}}
 	err := n.r.Do(context.Background(), func(*btl.Module) error {
@@ -85,7 +87,7 @@ func (n *Node) Listen(service string) (*Listener, error) {
 	return l, nil
 }
 
-// Accept waits for a Conn. Errors: net.ErrClosed, or the error that ended the Runner.
+// Accept waits for a Conn. The error is net.ErrClosed, or the error that ended the Runner.
 func (l *Listener) Accept() (net.Conn, error) {
 	var q request
 	err := l.n.r.Await(context.Background(), func(_ *btl.Module, w runner.Waker) error {
@@ -95,7 +97,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return net.ErrClosed
 		case len(l.backlog) > 0:
 			q.conn = l.take(0)
-			q.conn.advance() // It may be over.
+			q.conn.advance() // The Conn may be over.
 			w.Wake(nil)
 		default:
 			l.accepts = append(l.accepts, &q)
@@ -108,7 +110,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return q.conn, nil
 }
 
-// Close closes the Listener, and the Conns in its backlog. Accepted Conns are not affected.
+// Close closes the Listener and the Conns in its backlog. Accepted Conns stay open.
 func (l *Listener) Close() error {
 	return l.n.r.Do(context.Background(), func(*btl.Module) error {
 		if l.closed {
@@ -119,7 +121,7 @@ func (l *Listener) Close() error {
 	})
 }
 
-// Addr returns the Listener's address, an Addr.
+// Addr returns the Listener's address, whose type is Addr.
 func (l *Listener) Addr() net.Addr { return Addr{Address: l.n.local, Service: l.service} }
 
 func (l *Listener) close() {
@@ -134,7 +136,7 @@ func (l *Listener) close() {
 	l.accepts = nil
 }
 
-// take removes a Conn from the backlog.
+// take removes and returns a Conn of the backlog.
 func (l *Listener) take(i int) *Conn {
 	c := l.backlog[i]
 	l.backlog = slices.Delete(l.backlog, i, i+1)
@@ -145,7 +147,7 @@ func (l *Listener) take(i int) *Conn {
 	return c
 }
 
-// mayOffer says whether the backlog has room for a Conn of a peer's address.
+// mayOffer reports whether a Conn from a peer address can be accepted, or added to the backlog.
 func (l *Listener) mayOffer(address string) bool {
 	free := l.n.cfg.Backlog - len(l.backlog)
 	return len(l.accepts) > 0 || free > 0 && l.of[address] <= free

@@ -14,45 +14,46 @@ import (
 	"gobtl/internal/kept"
 )
 
-// Node has the Conns of one module.
+// Node holds the Conns of one module.
 type Node struct {
 	cfg   Config
 	m     *btl.Module
 	r     *runner.Runner
 	local string // the module's address
 
-	// Fields of the goroutine that drives the module.
+	// These fields belong to the goroutine that drives the module.
 	conns     map[name]*Conn
 	peers     map[*btl.Endpoint]*peer
 	listeners map[string]*Listener
-	gone      *kept.Keeper[*Conn] // Conns that have ended, with bytes that nobody has read
-	grown     int64               // bytes that the windows of conns have grown by
+	gone      *kept.Keeper[*Conn] // ended Conns with unread bytes
+	grown     int64               // total growth of the windows of conns, in bytes
 	company   company
 	lastID    uint32
 	closed    bool
 
-	dirty    dirty                   // Conns with bytes to send, for any goroutine
-	flush    func()                  // flushes, as a value that a go statement starts as it is
-	flushAll func(*btl.Module) error // sends what Conns have in their buffers, as far as there is room
+	dirty    dirty                   // Conns with bytes to send; any goroutine may use it
+	flush    func()                  // the method flushes, as a value made once
+	flushAll func(*btl.Module) error // the method flushConns, as a value made once
 }
 
-// flushSoon has a Conn's buffered bytes sent, at once or by the next goroutine that has the module.
+// flushSoon makes a Conn's buffered bytes be sent soon, by a new goroutine or by the next one
+// that has the module.
 func (n *Node) flushSoon(c *Conn) {
 	if n.dirty.add(c) {
 		go n.flush()
 	}
 }
 
-// flushes is the goroutine that sends the buffered bytes that no other goroutine has sent.
+// flushes runs on a goroutine that sends the buffered bytes which no other goroutine has sent.
 func (n *Node) flushes() {
 	for !n.dirty.done() {
 		if n.r.Do(context.Background(), n.flushAll) != nil {
-			n.dirty.take() // The Runner has ended, and with it all Conns.
+			n.dirty.take() // The Runner and all Conns have ended.
 		}
 	}
 }
 
-// flushConns is flushAll.
+// flushConns sends the buffered bytes of all Conns, as far as resources allow.
 func (n *Node) flushConns(*btl.Module) error {
 	for _, c := range n.dirty.take() {
 		c.buffer.unlist()
@@ -61,25 +62,27 @@ func (n *Node) flushConns(*btl.Module) error {
 	return nil
 }
 
-// name is that of a Conn on the wire.
+// name identifies a Conn on the wire.
 type name struct {
 	ep   *btl.Endpoint
 	mine bool // this side has dialed
 	id   uint32
 }
 
-// peer is the Node's state of one endpoint.
+// peer is the Node's state for one endpoint.
 type peer struct {
-	opened  [2]int  // Conns: the peer's, and this side's
-	refused []head  // answers for which there is no room
-	waiting []*Conn // that have something to send, for which there is no room
+	opened  [2]int  // number of Conns opened by the peer, and by this side
+	refused []head  // refusals that wait for resources
+	waiting []*Conn // Conns with messages that wait for resources
 }
 
-// refusedMax bounds the answers that wait for room of one peer: beyond it the endpoint is ended.
+// refusedMax bounds the refusals to one peer that wait for resources. One more ends the
+// endpoint.
 const refusedMax = 1024
 
-// New takes a tag of a module for Conns; then Start it, or give its Layer to a Runner. It belongs
-// to the goroutine that owns the module until then. Errors: ErrConfig, btl.ErrTag.
+// New makes a Node that uses one tag of a module. Call Start next, or pass the Node's Layer to
+// a Runner. Until then the Node belongs to the goroutine that owns the module. The errors are
+// ErrConfig and btl.ErrTag.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -95,15 +98,16 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 	return n, m.HandleUpTo(cfg.Tag, headBytes+chunkBytesMax, n.arrive)
 }
 
-// Start starts a Runner for the module with the Node as its only layer, and returns it. The caller
-// owns the Runner: it connects by it, and closes it after the Node. onEvent may be nil.
+// Start starts a Runner for the module, with the Node as its only layer, and returns the
+// Runner. The caller owns the Runner, uses it to connect, and closes it after the Node. The
+// function onEvent may be nil.
 func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(n.m, cfg, onEvent, n.Layer())
 }
 
-// Layer returns the Layer for runner.New, in place of Start, where several layers share a module.
-// Until the Runner starts all waiting methods return runner.ErrNotStarted.
+// Layer returns the Layer for runner.New. Use Layer instead of Start if several layers share a
+// module. Until the Runner has started, all methods that wait return runner.ErrNotStarted.
 func (n *Node) Layer() runner.Layer {
 	return runner.Layer{
 		Attach: func(r *runner.Runner) { n.r = r },
@@ -116,10 +120,11 @@ func (n *Node) Layer() runner.Layer {
 	}
 }
 
-// Close closes all Listeners and Conns; no new ones can be made. It waits until written bytes have
-// been sent, or ctx ends, or no peer has accepted any bytes for a second. Bytes that a peer has not
-// accepted by then are lost: its Reads end with an error. The Runner's Close waits until the sent
-// bytes have arrived. Errors: that of ctx, btl.ErrClosed if the Runner has ended.
+// Close closes all Listeners and Conns, and no new ones can be made. Close waits until all
+// written bytes are sent, until ctx ends, or until no peer has accepted bytes for a second.
+// Bytes that a peer has not accepted by then are lost, and the peer's Reads end with an error.
+// The Runner's Close waits until the sent bytes have arrived. The errors are the error of ctx,
+// and btl.ErrClosed if the Runner has ended.
 func (n *Node) Close(ctx context.Context) error {
 	err := n.r.Do(ctx, func(*btl.Module) error {
 		n.closed = true
@@ -150,7 +155,7 @@ func (n *Node) Close(ctx context.Context) error {
 // closeGrace is how long Close waits for peers that accept no bytes.
 const closeGrace = time.Second
 
-// unsent is the amount of unsent bytes, and ends of streams.
+// unsent is the number of unsent bytes, plus the number of Conns with other unsent messages.
 func (n *Node) unsent() (count int) {
 	for _, c := range n.conns {
 		count += len(c.buffer.unsent())
@@ -161,8 +166,8 @@ func (n *Node) unsent() (count int) {
 	return count
 }
 
-// Conns is the number of Conns, dialed by either side, that are not over, including closed ones
-// with data under way; 0 when the Runner has ended.
+// Conns is the number of Conns that are not over, dialed by either side. Closed Conns with data
+// in flight count too. The result is 0 when the Runner has ended.
 func (n *Node) Conns() (count int) {
 	_ = n.r.Do(context.Background(), func(*btl.Module) error {
 		count = len(n.conns)
@@ -171,9 +176,10 @@ func (n *Node) Conns() (count int) {
 	return count
 }
 
-// Dial opens a Conn to a service of the peer, whose Listener need not have accepted it when Dial
-// returns. Errors: ErrService, ErrBacklog, ErrConns; btl.ErrNoHandler if the peer has no Node on
-// the tag; the endpoint's error, or the error of ctx.
+// Dial opens a Conn to a service of the peer. Dial returns when the peer has agreed, even
+// before Accept returns the Conn there. The errors are ErrService, ErrBacklog, and ErrConns;
+// btl.ErrNoHandler if the peer has no Node with the same tag; the endpoint's error; and the
+// error of ctx.
 func (n *Node) Dial(ctx context.Context, ep *btl.Endpoint, service string) (*Conn, error) {
 	var c *Conn
 	err := n.r.Await(ctx, func(_ *btl.Module, w runner.Waker) (err error) {
@@ -188,15 +194,15 @@ func (n *Node) Dial(ctx context.Context, ep *btl.Endpoint, service string) (*Con
 		return c, nil
 	}
 	if c != nil && ctx.Err() != nil {
-		_ = c.Close() // It tells the peer, as soon as that has answered.
+		_ = c.Close() // Close tells the peer, once the peer has answered.
 	}
 	return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Service: service}, Err: err}
 }
 
-// DialContext dials the nameless service of the module at an address, with the signature of
-// net.Dialer's DialContext, for http.Transport and the like. The network argument is ignored. The
-// host of the address may be a DNS name: its addresses are tried in turn until one answers, each
-// for btl.Config.HandshakeTimeout at most.
+// DialContext dials the nameless service of the module at an address. Its signature is that of
+// net.Dialer.DialContext, for use in http.Transport and similar types. The network argument is
+// ignored. The host of the address may be a DNS name. The addresses of that name are tried in
+// turn until one answers, each for at most btl.Config.HandshakeTimeout.
 func (n *Node) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Address: address}, Err: err}
@@ -214,7 +220,7 @@ func (n *Node) DialContext(ctx context.Context, _, address string) (net.Conn, er
 		if err == nil {
 			c, err := n.Dial(ctx, ep, "")
 			if err != nil {
-				return nil, err // And not a nil Conn in an interface.
+				return nil, err // The result must not be a nil *Conn.
 			}
 			return c, nil
 		}
@@ -226,11 +232,11 @@ func (n *Node) DialContext(ctx context.Context, _, address string) (net.Conn, er
 	return fail(errors.Join(errs...))
 }
 
-// lookUp resolves the host name in an address; it returns at least one address.
+// lookUp resolves the host name in an address, and returns at least one address.
 func lookUp(ctx context.Context, address string) ([]string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" {
-		return []string{address}, nil // The fabric says what is wrong.
+		return []string{address}, nil // The fabric reports what is wrong.
 	}
 	if _, err := netip.ParseAddr(host); err == nil {
 		return []string{address}, nil
@@ -246,7 +252,7 @@ func lookUp(ctx context.Context, address string) ([]string, error) {
 	return addresses, nil
 }
 
-// open begins a Conn that this side dials.
+// open makes a Conn that this side dials.
 func (n *Node) open(ep *btl.Endpoint, service string) (*Conn, error) {
 	switch {
 	case n.closed:
@@ -270,7 +276,7 @@ func (n *Node) open(ep *btl.Endpoint, service string) (*Conn, error) {
 	return c, nil
 }
 
-// add makes a Conn.
+// add makes a Conn and counts it.
 func (n *Node) add(id name, service string) *Conn {
 	c := &Conn{n: n, name: id}
 	c.window = uint64(n.cfg.WindowBytes)
@@ -283,7 +289,7 @@ func (n *Node) add(id name, service string) *Conn {
 	return c
 }
 
-// side is the index in peer.opened for Conns of this side or of the peer.
+// side is the index in peer.opened for Conns opened by this side, or by the peer.
 func side(mine bool) int {
 	if mine {
 		return 1
@@ -291,7 +297,7 @@ func side(mine bool) int {
 	return 0
 }
 
-// remove forgets a Conn.
+// remove removes a Conn from the Node's tables.
 func (n *Node) remove(c *Conn) {
 	if n.conns[c.name] == c {
 		delete(n.conns, c.name)
@@ -301,7 +307,7 @@ func (n *Node) remove(c *Conn) {
 	}
 }
 
-// leave processes the end of a Conn, whose bytes received in order can still be read.
+// leave removes an ended Conn, and keeps the bytes received in order until they are read.
 func (n *Node) leave(c *Conn) {
 	n.remove(c)
 	c.early = nil
@@ -311,12 +317,12 @@ func (n *Node) leave(c *Conn) {
 	}
 	held := goneBytes + int64(len(c.ring))
 	for _, d := range n.gone.Add(c.remote.Address, c, held) {
-		d.next, d.ended = d.read, false // Its Reads tell why it has ended.
+		d.next, d.ended = d.read, false // Reads of d return the reason of its end.
 		d.forget()
 	}
 }
 
-// forget frees the memory of an ended Conn when it has no bytes left to read.
+// forget frees the memory of an ended Conn that has no bytes left to read.
 func (c *Conn) forget() {
 	c.ring = nil
 	c.n.gone.Remove(c)
@@ -334,7 +340,7 @@ func (n *Node) peer(ep *btl.Endpoint) *peer {
 	return p
 }
 
-// forget drops the state of an endpoint, if it is empty.
+// forget deletes the state of an endpoint without Conns and pending messages.
 func (n *Node) forget(ep *btl.Endpoint) {
 	if p := n.peers[ep]; p != nil && p.opened == [2]int{} && len(p.refused) == 0 &&
 		len(p.waiting) == 0 {
@@ -348,7 +354,7 @@ func (n *Node) lost(ep *btl.Endpoint, err error) {
 		err = btl.ErrClosed
 	}
 	if n.peers[ep] == nil {
-		return // It has no Conns, and those of others may be many.
+		return // The endpoint has no Conns.
 	}
 	for id, c := range n.conns {
 		if id.ep == ep {
@@ -358,7 +364,7 @@ func (n *Node) lost(ep *btl.Endpoint, err error) {
 	delete(n.peers, ep)
 }
 
-// room is told that there is room for an endpoint again.
+// room sends the pending messages to an endpoint that can send again after ErrAgain.
 func (n *Node) room(ep *btl.Endpoint) {
 	p := n.peers[ep]
 	if p == nil {
@@ -372,13 +378,13 @@ func (n *Node) room(ep *btl.Endpoint) {
 	for _, c := range all {
 		c.waits = false
 	}
-	for _, c := range all { // Who finds no room once more is behind the others.
+	for _, c := range all { // A Conn without resources is queued again, last.
 		c.advance()
 	}
 	n.forget(ep)
 }
 
-// arrive is the handler of the Node's tag.
+// arrive is the message handler of the Node's tag.
 func (n *Node) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	var h head
 	rest, ok := h.read(data)
@@ -394,10 +400,11 @@ func (n *Node) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// errProtocol: the peer has sent a message that this package never sends.
+// errProtocol: the peer has sent a message that package conn never sends.
 var errProtocol = errors.New("conn: protocol violated")
 
-// onOpen accepts, or refuses, a Conn that a peer opens.
+// onOpen accepts or refuses a Conn that a peer opens. The result is false if the peer violates
+// the protocol, or if too many refusals wait.
 func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string) bool {
 	named := name{ep, false, id}
 	if n.conns[named] != nil {
@@ -428,7 +435,8 @@ func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string)
 	return len(p.refused) <= refusedMax
 }
 
-// send sends a message; done, if not nil, is told of its end. The caller owns the module.
+// send sends a message, and calls done, unless it is nil, when the peer has acknowledged or
+// refused the message. The calling goroutine must own the module.
 func send(ep *btl.Endpoint, tag btl.Tag, h *head, body []byte, done func(*btl.Fragment, error),
 ) error {
 	f, err := ep.Alloc(tag, headBytes+len(body))
@@ -439,7 +447,7 @@ func send(ep *btl.Endpoint, tag btl.Tag, h *head, body []byte, done func(*btl.Fr
 	copy(f.Bytes()[headBytes:], body)
 	f.Signal, f.OnDone = done != nil, done
 	if _, err := ep.Send(ep.Now(), f); err != nil {
-		_ = ep.Free(f) // It is the caller's still.
+		_ = ep.Free(f) // Send has failed, so the fragment is the caller's.
 		return err
 	}
 	return nil

@@ -7,20 +7,21 @@ import (
 	"slices"
 )
 
-// incoming is the direction to this side. Its bytes are those of a ring:
+// incoming is the direction from the peer to this side. The received bytes are in a ring
+// buffer:
 //
 //	read            next               early[0]                 told
 //	 |--- unread ----|       gap       |---------|     gap       |
 type incoming struct {
-	ring  []byte // byte i of the stream is at i modulo its length, which grows
-	read  uint64 // bytes that were read
-	next  uint64 // that came without a gap
-	told  uint64 // the limit that the other side knows
-	early []span // that came behind gaps, in order
+	ring  []byte // byte i of the stream is at i modulo len(ring)
+	read  uint64 // number of bytes read
+	next  uint64 // number of bytes received without a gap
+	told  uint64 // latest limit sent to the peer
+	early []span // ranges received after gaps, in order
 	growth
-	end     uint64 // of the stream, if it is known
-	ended   bool   // it is known
-	deaf    bool   // nobody reads any more
+	end     uint64 // length of the stream, once known
+	ended   bool   // end is known
+	deaf    bool   // CloseRead was called
 	readers []*request
 	rd      deadline
 }
@@ -31,15 +32,15 @@ type span struct{ from, to uint64 }
 const (
 	// inFlightMax bounds the data fragments of a Conn that one side has in flight.
 	inFlightMax = 64
-	// earlyMax bounds the gaps that such fragments can make: acknowledged ones may lie behind
-	// unacknowledged ones.
+	// earlyMax bounds the number of ranges after gaps. That number may exceed inFlightMax,
+	// because acknowledged fragments can lie after unacknowledged ones.
 	earlyMax = 2 * inFlightMax
-	// ringBytesMin is the least size of the ring of received bytes.
+	// ringBytesMin is the minimum size of the ring buffer.
 	ringBytesMin = 4 << 10
 )
 
-// onData stores received bytes of the stream. It returns false if they exceed the window, or have
-// come before.
+// onData stores received bytes of the stream. The result is false if the bytes exceed the
+// window, or were received before.
 func (c *Conn) onData(at uint64, data []byte) bool {
 	to := at + uint64(len(data))
 	if to > c.told || at < c.next || c.ended && to > c.end {
@@ -57,7 +58,7 @@ func (c *Conn) onData(at uint64, data []byte) bool {
 	if len(c.early) > 0 && to > c.early[0].from {
 		return false
 	}
-	if len(c.readers) > 0 && c.read == c.next && len(c.early) == 0 { // as it mostly is
+	if len(c.readers) > 0 && c.read == c.next && len(c.early) == 0 { // the common case
 		q := c.readers[0]
 		q.n = copy(q.buf, data)
 		c.read += uint64(q.n)
@@ -75,8 +76,8 @@ func (c *Conn) onData(at uint64, data []byte) bool {
 	return true
 }
 
-// addEarly notes a part behind a gap. It returns false if some of its bytes have come before, or if
-// there are too many such parts.
+// addEarly notes a range of bytes after a gap. The result is false if some of the bytes were
+// received before, or if there are too many such ranges.
 func (c *Conn) addEarly(s span) bool {
 	i, _ := slices.BinarySearchFunc(c.early, s.from, func(e span, from uint64) int {
 		if e.to <= from {
@@ -105,7 +106,7 @@ func (c *Conn) addEarly(s span) bool {
 	return true
 }
 
-// store copies bytes into the ring, which grows as needed for received bytes.
+// store copies received bytes into the ring buffer, which grows if needed.
 func (c *Conn) store(at uint64, data []byte) {
 	if len(data) == 0 {
 		return
@@ -119,10 +120,10 @@ func (c *Conn) store(at uint64, data []byte) {
 	}
 }
 
-// resize changes the size of the ring, to one that holds its bytes.
+// resize changes the size of the ring buffer. The new size must hold all stored bytes.
 func (c *Conn) resize(bytes int) {
 	other := make([]byte, bytes)
-	end := c.read + uint64(min(len(c.ring), bytes)) // with what has come early
+	end := c.read + uint64(min(len(c.ring), bytes)) // includes the bytes after gaps
 	for i := c.read; i < end; {
 		part := c.ring[i%uint64(len(c.ring)):]
 		part = part[:min(uint64(len(part)), end-i)]
@@ -134,7 +135,7 @@ func (c *Conn) resize(bytes int) {
 	c.ring = other
 }
 
-// serveReaders gives received bytes to waiting Reads.
+// serveReaders passes received bytes to waiting Reads.
 func (c *Conn) serveReaders() {
 	for len(c.readers) > 0 {
 		q := c.readers[0]
@@ -159,7 +160,7 @@ func (c *Conn) serveReaders() {
 	}
 }
 
-// mayRead returns the error of a Read when no more bytes will come, else nil.
+// mayRead returns nil while a Read may still get bytes, and otherwise the error of a Read.
 func (c *Conn) mayRead() error {
 	switch {
 	case c.closed:
@@ -176,7 +177,8 @@ func (c *Conn) mayRead() error {
 	return c.err
 }
 
-// onFin processes the peer's end of the stream.
+// onFin processes the peer's end of the stream. The result is false if end contradicts earlier
+// messages.
 func (c *Conn) onFin(end uint64) bool {
 	last := c.next
 	if len(c.early) > 0 {
@@ -190,7 +192,7 @@ func (c *Conn) onFin(end uint64) bool {
 	return true
 }
 
-// closeRead drops unread and future bytes.
+// closeRead does the work of CloseRead on the driving goroutine.
 func (c *Conn) closeRead() {
 	if c.deaf {
 		return
@@ -202,10 +204,10 @@ func (c *Conn) closeRead() {
 	c.serveReaders()
 }
 
-// whole says whether all bytes of the stream have come.
+// whole reports whether all bytes of the stream have been received.
 func (c *Conn) whole() bool { return c.ended && c.next == c.end }
 
-// credit returns the limit for the peer, and whether it is due to be sent.
+// credit returns the next limit for the peer, and whether that limit must be sent now.
 func (c *Conn) credit() (limit uint64, due bool) {
 	if c.deaf || c.ended {
 		return 0, false

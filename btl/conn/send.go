@@ -8,14 +8,14 @@ import (
 	"gobtl/btl"
 )
 
-// outgoing is the state of the direction to the peer.
+// outgoing is the direction from this side to the peer.
 type outgoing struct {
-	off      uint64 // bytes that were sent
-	limit    uint64 // that may be
-	inFlight int    // messages that are not acknowledged
-	chunk    int    // the most bytes of a message; 0 is not known yet
-	finished bool   // nothing more will be written
-	stopped  bool   // the other side reads no more
+	off      uint64 // number of bytes sent
+	limit    uint64 // number of bytes that may be sent
+	inFlight int    // messages not acknowledged yet
+	chunk    int    // maximum bytes of a message; 0: not known yet
+	finished bool   // CloseWrite was called
+	stopped  bool   // the peer has closed its reading side
 	buffer   writeBuffer
 	finSent  bool
 	sent     func(*btl.Fragment, error)
@@ -23,10 +23,10 @@ type outgoing struct {
 	wd       deadline
 }
 
-// chunkBytesMax bounds the bytes of a message.
+// chunkBytesMax bounds the bytes of the stream in one message.
 const chunkBytesMax = 64 << 10
 
-// due is the set of messages, beside data, that a Conn has to send.
+// due is the set of messages other than data that a Conn has to send.
 type due uint8
 
 const (
@@ -36,7 +36,7 @@ const (
 	dueStop
 )
 
-// on processes a message for a Conn.
+// on processes a message for a Conn. The result is false if the message violates the protocol.
 func (c *Conn) on(h *head, rest []byte) bool {
 	switch h.kind {
 	case kindAccept:
@@ -61,12 +61,12 @@ func (c *Conn) on(h *head, rest []byte) bool {
 		c.due &^= dueFin
 		c.shutWrites()
 		c.endWriters(ErrStopped)
-	case kindOpen: // It does not come here.
+	case kindOpen: // arrive handles it
 	}
 	return true
 }
 
-// answered ends the pending Dial.
+// answered ends the pending Dial of a Conn.
 func (c *Conn) answered(err error) {
 	if c.dialing != nil {
 		c.dialing.w.Wake(err)
@@ -74,9 +74,9 @@ func (c *Conn) answered(err error) {
 	}
 }
 
-// advance sends a Conn's pending messages, as far as there is room, and removes a Conn whose
-// directions are both over. A Conn with unread bytes, or one that is not accepted, is not over: it
-// still counts.
+// advance sends a Conn's pending messages as far as resources allow, and removes a Conn whose
+// two directions are over. A Conn with unread bytes is not over, and neither is a Conn that
+// waits for Accept.
 func (c *Conn) advance() {
 	if c.err != nil || c.waits || c.n.conns[c.name] != c {
 		return
@@ -128,7 +128,7 @@ func (c *Conn) sendAll() error {
 	return c.sendDue(dueStop, head{kind: kindStop})
 }
 
-// sendDue sends a message if it is due.
+// sendDue sends the message h if d is due.
 func (c *Conn) sendDue(d due, h head) error {
 	if c.due&d == 0 {
 		return nil
@@ -145,7 +145,8 @@ func (c *Conn) sendDue(d due, h head) error {
 	return nil
 }
 
-// sendBuffered sends the buffered bytes of small Writes; stays says that some could not be sent.
+// sendBuffered sends the buffered bytes of small Writes. Result stays is true if some bytes are
+// left.
 func (c *Conn) sendBuffered() (stays bool, err error) {
 	for {
 		rest := c.buffer.unsent()
@@ -163,7 +164,8 @@ func (c *Conn) sendBuffered() (stays bool, err error) {
 	}
 }
 
-// sendSome sends a first part of b, and returns its length; after 0 the caller tries again.
+// sendSome sends the first part of b, and returns the part's length. A result of 0 without an
+// error means that the caller must try again.
 func (c *Conn) sendSome(b []byte) (int, error) {
 	if c.chunk == 0 {
 		c.chunk = chunkBytes(c.n.m.Limits())
@@ -171,7 +173,7 @@ func (c *Conn) sendSome(b []byte) (int, error) {
 	n := int(min(uint64(len(b)), uint64(c.chunk), c.limit-c.off))
 	err := c.say(head{kind: kindData, value: c.off}, b[:n])
 	if errors.Is(err, btl.ErrTooLarge) && c.chunk > 1 {
-		c.chunk /= 2 // The peer takes less than this side.
+		c.chunk /= 2 // The peer accepts less than this side.
 		return 0, nil
 	}
 	if err != nil {
@@ -181,8 +183,9 @@ func (c *Conn) sendSome(b []byte) (int, error) {
 	return n, nil
 }
 
-// chunkBytes is the most bytes of a message. If one packet holds nearly as much as the largest
-// message, the result is what fills that packet: the rest would need a packet of its own.
+// chunkBytes is the maximum of stream bytes in one message. If one packet holds nearly as much
+// as the largest message, the result fills exactly one packet, because the rest would need a
+// packet of its own.
 func chunkBytes(limits btl.Limits) int {
 	if packet := limits.SegmentBytes - headBytes; packet >= chunkBytesMax/2 {
 		return min(packet, chunkBytesMax)
@@ -214,7 +217,7 @@ func (c *Conn) say(h head, body []byte) error {
 	return err
 }
 
-// onSent is called when a message is acknowledged, or has failed.
+// onSent notes that the peer has acknowledged a message, or that the message has failed.
 func (c *Conn) onSent(_ *btl.Fragment, err error) {
 	c.inFlight--
 	if err != nil {
@@ -224,7 +227,7 @@ func (c *Conn) onSent(_ *btl.Fragment, err error) {
 	c.advance()
 }
 
-// mayWrite returns the error of a Write when no more bytes can be written, else nil.
+// mayWrite returns nil while bytes may be written, and otherwise the error of a Write.
 func (c *Conn) mayWrite() error {
 	switch {
 	case c.closed || c.finished:
@@ -239,8 +242,8 @@ func (c *Conn) mayWrite() error {
 	return nil
 }
 
-// shutWrites tells the buffer whether writes are possible. Buffered bytes that the peer no longer
-// reads are dropped.
+// shutWrites tells the write buffer whether bytes may be written. Buffered bytes that the peer
+// will not read are dropped.
 func (c *Conn) shutWrites() { c.buffer.setShut(c.mayWrite() != nil, c.stopped || c.err != nil) }
 
 // endWriters ends the pending Writes.
@@ -251,7 +254,7 @@ func (c *Conn) endWriters(err error) {
 	c.writers = nil
 }
 
-// closeWrite ends the stream to the other side.
+// closeWrite does the work of CloseWrite on the driving goroutine.
 func (c *Conn) closeWrite() {
 	if c.finished {
 		return
@@ -264,7 +267,7 @@ func (c *Conn) closeWrite() {
 	c.endWriters(net.ErrClosed)
 }
 
-// fail ends a Conn. Bytes received in order can still be read.
+// fail ends a Conn with an error. Bytes received in order can still be read.
 func (c *Conn) fail(err error) {
 	if c.err != nil {
 		return

@@ -15,7 +15,7 @@ const (
 	kindStop
 )
 
-// status is the reason why a Conn is refused.
+// status is the reason for which a Conn is refused.
 type status uint16
 
 const (
@@ -29,10 +29,10 @@ const (
 	serviceBytes = 255 // at most
 )
 
-// head is the beginning of a message; doc.go has its bytes.
+// head is the header of a message; doc.go describes its bytes.
 type head struct {
 	kind   kind
-	mine   bool // the id is of who sends it
+	mine   bool // the sender of the message has chosen the id
 	status status
 	id     uint32
 	value  uint64
@@ -48,8 +48,8 @@ func (h *head) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[8:], h.value)
 }
 
-// read reads a head and returns what is behind it. Any head that this package does not write is an
-// error.
+// read parses the header of a message, and returns the bytes after the header. A header that
+// package conn never writes is an error.
 func (h *head) read(b []byte) (rest []byte, ok bool) {
 	if len(b) < headBytes || b[1] > 1 {
 		return nil, false

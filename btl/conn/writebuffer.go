@@ -5,46 +5,48 @@ import (
 	"time"
 )
 
-// writeBuffer has the bytes of small Writes that are not sent yet. A Write soon after the previous
-// one, as in a burst, is buffered without use of the module: see Write for the rules.
+// writeBuffer holds the bytes of small Writes that are not sent yet. A Write soon after the
+// previous one, as in a burst, is buffered without use of the module: see Write for the rules.
 //
 //	Write --> buf --> flushAll: when a call of any Conn of the Node has the module, when the peer
 //	                  gives credit, or when the goroutine that the first Write has started runs
 type writeBuffer struct {
 	mu      sync.Mutex
-	shut    bool  // nothing more may be written, or why is for a Write with the module to find out
-	direct  bool  // SetNoDelay(true)
-	slow    int   // Writes that wait for the module: what comes later must stay behind them
-	listed  bool  // among the Node's dirty ones
-	latest  int64 // when the latest Write was over, as of sinceStart
-	oldest  int64 // when the first byte came
-	sent    int   // bytes of buf that are sent
+	shut    bool  // no Write is buffered: writing fails, or may fail
+	direct  bool  // set by SetNoDelay(true)
+	slow    int   // unbuffered Writes in progress, which go first
+	listed  bool  // the Conn is in the Node's dirty list
+	latest  int64 // when the latest Write ended, as of sinceStart
+	oldest  int64 // when the first byte was buffered
+	sent    int   // bytes of buf that were sent
 	buf     []byte
 	storage *[bufferBytes]byte // of buf; nil if it is empty
 }
 
 const (
-	// bufferBytes bounds what was written and is not sent.
+	// bufferBytes bounds the bytes that are written and not sent.
 	bufferBytes = 64 << 10
-	// smallBytesMax is the largest Write that is buffered: up to that size a copy costs less than a
-	// use of the module.
+	// smallBytesMax is the largest Write that is buffered. Up to that size, a copy costs less
+	// than a use of the module.
 	smallBytesMax = 4 << 10
-	// burstGapNs is the largest gap between two Writes of one burst: about the time that it takes
-	// to send one.
+	// burstGapNs is the largest gap between two Writes of one burst, in nanoseconds: about the
+	// time that one send takes.
 	burstGapNs = 10_000
-	// bufferAgeNs is the largest age of buffered bytes to which a further Write may be added.
+	// bufferAgeNs is the maximum age of buffered bytes, in nanoseconds, at which another Write
+	// may be added.
 	bufferAgeNs = 50_000
 )
 
 var storages = sync.Pool{New: func() any { return new([bufferBytes]byte) }}
 
-// started is the beginning of this package's time.
+// started is the origin of the times of sinceStart.
 var started = time.Now()
 
 func sinceStart() int64 { return int64(time.Since(started)) }
 
-// take buffers a Write, and says whether it did; first says that the Conn must be added to the
-// Node's dirty list. After a Write that take did not buffer, ended must be called.
+// take tries to buffer a Write. Result taken says whether the Write was buffered. Result first
+// is true if the Conn must be added to the Node's dirty list. If the Write was not buffered,
+// ended must be called when the Write has ended.
 func (w *writeBuffer) take(b []byte, now int64) (taken, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +68,7 @@ func (w *writeBuffer) take(b []byte, now int64) (taken, first bool) {
 	return true, first
 }
 
-// ended is called when a Write that was not buffered has ended.
+// ended notes that a Write that was not buffered has ended.
 func (w *writeBuffer) ended() {
 	w.endedAt(sinceStart())
 }
@@ -78,7 +80,8 @@ func (w *writeBuffer) endedAt(now int64) {
 	w.latest = now
 }
 
-// unsent is the buffered bytes to send next, which stay in the buffer until they are sent.
+// unsent returns the buffered bytes to send next. The bytes stay in the buffer until advance is
+// called.
 func (w *writeBuffer) unsent() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,7 +97,7 @@ func (w *writeBuffer) advance(n int) {
 	}
 }
 
-// drop discards all buffered bytes. The caller holds the lock.
+// drop discards all buffered bytes. The caller holds w.mu.
 func (w *writeBuffer) drop() {
 	if w.storage != nil {
 		storages.Put(w.storage)
@@ -102,14 +105,15 @@ func (w *writeBuffer) drop() {
 	w.storage, w.buf, w.sent = nil, nil, 0
 }
 
-// unlist notes that the Conn is off the Node's dirty list.
+// unlist notes that the Conn is no longer in the Node's dirty list.
 func (w *writeBuffer) unlist() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.listed = false
 }
 
-// setShut sets whether writes are shut, and, if unwanted, discards the buffered bytes.
+// setShut sets whether Writes must not be buffered. If unwanted is true, setShut discards the
+// buffered bytes.
 func (w *writeBuffer) setShut(shut, unwanted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,15 +123,15 @@ func (w *writeBuffer) setShut(shut, unwanted bool) {
 	}
 }
 
-// dirty are the Conns of a Node with bytes in their buffers.
+// dirty is the list of a Node's Conns with buffered bytes.
 type dirty struct {
 	mu       sync.Mutex
 	conns    []*Conn
-	taken    []*Conn // by the latest take, of whose user it is until the next one
-	flushing bool    // a goroutine is on its way
+	taken    []*Conn // result of the latest take, in use until the next take
+	flushing bool    // the flushing goroutine is started or runs
 }
 
-// add adds a Conn, and says whether the flushing goroutine must be started.
+// add adds a Conn, and reports whether the flushing goroutine must be started.
 func (d *dirty) add(c *Conn) (start bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,8 +141,9 @@ func (d *dirty) add(c *Conn) (start bool) {
 	return start
 }
 
-// take returns the list and replaces it by an empty one. The result is valid until the next call.
-// Only the goroutine that drives the module calls take, or one after the Runner's end.
+// take returns the list, and replaces it by an empty one. The result is valid until the next
+// call of take. Only the goroutine that drives the module may call take, or any goroutine after
+// the Runner's end.
 func (d *dirty) take() []*Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,7 +152,7 @@ func (d *dirty) take() []*Conn {
 	return d.taken
 }
 
-// done says whether the flushing goroutine has no work left, and notes its end if so.
+// done reports whether the flushing goroutine has no work left, and if so notes that it ends.
 func (d *dirty) done() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

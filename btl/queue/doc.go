@@ -1,6 +1,7 @@
-// Package queue is receiver-driven messaging over a runner.Runner: a bounded queue for each peer. A
-// full queue stops that peer's Send, and no other peer's. Unlike a handler, which must not block, a
-// receiver that takes from a Queue may be arbitrarily slow. The package uses only public API.
+// Package queue implements receiver-driven messaging over a runner.Runner, with a bounded queue
+// for each peer. A full queue blocks the Send of that peer, and of no other peer. A receiver
+// that takes messages from a Queue may be arbitrarily slow, unlike a handler. The package uses
+// only public API.
 //
 //	Send -- hello, once -------------------->|
 //	  |<------------------------------ limit |
@@ -10,7 +11,7 @@
 //	  +-- hello, if it needs more yet ------>|
 //	  |<------------------------------ limit | when all was taken
 //
-// A message is a head of 8 bytes, little-endian, in a fragment of its own:
+// A message is one fragment, and begins with a header of 8 bytes, little-endian:
 //
 //	0  1  kind: data 1, hello 2, limit 3
 //	1  7  0
@@ -18,14 +19,17 @@
 //	      and how much of that a queue holds (8 bytes); of a hello nothing, or, of one who waits with
 //	      a message of more than three quarters of the window, how much was sent (8 bytes)
 //
-// A message costs its length plus overheadBytes. Limits only grow, so they may overtake each other;
-// messages may too, as the transport does not order them. A conforming peer waits in its own Send.
-// If a peer exceeds its limit, by sending on the tag in other ways, its endpoint is ended and the
-// message dropped. Malformed messages are dropped silently. So one peer uses at most Config.Bytes
-// here, all ended peers together at most Config.GoneBytes, and no handler blocks. Against peers
-// that reconnect again and again, take the messages of ended endpoints before they reach GoneBytes,
-// or refuse such peers by btl.Module.Admit.
+// A message counts as its length plus overheadBytes. Messages may overtake each other, because
+// the transport does not order them. Limits may overtake each other too, which does no harm,
+// because limits only grow. A conforming peer waits in its own Send. A peer that exceeds its
+// limit, by other sends on the tag, loses the message, and its endpoint is ended. Malformed
+// messages are dropped silently.
 //
-// Any goroutine may use a Queue once its Runner exists, which Start creates. Layer is for a module
-// with several of Queue, call.Node and conn.Node.
+// The received messages of one peer therefore use at most Config.Bytes, those of all ended
+// endpoints at most Config.GoneBytes, and no handler blocks. A peer may reconnect again and
+// again and fill GoneBytes. To prevent lost messages, take the messages of ended endpoints in
+// time, or refuse such peers by btl.Module.Admit.
+//
+// Any goroutine may use a Queue once its Runner exists. Start creates the Runner. If a module
+// has several layers (Queue, call.Node, conn.Node), use Layer instead of Start.
 package queue

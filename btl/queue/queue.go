@@ -16,7 +16,7 @@ import (
 
 // Errors of the package; test for them with errors.Is.
 var (
-	// ErrTooLarge: the message is larger than the peer's queue.
+	// ErrTooLarge: the message exceeds the size of the peer's queue.
 	ErrTooLarge = errors.New("queue: message is larger than a queue")
 	// ErrClosed: the Queue has closed.
 	ErrClosed = errors.New("queue: closed")
@@ -24,16 +24,17 @@ var (
 	ErrConfig = errors.New("queue: invalid configuration")
 )
 
-// Config tunes a Queue; the zero value is a good default but for the tag.
+// Config tunes a Queue. The zero value is a good default, except for the tag.
 type Config struct {
-	// Tag is the module's tag that the Queue uses, 0 to btl.TagMax, the same at both sides.
+	// Tag is the module's tag for the Queue, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
-	// Bytes bounds the untaken messages of one peer, 64 bytes overhead for each included, 1024 to
-	// 1<<40; 0 means 4 MiB. The receiver's value is in force.
+	// Bytes bounds the messages of one peer that wait to be taken, 1024 to 1<<40 bytes; 0 means
+	// 4 MiB. Each message counts 64 bytes more than its length. The receiver's value applies.
 	Bytes int64
-	// GoneBytes bounds the untaken messages of ended endpoints, 4096 bytes for each endpoint
-	// included, up to 1<<40; 0 means eight times Bytes. Beyond it the peer address with the largest
-	// share loses the messages of its endpoint that ended first.
+	// GoneBytes bounds the messages of ended endpoints that wait to be taken, up to 1<<40
+	// bytes; 0 means eight times Bytes. Each ended endpoint counts 4096 bytes more than its
+	// messages. When the bound is exceeded, the peer address that uses the most bytes loses the
+	// messages of its oldest ended endpoint.
 	GoneBytes int64
 }
 
@@ -43,12 +44,13 @@ const (
 	bytesDefault  = 4 << 20
 	goneFactor    = 8
 	overheadBytes = 64
-	// goneBytes is the cost of an ended endpoint, beside its untaken messages.
+	// goneBytes is the number of bytes counted for an ended endpoint, in addition to its
+	// messages.
 	goneBytes  = 4096
 	headBytes  = 8
 	limitBytes = 16
 	waitsBytes = 8
-	limitParts = 4 // of a window is taken when the sender is told
+	limitParts = 4 // 1/4 of a window must be taken before a new limit
 )
 
 type kind uint8
@@ -62,45 +64,46 @@ const (
 // Message is a message that Take has returned.
 type Message struct {
 	Peer *btl.Endpoint
-	Data []byte // the caller's
+	Data []byte // owned by the caller
 }
 
-// Queue sends messages, and keeps received ones until they are taken.
+// Queue sends messages, and stores received messages until they are taken.
 type Queue struct {
 	cfg Config
 	m   *btl.Module
 	r   *runner.Runner
 
-	// Fields of the goroutine that drives the module.
+	// These fields belong to the goroutine that drives the module.
 	to      map[*btl.Endpoint]*sender
-	telling map[*btl.Endpoint]bool // a goroutine waits for room to tell the peer its limit
-	asking  map[*btl.Endpoint]bool // and to ask it for one
+	telling map[*btl.Endpoint]bool // peers whose limit waits for resources to be sent
+	asking  map[*btl.Endpoint]bool // peers whose hello waits for resources to be sent
 
 	open context.Context // ends with Close
 	end  context.CancelFunc
 	work sync.WaitGroup
 
-	mu     sync.Mutex // of the rest
+	mu     sync.Mutex // guards the following fields
 	from   map[*btl.Endpoint]*inbox
-	ready  []*inbox             // with messages, whose turn is next in front
-	gone   *kept.Keeper[*inbox] // of ended endpoints
+	ready  []*inbox             // inboxes with messages; the first is the next to take from
+	gone   *kept.Keeper[*inbox] // inboxes of ended endpoints
 	closed bool
-	more   chan struct{} // closed when something has come
+	more   chan struct{} // closed when a message has arrived
 }
 
-// inbox is the queue of messages received from a peer.
+// inbox is the queue of messages received from one peer.
 type inbox struct {
 	peer     *btl.Endpoint
 	messages [][]byte
-	received int64 // since the beginning, as the next two
+	received int64 // bytes in total, like the next two fields
 	taken    int64
-	told     int64 // of taken, with the latest limit
-	waits    int64 // what the peer had sent, or was to send next, when it began to wait; or 0
+	told     int64 // value of taken in the latest limit sent
+	waits    int64 // bytes that the peer had sent when it began to wait, or 0
 	ended    bool
 }
 
-// New takes a tag of a module for messages; then Start it. It belongs to the goroutine that owns
-// the module until then.
+// New makes a Queue that uses one tag of a module. Call Start next. Until then the Queue
+// belongs to the goroutine that owns the module. The errors are ErrConfig, and those of
+// btl.Module.HandleUpTo.
 func New(m *btl.Module, cfg Config) (*Queue, error) {
 	if cfg.Bytes == 0 {
 		cfg.Bytes = bytesDefault
@@ -123,20 +126,21 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 		gone: kept.New[*inbox](cfg.GoneBytes),
 	}
 	q.open, q.end = context.WithCancel(context.Background())
-	// A message that no queue of this side could hold is refused before memory is allocated for it.
+	// A message larger than Config.Bytes is refused before memory is allocated for it.
 	most := uint32(min(cfg.Bytes+headBytes, math.MaxUint32))
 	return q, m.HandleUpTo(cfg.Tag, most, q.receive)
 }
 
-// Start starts a Runner for the module with the Queue as its only layer, and returns it. The caller
-// owns the Runner: it connects by it, and closes it after the Queue. onEvent may be nil.
+// Start starts a Runner for the module, with the Queue as its only layer, and returns the
+// Runner. The caller owns the Runner, uses it to connect, and closes it after the Queue. The
+// function onEvent may be nil.
 func (q *Queue) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(q.m, cfg, onEvent, q.Layer())
 }
 
-// Layer returns the Layer for runner.New, in place of Start, where several layers share a module.
-// Until the Runner starts all waiting methods return runner.ErrNotStarted.
+// Layer returns the Layer for runner.New. Use Layer instead of Start if several layers share a
+// module. Until the Runner has started, all methods that wait return runner.ErrNotStarted.
 func (q *Queue) Layer() runner.Layer {
 	return runner.Layer{
 		Attach: func(r *runner.Runner) { q.r = r },
@@ -148,7 +152,7 @@ func (q *Queue) Layer() runner.Layer {
 	}
 }
 
-// receive is the handler of the tag. Malformed messages are dropped.
+// receive is the message handler of the Queue's tag. Malformed messages are dropped.
 func (q *Queue) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	if len(data) < headBytes || binary.LittleEndian.Uint64(data)>>8 != 0 {
 		return
@@ -168,7 +172,8 @@ func (q *Queue) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// noteWaits notes that a peer, which has sent that many bytes, waits until all of them are taken.
+// noteWaits notes that a peer, which has sent so many bytes, waits until all these bytes are
+// taken.
 func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -178,16 +183,17 @@ func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 	}
 }
 
-// due says whether the peer is to be told a new limit: if a part of the window was taken, or, while
-// the peer waits, all received messages. The peer's own count of sent bytes is not used for the
-// latter: hellos may overtake each other, and an announced message may have been withdrawn.
+// due reports whether a new limit must be sent to the peer: a part of the window was taken, or
+// the peer waits and all received messages were taken. The peer's own count of sent bytes does
+// not show the latter, because hellos may overtake each other, and an announced message may
+// have been withdrawn.
 func (in *inbox) due(window int64) bool {
 	untold := in.taken - in.told
 	return !in.ended && (untold >= window/limitParts ||
 		untold > 0 && in.waits > in.told && len(in.messages) == 0)
 }
 
-// inbox returns the inbox of a peer. The caller holds the lock.
+// inbox returns the inbox of a peer, and makes it if needed. The caller holds q.mu.
 func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 	in := q.from[peer]
 	if in == nil {
@@ -197,7 +203,8 @@ func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 	return in
 }
 
-// keep appends a message to its peer's queue. A message beyond the granted limit ends the endpoint.
+// keep appends a message to its peer's queue. A message beyond the peer's limit ends the
+// endpoint.
 func (q *Queue) keep(peer *btl.Endpoint, body []byte) {
 	if !q.tryKeep(peer, body) {
 		peer.Abort()
@@ -223,7 +230,7 @@ func (q *Queue) tryKeep(peer *btl.Endpoint, body []byte) bool {
 	return true
 }
 
-// wake makes waiting Takes check again. The caller holds the lock.
+// wake makes all waiting calls of Take check again. The caller holds q.mu.
 func (q *Queue) wake() {
 	close(q.more)
 	q.more = make(chan struct{})
@@ -231,7 +238,8 @@ func (q *Queue) wake() {
 
 func cost(bytes int) int64 { return int64(bytes) + overheadBytes }
 
-// lost ends the calls of an ended endpoint. Messages received from it are kept, within bounds.
+// lost ends the Sends to an ended endpoint. Messages received from the endpoint are kept, up to
+// GoneBytes.
 func (q *Queue) lost(ep *btl.Endpoint) {
 	if s := q.to[ep]; s != nil {
 		delete(q.to, ep)

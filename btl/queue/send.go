@@ -9,22 +9,22 @@ import (
 	"gobtl/btl/runner"
 )
 
-// sender is this side's state of a peer's queue. It belongs to the driving goroutine.
+// sender is this side's state of a peer's queue, and belongs to the driving goroutine.
 type sender struct {
 	asked   bool
-	known   bool // the peer has told its limit
+	known   bool // the peer has sent its limit
 	window  int64
-	limit   int64 // since the beginning, as the next one
+	limit   int64 // bytes in total, like the next field
 	sent    int64
-	said    int64     // of sent, with the latest hello of a Send that needs more than that leaves
-	waiting []*waiter // for a larger limit, the first in front
+	said    int64     // value of sent in the latest hello that asks for more
+	waiting []*waiter // Sends that wait for a larger limit, first come first
 }
 
-// waiter is a Send that waits.
+// waiter is a Send that waits for a larger limit.
 type waiter struct {
 	cost  int64
 	waker runner.Waker
-	may   bool // its cost is counted as sent
+	may   bool // the Send may proceed: its cost is part of sent
 }
 
 func (s *sender) end(err error) {
@@ -34,11 +34,11 @@ func (s *sender) end(err error) {
 	s.waiting = nil
 }
 
-// Send puts data into the peer's queue, and returns when the transport has accepted the message: at
-// once if the queue has room, else when the peer has taken enough. If ctx ends first the message is
-// not sent. data is copied. Errors: ErrTooLarge, or btl.ErrTooLarge if fragments are limited to
-// less than the queue; ErrClosed; the error of the endpoint or of ctx. The peer must have a Queue
-// on the tag: without one, Send waits until ctx ends.
+// Send puts a copy of data into the peer's queue, and returns when the transport has accepted
+// the message. If the queue is full, Send waits until the peer has taken enough messages. If
+// ctx ends first, the message is not sent. The errors are ErrTooLarge; btl.ErrTooLarge if data
+// exceeds the size limit of a fragment; ErrClosed; the endpoint's error; and the error of ctx.
+// The peer must have a Queue with the same tag: without one, Send waits until ctx ends.
 func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -51,7 +51,7 @@ func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error
 		err = q.r.DoFor(ctx, peer, func(*btl.Module) error { return q.send(peer, kindData, data) })
 	}
 	if err != nil && !errors.Is(err, btl.ErrEndpoint) {
-		_ = q.r.Do(context.Background(), func(*btl.Module) error { // it may have ended
+		_ = q.r.Do(context.Background(), func(*btl.Module) error { // the Runner may have ended
 			q.takeBack(peer, w)
 			return nil
 		})
@@ -59,7 +59,7 @@ func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error
 	return err
 }
 
-// begin starts a Send, which goes on or waits for a larger limit.
+// begin starts a Send, which proceeds at once or waits for a larger limit.
 func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 	if q.isClosed() {
 		return ErrClosed
@@ -84,8 +84,9 @@ func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 	return nil
 }
 
-// goOn wakes the Sends within the limit. If the first one beyond it needs a limit that the peer
-// does not announce by itself (a quarter of the window may stay unannounced), a hello asks for it.
+// goOn wakes the Sends that the limit allows. The next Send may need a limit that the peer does
+// not send unasked, because up to a quarter of the window may stay unannounced. In that case a
+// hello asks for the limit.
 func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
 	s.goOn()
 	if len(s.waiting) > 0 && s.known && s.said != s.sent &&
@@ -94,10 +95,10 @@ func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
 	}
 }
 
-// sendWaits tells a peer that a Send waits until all earlier messages are taken.
+// sendWaits tells a peer that a Send waits until the peer has taken all earlier messages.
 func (q *Queue) sendWaits(peer *btl.Endpoint) error {
 	s := q.to[peer]
-	if s == nil { // it has ended meanwhile
+	if s == nil { // the endpoint has ended meanwhile
 		return nil
 	}
 	var body [waitsBytes]byte
@@ -126,7 +127,7 @@ func (s *sender) goOn() {
 	}
 }
 
-// allow records a limit announced by the peer.
+// allow records a limit received from the peer.
 func (q *Queue) allow(peer *btl.Endpoint, limit, window uint64) {
 	if s := q.to[peer]; s != nil && limit < 1<<62 && window < 1<<62 {
 		s.known, s.window = true, int64(window)
@@ -159,7 +160,7 @@ func (q *Queue) isClosed() bool {
 	return q.closed
 }
 
-// send sends a message, or returns an error. The caller owns the module.
+// send sends a message, or returns an error. The calling goroutine must own the module.
 func (q *Queue) send(peer *btl.Endpoint, k kind, body []byte) error {
 	f, err := peer.Alloc(q.cfg.Tag, headBytes+len(body))
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"gobtl/btl/runner"
 )
 
-// Take returns a message of a peer, or, if peer is nil, of any peer in turn. It waits until ctx
-// ends. Messages of an ended endpoint are still returned; after them, if peer is not nil, the
-// endpoint's error.
+// Take returns a message of a peer. If peer is nil, Take serves all peers in turn. Take waits
+// for a message until ctx ends. Messages of an ended endpoint are still returned. After these
+// messages, if peer is not nil, Take returns the endpoint's error.
 func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext
@@ -27,7 +27,7 @@ func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	for {
 		msg, tell, more := q.next(peer)
 		if tell {
-			_ = q.r.Do(context.Background(), func(*btl.Module) error { // it may have ended
+			_ = q.r.Do(context.Background(), func(*btl.Module) error { // the Runner may have ended
 				q.tell(msg.Peer)
 				return nil
 			})
@@ -36,7 +36,7 @@ func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 			return msg, nil
 		}
 		if err := q.over(ctx, peer); err != nil {
-			if msg, _, _ = q.next(peer); msg.Peer != nil { // it has come meanwhile
+			if msg, _, _ = q.next(peer); msg.Peer != nil { // a message has arrived meanwhile
 				return msg, nil
 			}
 			return Message{}, err
@@ -49,7 +49,7 @@ func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	}
 }
 
-// over returns the reason why no more messages will come, nil if some may.
+// over returns the reason why no more messages will come, nil if messages may still come.
 func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 	if q.isClosed() {
 		return ErrClosed
@@ -60,8 +60,9 @@ func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 	return q.r.Do(ctx, func(*btl.Module) error { return peer.Err() })
 }
 
-// next takes a message, if there is one; tell says whether its sender is now to be told a limit.
-// Without a message, the channel more is closed when there may be one.
+// next removes and returns a message, if there is one. Result tell says whether a new limit
+// must be sent to the message's peer. If there is no message, the channel more is closed when
+// one may have arrived.
 func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,13 +86,14 @@ func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan stru
 	return msg, false, q.more
 }
 
-// tell sends a peer its limit. The driving goroutine calls it.
+// tell sends a peer its limit. Only the driving goroutine may call tell.
 func (q *Queue) tell(peer *btl.Endpoint) {
 	q.say(q.telling, peer, func() error { return q.sendLimit(peer) })
 }
 
-// say calls send; if there is no room now a goroutine waits for it, one for each peer and kind. The
-// driving goroutine calls say.
+// say calls send. If resources are missing now, a goroutine waits for them and calls send
+// again; there is one such goroutine for each peer and each map waits. Only the driving
+// goroutine may call say.
 func (q *Queue) say(waits map[*btl.Endpoint]bool, peer *btl.Endpoint, send func() error) {
 	if waits[peer] || !errors.Is(send(), btl.ErrAgain) || q.open.Err() != nil {
 		return
@@ -104,7 +106,7 @@ func (q *Queue) say(waits map[*btl.Endpoint]bool, peer *btl.Endpoint, send func(
 		_ = q.r.DoFor(q.open, peer, func(*btl.Module) error {
 			err := send()
 			if err == nil {
-				delete(waits, peer) // what is new from now on is to be said again
+				delete(waits, peer) // a later change must be sent again
 			}
 			return err
 		})
@@ -115,7 +117,7 @@ func (q *Queue) say(waits map[*btl.Endpoint]bool, peer *btl.Endpoint, send func(
 	}()
 }
 
-// sendLimit sends a peer its limit. The caller owns the module.
+// sendLimit sends a peer its limit. The calling goroutine must own the module.
 func (q *Queue) sendLimit(peer *btl.Endpoint) error {
 	taken := q.takenOf(peer)
 	var body [limitBytes]byte
@@ -125,7 +127,7 @@ func (q *Queue) sendLimit(peer *btl.Endpoint) error {
 	if err == nil {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if in := q.from[peer]; in != nil { // else it has ended
+		if in := q.from[peer]; in != nil { // nil if the endpoint has ended
 			in.told = max(in.told, taken)
 		}
 	}
@@ -141,9 +143,10 @@ func (q *Queue) takenOf(peer *btl.Endpoint) int64 {
 	return 0
 }
 
-// Close ends waiting Sends and Takes with ErrClosed; received messages can still be taken. Later
-// messages are dropped. The Runner is not closed. Close waits for what the Queue has under way, but
-// not beyond the end of ctx: then its error is that of ctx, and the rest ends with the Runner.
+// Close ends waiting Sends and Takes with ErrClosed. Messages already received can still be
+// taken, and later messages are dropped. Close waits until ctx ends for the Queue's own
+// goroutines. If ctx ends first, Close returns the error of ctx, and the goroutines end with
+// the Runner. Close does not close the Runner.
 func (q *Queue) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

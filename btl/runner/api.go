@@ -8,9 +8,9 @@ import (
 	"gobtl/btl"
 )
 
-// Do runs fn with exclusive use of the module, and returns fn's error. If that error is
-// ErrAgain, Do runs fn again later. Function fn must not block. It runs on the calling
-// goroutine or on the goroutine that drives the module.
+// Do runs fn with exclusive use of the module, and returns fn's error. If that error is ErrAgain,
+// Do runs fn again later. Function fn must not block. Function fn runs on the calling goroutine
+// or on the goroutine that drives the module.
 func (r *Runner) Do(ctx context.Context, fn func(m *btl.Module) error) error {
 	c := r.newCall(callDo)
 	c.fn = fn
@@ -88,7 +88,7 @@ func (r *Runner) runLent(ctx context.Context, c *call, lent bool) error {
 }
 
 // nudge ensures that the inbox (the queue of calls for the driving goroutine) is processed even
-// if no goroutine drives the module. It processes the inbox itself, or wakes a sleeping
+// if no goroutine drives the module. nudge processes the inbox itself, or wakes a sleeping
 // goroutine that drives.
 func (r *Runner) nudge() {
 	if r.token.TryLock() {

@@ -61,7 +61,7 @@ type callPlace struct {
 	after      *call
 	begun      bool // the call is in the list of open calls
 	pending    bool // begun, and its end comes later
-	// since is the time when the call began to poll for its end, or 0. It is set only if
+	// since is the time when the call began to poll for its end, or 0. since is set only if
 	// another goroutine now sleeps in the kernel on behalf of the call.
 	since btl.Time
 }
@@ -156,7 +156,7 @@ const keepCallBytes = 64 << 10
 
 func (c *call) ended() bool { return c.state.Load() == callEnded }
 
-// turn changes the state from one value to another, and keeps the bit callBeginning. It returns
+// turn changes the state from one value to another, and keeps the bit callBeginning. turn returns
 // false if the state was a different one.
 func (c *call) turn(from, to uint32) bool {
 	for {
@@ -170,7 +170,7 @@ func (c *call) turn(from, to uint32) bool {
 	}
 }
 
-// abandon marks a call whose goroutine stops waiting; only that goroutine calls abandon. It
+// abandon marks a call whose goroutine stops waiting; only that goroutine calls abandon. abandon
 // blocks while the driving goroutine begins the call, and returns false if the call has ended.
 func (c *call) abandon() bool {
 	const tries = 100
@@ -248,7 +248,7 @@ func (r *Runner) unlink(c *call) {
 	c.prev, c.next = nil, nil
 }
 
-// begin executes or starts a call. It returns false if the resources for the call are missing
+// begin executes or starts a call. begin returns false if the resources for the call are missing
 // now.
 //
 //go:noinline
@@ -385,7 +385,7 @@ type inbox struct {
 	count atomic.Int32
 }
 
-// push adds a call, if the inbox holds fewer than limit calls. It reports whether the call was
+// push adds a call, if the inbox holds fewer than limit calls. push reports whether the call was
 // added.
 func (b *inbox) push(c *call, limit int) bool {
 	b.mu.Lock()

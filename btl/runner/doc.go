@@ -6,11 +6,11 @@
 //   - The module has one owner at a time: the goroutine that holds a lock, called the token. A
 //     call that finds the token free takes the token, does its work and drives the module. See
 //     the diagram at Runner.
-//   - Message handlers and all other callbacks run on the goroutine that drives the module. They
-//     must not wait for the Runner: methods that wait return ErrInHandler.
+//   - Message handlers and all other callbacks run on the goroutine that drives the module. A
+//     callback must not wait for the Runner: methods that wait return ErrInHandler.
 //   - A call with a nil context returns btl.ErrContext at once. If the context ends while the
-//     transport may still use the caller's memory, the error is an InUse. Its Free method tells
-//     when the memory is free.
+//     transport may still use the caller's memory, the error is an InUse. InUse.Free tells when
+//     the memory is free.
 //
 // Where to read:
 //

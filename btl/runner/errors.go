@@ -28,5 +28,5 @@ func (e *InUse) Error() string { return ErrInUse.Error() + ": " + e.err.Error() 
 func (e *InUse) Unwrap() []error { return []error{ErrInUse, e.err} }
 
 // Free returns a channel that is closed when the transport no longer uses the caller's memory.
-// That happens at the end of the message, of its endpoint, or of the Runner.
+// The channel is closed at the latest when the message, its endpoint, or the Runner ends.
 func (e *InUse) Free() <-chan struct{} { return e.free }

@@ -10,9 +10,9 @@ import (
 )
 
 // SendBuffered sends a copy of data and does not wait for the peer (like MPI's buffered send).
-// SendBuffered returns when the transport has accepted the message. It waits if resources are
-// missing, or if the peer has not accepted earlier messages. Flush reports whether the message
-// arrived. Inside a handler, SendBuffered returns ErrAgain instead of waiting.
+// SendBuffered returns when the transport has accepted the message. SendBuffered waits if
+// resources are missing, or if the peer has not accepted earlier messages. Flush reports whether
+// the message arrived. Inside a handler, SendBuffered returns ErrAgain instead of waiting.
 func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag,
 	data []byte,
 ) error {
@@ -47,8 +47,8 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 }
 
 // A post is a copied message for which no goroutine waits, in the inbox or among the refused
-// calls. These constants bound the posts for one peer, which may be stalled, and the posts in
-// the inbox. Beyond these bounds SendBuffered waits.
+// calls. The two constants bound the posts for one peer, which may be stalled; postsMax also
+// bounds the posts in the inbox. Beyond these bounds SendBuffered waits.
 const (
 	postsMax      = 1024
 	postsBytesMax = 4 << 20 // a single post may be larger
@@ -63,8 +63,8 @@ type posts struct {
 // postCount is the number of an endpoint's posts, and the sum of their bytes.
 type postCount struct{ count, bytes int }
 
-// add counts one more post of an endpoint. It returns false, and counts nothing, if the
-// endpoint has reached its bounds. Any goroutine may call add.
+// add counts one more post of an endpoint. add returns false, and counts nothing, if the endpoint
+// has reached its bounds. Any goroutine may call add.
 func (p *posts) add(ep *btl.Endpoint, bytes int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,8 +91,8 @@ func (p *posts) done(ep *btl.Endpoint, bytes int) {
 	p.of[ep] = postCount{n.count - 1, n.bytes - bytes}
 }
 
-// leaveBehind puts a post into the inbox, with a copy of its data. It returns false if the
-// bounds on posts are reached.
+// leaveBehind puts a post into the inbox, with a copy of its data. leaveBehind returns false if
+// the bounds on posts are reached.
 func (r *Runner) leaveBehind(c *call) bool {
 	data := c.data
 	if !r.posts.add(c.ep, len(data)) {

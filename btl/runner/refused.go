@@ -180,7 +180,7 @@ func (q *callQueue) putBack(c *call) {
 	q.count++
 }
 
-// remove removes an abandoned call. It returns false if the call is not queued.
+// remove removes an abandoned call. remove returns false if the call is not queued.
 func (f *refusedCalls) remove(c *call) bool {
 	if c.queue == nil {
 		return false

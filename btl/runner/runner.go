@@ -29,8 +29,8 @@ type Config struct {
 	// peers may declare this side dead. A longer pass is counted (Runner.LongPasses) and
 	// reported to OnLongPass. 0 means 100 ms.
 	LongPass time.Duration
-	// OnLongPass is called after a long pass with the duration of the pass. It runs on the
-	// driving goroutine, and must not block. It may be nil.
+	// OnLongPass is called after a long pass with the duration of the pass. OnLongPass runs on
+	// the driving goroutine, and must not block. OnLongPass may be nil.
 	OnLongPass func(took time.Duration)
 	// Setup runs before the first pass on the OS thread of the Runner's own goroutine, for
 	// example to pin the thread to a core. A call that waits drives the module on its own
@@ -57,9 +57,9 @@ type Config struct {
 // a fabric.Sleeper, the goroutine sleeps without the token, so that a new call need not wake
 // it.
 //
-// Handlers, OnDone and OnEndpoint functions, and the functions given to Do and Await, run on
-// the driving goroutine, one at a time. They may use the Module directly. The Runner's waiting
-// methods return ErrInHandler in a callback.
+// Handlers, OnDone and OnEndpoint functions, and the functions given to Do and Await, run on the
+// driving goroutine, one at a time. Such callbacks may use the Module directly. The Runner's
+// waiting methods return ErrInHandler in a callback.
 type Runner struct {
 	m      *btl.Module
 	hooks  btl.Hooks
@@ -152,8 +152,8 @@ type runnerEnd struct {
 }
 
 // callbackEntries lists the functions from which all callbacks and the functions of Do are
-// called: fromHandler searches the stack for them. These functions must not be inlined, because
-// an inlined function does not appear on the stack.
+// called: fromHandler searches the stack for them. The listed functions must not be inlined,
+// because an inlined function does not appear on the stack.
 var callbackEntries = [...]uintptr{
 	reflect.ValueOf((*Runner).pass).Pointer(),
 	reflect.ValueOf((*Runner).begin).Pointer(),

@@ -198,7 +198,7 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 	return r.policies[0]
 }
 
-// drive runs progress passes until call c has ended, or until it is time to sleep. It returns
+// drive runs progress passes until call c has ended, or until it is time to sleep. drive returns
 // true if it is time to sleep. If c is nil, drive also ends when a call wants the token.
 // Parameter goesOn is true if polling continues after a sleep. The caller holds the token.
 func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
@@ -294,9 +294,9 @@ func (r *Runner) release() {
 	}
 }
 
-// hastenSleep tries to avoid waking the sleeping goroutine: it sends owed ACKs, and shortens
-// the sleep to the new deadline. It returns true if the sleeping goroutine must be woken
-// nevertheless. The caller holds the token.
+// hastenSleep tries to avoid waking the sleeping goroutine: hastenSleep sends owed ACKs, and
+// shortens the sleep to the new deadline. hastenSleep returns true if the sleeping goroutine must
+// be woken nevertheless. The caller holds the token.
 func (r *Runner) hastenSleep() (wake bool) {
 	r.hooks.AcknowledgeAll()
 	due := r.due()
@@ -459,8 +459,8 @@ func (r *Runner) noteWaits() {
 	r.mu.Unlock()
 }
 
-// sleepHolding sleeps with the token held, so a goroutine with a new call must wake it. It
-// returns whether it has slept.
+// sleepHolding sleeps with the token held, so a goroutine with a new call must wake it.
+// sleepHolding returns whether it has slept.
 func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) bool {
 	r.noteWaits()
 	r.holding.Store(true)

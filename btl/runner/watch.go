@@ -13,7 +13,7 @@ import (
 // token. A message for a handler that arrives between two calls may wait that long.
 const napping = 100 * time.Microsecond
 
-// watch drives the module while no call does, and closes the module at the end. It runs on the
+// watch drives the module while no call does, and closes the module at the end. watch runs on the
 // Runner's own goroutine, the watcher.
 func (r *Runner) watch() {
 	if r.cfg.Setup != nil {
@@ -79,8 +79,8 @@ func (r *Runner) atRest() bool {
 		r.wanted.Load() == 0 && !r.asked.Load() && r.now().Sub(r.m.Now()) < napping
 }
 
-// giveWay lets a call that wants the token have it. It yields only briefly: a handler that only
-// sends is then done, and a longer sleep would delay the peer's next packet.
+// giveWay lets a call that wants the token have it. giveWay yields only briefly: a handler that
+// only sends is then done, and a longer sleep would delay the peer's next packet.
 func (r *Runner) giveWay() {
 	runtime.Gosched()
 	if r.wanted.Load() > 0 {

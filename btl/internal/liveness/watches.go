@@ -8,8 +8,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// An endpoint has one timer. Its meaning depends on the endpoint's state: onTimer takes the action
-// of the first condition that holds:
+// An endpoint has one timer. The meaning of the timer depends on the endpoint's state: onTimer
+// takes the action of the first condition that holds:
 //
 //	a reliable fabric could not carry a packet   the end, at once
 //	half open                                    the end: the peer has not proven its address
@@ -319,8 +319,8 @@ func (s *Watches[E]) WatchAsks(ep E) {
 }
 
 // AskSilent probes the silent endpoints for which holds returns true, before KeepAlive is over.
-// These endpoints hold a scarce resource. AskSilent scans all endpoints, so it scans only at
-// intervals of PressAfter.
+// The caller selects endpoints that hold a scarce resource. AskSilent scans all endpoints, so it
+// scans only at intervals of PressAfter.
 func (s *Watches[E]) AskSilent(holds func(E) bool) {
 	now := s.host.Now()
 	if now < s.silentAt {

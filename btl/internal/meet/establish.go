@@ -108,8 +108,8 @@ func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) boo
 }
 
 // contest restarts an endpoint's handshake under a new tag, unless the peer's endpoint that was
-// told the present tag proves itself first. That proof takes a round trip, plus the time longer
-// if one side has to wait for the other.
+// told the present tag proves itself first. The proof takes a round trip, plus the time longer if
+// one side has to wait for the other.
 func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 	hs := s.peers.end(ep).hs
 	if hs.Contested() {
@@ -201,9 +201,9 @@ func (s *Handshakes[E]) merge(ep, half E) {
 	h.state, h.hs = Ended, nil
 }
 
-// OnTimer handles the timer of an endpoint whose handshake is in progress: it sends the next
-// round of Hellos, or ends the handshake. The owner does not call OnTimer for endpoints that
-// are connected over a counted link.
+// OnTimer handles the timer of an endpoint whose handshake is in progress: OnTimer sends the next
+// round of Hellos, or ends the handshake. The owner does not call OnTimer for endpoints that are
+// connected over a counted link.
 func (s *Handshakes[E]) OnTimer(ep E) {
 	e := s.peers.end(ep)
 	hs := e.hs

@@ -35,8 +35,8 @@ func (s *Handshakes[E]) Init(
 	s.says.Incarnation = random()
 }
 
-// Says returns the parameters of this side that every Hello carries. They do not change after
-// Init.
+// Says returns the parameters of this side that every Hello carries. The parameters do not change
+// after Init.
 func (s *Handshakes[E]) Says() *frag.Hello { return &s.says }
 
 // Enter gives an endpoint a slot in the table, a tag and a handshake. Parameter addr is the

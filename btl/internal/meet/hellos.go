@@ -62,7 +62,7 @@ func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 
 // answerHello answers the peer's Hello through the same channel. If the peer's address is not
 // proven, the answer is no longer than the Hello, which has askedBytes. The answer to a Hello
-// with cookies goes to shown, the address for which the cookies were issued. That address may
+// with cookies goes to shown, the address for which the cookies were issued. Address shown may
 // differ from the peer's address as known to this side.
 func (s *Handshakes[E]) answerHello(ep E, asked *frag.Hello, askedBytes int, shown []byte) {
 	hello := s.helloOf(ep, asked.Probe)

@@ -23,8 +23,8 @@ func (w Why) String() string {
 }
 
 // Host carries out the decisions of Handshakes, which calls the Host from its own methods. The
-// Host's methods may call the Table and the endpoint's End. They may call Handshakes only where
-// their comment says so.
+// Host's methods may call the Table and the endpoint's End. A method may call Handshakes only
+// where its comment says so.
 type Host[E any] interface {
 	clock
 	endpoints[E]

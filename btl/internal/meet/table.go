@@ -292,7 +292,7 @@ func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 
 // Free reports whether ep may bind to the peer's endpoint with the given tag. Parameter offered
 // is the tag of the peer's endpoint that was told ep's tag; 0 means none. The result is true if
-// offered is 0 or equals tag. It is also true if another local connection is bound to the
+// offered is 0 or equals tag. The result is also true if another local connection is bound to the
 // offered endpoint, because a peer endpoint binds to one endpoint only.
 func (t *Table[E]) Free(ep E, offered, tag uint64) bool {
 	if offered == 0 || offered == tag {

@@ -70,7 +70,7 @@ func (p *Path) Measured(now Time, nonce uint64) (least time.Duration, ok bool) {
 	return least, true
 }
 
-// answered notes that a Ping was answered. It returns the minimum round trip once tripFirst
+// answered notes that a Ping was answered. answered returns the minimum round trip once tripFirst
 // Pings are answered.
 func (t *trip) answered(now Time) (least time.Duration, known bool) {
 	d := max(now.Sub(t.askedAt), 1)

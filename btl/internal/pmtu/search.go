@@ -133,9 +133,9 @@ func (p *Search) Begin(now mono.Time, most int, secret uint64) {
 // nonceOf is the nonce of a probe of the given size. The answer to the probe repeats the nonce.
 func nonceOf(secret uint64, sizeBytes int) uint64 { return secret<<16 | uint64(sizeBytes) }
 
-// Probes is called when the search is due. It appends the sizes of the probes to send now; size
-// 0 stands for the smallest probe. Parameter wait is the expected longest time until an answer,
-// and secret is a new random number.
+// Probes is called when the search is due. Probes appends the sizes of the probes to send now;
+// size 0 stands for the smallest probe. Parameter wait is the expected longest time until an
+// answer, and secret is a new random number.
 func (p *Search) Probes(now mono.Time, wait time.Duration, secret uint64, sizes []int) []int {
 	switch p.stage {
 	case Complete:
@@ -200,9 +200,9 @@ func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 	return sizes
 }
 
-// between appends the sizes to probe. It begins with the largest size of the devices, and adds
-// others if that probe was not answered. When the largest size has failed, between appends the
-// usual sizes of paths; when none of these is left, it appends sizes spread evenly over the
+// between appends the sizes to probe. between begins with the largest size of the devices, and
+// adds others if that probe was not answered. When the largest size has failed, between appends
+// the usual sizes of paths; when none of these is left, it appends sizes spread evenly over the
 // remaining interval.
 func (p *Search) between(sizes []int) []int {
 	from, room := len(sizes), ProbesMax

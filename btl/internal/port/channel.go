@@ -103,7 +103,8 @@ func (c *Channel) Name() []byte { return c.name }
 // interfaces.
 func (c *Channel) Endpoint() fabric.Endpoint { return c.ep }
 
-// Interpose is for tests: it replaces the provider's endpoint by the one that wrap returns.
+// Interpose is for tests: Interpose replaces the provider's endpoint by the one that wrap
+// returns.
 func (c *Channel) Interpose(wrap func(fabric.Endpoint) fabric.Endpoint) { c.ep = wrap(c.ep) }
 
 // AppendSource appends the source address of a packet to dst. The result is nil if the provider
@@ -266,8 +267,8 @@ func (c *Channel) PostOne() {
 	c.batch = c.batch[:0]
 }
 
-// Inject posts a packet of at most Caps.InjectBytes at once. Its buffer is free again when
-// Inject returns. The batch must be empty. The error is the provider's.
+// Inject posts a packet of at most Caps.InjectBytes at once. Buffer b is free again when Inject
+// returns. The batch must be empty. The error is the provider's.
 func (c *Channel) Inject(b fabric.Buf, sizeBytes int, to fabric.Addr) error {
 	s := &c.batch[:1][0]
 	s.To, s.Buf, s.Len = to, b, uint32(sizeBytes)

@@ -99,7 +99,7 @@ func (k *Keeper) keeps(b fabric.Buf) bool {
 	return n >= len(k.refs) || k.refs[n] != 0
 }
 
-// check verifies the counts of kept buffers. It also verifies that no spare buffer is in use;
+// check verifies the counts of kept buffers. check also verifies that no spare buffer is in use;
 // seen marks the buffers in use.
 func (k *Keeper) check(seen []bool) error {
 	kept := 0

@@ -16,8 +16,8 @@ func (c *Channel) Poll(now Time, limit int) (got int, err error) {
 	return got, err
 }
 
-// PollBehind continues a poll that has returned got completions: it asks the fabric for up to
-// limit more. NotePolled must be called at the end of a poll in several parts.
+// PollBehind continues a poll that has returned got completions: PollBehind asks the fabric for
+// up to limit more. NotePolled must be called at the end of a poll in several parts.
 func (c *Channel) PollBehind(got, limit int) (int, error) {
 	return c.ep.Poll(c.comps[got:][:limit])
 }

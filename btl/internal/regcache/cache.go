@@ -116,9 +116,9 @@ func (c *Cache) Find(mem []byte) (region fabric.Region, offset uint64) {
 	return e.region, uint64(lo - e.start)
 }
 
-// find returns the entry that covers mem, or nil. It looks only at the last entry that starts
-// at or before mem. If only an entry with a lower start covers mem, mem is registered once
-// more, which costs time but is correct.
+// find returns the entry that covers mem, or nil. find looks only at the last entry that starts
+// at or before mem. If only an entry with a lower start covers mem, mem is registered once more,
+// which costs time but is correct.
 func (c *Cache) find(mem []byte) *entry {
 	if len(mem) == 0 || c.tree.Len() == 0 {
 		return nil

@@ -57,7 +57,7 @@ func (s *Service[F]) Withdraw(r *Region[F]) {
 }
 
 // Reach returns the region that handle h names, if peer p has the rights in need for n bytes at
-// an offset. Otherwise Reach returns nil and the reason for a Nack.
+// an offset. In all other cases Reach returns nil and the reason for a Nack.
 func (s *Service[F]) Reach(p *Peer[F], h Handle, offset uint64, n int, need Rights) (
 	*Region[F], uint8,
 ) {

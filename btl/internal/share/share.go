@@ -1,5 +1,5 @@
-// Package share divides a common resource between endpoints by dynamic thresholds: it decides
-// whether an endpoint may take another item.
+// Package share divides a common resource between endpoints by dynamic thresholds. The package
+// decides whether an endpoint may take another item.
 //
 // The thresholds follow Choudhury and Hahne (1998): each of several endpoints may hold as many
 // items as are free. By this rule alone, peers that stall one after the other would use up the

@@ -22,9 +22,9 @@ type Request struct {
 	Body []byte
 }
 
-// Handler answers a request. A Handler runs on a goroutine of its own, and may block. Its
-// context ends at the caller's deadline, when the caller gives up or is gone, and when the Node
-// closes. The caller receives an error as a call.RemoteError with the error's text.
+// Handler answers a request. A Handler runs on a goroutine of its own, and may block. The
+// Handler's context ends at the caller's deadline, when the caller gives up or is gone, and when
+// the Node closes. The caller receives an error as a call.RemoteError with the error's text.
 type Handler func(ctx context.Context, req *Request) ([]byte, error)
 
 // MessageHandler handles the messages of a tag. A MessageHandler runs on the goroutine that

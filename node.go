@@ -53,8 +53,8 @@ type Config struct {
 	// name means "udp" on Linux, and "net" on other systems. Nodes with "udp" and Nodes with
 	// "net" can communicate. With any other provider, a Node uses the provider's first device.
 	Provider string
-	// SharedMemory makes a Node use shared memory (provider "shm") for peers on its own host
-	// that have the same setting. Both Nodes must belong to the same user and see the same
+	// SharedMemory makes a Node use shared memory (provider "shm") for peers on its own host that
+	// have the same setting. The two Nodes must belong to the same user and see the same
 	// /dev/shm. If shared memory is not possible, the Nodes use UDP. Peer.Network returns the
 	// provider in use. The bounds of Transport, such as PeersMax, apply to each of the two
 	// networks separately.
@@ -228,11 +228,10 @@ func (n *Node) Links() []*Link {
 }
 
 // Close ends the contexts of the running handlers, waits for the handlers' answers, and then
-// waits until all sent data is acknowledged. Both waits end with ctx. All waiting calls of the
-// Node end with an error. A call that waits for a MessageHandler or OnPeer to return ends only
-// when that function returns. A second Close does nothing. In a MessageHandler or in OnPeer,
-// Close closes nothing and returns runner.ErrInHandler. The only other error is the error of
-// ctx.
+// waits until all sent data is acknowledged. The end of ctx ends the two waits. All waiting calls
+// of the Node end with an error. A call that waits for a MessageHandler or OnPeer to return ends
+// only when that function returns. A second Close does nothing. In a MessageHandler or in OnPeer,
+// Close closes nothing and returns runner.ErrInHandler. The only other error is the error of ctx.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

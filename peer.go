@@ -22,7 +22,7 @@ type Peer struct {
 	done    chan struct{}
 	err     error // valid when done is closed
 
-	// These fields belong to the goroutine that drives the link.
+	// Fields connected and regions belong to the goroutine that drives the link.
 	connected bool                 // OnPeer was called for the connection
 	regions   map[*Region]struct{} // exposed regions that the peer may access
 }

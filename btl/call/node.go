@@ -42,7 +42,7 @@ func (e RemoteError) Error() string { return "call: remote: " + string(e) }
 
 // Config tunes a Node. The zero value is a good default, except for the tag.
 type Config struct {
-	// Tag is the module's tag for the Node, 0 to btl.TagMax. Both sides must use the same tag.
+	// Tag is the module's tag for the Node, 0 to btl.TagMax. The two sides must use the same tag.
 	Tag btl.Tag
 	// Concurrent bounds the calls of one peer whose handlers run on goroutines, 1 to 1<<20; 0
 	// means 1024. Further calls are answered with ErrBusy. An open stream counts as 16 calls,
@@ -130,7 +130,7 @@ type Node struct {
 	inline  map[uint16]Inline
 	named   map[string]Handler
 
-	// These fields belong to the goroutine that drives the module.
+	// Fields lastID to scratch belong to the goroutine that drives the module.
 	lastID  uint64
 	asked   map[uint64]*question
 	spare   []*sentRequest

@@ -24,7 +24,8 @@ func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 		return false
 	}
 	n.hold(c, 1)
-	// One place is reserved for the end of the stream, so that the server never refuses it.
+	// A place is reserved for the call that ends the stream, so that the server never refuses the
+	// end.
 	s.free = [3]int{streamWindow, streamWindow, 1}
 	return true
 }

@@ -39,7 +39,7 @@ func (s status) err() error {
 
 // Config tunes a Node. The zero value is a good default, except for the tag.
 type Config struct {
-	// Tag is the module's tag for the Node, 0 to btl.TagMax. Both sides must use the same tag.
+	// Tag is the module's tag for the Node, 0 to btl.TagMax. The two sides must use the same tag.
 	Tag btl.Tag
 	// WindowBytes bounds the unread bytes of a Conn, 1 KiB to 16 MiB; 0 means 256 KiB. The two
 	// sides may use different values.
@@ -50,15 +50,16 @@ type Config struct {
 	// shrink.
 	WindowBytesMax int
 	// GrowthBytes bounds the total growth of the windows of all Conns, up to 1<<40; 0 means 512
-	// times WindowBytes. One step of growth takes at most a quarter of the unused part.
+	// times WindowBytes. A window may grow each time by at most a quarter of the bytes that are
+	// left.
 	GrowthBytes int64
 	// ConnsMax bounds the Conns that one peer has opened, and also the Conns opened to that
 	// peer, 1 to 1<<20; 0 means 1024. A Conn counts until all its received bytes are read or
 	// dropped.
 	ConnsMax int
-	// Backlog bounds the Conns of a Listener that wait for Accept, 1 to 1<<16; 0 means 128. One
-	// peer address may hold at most as many places as are free then, so that other peers find
-	// room.
+	// Backlog bounds the Conns of a Listener that wait for Accept, 1 to 1<<16; 0 means 128. A
+	// peer address may hold at most as many places in the backlog as are free, so that other
+	// peers find a place.
 	Backlog int
 	// GoneBytes bounds the memory of ended Conns with unread bytes, up to 1<<40; 0 means 64
 	// times WindowBytes. Each such Conn counts as 4096 bytes plus its buffer. When the bound is

@@ -8,11 +8,11 @@ import "slices"
 //	the sender has used a limit up, and then the reader has read all that came: it waits for more
 //
 // A slow reader never meets that condition, nor does a peer that sends less than its limit. At
-// least a window of bytes must be read between two doublings. While more than busyConnsMax
-// Conns are busy, no window grows, and grown windows shrink back, because these Conns already
-// fill the path together. Idle Conns do not count. Config bounds the window of a Conn, and the
-// total growth of a Node's windows. One step of growth takes at most a quarter of the unused
-// part of that total.
+// least a window of bytes must be read between two doublings. While more than busyConnsMax Conns
+// are busy, no window grows, and grown windows shrink back, because these Conns already fill the
+// path together. Idle Conns do not count. Config bounds the window of a Conn, and the total
+// growth of a Node's windows. A window may grow each time by at most a quarter of the bytes that
+// are left of the total.
 type growth struct {
 	window uint64             // bytes that the Conn may hold unread
 	since  uint64             // bytes read when the window last grew

@@ -57,7 +57,7 @@ type Listener struct {
 	n       *Node
 	service string
 
-	// These fields belong to the goroutine that drives the module.
+	// Field backlog and all later fields belong to the goroutine that drives the module.
 	backlog []*Conn
 	of      map[string]int // number of Conns in the backlog, by peer address
 	accepts []*request

@@ -21,7 +21,7 @@ type Node struct {
 	r     *runner.Runner
 	local string // the module's address
 
-	// These fields belong to the goroutine that drives the module.
+	// Fields conns to closed belong to the goroutine that drives the module.
 	conns     map[name]*Conn
 	peers     map[*btl.Endpoint]*peer
 	listeners map[string]*Listener
@@ -76,8 +76,8 @@ type peer struct {
 	waiting []*Conn // Conns with messages that wait for resources
 }
 
-// refusedMax bounds the refusals to one peer that wait for resources. One more ends the
-// endpoint.
+// refusedMax bounds the refusals to one peer that wait for resources. One more refusal ends the
+// peer's endpoint.
 const refusedMax = 1024
 
 // New makes a Node that uses one tag of a module. Call Start next, or pass the Node's Layer to
@@ -199,10 +199,10 @@ func (n *Node) Dial(ctx context.Context, ep *btl.Endpoint, service string) (*Con
 	return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Service: service}, Err: err}
 }
 
-// DialContext dials the nameless service of the module at an address. Its signature is that of
-// net.Dialer.DialContext, for use in http.Transport and similar types. The network argument is
-// ignored. The host of the address may be a DNS name. The addresses of that name are tried in
-// turn until one answers, each for at most btl.Config.HandshakeTimeout.
+// DialContext dials the nameless service of the module at an address. DialContext has the
+// signature of net.Dialer.DialContext, for use in http.Transport and similar types. The network
+// argument is ignored. The host of the address may be a DNS name. The addresses of that name are
+// tried in turn until one answers, each for at most btl.Config.HandshakeTimeout.
 func (n *Node) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Address: address}, Err: err}

@@ -32,8 +32,8 @@ type span struct{ from, to uint64 }
 const (
 	// inFlightMax bounds the data fragments of a Conn that one side has in flight.
 	inFlightMax = 64
-	// earlyMax bounds the number of ranges after gaps. That number may exceed inFlightMax,
-	// because acknowledged fragments can lie after unacknowledged ones.
+	// earlyMax bounds the number of ranges after gaps. The number of ranges may exceed
+	// inFlightMax, because acknowledged fragments can lie after unacknowledged ones.
 	earlyMax = 2 * inFlightMax
 	// ringBytesMin is the minimum size of the ring buffer.
 	ringBytesMin = 4 << 10

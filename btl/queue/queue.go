@@ -26,7 +26,8 @@ var (
 
 // Config tunes a Queue. The zero value is a good default, except for the tag.
 type Config struct {
-	// Tag is the module's tag for the Queue, 0 to btl.TagMax. Both sides must use the same tag.
+	// Tag is the module's tag for the Queue, 0 to btl.TagMax. The two sides must use the same
+	// tag.
 	Tag btl.Tag
 	// Bytes bounds the messages of one peer that wait to be taken, 1024 to 1<<40 bytes; 0 means
 	// 4 MiB. Each message counts 64 bytes more than its length. The receiver's value applies.
@@ -73,7 +74,7 @@ type Queue struct {
 	m   *btl.Module
 	r   *runner.Runner
 
-	// These fields belong to the goroutine that drives the module.
+	// Fields to, telling and asking belong to the goroutine that drives the module.
 	to      map[*btl.Endpoint]*sender
 	telling map[*btl.Endpoint]bool // peers whose limit waits for resources to be sent
 	asking  map[*btl.Endpoint]bool // peers whose hello waits for resources to be sent

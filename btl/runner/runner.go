@@ -58,8 +58,8 @@ type Config struct {
 // it.
 //
 // Handlers, OnDone and OnEndpoint functions, and the functions given to Do and Await, run on the
-// driving goroutine, one at a time. Such callbacks may use the Module directly. The Runner's
-// waiting methods return ErrInHandler in a callback.
+// driving goroutine, one at a time. A callback may use the Module directly. The Runner's waiting
+// methods return ErrInHandler in a callback.
 type Runner struct {
 	m      *btl.Module
 	hooks  btl.Hooks

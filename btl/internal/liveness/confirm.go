@@ -33,7 +33,7 @@ func (s *Watches[E]) Takes(ep E) {
 }
 
 // AskMissed probes a peer at once, if the peer's first ACKs arrived before this side was
-// established. These ACKs carried the peer's first credits, which the peer repeats only when
+// established. The early ACKs carried the peer's first credits, which the peer repeats only when
 // probed.
 func (s *Watches[E]) AskMissed(ep E) {
 	w, v := s.watchOf(ep), s.host.View(ep)

@@ -92,9 +92,9 @@ func (n *Numbers) Sent(number uint32, by port.Which) bool {
 	return int32(uint32(w.next)-number) >= 0 && (number != uint32(w.skipped) || number == 0)
 }
 
-// skip leaves out the next number, unless that number is the first of the channel. Then skip
-// draws at random the distance to the next skipped number, and whether a packet of the batch is
-// withheld.
+// skip leaves out the next number, unless that number is the first of the channel. Function skip
+// also draws at random the distance to the next skipped number, and whether a packet of the batch
+// is withheld.
 func (s *Source) skip(w *way, by port.Which) {
 	if w.next != 0 {
 		w.next++

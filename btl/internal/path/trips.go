@@ -6,8 +6,8 @@ import (
 	"gobtl/fabric"
 )
 
-// Peers on long paths get credits beyond the receive buffer, because most of their packets are
-// in transit (reliability/stretch.go). This file measures round trips and detects overruns of
+// Peers on long paths get credits beyond the receive buffer, because most of their packets are in
+// transit (reliability/stretch.go). File trips.go measures round trips and detects overruns of
 // the receive buffer. The round trip is the minimum over several Pings. A pure receiver has no
 // other round-trip samples, because only Pings are answered at once.
 

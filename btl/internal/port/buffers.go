@@ -19,8 +19,7 @@ const (
 
 const (
 	// ControlBuffers is the number of buffers for ACKs, Nacks, handshakes and Parts (pieces of a
-	// packet that the path cannot carry whole). Such control packets never wait for a send
-	// buffer.
+	// packet that the path cannot carry whole). Control packets never wait for a send buffer.
 	ControlBuffers = 64 + PartBuffers
 	// PartBuffers is how many control buffers Parts may take: enough to send the largest packet
 	// in Parts of the smallest size.

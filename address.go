@@ -22,7 +22,7 @@ type localHosts struct {
 	port  uint16   // 0 means that the system chooses
 }
 
-// splitPort splits "host:port" into host and port. The error is ErrAddress.
+// splitPort splits "host:port" into host and port. The error of splitPort is ErrAddress.
 func splitPort(text string) (host string, port uint16, err error) {
 	host, digits, err := net.SplitHostPort(text)
 	if err != nil {
@@ -76,8 +76,8 @@ func localAddresses(provider, text string) (localHosts, error) {
 	return local, nil
 }
 
-// isName reports whether a host is a DNS name: neither a number, nor a device, nor a word that
-// the provider knows.
+// isName reports whether a host is a DNS name. Numbers, devices and the word localhost are no DNS
+// names.
 func isName(host string) bool {
 	if host == "" || host == "localhost" {
 		return false

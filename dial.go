@@ -24,9 +24,9 @@ const attemptDelay = 250 * time.Millisecond
 // already, Dial uses that connection.
 //
 // A host name may resolve to several IPv4 and IPv6 addresses. Dial tries the addresses in turn,
-// and starts the next attempt when the previous one has failed, or has had no answer for 250
-// ms. A peer that answers later, or after ctx has ended, stays connected: OnPeer is called for
-// that peer, and the next Dial of its address returns the peer.
+// and starts the next attempt when the previous one has failed, or has had no answer for 250 ms.
+// A peer that answers later, or after ctx has ended, stays connected: OnPeer is called for a peer
+// that answers later, and the next Dial of its address returns the peer.
 //
 // If no address answers, the error is btl.ErrUnreachable, after
 // Config.Transport.HandshakeTimeout (3 s by default). If the peer's host reports that no socket
@@ -57,8 +57,8 @@ type target struct {
 	address string     // in the notation of btl.Module.Dial
 }
 
-// targets returns at least one target for an address. The errors are ErrAddress, and the error
-// of the name look-up.
+// targets returns at least one target for an address. The errors of targets are ErrAddress, and
+// the error of the name look-up.
 func (n *Node) targets(ctx context.Context, address string) ([]target, error) {
 	if !n.overUDP() {
 		return []target{{address: address}}, nil
@@ -195,9 +195,9 @@ func askRefusal(ctx context.Context, address string, refuse context.CancelCauseF
 	}
 }
 
-// linkTo returns the link through which this host reaches another host: the link at the source
-// address that the kernel would choose. If there is no such link, or the link has failed,
-// linkTo opens a new one.
+// linkTo returns the link through which this host reaches another host. The link uses the source
+// address that the kernel would choose. If no link has the source address, or the link has
+// failed, linkTo opens a new link.
 func (n *Node) linkTo(host netip.Addr) (*Link, error) {
 	hints := fabric.Hints{Provider: n.cfg.Provider}
 	var source netip.Addr

@@ -1,5 +1,5 @@
-// Package gobtl is the simple API of the transport: messages, calls and streams between programs
-// that know each other's addresses.
+// Package gobtl is the simple API of the transport. Programs that know each other's addresses
+// exchange messages, calls and streams.
 //
 //	server                                 client
 //	node, err := gobtl.Listen(":4000")     node, err := gobtl.Open()
@@ -23,9 +23,9 @@
 //	OpenStream   a net.Conn: bytes in order, in both directions       -> Node.Accept
 //	Put, Get     memory of the peer                                   -> Peer.Expose
 //
-// Listen and Dial accept addresses in the form of package net: "server:4000", "192.0.2.1:4000",
-// "[::1]:4000", or ":4000" for all addresses of this host. A Node uses two UDP ports: the given
-// port and the next one. A firewall must let both ports pass.
+// Listen and Dial accept addresses in the form of package net, such as "server:4000",
+// "192.0.2.1:4000" or "[::1]:4000". Listen accepts ":4000" for all addresses of this host. A Node
+// uses two UDP ports: the given port and the next one. A firewall must let both ports pass.
 //
 // Two Nodes of the same user on one host can use shared memory instead: Config.SharedMemory.
 //

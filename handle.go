@@ -38,8 +38,8 @@ type MessageHandler func(peer *Peer, data []byte)
 // methodBytesMax is the maximum length of a method's name, in bytes.
 const methodBytesMax = 255
 
-// Handle registers the handler of a method, whose name has 1 to 255 bytes; a nil handler
-// removes the registered one. Any goroutine may call Handle at any time. The errors are
+// Handle registers the handler of a method, whose name has 1 to 255 bytes; a nil handler removes
+// the registered one. Any goroutine may call Handle at any time. The errors of Handle are
 // call.ErrMethod for a name of another length, and ErrClosed.
 func (n *Node) Handle(method string, h Handler) error {
 	if len(method) < 1 || len(method) > methodBytesMax {
@@ -72,9 +72,9 @@ func (l *Link) handle(method string, h Handler) error {
 }
 
 // HandleMessage registers the handler of the messages of a tag, 0 to TagMax; a nil handler
-// removes the registered one. HandleMessage may be called at any time, except in a
-// MessageHandler or in OnPeer. If a tag has no handler, a peer's Send fails with
-// btl.ErrNoHandler. The errors are ErrTag, ErrClosed, and runner.ErrInHandler.
+// removes the registered one. HandleMessage may be called at any time, except in a MessageHandler
+// or in OnPeer. If a tag has no handler, a peer's Send fails with btl.ErrNoHandler. The errors of
+// HandleMessage are ErrTag, ErrClosed, and runner.ErrInHandler.
 func (n *Node) HandleMessage(tag btl.Tag, h MessageHandler) error {
 	if tag > TagMax {
 		return ErrTag
@@ -114,7 +114,7 @@ func (l *Link) handleMessages(tag btl.Tag) error {
 	})
 }
 
-// Accept waits for a stream that a peer opens. The error is ErrClosed.
+// Accept waits for a stream that a peer opens. The error of Accept is ErrClosed.
 func (n *Node) Accept() (net.Conn, error) {
 	select {
 	case c := <-n.accepted:
@@ -166,8 +166,8 @@ type Message struct {
 	Data []byte
 }
 
-// Take returns a message that a peer has sent to this Node's queue with Enqueue. Take waits for
-// a message until ctx ends. The errors are ErrClosed, and the error of ctx.
+// Take returns a message that a peer has sent to this Node's queue with Enqueue. Take waits for a
+// message until ctx ends. The errors of Take are ErrClosed, and the error of ctx.
 func (n *Node) Take(ctx context.Context) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext

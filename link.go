@@ -18,9 +18,9 @@ import (
 	"gobtl/fabric"
 )
 
-// Link is one address of this host that a Node uses: a module of the transport with its Runner,
-// and the layers for calls, streams and queued messages. Through a Link, a program can use all
-// features of the transport that package gobtl itself does not offer.
+// Link is one address of this host that a Node uses. A Link consists of a module of the transport
+// with its Runner, and of the layers for calls, streams and queued messages. Through a Link, a
+// program can use all features of the transport that package gobtl itself does not offer.
 //
 //	Peer.Call   Peer.Send   Peer.Enqueue   Peer.OpenStream
 //	    |           |            |               |
@@ -129,8 +129,8 @@ func (l *Link) longPass(took time.Duration) {
 	}
 }
 
-// add makes a link part of the Node: the link gets the Node's handlers, and passes its streams
-// to the Node.
+// add makes a link part of the Node. From then on the link uses the Node's handlers, and passes
+// its streams to the Node.
 func (n *Node) add(l *Link) error {
 	listener, err := l.streams.Listen("")
 	if err != nil {

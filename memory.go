@@ -17,8 +17,8 @@ import (
 )
 
 // Two Nodes of one host find each other's shared memory through a Unix socket, whose name
-// contains the UDP address at which one of them listens. The name is abstract (not a file):
-// like the UDP port, the name belongs to the network namespace, and vanishes with its process.
+// contains the UDP address at which one of them listens. The name is abstract (not a file). Like
+// the UDP port, the name belongs to the network namespace, and vanishes with its process.
 //
 //	listens at 127.0.0.1:4000                          dials 127.0.0.1:4000
 //	"@gobtl/USER/127.0.0.1:4000"    <---- card -----   Unix socket, if the address is of this host
@@ -77,8 +77,8 @@ func (c *cards) addressOf(module string) string {
 // sharesMemory reports whether the Node may use shared memory in addition to UDP.
 func (n *Node) sharesMemory() bool { return n.overUDP() && n.cfg.SharedMemory }
 
-// memoryLink returns the Node's link over shared memory. If there is no such link, or the link
-// has failed, memoryLink opens a new one.
+// memoryLink returns the Node's link over shared memory. If no link uses shared memory, or the
+// link has failed, memoryLink opens a new link.
 func (n *Node) memoryLink() (*Link, error) {
 	n.opening.Lock()
 	defer n.opening.Unlock()
@@ -145,8 +145,7 @@ func (l *Link) introduce(door net.Listener, address string) {
 	}
 }
 
-// readCard reads the card of another process. The error says if that process belongs to another
-// user.
+// readCard reads the card of another process. A process of another user is an error.
 func readCard(c net.Conn) (theirs card, err error) {
 	if err := c.SetDeadline(time.Now().Add(cardTime)); err != nil {
 		return card{}, err
@@ -165,7 +164,7 @@ func (l *Link) writeCard(c net.Conn, address string) error {
 }
 
 // dialMemory connects to a target through shared memory, or returns the reason why that is not
-// possible. Parameter from is the link over UDP to the same target.
+// possible. Parameter from of dialMemory is the link over UDP to the same target.
 func (n *Node) dialMemory(ctx context.Context, t target, from *Link) (*Peer, error) {
 	c, err := new(net.Dialer).DialContext(ctx, "unix", doorName(t.first))
 	if err != nil {
@@ -195,8 +194,8 @@ func (n *Node) dialMemory(ctx context.Context, t target, from *Link) (*Peer, err
 	return memory.peerOf(ep), nil
 }
 
-// isHere reports whether a target is an address of this host: the link's own address, or a
-// loopback address.
+// isHere reports whether a target is the link's own address or a loopback address, which both are
+// addresses of this host.
 func (l *Link) isHere(t target) bool {
 	return t.first != "" && (t.host == l.host || t.host.IsLoopback())
 }

@@ -27,12 +27,12 @@ import (
 // Errors of the package; test for them with errors.Is. Errors of the peer and of the transport
 // are defined in the packages btl, call, conn and queue.
 var (
-	// ErrAddress: an address is malformed, is not one of this host's, or stands for too many
-	// addresses.
+	// ErrAddress means that an address is malformed, is not one of this host's, or stands for too
+	// many addresses.
 	ErrAddress = errors.New("gobtl: bad address")
-	// ErrClosed: the Node was closed.
+	// ErrClosed means that the Node was closed.
 	ErrClosed = errors.New("gobtl: node is closed")
-	// ErrTag: a tag is larger than TagMax.
+	// ErrTag means that a tag is larger than TagMax.
 	ErrTag = errors.New("gobtl: no such tag")
 )
 
@@ -51,13 +51,14 @@ const TagMax = btl.TagMax - 3
 type Config struct {
 	// Provider is the name of the network provider in the registry of package fabric. The empty
 	// name means "udp" on Linux, and "net" on other systems. Nodes with "udp" and Nodes with
-	// "net" can communicate. With any other provider, a Node uses the provider's first device.
+	// "net" can communicate. With providers other than "udp" and "net", a Node uses the
+	// provider's first device.
 	Provider string
 	// SharedMemory makes a Node use shared memory (provider "shm") for peers on its own host that
 	// have the same setting. The two Nodes must belong to the same user and see the same
 	// /dev/shm. If shared memory is not possible, the Nodes use UDP. Peer.Network returns the
-	// provider in use. The bounds of Transport, such as PeersMax, apply to each of the two
-	// networks separately.
+	// provider in use. The bounds of Transport, such as PeersMax, apply to UDP and to shared
+	// memory separately.
 	SharedMemory bool
 	// Transport is the configuration of the transport. Variables of the environment (GOBTL_...,
 	// see btl.Param) override its values.
@@ -194,8 +195,8 @@ func (n *Node) listenAt(hosts []string, port uint16) error {
 	return nil
 }
 
-// Address returns the address at which peers reach this Node: the first of Addresses, or "" if the
-// Node does not listen.
+// Address returns the first of Addresses, at which peers reach this Node, or "" if the Node does
+// not listen.
 func (n *Node) Address() string {
 	if all := n.Addresses(); len(all) > 0 {
 		return all[0]

@@ -12,9 +12,9 @@ import (
 // Peer is a connection to another Node. Any goroutine may call all methods. In a MessageHandler
 // or in OnPeer, methods that wait must not be called, and return runner.ErrInHandler.
 //
-// After the connection has ended, all methods return the reason for its end: btl.ErrPeerDead if
-// the peer did not answer for Config.Transport.PeerTimeout, or btl.ErrPeerClosed if the peer
-// has closed the connection. Node.Dial makes a new connection.
+// After the connection has ended, all methods return the reason for its end. The reason is
+// btl.ErrPeerDead if the peer did not answer for Config.Transport.PeerTimeout, or
+// btl.ErrPeerClosed if the peer has closed the connection. Node.Dial makes a new connection.
 type Peer struct {
 	link    *Link
 	ep      *btl.Endpoint
@@ -29,16 +29,17 @@ type Peer struct {
 
 // Call sends a copy of request to the peer's handler of the method, and returns the body of the
 // answer, which the caller owns. The handler's context has the deadline of ctx, and ends with
-// ctx. The errors are call.ErrMethod, call.ErrBusy, a call.RemoteError with the text of the
-// handler's error, the reason why the connection ended, and the error of ctx.
+// ctx. The errors of Call are call.ErrMethod, call.ErrBusy, a call.RemoteError with the text of
+// the handler's error, the reason why the connection ended, and the error of ctx.
 func (p *Peer) Call(ctx context.Context, method string, request []byte) ([]byte, error) {
 	return p.link.calls.CallName(ctx, p.ep, method, request)
 }
 
 // Send sends data to the peer's MessageHandler of the tag, and returns when the peer has
-// acknowledged the message. The caller may then reuse data, unless ctx has ended and the error
-// is runner.ErrInUse. The errors are btl.ErrNoHandler if the peer has no handler of the tag,
-// ErrTag, btl.ErrTooLarge, the reason why the connection ended, and the error of ctx.
+// acknowledged the message. When Send has returned, the caller may reuse data, unless ctx has
+// ended and the error is runner.ErrInUse. The errors of Send are btl.ErrNoHandler if the peer has
+// no handler of the tag, ErrTag, btl.ErrTooLarge, the reason why the connection ended, and the
+// error of ctx.
 func (p *Peer) Send(ctx context.Context, tag btl.Tag, data []byte) error {
 	if tag > TagMax {
 		return ErrTag
@@ -46,16 +47,16 @@ func (p *Peer) Send(ctx context.Context, tag btl.Tag, data []byte) error {
 	return p.link.run.Send(ctx, p.ep, tag, data)
 }
 
-// Enqueue sends data to the peer's queue, from which the peer's Take returns the message.
-// Enqueue returns when the transport has a copy of data. While the queue is full, Enqueue waits
-// until ctx ends. The errors are queue.ErrTooLarge, the reason why the connection ended, and
-// the error of ctx.
+// Enqueue sends data to the peer's queue, from which the peer's Take returns the message. Enqueue
+// returns when the transport has a copy of data. While the queue is full, Enqueue waits until ctx
+// ends. The errors of Enqueue are queue.ErrTooLarge, the reason why the connection ended, and the
+// error of ctx.
 func (p *Peer) Enqueue(ctx context.Context, data []byte) error {
 	return p.link.queue.Send(ctx, p.ep, data)
 }
 
 // OpenStream opens a byte stream, which the peer's Accept returns. OpenStream may return before
-// the peer has called Accept. The errors are those of conn.Node.Dial.
+// the peer has called Accept. The errors of OpenStream are those of conn.Node.Dial.
 func (p *Peer) OpenStream(ctx context.Context) (net.Conn, error) {
 	c, err := p.link.streams.Dial(ctx, p.ep, "")
 	if err != nil {
@@ -70,8 +71,8 @@ type Region struct {
 	region *btl.Region
 }
 
-// Expose lets only this peer access mem, with the given rights, until the Region is closed or
-// the connection ends. The program must send the Handle to the peer. The errors are
+// Expose lets only this peer access mem, with the given rights, until the Region is closed or the
+// connection ends. The program must send the Handle to the peer. The errors of Expose are
 // btl.ErrAgain when Config.Transport.RegionsMax regions are exposed, btl.ErrConfig for unknown
 // rights, the reason why the connection ended, and the error of ctx.
 func (p *Peer) Expose(ctx context.Context, mem []byte, rights btl.Rights) (*Region, error) {
@@ -120,15 +121,15 @@ func (r *Region) close() {
 	delete(r.peer.regions, r)
 }
 
-// Put writes data into memory that the peer has exposed, at an offset, and returns when all
-// bytes are written. The errors are btl.ErrRemoteAccess, the reason why the connection ended,
+// Put writes data into memory that the peer has exposed, at an offset, and returns when all bytes
+// are written. The errors of Put are btl.ErrRemoteAccess, the reason why the connection ended,
 // and the error of ctx together with runner.ErrInUse.
 func (p *Peer) Put(ctx context.Context, target btl.Handle, offset uint64, data []byte) error {
 	return p.link.run.Put(ctx, p.ep, data, target, offset)
 }
 
-// Get reads memory that the peer has exposed, from an offset on, into mem. The errors are those
-// of Put. After an error, mem may contain a part of the data.
+// Get reads memory that the peer has exposed, from an offset on, into mem. The errors of Get are
+// those of Put. After an error, mem may contain a part of the data.
 func (p *Peer) Get(ctx context.Context, target btl.Handle, offset uint64, mem []byte) error {
 	return p.link.run.Get(ctx, p.ep, mem, target, offset)
 }

@@ -26,14 +26,14 @@ type owed struct {
 
 // Each request is answered, or its endpoint ends, because a caller without a deadline must not
 // wait for ever. A peer that sends requests but accepts no answers may hold at most
-// Config.AnswerBytes, and at most these numbers of answers.
+// Config.AnswerBytes, and at most sendingMax and owedMax answers.
 const (
 	sendingMax = 1024    // answers of goroutines; a further call gets ErrBusy
 	owedMax    = 1 << 15 // other answers; a further one ends the endpoint
 )
 
-// smallBytes is the number of bytes that a peer with nothing pending may use, even if all peers
-// together exceed the limit.
+// smallBytes is the number of bytes that a peer with nothing pending may use, even if the answers
+// or requests of all peers together exceed their limit.
 const smallBytes = 64 << 10
 
 // bufferedBytesMax is the size up to which an answer always fits in a message of the module.
@@ -75,7 +75,7 @@ func (n *Node) send(peer *btl.Endpoint, h head, body []byte, early bool, sent fu
 		// wait either, so the endpoint is ended.
 		_ = n.r.Do(context.Background(), func(*btl.Module) error { peer.Abort(); return nil })
 	}
-	// In all other cases the peer is gone, and needs no answer.
+	// If SendBuffered or Do failed for another reason, the peer is gone and needs no answer.
 }
 
 // sendLarge does what send does, for a large answer. The answer is copied only once. Unlike
@@ -97,8 +97,8 @@ func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte, sent func()) e
 }
 
 // sendAnswer sends an answer. If the answer is too large for a message, or for the peer,
-// sendAnswer sends the status statusSize instead. The results are the head and body that were
-// sent.
+// sendAnswer sends the status statusSize instead. The results of sendAnswer are the head and body
+// that were sent.
 func (n *Node) sendAnswer(peer *btl.Endpoint, h head, body []byte) (head, []byte, error) {
 	var done func(*btl.Fragment, error)
 	if len(body) > messageBytesLeast { // the peer may refuse it
@@ -127,7 +127,8 @@ func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 }
 
 // leaveBehind passes an answer without a body to the Runner, which sends the answer when there
-// are resources. A closed Node uses leaveBehind, because it has no goroutine for that.
+// are resources. A closed Node uses leaveBehind, because a closed Node has no goroutine that
+// could wait for resources.
 func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
 	if n.ended.Err() == nil {
 		return btl.ErrAgain
@@ -152,8 +153,8 @@ func (n *Node) addAnswer(c *caller, bytes int64) {
 	n.answerBytes += bytes
 }
 
-// owe queues an answer until the transport has resources. The result is false if the queue is
-// full or the Node is closed.
+// owe queues an answer until the transport has resources. The result of owe is false if the queue
+// is full or the Node is closed.
 func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()

@@ -14,8 +14,8 @@ import (
 
 var questions = sync.Pool{New: func() any { return new(question) }}
 
-// Call sends a request to the peer and returns the body of the answer, which the caller owns.
-// The request is copied. The deadline of ctx also limits the handler. The errors are:
+// Call sends a request to the peer and returns the body of the answer, which the caller owns. The
+// request is copied. The deadline of ctx also limits the handler. The errors of Call are:
 //
 //   - ErrMethod, ErrBusy, ErrRequestSize, ErrAnswerSize, ErrAnswerRoom, ErrClosing, or a
 //     RemoteError;
@@ -84,11 +84,11 @@ func leftMs(left time.Duration) uint32 {
 }
 
 // withdraw removes an abandoned call, and sends the server a cancel message if cancel is true.
-// The result is false if the Runner has ended.
+// The result of withdraw is false if the Runner has ended.
 //
-// Small messages overtake large ones, and all overtake retransmitted ones. The cancel message
-// is therefore sent only after the server has acknowledged the request: a cancel that arrives
-// before its request has no effect.
+// Small messages overtake large ones, and all overtake retransmitted ones. The cancel message is
+// therefore sent only after the server has acknowledged the request, because a cancel that
+// arrives before its request has no effect.
 func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool, gone func()) bool {
 	err := n.r.Do(context.Background(), func(*btl.Module) error {
 		q, waits := n.asked[id]

@@ -19,14 +19,15 @@
 // CallStream sends and receives bodies that may be larger than memory, in chunks: see
 // stream.go.
 //
-// Fragments may overtake each other, and small ones usually overtake large ones. A cancel that
-// arrives before its request would have no effect, so a cancel is sent only after the request
-// is acknowledged. The same holds for the end of a stream whose opening was abandoned.
+// Fragments may overtake each other; small fragments usually overtake large ones. A cancel that
+// arrives before its request would have no effect, so a cancel is sent only after the request is
+// acknowledged. The message that ends a stream is also sent only after the message that opens the
+// stream is acknowledged.
 //
-// All resources that a peer can use in a Node are bounded: calls (Concurrent, Total), the bytes
-// of the requests (RequestBytes), and answers that the peer has not accepted (AnswerBytes). A
-// peer may also have at most 1024 such answers from handlers on goroutines, and 32 768 other
-// ones.
+// All resources that a peer can use in a Node are bounded. Config bounds the calls (Concurrent,
+// Total), the bytes of the requests (RequestBytes), and the answers that the peer has not
+// accepted (AnswerBytes). Answers that a peer has not accepted are also limited in number: 1024
+// answers of handlers on goroutines, and 32 768 other answers.
 //
 // Any goroutine may use a Node once its Runner exists. Start creates the Runner. If a module
 // has several layers (Node, queue.Queue, conn.Node), use Layer instead of Start.

@@ -15,23 +15,24 @@ import (
 
 // Errors of the package; test for them with errors.Is.
 var (
-	// ErrMethod: the server has no handler for the method's number or name.
+	// ErrMethod means that the server has no handler for the method's number or name.
 	ErrMethod = errors.New("call: no such method")
-	// ErrBusy: the server has reached its limit of running calls, or of answers that the caller
-	// has not accepted. The handler has not run.
+	// ErrBusy means that the server has reached its limit of running calls, or of answers that
+	// the caller has not accepted. The handler has not run.
 	ErrBusy = errors.New("call: server is busy")
-	// ErrAnswerSize: the handler has run, but its answer exceeds the size limit of a message to
-	// the caller.
+	// ErrAnswerSize means that the handler has run, but its answer exceeds the size limit of a
+	// message to the caller.
 	ErrAnswerSize = errors.New("call: answer is too large")
-	// ErrAnswerRoom: the handler has run, but the server has discarded its answer, because the
-	// caller accepts answers too slowly.
+	// ErrAnswerRoom means that the handler has run, but the server has discarded its answer,
+	// because the caller accepts answers too slowly.
 	ErrAnswerRoom = errors.New("call: no room for the answer")
-	// ErrRequestSize: the request is larger than the server accepts. The handler has not run.
+	// ErrRequestSize means that the request is larger than the server accepts. The handler has
+	// not run.
 	ErrRequestSize = errors.New("call: request is too large for the server")
-	// ErrClosing: the server has closed its Node while the handler ran, and the handler ended
-	// for that reason.
+	// ErrClosing means that the server has closed its Node while the handler ran, and the handler
+	// ended for that reason.
 	ErrClosing = errors.New("call: server is closing")
-	// ErrConfig: a configuration value is out of its range.
+	// ErrConfig means that a configuration value is out of its range.
 	ErrConfig = errors.New("call: invalid configuration")
 )
 
@@ -49,10 +50,10 @@ type Config struct {
 	// and the chunks of its request as 1 MiB of RequestBytes. The stream has another 1 MiB for
 	// answers, which does not count towards AnswerBytes.
 	Concurrent int
-	// Total bounds such calls of all peers together, 1 to 1<<23; 0 means eight times
-	// Concurrent. When Total is reached, only peers without a running call are served, one call
-	// each. Streams may use seven eighths of Total. When these are used, a peer without a
-	// stream may still open one, up to twice Total.
+	// Total bounds the calls of all peers together whose handlers run on goroutines, 1 to 1<<23;
+	// 0 means eight times Concurrent. When Total is reached, only peers without a running call
+	// are served, one call each. Streams may use seven eighths of Total. When streams use seven
+	// eighths of Total, a peer without a stream may still open one, up to twice Total.
 	Total int
 	// RequestBytes bounds the bytes of one peer's requests whose handlers run on goroutines, 1
 	// to 1<<40; 0 means 64 MiB. A call that exceeds the bound is answered with ErrBusy. A
@@ -61,9 +62,9 @@ type Config struct {
 	// running request may send one of up to 64 KiB.
 	RequestBytes int64
 	// AnswerBytes bounds the bytes of answers to one peer that wait for resources of the
-	// transport, 1 to 1<<40; 0 means 64 MiB. When the bound is reached, further calls are
+	// transport, 1 to 1<<40; 0 means 64 MiB. When AnswerBytes is reached, further calls are
 	// answered with ErrBusy, and an answer is sent without its body (ErrAnswerRoom) unless no
-	// other answer waits. All peers together may use eight times AnswerBytes. When that is
+	// other answer waits. All peers together may use eight times AnswerBytes. When all of that is
 	// used, a peer without a waiting answer may have one of up to 64 KiB.
 	AnswerBytes int64
 	// MessageBytes bounds the size of one request or answer that this Node accepts, in bytes,
@@ -243,8 +244,8 @@ func getHead(b []byte) (h head, name, body []byte, ok bool) {
 }
 
 // New makes a Node that uses one tag of a module. Register the methods, then call Start. Until
-// Start, the Node belongs to the goroutine that owns the module. The errors are ErrConfig, and
-// those of btl.Module.HandleUpTo.
+// Start, the Node belongs to the goroutine that owns the module. The errors of New are ErrConfig,
+// and those of btl.Module.HandleUpTo.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
@@ -294,8 +295,8 @@ func (n *Node) Handle(method uint16, h Handler) {
 }
 
 // HandleName registers the handler of a method that has a name instead of a number; nil removes
-// the handler. Any goroutine may call HandleName at any time. The name has 1 to 255 bytes, and
-// is sent with each request. The error is ErrMethod if the name is empty or too long.
+// the handler. Any goroutine may call HandleName at any time. The name has 1 to 255 bytes, and is
+// sent with each request. The error of HandleName is ErrMethod if the name is empty or too long.
 func (n *Node) HandleName(name string, h Handler) error {
 	if len(name) < 1 || len(name) > nameBytesMax {
 		return fmt.Errorf("%w: its name has %d bytes, want 1 to %d", ErrMethod, len(name), nameBytesMax)
@@ -320,10 +321,11 @@ func (n *Node) HandleInline(method uint16, h Inline) {
 }
 
 // Close ends the contexts of running handlers, and waits until ctx ends for the handlers to
-// return. Close waits for at most a second until their answers are sent, and ends the endpoint
-// of a peer that has accepted no answer by then. Later calls are answered with ErrBusy. If a
-// handler ignores its context, Close returns an error; the handler's answer is later discarded,
-// and the endpoint of its peer ends. Close does not close the Runner.
+// return. After the handlers have returned, Close waits at most a second until the handlers'
+// answers are sent, and then ends the endpoint of a peer that has not accepted its answers. Later
+// calls are answered with ErrBusy. If a handler ignores its context, Close returns an error; the
+// handler's answer is later discarded, and the endpoint of its peer ends. Close does not close
+// the Runner.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

@@ -78,8 +78,8 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, l
 		if st == statusError || st == statusClosing {
 			answer = []byte(err.Error())
 		}
-		// The call is no longer counted when its answer is sent, because its caller may then
-		// call again.
+		// The call is no longer counted when its answer is sent, because the caller may call
+		// again at once.
 		if !n.leave(s, kept, int64(len(request)), int64(len(answer))) {
 			st, answer = statusRoom, nil
 		}

@@ -51,17 +51,17 @@ const (
 	streamChunk     = 128 << 10
 	streamWindow    = 8   // chunks in flight in one direction
 	streamsMax      = 256 // streams that one peer may have open
-	// streamCalls is the number of calls reserved for each open stream. All of them may wait
-	// for a slow side, and none may be refused.
+	// streamCalls is the number of calls reserved for each open stream. All calls of a stream may
+	// wait for a slow side, and none may be refused.
 	streamCalls = 2 * streamWindow
 	streamBytes = streamWindow * streamMsgBytes
 	// streamMsgBytes is the largest request of a stream's calls.
 	streamMsgBytes = streamHeadBytes + streamChunk
 	// streamAnswerBytes is the largest answer of a stream's calls.
 	streamAnswerBytes = 1 + streamChunk
-	// streamIdleMax is how long a stream waits without any pending call of its client. After
-	// that time the client has given up the stream, although the client's endpoint still
-	// exists.
+	// streamIdleMax is how long a stream waits without any pending call of its client. A client
+	// without a pending call for streamIdleMax has given up the stream, although the client's
+	// endpoint still exists.
 	streamIdleMax = 30 * time.Second
 )
 
@@ -308,8 +308,8 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 	return nil
 }
 
-// begins counts a new goroutine for which Close waits. The result is false if the Node has
-// closed.
+// begins counts a new goroutine for which Close waits. The result of begins is false if the Node
+// has closed.
 func (n *Node) begins() bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()

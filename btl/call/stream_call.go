@@ -42,11 +42,11 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	if err != nil {
 		c.giveUp()
 		// The cause is the first of three events: the end of the answer, of the request, or of
-		// ctx. The calls that were ended for that reason only report that they were ended.
+		// ctx. The remaining calls of the stream only report that they were cancelled.
 		if cause := context.Cause(c.ctx); !errors.Is(cause, errStreamOver) {
 			return cause
 		}
-		// The server has dropped the stream at its deadline. The local timer of ctx may expire
+		// The server drops a stream at the deadline of ctx, and the local timer of ctx may expire
 		// a little later.
 		if at, ok := ctx.Deadline(); ok && isGone(err) && !time.Now().Before(at) {
 			return context.DeadlineExceeded
@@ -75,9 +75,9 @@ type streamCall struct {
 	calls sync.WaitGroup
 }
 
-// giveUp tells the server that the client has abandoned the stream. The server cannot know
-// otherwise, because all calls of the stream may be answered, or still in flight. The caller
-// does not wait for the message.
+// giveUp tells the server that the client has abandoned the stream. Without the message of
+// giveUp, the server would not notice, because all calls of the stream may be answered, or still
+// in flight. The caller does not wait for the message.
 func (c *streamCall) giveUp() {
 	n := c.n
 	if !n.begins() {

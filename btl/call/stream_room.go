@@ -2,12 +2,11 @@ package call
 
 import "gobtl/btl"
 
-// reserve reserves resources for the calls of a stream that opens. The result is false if the
-// limits do not allow the stream. The call that opens the stream is counted already, and ends
-// before the reserved ones begin. A sole stream is accepted regardless of the limits. All
-// streams together leave an eighth of Total to calls. A peer without a stream may open one
-// until twice Total is reserved, so that peers which only reserve resources do not lock out
-// others.
+// reserve reserves resources for the calls of a stream that opens. The result of reserve is false
+// if the limits do not allow the stream. The call that opens the stream is counted already, and
+// ends before the reserved ones begin. A sole stream is accepted regardless of the limits. All
+// streams together leave an eighth of Total to calls. A peer without a stream may open one until
+// twice Total is reserved, so that peers which only reserve resources do not lock out others.
 func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -70,7 +69,7 @@ type place struct {
 // take and giveBack.
 func (p place) lives() bool { return p.stream != nil && !p.stream.over }
 
-// take takes the place. The result is false if no place is free.
+// take takes the place. The result of take is false if no place is free.
 func (p place) take() bool {
 	if p.stream == nil || p.stream.free[p.of] == 0 {
 		return false

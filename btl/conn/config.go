@@ -10,18 +10,18 @@ import (
 // Errors of the package; test for them with errors.Is. Errors of a Conn are wrapped in a
 // net.OpError.
 var (
-	// ErrConfig: a configuration value is out of its range.
+	// ErrConfig means that a configuration value is out of its range.
 	ErrConfig = errors.New("conn: invalid configuration")
-	// ErrService: no Listener exists for the service, or the service's name is longer than 255
-	// bytes.
+	// ErrService means that no Listener exists for the service, or the service's name is longer
+	// than 255 bytes.
 	ErrService = errors.New("conn: no such service")
-	// ErrBacklog: too many Conns wait to be accepted by the peer's Listener.
+	// ErrBacklog means that too many Conns wait to be accepted by the peer's Listener.
 	ErrBacklog = errors.New("conn: backlog is full")
-	// ErrConns: the number of Conns with the peer has reached ConnsMax.
+	// ErrConns means that the number of Conns with the peer has reached ConnsMax.
 	ErrConns = errors.New("conn: too many connections with the peer")
-	// ErrStopped: the peer has closed its reading side.
+	// ErrStopped means that the peer has closed its reading side.
 	ErrStopped = errors.New("conn: the peer reads no more")
-	// ErrInUse: the service has a Listener already.
+	// ErrInUse means that the service has a Listener already.
 	ErrInUse = errors.New("conn: service in use")
 )
 
@@ -50,8 +50,8 @@ type Config struct {
 	// shrink.
 	WindowBytesMax int
 	// GrowthBytes bounds the total growth of the windows of all Conns, up to 1<<40; 0 means 512
-	// times WindowBytes. A window may grow each time by at most a quarter of the bytes that are
-	// left.
+	// times WindowBytes. Each growth of a window takes at most a quarter of the bytes of
+	// GrowthBytes that are unused.
 	GrowthBytes int64
 	// ConnsMax bounds the Conns that one peer has opened, and also the Conns opened to that
 	// peer, 1 to 1<<20; 0 means 1024. A Conn counts until all its received bytes are read or
@@ -61,10 +61,10 @@ type Config struct {
 	// peer address may hold at most as many places in the backlog as are free, so that other
 	// peers find a place.
 	Backlog int
-	// GoneBytes bounds the memory of ended Conns with unread bytes, up to 1<<40; 0 means 64
-	// times WindowBytes. Each such Conn counts as 4096 bytes plus its buffer. When the bound is
-	// exceeded, the peer address that uses most of the memory loses the bytes of its oldest
-	// ended Conn, whose Reads then fail.
+	// GoneBytes bounds the memory of ended Conns with unread bytes, up to 1<<40; 0 means 64 times
+	// WindowBytes. Each ended Conn with unread bytes counts as 4096 bytes plus its buffer. When
+	// GoneBytes is exceeded, the peer address that uses most of the memory loses the bytes of its
+	// oldest ended Conn, whose Reads then fail.
 	GoneBytes int64
 }
 

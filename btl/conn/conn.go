@@ -67,10 +67,10 @@ func (q *request) end(op string, err error) (int, error) {
 	return n, nil
 }
 
-// Read reads received bytes, and waits until there is at least one. At the end of the stream,
-// and after CloseRead, Read returns io.EOF. Other errors are wrapped in a net.OpError:
-// os.ErrDeadlineExceeded, net.ErrClosed, or the error that ended the Conn. The last one is
-// returned only after all bytes received in order.
+// Read reads received bytes, and waits until there is at least one. At the end of the stream, and
+// after CloseRead, Read returns io.EOF. The other errors of Read are os.ErrDeadlineExceeded,
+// net.ErrClosed, and the error that ended the Conn, wrapped in a net.OpError. The error that
+// ended the Conn is returned only after all bytes received in order.
 func (c *Conn) Read(b []byte) (int, error) {
 	q := c.request(b)
 	return q.end("read", c.n.r.Await(context.Background(), q.beginRead))
@@ -88,16 +88,15 @@ func (q *request) read(_ *btl.Module, w runner.Waker) error {
 }
 
 // Write writes all of b, which Write copies. A Write waits only while the peer has no room for
-// more bytes. A single Write is sent before it returns. A Write of up to 4 KiB within 10 us
-// after the previous one belongs to a burst, and is buffered. The buffered bytes are sent
-// together as soon as one of these events happens: the writing goroutine blocks, another
-// processor is free, 64 KiB are buffered, or a Write finds buffered bytes older than 50 us. No
-// Write waits for a timer or an acknowledgement. After SetNoDelay(true), each Write is sent
-// before it returns.
+// more bytes. A single Write is sent before it returns. A Write of up to 4 KiB within 10 us after
+// the previous one belongs to a burst, and is buffered. The buffered bytes of a burst are sent
+// together as soon as the writing goroutine blocks, another processor is free, 64 KiB are
+// buffered, or a Write finds buffered bytes older than 50 us. No Write waits for a timer or an
+// acknowledgement. After SetNoDelay(true), each Write is sent before it returns.
 //
-// Write returns the number of bytes written, also with an error. Errors are wrapped in a
-// net.OpError: os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, or the error that ended the
-// Conn.
+// Write returns the number of bytes written, also with an error. The errors of Write are
+// os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, and the error that ended the Conn, wrapped
+// in a net.OpError.
 func (c *Conn) Write(b []byte) (int, error) {
 	if c.n.r != nil {
 		if taken, first := c.buffer.take(b, sinceStart()); taken {

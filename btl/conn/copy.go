@@ -12,13 +12,14 @@ const copyBytes = 64 << 10
 var copies = sync.Pool{New: func() any { return new([copyBytes]byte) }}
 
 // ReadFrom implements io.ReaderFrom: ReadFrom writes all bytes of r to the peer until io.EOF, and
-// returns the number of bytes written. The error is nil at io.EOF.
+// returns the number of bytes written. The error of ReadFrom is nil at io.EOF.
 func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
 	return move(r.Read, c.Write)
 }
 
 // WriteTo implements io.WriterTo: WriteTo writes all received bytes to w until the end of the
-// stream, and returns the number of bytes written. The error is nil at the end of the stream.
+// stream, and returns the number of bytes written. The error of WriteTo is nil at the end of the
+// stream.
 func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 	return move(c.Read, w.Write)
 }

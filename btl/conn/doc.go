@@ -20,15 +20,14 @@
 //	8  8  offset or limit: bytes since the beginning of the direction; of others 0
 //	16    of data the bytes, of open the name of the service
 //
-// Fragments overtake each other. Data messages have offsets, by which the receiver puts the
-// bytes in order. Limits only grow, so a late limit does no harm. A side has at most
-// inFlightMax data fragments of a Conn in flight, which bounds the gaps at the other side.
-// Messages for a Conn that has ended are dropped. A message that violates these rules ends the
-// endpoint.
+// Fragments overtake each other. Data messages have offsets, by which the receiver puts the bytes
+// in order. Limits only grow, so a late limit does no harm. A side has at most inFlightMax data
+// fragments of a Conn in flight, which bounds the gaps at the other side. Messages for a Conn
+// that has ended are dropped. A message that violates the protocol ends the endpoint.
 //
 // Small Writes in a burst are buffered without use of the module, and are sent together:
-// writebuffer.go. The first buffered Write starts a goroutine that sends the buffered bytes
-// when the writer blocks. A Read of any Conn of the Node also sends them.
+// writebuffer.go. The first buffered Write starts a goroutine that sends the buffered bytes when
+// the writer blocks. A Read of any Conn of the Node also sends the buffered bytes.
 //
 // If a Conn is not read, its writer stops when a window of bytes is unread. The window is
 // WindowBytes, or more if the path needs more: see growth.go. The window bounds the memory of a

@@ -7,12 +7,12 @@ import "slices"
 //
 //	the sender has used a limit up, and then the reader has read all that came: it waits for more
 //
-// A slow reader never meets that condition, nor does a peer that sends less than its limit. At
+// A slow reader never makes the window grow, nor does a peer that sends less than its limit. At
 // least a window of bytes must be read between two doublings. While more than busyConnsMax Conns
-// are busy, no window grows, and grown windows shrink back, because these Conns already fill the
-// path together. Idle Conns do not count. Config bounds the window of a Conn, and the total
-// growth of a Node's windows. A window may grow each time by at most a quarter of the bytes that
-// are left of the total.
+// are busy, no window grows, and grown windows shrink back, because the busy Conns together
+// already fill the path. Idle Conns do not count. Config bounds the window of a Conn, and the
+// total growth of a Node's windows. Each growth of a window takes at most a quarter of the bytes
+// of GrowthBytes that are unused.
 type growth struct {
 	window uint64             // bytes that the Conn may hold unread
 	since  uint64             // bytes read when the window last grew
@@ -88,8 +88,8 @@ func (c *Conn) grow() {
 }
 
 // shrink resets the window to its initial size, once that size holds the unread bytes and the
-// bytes that the peer may still send under its limit. The result says whether the window was
-// reset.
+// bytes that the peer may still send under its limit. The result of shrink says whether the
+// window was reset.
 func (c *Conn) shrink() bool {
 	least := c.n.cfg.WindowBytes
 	if c.told-c.read > uint64(least) {

@@ -16,9 +16,8 @@ const network = "btl"
 
 // Addr is the address of one end of a Conn.
 type Addr struct {
-	// Address is the address of the module: a host and a port, in the form of
-	// net.SplitHostPort. If the fabric has no textual addresses, the host is the module's name
-	// in hexadecimal, and the port is 0.
+	// Address is the host and port of the module, in the form of net.SplitHostPort. If the fabric
+	// has no textual addresses, the host is the module's name in hexadecimal, and the port is 0.
 	Address string
 	Service string
 }
@@ -65,7 +64,7 @@ type Listener struct {
 }
 
 // Listen begins to accept Conns of a service. The service's name has at most 255 bytes, and may
-// be empty. The errors are ErrInUse, ErrService, and net.ErrClosed.
+// be empty. The errors of Listen are ErrInUse, ErrService, and net.ErrClosed.
 func (n *Node) Listen(service string) (*Listener, error) {
 	l := &Listener{n: n, service: service, of: map[string]int{}}
 	err := n.r.Do(context.Background(), func(*btl.Module) error {
@@ -87,7 +86,8 @@ func (n *Node) Listen(service string) (*Listener, error) {
 	return l, nil
 }
 
-// Accept waits for a Conn. The error is net.ErrClosed, or the error that ended the Runner.
+// Accept waits for a Conn. The error of Accept is net.ErrClosed, or the error that ended the
+// Runner.
 func (l *Listener) Accept() (net.Conn, error) {
 	var q request
 	err := l.n.r.Await(context.Background(), func(_ *btl.Module, w runner.Waker) error {

@@ -80,9 +80,9 @@ type peer struct {
 // peer's endpoint.
 const refusedMax = 1024
 
-// New makes a Node that uses one tag of a module. Call Start next, or pass the Node's Layer to
-// a Runner. Until then the Node belongs to the goroutine that owns the module. The errors are
-// ErrConfig and btl.ErrTag.
+// New makes a Node that uses one tag of a module. Call Start next, or pass the Node's Layer to a
+// Runner. Until the Runner starts, the Node belongs to the goroutine that owns the module. The
+// errors of New are ErrConfig and btl.ErrTag.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -121,10 +121,10 @@ func (n *Node) Layer() runner.Layer {
 }
 
 // Close closes all Listeners and Conns, and no new ones can be made. Close waits until all
-// written bytes are sent, until ctx ends, or until no peer has accepted bytes for a second.
-// Bytes that a peer has not accepted by then are lost, and the peer's Reads end with an error.
-// The Runner's Close waits until the sent bytes have arrived. The errors are the error of ctx,
-// and btl.ErrClosed if the Runner has ended.
+// written bytes are sent, until ctx ends, or until no peer has accepted bytes for a second. Bytes
+// that a peer has not accepted when Close returns are lost, and the peer's Reads end with an
+// error. The Runner's Close waits until the sent bytes have arrived. The errors of Close are the
+// error of ctx, and btl.ErrClosed if the Runner has ended.
 func (n *Node) Close(ctx context.Context) error {
 	err := n.r.Do(ctx, func(*btl.Module) error {
 		n.closed = true
@@ -167,7 +167,7 @@ func (n *Node) unsent() (count int) {
 }
 
 // Conns is the number of Conns that are not over, dialed by either side. Closed Conns with data
-// in flight count too. The result is 0 when the Runner has ended.
+// in flight count too. The result of Conns is 0 when the Runner has ended.
 func (n *Node) Conns() (count int) {
 	_ = n.r.Do(context.Background(), func(*btl.Module) error {
 		count = len(n.conns)
@@ -176,10 +176,10 @@ func (n *Node) Conns() (count int) {
 	return count
 }
 
-// Dial opens a Conn to a service of the peer. Dial returns when the peer has agreed, even
-// before Accept returns the Conn there. The errors are ErrService, ErrBacklog, and ErrConns;
-// btl.ErrNoHandler if the peer has no Node with the same tag; the endpoint's error; and the
-// error of ctx.
+// Dial opens a Conn to a service of the peer. Dial returns when the peer has agreed, even before
+// Accept returns the Conn there. The errors of Dial are ErrService, ErrBacklog, and ErrConns;
+// btl.ErrNoHandler if the peer has no Node with the same tag; the endpoint's error; and the error
+// of ctx.
 func (n *Node) Dial(ctx context.Context, ep *btl.Endpoint, service string) (*Conn, error) {
 	var c *Conn
 	err := n.r.Await(ctx, func(_ *btl.Module, w runner.Waker) (err error) {
@@ -400,11 +400,11 @@ func (n *Node) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// errProtocol: the peer has sent a message that package conn never sends.
+// errProtocol means that the peer has sent a message that package conn never sends.
 var errProtocol = errors.New("conn: protocol violated")
 
-// onOpen accepts or refuses a Conn that a peer opens. The result is false if the peer violates
-// the protocol, or if too many refusals wait.
+// onOpen accepts or refuses a Conn that a peer opens. The result of onOpen is false if the peer
+// violates the protocol, or if too many refusals wait.
 func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string) bool {
 	named := name{ep, false, id}
 	if n.conns[named] != nil {

@@ -39,8 +39,8 @@ const (
 	ringBytesMin = 4 << 10
 )
 
-// onData stores received bytes of the stream. The result is false if the bytes exceed the
-// window, or were received before.
+// onData stores received bytes of the stream. The result of onData is false if the bytes exceed
+// the window, or were received before.
 func (c *Conn) onData(at uint64, data []byte) bool {
 	to := at + uint64(len(data))
 	if to > c.told || at < c.next || c.ended && to > c.end {
@@ -76,8 +76,8 @@ func (c *Conn) onData(at uint64, data []byte) bool {
 	return true
 }
 
-// addEarly notes a range of bytes after a gap. The result is false if some of the bytes were
-// received before, or if there are too many such ranges.
+// addEarly notes a range of bytes after a gap. The result of addEarly is false if some of the
+// bytes were received before, or if there are more than earlyMax ranges after gaps.
 func (c *Conn) addEarly(s span) bool {
 	i, _ := slices.BinarySearchFunc(c.early, s.from, func(e span, from uint64) int {
 		if e.to <= from {
@@ -177,8 +177,8 @@ func (c *Conn) mayRead() error {
 	return c.err
 }
 
-// onFin processes the peer's end of the stream. The result is false if end contradicts earlier
-// messages.
+// onFin processes the peer's end of the stream. The result of onFin is false if end contradicts
+// earlier messages.
 func (c *Conn) onFin(end uint64) bool {
 	last := c.next
 	if len(c.early) > 0 {

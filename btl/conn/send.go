@@ -36,7 +36,8 @@ const (
 	dueStop
 )
 
-// on processes a message for a Conn. The result is false if the message violates the protocol.
+// on processes a message for a Conn. The result of on is false if the message violates the
+// protocol.
 func (c *Conn) on(h *head, rest []byte) bool {
 	switch h.kind {
 	case kindAccept:
@@ -145,8 +146,8 @@ func (c *Conn) sendDue(d due, h head) error {
 	return nil
 }
 
-// sendBuffered sends the buffered bytes of small Writes. Result stays is true if some bytes are
-// left.
+// sendBuffered sends the buffered bytes of small Writes. Result stays of sendBuffered is true if
+// some bytes are left.
 func (c *Conn) sendBuffered() (stays bool, err error) {
 	for {
 		rest := c.buffer.unsent()

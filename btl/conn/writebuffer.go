@@ -26,8 +26,8 @@ type writeBuffer struct {
 const (
 	// bufferBytes bounds the bytes that are written and not sent.
 	bufferBytes = 64 << 10
-	// smallBytesMax is the largest Write that is buffered. Up to that size, a copy costs less
-	// than a use of the module.
+	// smallBytesMax is the largest Write that is buffered. Up to smallBytesMax bytes, a copy
+	// costs less than a use of the module.
 	smallBytesMax = 4 << 10
 	// burstGapNs is the largest gap between two Writes of one burst, in nanoseconds: about the
 	// time that one send takes.
@@ -44,9 +44,9 @@ var started = time.Now()
 
 func sinceStart() int64 { return int64(time.Since(started)) }
 
-// take tries to buffer a Write. Result taken says whether the Write was buffered. Result first
-// is true if the Conn must be added to the Node's dirty list. If the Write was not buffered,
-// ended must be called when the Write has ended.
+// take tries to buffer a Write. Result taken of take says whether the Write was buffered. Result
+// first of take is true if the Conn must be added to the Node's dirty list. If the Write was not
+// buffered, ended must be called when the Write has ended.
 func (w *writeBuffer) take(b []byte, now int64) (taken, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,9 +141,9 @@ func (d *dirty) add(c *Conn) (start bool) {
 	return start
 }
 
-// take returns the list, and replaces it by an empty one. The result is valid until the next
-// call of take. Only the goroutine that drives the module may call take, or any goroutine after
-// the Runner's end.
+// take returns the list, and replaces it by an empty one. The result of take is valid until the
+// next call of take. Only the goroutine that drives the module may call take, or any goroutine
+// after the Runner's end.
 func (d *dirty) take() []*Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,7 +1,7 @@
 // Package queue implements receiver-driven messaging over a runner.Runner, with a bounded queue
-// for each peer. A full queue blocks the Send of that peer, and of no other peer. A receiver
-// that takes messages from a Queue may be arbitrarily slow, unlike a handler. The package uses
-// only public API.
+// for each peer. A full queue blocks only the Send of its own peer. A receiver that takes
+// messages from a Queue may be arbitrarily slow, unlike a handler. The package uses only public
+// API.
 //
 //	Send -- hello, once -------------------->|
 //	  |<------------------------------ limit |

@@ -16,11 +16,11 @@ import (
 
 // Errors of the package; test for them with errors.Is.
 var (
-	// ErrTooLarge: the message exceeds the size of the peer's queue.
+	// ErrTooLarge means that the message exceeds the size of the peer's queue.
 	ErrTooLarge = errors.New("queue: message is larger than a queue")
-	// ErrClosed: the Queue has closed.
+	// ErrClosed means that the Queue has closed.
 	ErrClosed = errors.New("queue: closed")
-	// ErrConfig: a configuration value is out of its range.
+	// ErrConfig means that a configuration value is out of its range.
 	ErrConfig = errors.New("queue: invalid configuration")
 )
 
@@ -32,10 +32,10 @@ type Config struct {
 	// Bytes bounds the messages of one peer that wait to be taken, 1024 to 1<<40 bytes; 0 means
 	// 4 MiB. Each message counts 64 bytes more than its length. The receiver's value applies.
 	Bytes int64
-	// GoneBytes bounds the messages of ended endpoints that wait to be taken, up to 1<<40
-	// bytes; 0 means eight times Bytes. Each ended endpoint counts 4096 bytes more than its
-	// messages. When the bound is exceeded, the peer address that uses the most bytes loses the
-	// messages of its oldest ended endpoint.
+	// GoneBytes bounds the messages of ended endpoints that wait to be taken, up to 1<<40 bytes;
+	// 0 means eight times Bytes. Each ended endpoint counts 4096 bytes more than its messages.
+	// When GoneBytes is exceeded, the peer address that uses the most bytes loses the messages of
+	// its oldest ended endpoint.
 	GoneBytes int64
 }
 
@@ -102,8 +102,8 @@ type inbox struct {
 	ended    bool
 }
 
-// New makes a Queue that uses one tag of a module. Call Start next. Until then the Queue
-// belongs to the goroutine that owns the module. The errors are ErrConfig, and those of
+// New makes a Queue that uses one tag of a module. Call Start next. Until Start, the Queue
+// belongs to the goroutine that owns the module. The errors of New are ErrConfig, and those of
 // btl.Module.HandleUpTo.
 func New(m *btl.Module, cfg Config) (*Queue, error) {
 	if cfg.Bytes == 0 {
@@ -184,10 +184,10 @@ func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 	}
 }
 
-// due reports whether a new limit must be sent to the peer: a part of the window was taken, or
-// the peer waits and all received messages were taken. The peer's own count of sent bytes does
-// not show the latter, because hellos may overtake each other, and an announced message may
-// have been withdrawn.
+// due reports whether a new limit must be sent to the peer. A new limit is due if a part of the
+// window was taken, or if the peer waits and all received messages were taken. The peer's own
+// count of sent bytes does not show whether all messages were taken, because hellos may overtake
+// each other, and an announced message may have been withdrawn.
 func (in *inbox) due(window int64) bool {
 	untold := in.taken - in.told
 	return !in.ended && (untold >= window/limitParts ||
@@ -239,8 +239,8 @@ func (q *Queue) wake() {
 
 func cost(bytes int) int64 { return int64(bytes) + overheadBytes }
 
-// lost ends the Sends to an ended endpoint. Messages received from the endpoint are kept, up to
-// GoneBytes.
+// lost ends the Sends to an ended endpoint. Messages received from an ended endpoint are kept, up
+// to GoneBytes.
 func (q *Queue) lost(ep *btl.Endpoint) {
 	if s := q.to[ep]; s != nil {
 		delete(q.to, ep)

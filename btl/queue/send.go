@@ -34,9 +34,9 @@ func (s *sender) end(err error) {
 	s.waiting = nil
 }
 
-// Send puts a copy of data into the peer's queue, and returns when the transport has accepted
-// the message. If the queue is full, Send waits until the peer has taken enough messages. If
-// ctx ends first, the message is not sent. The errors are ErrTooLarge; btl.ErrTooLarge if data
+// Send puts a copy of data into the peer's queue, and returns when the transport has accepted the
+// message. If the queue is full, Send waits until the peer has taken enough messages. If ctx ends
+// first, the message is not sent. The errors of Send are ErrTooLarge; btl.ErrTooLarge if data
 // exceeds the size limit of a fragment; ErrClosed; the endpoint's error; and the error of ctx.
 // The peer must have a Queue with the same tag: without one, Send waits until ctx ends.
 func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error {
@@ -85,8 +85,8 @@ func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 }
 
 // goOn wakes the Sends that the limit allows. The next Send may need a limit that the peer does
-// not send unasked, because up to a quarter of the window may stay unannounced. In that case a
-// hello asks for the limit.
+// not send unasked, because up to a quarter of the window may stay unannounced. A hello then asks
+// the peer for the unannounced limit.
 func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
 	s.goOn()
 	if len(s.waiting) > 0 && s.known && s.said != s.sent &&

@@ -11,9 +11,9 @@ import (
 	"gobtl/btl/runner"
 )
 
-// Take returns a message of a peer. If peer is nil, Take serves all peers in turn. Take waits
-// for a message until ctx ends. Messages of an ended endpoint are still returned. After these
-// messages, if peer is not nil, Take returns the endpoint's error.
+// Take returns a message of a peer. If peer is nil, Take serves all peers in turn. Take waits for
+// a message until ctx ends. Messages of an ended endpoint are still returned. After the last
+// message of an ended endpoint, Take returns the endpoint's error if peer is not nil.
 func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext
@@ -60,9 +60,9 @@ func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 	return q.r.Do(ctx, func(*btl.Module) error { return peer.Err() })
 }
 
-// next removes and returns a message, if there is one. Result tell says whether a new limit
-// must be sent to the message's peer. If there is no message, the channel more is closed when
-// one may have arrived.
+// next removes and returns a message, if there is one. Result tell of next says whether a new
+// limit must be sent to the message's peer. If there is no message, the channel more is closed
+// when one may have arrived.
 func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -91,9 +91,8 @@ func (q *Queue) tell(peer *btl.Endpoint) {
 	q.say(q.telling, peer, func() error { return q.sendLimit(peer) })
 }
 
-// say calls send. If resources are missing now, a goroutine waits for them and calls send
-// again; there is one such goroutine for each peer and each map waits. Only the driving
-// goroutine may call say.
+// say calls send. If resources are missing now, a goroutine waits for them and calls send again;
+// at most one goroutine waits for each peer in each map. Only the driving goroutine may call say.
 func (q *Queue) say(waits map[*btl.Endpoint]bool, peer *btl.Endpoint, send func() error) {
 	if waits[peer] || !errors.Is(send(), btl.ErrAgain) || q.open.Err() != nil {
 		return

@@ -110,7 +110,7 @@ func (r *Runner) Flush(ctx context.Context, ep *btl.Endpoint) error {
 }
 
 // Await runs begin with the module, as Do does, and waits until a callback calls Wake on the
-// Waker that begin received. The result is the error passed to Wake, or the error of begin. A
+// Waker that begin received. Await returns the error passed to Wake, or the error of begin. A
 // higher layer uses Await to wait for an answer: begin sends the request and stores the Waker,
 // and the handler of the answer calls Wake. If ctx ends first, later calls of Wake have no
 // effect.
@@ -205,9 +205,9 @@ func (p Pending) Done() bool { return p.over() || p.c.ended() }
 func (p Pending) over() bool { return p.c == nil || p.c.uses.Load() != p.use }
 
 // Wait waits until the operation has ended, and returns its error. If ctx ends first, Wait
-// returns the error of ctx; the memory is then still in use, and Wait must be called again.
-// Only one goroutine at a time may call Wait. A call of Wait after the operation's result was
-// returned returns ErrState.
+// returns the error of ctx; the caller's memory is still in use after an error of ctx, and Wait
+// must be called again. Only one goroutine at a time may call Wait. A call of Wait after the
+// operation's result was returned returns ErrState.
 func (p Pending) Wait(ctx context.Context) error {
 	if p.over() {
 		return btl.ErrState
@@ -222,15 +222,15 @@ func (p Pending) Wait(ctx context.Context) error {
 	return r.await(ctx, c, !c.ended() && r.wantToken())
 }
 
-// Yield makes the driving goroutine yield its processor after the current pass. A callback
-// calls Yield when it has started or woken a goroutine that should run at once. The goroutine
-// then needs no other thread, and the next pass serves its calls. Yield may be called only in
-// callbacks and in Do.
+// Yield makes the driving goroutine yield its processor after the current pass. A callback calls
+// Yield when it has started or woken a goroutine that should run at once. The woken goroutine
+// needs no other thread, and the next progress pass serves the goroutine's calls. Yield may be
+// called only in callbacks and in Do.
 func (r *Runner) Yield() { r.woken++ }
 
-// InCallback reports whether the caller runs inside a callback of this Runner. Methods that
-// wait return ErrInHandler inside a callback. The result is also true inside a callback of
-// another Runner while a callback of this Runner runs. Any goroutine may call InCallback.
+// InCallback reports whether the caller runs inside a callback of this Runner. Methods that wait
+// return ErrInHandler inside a callback. The result of InCallback is also true inside a callback
+// of another Runner while a callback of this Runner runs. Any goroutine may call InCallback.
 func (r *Runner) InCallback() bool { return r.fromHandler() }
 
 // Owns reports whether ep is an endpoint of this Runner's module. Any goroutine may call Owns.

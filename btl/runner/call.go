@@ -107,8 +107,8 @@ const (
 //	   +--> abandoned                           nobody waits any more: pooled at its end
 //	 all --> ended
 //
-// The bit callBeginning is also set while the driving goroutine begins the call. The call may
-// end during that time, but cannot be abandoned, because the driving goroutine uses the
+// The bit callBeginning is also set while the driving goroutine begins the call. A call with the
+// bit callBeginning may end, but cannot be abandoned, because the driving goroutine uses the
 // caller's memory.
 const (
 	callRunning uint32 = iota
@@ -278,7 +278,7 @@ func (r *Runner) begin(c *call) bool {
 	return true
 }
 
-// try does the work of a call. The result pending is true if the call ends later.
+// try does the work of a call. The result pending of try is true if the call ends later.
 func (r *Runner) try(c *call) (pending bool, err error) {
 	switch c.kind {
 	case callDo:

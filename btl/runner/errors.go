@@ -5,12 +5,14 @@ import "errors"
 // Errors of the package; test for them with errors.Is. Errors of the module are defined in
 // package btl.
 var (
-	// ErrInHandler: a callback has called a method that waits, and would wait for itself.
+	// ErrInHandler means that a callback has called a method that waits, and would wait for
+	// itself.
 	ErrInHandler = errors.New("runner: a callback must not wait")
-	// ErrNotStarted: a layer, such as call.Node, was used before its Runner was started.
+	// ErrNotStarted means that a layer, such as call.Node, was used before its Runner was
+	// started.
 	ErrNotStarted = errors.New("runner: not started")
-	// ErrInUse: the context has ended, and the transport may still read or write the caller's
-	// memory. The error is an InUse, whose Free method tells when the memory is free.
+	// ErrInUse means that the context has ended, and the transport may still read or write the
+	// caller's memory. The error is an InUse, whose Free method tells when the memory is free.
 	ErrInUse = errors.New("runner: memory may still be in use")
 )
 

@@ -3,8 +3,8 @@ package runner
 import "gobtl/btl"
 
 // refusedCalls holds the calls that found no resources (ErrAgain) and wait to be tried again.
-// Calls for one endpoint are begun in order; calls for different endpoints do not wait for each
-// other:
+// Calls for one endpoint are begun in order, and calls for different endpoints do not wait for
+// each other:
 //
 //	endpoint A   Get  Get  Get ...     begun from the front, until one is refused again
 //	endpoint B   Send Flush

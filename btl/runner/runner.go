@@ -117,10 +117,9 @@ type longPasses struct {
 	longestNs atomic.Int64
 }
 
-// LongPasses returns the number of passes that took longer than Config.LongPass, and the
-// duration of the longest one. The usual cause is a handler that blocks or computes. A busy
-// machine that gives this process no processor has the same effect. Any goroutine may call
-// LongPasses.
+// LongPasses returns the number of passes that took longer than Config.LongPass, and the duration
+// of the longest one. The usual cause is a handler that blocks or computes. A pass is also long
+// if a busy machine gives this process no processor. Any goroutine may call LongPasses.
 func (l *longPasses) LongPasses() (count uint64, longest time.Duration) {
 	return l.count.Load(), time.Duration(l.longestNs.Load())
 }
@@ -161,10 +160,10 @@ var callbackEntries = [...]uintptr{
 }
 
 // New starts a Runner that drives module m and owns m from then on. The caller may use m only
-// inside Do and in callbacks, and must register handlers before New. The Runner sets the
-// module's OnEndpoint callback: pass onEvent instead, which may be nil and is called after the
-// layers. The Runner also sets OnRoom if a layer has Room. While the Runner sleeps, the timers
-// of peers with nothing in flight stop.
+// inside Do and in callbacks, and must register handlers before New. The Runner sets the module's
+// OnEndpoint callback. Callers use onEvent instead, which may be nil and is called after the
+// layers. The Runner also sets OnRoom if a layer has Room. While the Runner sleeps, the timers of
+// peers with nothing in flight stop.
 func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error), layers ...Layer,
 ) *Runner {
 	if cfg.Spin < 0 {
@@ -229,7 +228,7 @@ func (r *Runner) Close(ctx context.Context) error {
 	r.closeMu.Unlock()
 	r.asked.Store(true)
 	r.m.Wake()
-	// The Runner ends even if ctx never ends: an endpoint without a new ACK drains for
+	// The Runner ends even if ctx never ends, because an endpoint without a new ACK drains for
 	// CloseTimeout at most.
 	select {
 	case <-r.done:

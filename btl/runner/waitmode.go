@@ -22,7 +22,7 @@ func ParseWaiting(name string) (Waiting, error) { return waiting.ParseMode(name)
 
 // Waits counts how a driving goroutine has waited. A polling goroutine yields between polls if
 // the kernel has preempted it, or if its process has as many polling goroutines as processors.
-// Crowded counts how often that was found, and Yields counts the yields that followed. Apart
-// counts yields that gave the processor to a CPU-bound neighbour; after such a yield the
-// goroutine does not yield for a while.
+// Crowded counts how often a polling goroutine found one of these two reasons, and Yields counts
+// its yields. Apart counts yields that gave the processor to a CPU-bound neighbour. After a yield
+// counted in Apart, the goroutine does not yield for a while.
 type Waits = waiting.Counts

@@ -69,8 +69,8 @@ func (r *Runner) wantToken() bool {
 	return false
 }
 
-// await waits for a call's end. Parameter holding says whether the caller holds the token, and
-// therefore drives the module.
+// await waits for a call's end. Parameter holding of await says whether the caller holds the
+// token, and therefore drives the module.
 func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	slept, searches, left, drives := false, false, false, uint64(1)
 	for !c.ended() && ctx.Err() == nil {
@@ -134,7 +134,7 @@ func (r *Runner) leaveToWatcher() {
 	r.relieve()
 }
 
-// offer begins a call. If resources are missing, offer queues the call behind those that wait.
+// offer begins a call. If resources are missing, offer queues the call behind the waiting calls.
 func (r *Runner) offer(c *call) {
 	if !c.begun {
 		r.link(c)
@@ -151,8 +151,8 @@ func (r *Runner) forget(c *call, life uint64) {
 	r.nudge()
 }
 
-// takeInbox begins the calls of the inbox, and the refused calls that now find resources. The
-// result is the number of these calls.
+// takeInbox begins the calls of the inbox, and the refused calls that now find resources.
+// takeInbox returns the number of begun calls.
 func (r *Runner) takeInbox() int {
 	n := 0
 	if !r.inbox.empty() {
@@ -200,7 +200,8 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 
 // drive runs progress passes until call c has ended, or until it is time to sleep. drive returns
 // true if it is time to sleep. If c is nil, drive also ends when a call wants the token.
-// Parameter goesOn is true if polling continues after a sleep. The caller holds the token.
+// Parameter goesOn of drive is true if polling continues after a sleep. The caller holds the
+// token.
 func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
 	const checkEvery = 16
 	p, last := r.policy(c), r.m.Now()
@@ -237,9 +238,9 @@ func (r *Runner) letRun() {
 	}
 }
 
-// lookOn reports whether to poll again after empty passes. Parameter vain is the time since the
-// latest event. The peer may be a thread that waits for this very processor, where the kernel
-// put that thread when this process woke it. Polling without yielding is therefore short.
+// lookOn reports whether to poll again after empty passes. Parameter vain of lookOn is the time
+// since the latest event. The peer may be a thread that waits for this very processor, where the
+// kernel put that thread when this process woke it. Polling without yielding is therefore short.
 func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) bool {
 	const alone = 5 * time.Microsecond
 	switch p.Empty(now) {
@@ -327,7 +328,7 @@ func (r *Runner) poke() bool {
 }
 
 // block waits until a call has ended, or must drive the module, or no goroutine drives the
-// module. The result says whether the caller now holds the token. A call that has polled
+// module. The result of block says whether the caller now holds the token. A call that has polled
 // without success does not drive while another goroutine sleeps in the kernel, because it would
 // only poll again and again. A call of an ending Runner no longer drives: the watcher does.
 func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holding bool) {
@@ -374,9 +375,9 @@ func (r *Runner) woke(c *call) bool {
 	return true
 }
 
-// due is the time when the Runner must work next even without an event. While calls are
-// refused, or the Runner ends, that time is at most a millisecond ahead, because the real time
-// is not known.
+// due is the time when the Runner must work next even without an event. While calls are refused,
+// or the Runner ends, the result is at most a millisecond ahead, because the real time is not
+// known.
 func (r *Runner) due() btl.Time {
 	const again = time.Millisecond
 	if r.refused.count > 0 || r.closing {
@@ -393,9 +394,9 @@ func (r *Runner) timeout() time.Duration {
 	return r.cfg.Park
 }
 
-// sleep sleeps in the kernel until a packet may have arrived. Parameter c is the sleeping call,
-// nil for the watcher. The caller holds the token. Result holding says whether the caller still
-// holds the token, and slept whether it has slept.
+// sleep sleeps in the kernel until a packet may have arrived. Parameter c of sleep is the
+// sleeping call, nil for the watcher. The caller holds the token. Result holding of sleep says
+// whether the caller still holds the token, and slept whether it has slept.
 func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	if r.inbox.empty() && r.broken == nil {
 		r.hooks.AcknowledgeAll()

@@ -9,8 +9,8 @@ import (
 )
 
 // napping is how long the watcher leaves the module alone while successive calls drive the
-// module. The watcher is then not woken by each of their packets, and does not compete for the
-// token. A message for a handler that arrives between two calls may wait that long.
+// module. A watcher that naps is not woken by each packet of the calls, and does not compete with
+// them for the token. A message for a handler that arrives between two calls may wait that long.
 const napping = 100 * time.Microsecond
 
 // watch drives the module while no call does, and closes the module at the end. watch runs on the
@@ -79,8 +79,8 @@ func (r *Runner) atRest() bool {
 		r.wanted.Load() == 0 && !r.asked.Load() && r.now().Sub(r.m.Now()) < napping
 }
 
-// giveWay lets a call that wants the token have it. giveWay yields only briefly: a handler that
-// only sends is then done, and a longer sleep would delay the peer's next packet.
+// giveWay lets a call that wants the token have it. giveWay yields only briefly, which is enough
+// for a handler that only sends. A longer sleep would delay the peer's next packet.
 func (r *Runner) giveWay() {
 	runtime.Gosched()
 	if r.wanted.Load() > 0 {

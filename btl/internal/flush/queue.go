@@ -77,8 +77,9 @@ func (q *Queue[F]) Fenced() bool { return q != nil && q.met != q.set }
 func (q *Queue[F]) Behind(fences uint32) bool { return q != nil && int32(fences-q.met) > 0 }
 
 // Add adds a call of Flush, which waits for the fragments in after, the last ones queued.
-// Parameter sent is the sequence number that follows the last packet sent. Parameter open is
-// true if the last packet sent is a pack (several small messages) that may still take messages.
+// Parameter sent of Add is the sequence number that follows the last packet sent. Parameter open
+// of Add is true if the last packet sent is a pack (several small messages) that may still take
+// messages.
 func (q *Queue[F]) Add(fn func(error), after Tails[F], sent seq.Num, open bool) {
 	q.entries = append(q.entries, entry[F]{
 		fn: fn, after: after, until: sent, sent: sent, open: open, fences: q.set, err: q.untold,
@@ -112,9 +113,9 @@ type Done struct {
 	Fence bool
 }
 
-// Next removes and returns the oldest call if that call is complete. A call is complete when
-// all packets before the call's number are acknowledged, which means that oldest is not before
-// that number. A fence also waits until the peer owes no answer to an operation.
+// Next removes and returns the oldest call if that call is complete. A call is complete when all
+// packets before the call's number are acknowledged, which means that oldest has reached the
+// call's number. A fence also waits until the peer owes no answer to an operation.
 func (q *Queue[F]) Next(oldest seq.Num, answersAwaited bool) (d Done, ok bool) {
 	if q.Len() == 0 {
 		return d, false
@@ -152,9 +153,10 @@ func (q *Queue[F]) pop() Done {
 }
 
 // Sent notes that the last packet of fragment f was sent, and that until is the sequence number
-// after that packet. The calls that waited for fragment f now wait for that number. Sent
-// returns true if one of these calls waits for no other fragment. Calls are ordered like their
-// fragments, so the loop ends at the first call that waits for another fragment.
+// after that packet. The calls that waited for fragment f now wait until all packets before
+// number until are acknowledged. Sent returns true if a call that waited for f waits for no other
+// fragment. Calls are ordered like their fragments, so the loop ends at the first call that waits
+// for another fragment.
 func (q *Queue[F]) Sent(f F, flow int, until seq.Num) (asks bool) {
 	if q == nil {
 		return false
@@ -189,9 +191,9 @@ func (q *Queue[F]) Withdrawn(f, before F) {
 	}
 }
 
-// Again notes that fragment f, which was sent up to number until, is queued again. The calls
-// that had waited for f wait for f again. Parameter behind is the fragment queued before f, or
-// the zero value if f is first in the queue.
+// Again notes that fragment f, which was sent up to number until, is queued again. The calls that
+// had waited for f wait for f again. Parameter behind of Again is the fragment queued before f,
+// or the zero value if f is first in the queue.
 func (q *Queue[F]) Again(f F, flow int, until seq.Num, behind F) {
 	if q == nil {
 		return
@@ -232,10 +234,10 @@ func (q *Queue[F]) Renumber(sent seq.Num) {
 }
 
 // Refused records messages of packet n that the peer refused after they were reported as done.
-// The oldest pending flush that was called after packet n was sent reports the error. If there
-// is no such flush, the next call of Flush reports the error. If packet n could still take
-// messages at the time of that flush, the refused messages may be later ones; the next flush
-// then reports the error too.
+// The oldest pending flush that was called after packet n was sent reports the error. If no
+// pending flush was called after packet n, the next call of Flush reports the error. If packet n
+// could still take messages at the time of that flush, the refused messages may be later ones;
+// the next flush then reports the error too.
 func (q *Queue[F]) Refused(n seq.Num, messages int, err error) {
 	if messages <= 0 {
 		return

@@ -56,8 +56,9 @@ func (p *Peer) AnsweredBy(channel int, now Time) {
 }
 
 // SilentChannels checks the silence of the first count channels. Result ask marks the channels
-// through which a probe is due: channels silent for KeepAlive, or for a quarter of KeepAlive if
-// the previous probe was not answered. Result next is the time until the next check.
+// through which a probe is due. A probe is due after a silence of KeepAlive, or of a quarter of
+// KeepAlive if the previous probe was not answered. Result next of SilentChannels is the time
+// until the next check.
 func (p *Peer) SilentChannels(
 	now Time, r *Rules, sent Sent, count int,
 ) (ask [Channels]bool, next time.Duration) {

@@ -3,7 +3,8 @@ package liveness
 import "time"
 
 // A counted link runs over a reliable fabric, and has no retransmission timers to detect a dead
-// peer. Instead this side probes the peer when an expected acknowledgement does not come.
+// peer. On a counted link this side probes the peer when an expected acknowledgement does not
+// come.
 
 // Watch starts the timer for an outstanding acknowledgement.
 func (s *Watches[E]) Watch(ep E, d time.Duration) {
@@ -73,18 +74,18 @@ func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 	s.Watch(ep, verdict.Next(every))
 }
 
-// mayAnswer reports whether the answer to the latest probe may still be on its way: no packet
-// was sent after the probe, and the peer was heard since. If the round trip exceeds the probe
-// interval, more probes are useless, because each needs its own answer. A peer that ignores the
-// probe is probed again after PeerTimeout, even if it sends other packets.
+// mayAnswer reports whether the answer to the latest probe may still be on its way. The answer
+// may be if no packet was sent after the probe, and the peer was heard since. If the round trip
+// exceeds the probe interval, more probes are useless, because each needs its own answer. A peer
+// that ignores the probe is probed again after PeerTimeout, even if it sends other packets.
 func (s *Watches[E]) mayAnswer(w *Watch, v *View) bool {
 	return w.asked == v.Next && w.HeardAfter(w.askedAt) &&
 		s.host.Now().Sub(w.askedAt) < s.Rules.PeerTimeout
 }
 
-// ask sends a packet that requests an acknowledgement. If no buffer is free, the next timer
-// tries again. A peer that is not known to be established would drop such a packet, so ask
-// sends a Hello to that peer.
+// ask sends a packet that requests an acknowledgement. If no buffer is free, the next timer tries
+// again. A peer that is not known to be established would drop a counted packet, so ask sends a
+// Hello instead.
 func (s *Watches[E]) ask(ep E, w *Watch) {
 	if !w.takes {
 		s.host.Ask(ep, 0)

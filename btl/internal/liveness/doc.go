@@ -14,8 +14,9 @@
 // Three things to know:
 //   - A peer is dead when it has owed an answer for too long and several probes had no answer.
 //     Time alone proves nothing, because the process of this side may have been stopped.
-//   - A peer that computes is silent but alive. A peer is judged by what it has owed longest: an
-//     acknowledgement of the oldest packet, a requested acknowledgement, or a sign of life.
+//   - A peer that computes is silent but alive. A peer may owe an acknowledgement of the oldest
+//     packet, a requested acknowledgement, or a sign of life, and is judged by what it has owed
+//     longest.
 //   - A Peer handles no packets and reads no clock. All instants are on a clock that stops while
 //     the owner does not run.
 //

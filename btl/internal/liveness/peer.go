@@ -119,9 +119,9 @@ func (p *Peer) OldestIs(now Time, oldest seq.Num) {
 // reported that it has no memory for that packet.
 func (p *Peer) OldestAnswered(now Time) { p.oldestAt, p.oldestResends = now, 0 }
 
-// Resent notes a retransmission. Parameter oldest says whether the packet is the oldest in
-// flight, timedOut whether a timeout caused the retransmission, and unread whether received
-// packets may still wait to be read. The result says whether to ask the peer if it has
+// Resent notes a retransmission. Parameter oldest of Resent says whether the packet is the oldest
+// in flight, timedOut whether a timeout caused the retransmission, and unread whether received
+// packets may still wait to be read. The result of Resent says whether to ask the peer if it has
 // restarted, because several retransmissions had no answer.
 //
 // A process that was stopped finds all timers expired, and short timers expire again at once,
@@ -140,8 +140,8 @@ func (p *Peer) Resent(now Time, r *Rules, oldest, timedOut, unread bool) (askLif
 	return askLife
 }
 
-// Asked counts a probe for a sign of life. The result says whether the previous probe had no
-// answer.
+// Asked counts a probe for a sign of life. The result of Asked says whether the previous probe
+// had no answer.
 func (p *Peer) Asked() (again bool) {
 	p.questions++
 	return p.questions > 1
@@ -252,8 +252,8 @@ type Verdict struct {
 	Dead  bool
 	Owed  time.Duration // for how long what the peer owes has been due
 	Tries int           // how often it was tried in vain to get it
-	// Within is the time until the next probe must be sent at the latest. Without that limit, a
-	// dead peer would be noticed only after another back-off interval.
+	// Within is the time until the next probe must be sent at the latest. Field Within ensures
+	// that a dead peer is noticed when its time is up, and not a back-off interval later.
 	Within  time.Duration
 	debt    Debt
 	quiet   time.Duration // for how long nothing of the peer has come
@@ -261,7 +261,7 @@ type Verdict struct {
 	heardBy uint8         // the channel of the latest packet
 }
 
-// Why returns the human-readable reason for a peer's death: the channels without an answer, and
+// Why returns the human-readable reason for a peer's death, which names the silent channels and
 // the number of unanswered tries. Retransmissions always use the data channel.
 func (v *Verdict) Why() string {
 	owed, tries := v.Owed.Round(time.Millisecond), v.Tries
@@ -306,8 +306,8 @@ func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdi
 	return v
 }
 
-// Next is the time until the next probe: d, or the remaining time of the peer if that is
-// shorter. When the peer's time is over, the missing probes follow in short intervals.
+// Next is the time until the next probe. Next is the minimum of d and the remaining time of the
+// peer. When the peer's time is over, the missing probes follow in short intervals.
 func (v *Verdict) Next(d time.Duration) time.Duration {
 	return max(min(d, v.Within), time.Millisecond)
 }

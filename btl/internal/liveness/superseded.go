@@ -3,8 +3,8 @@ package liveness
 import "time"
 
 // Supersede starts probes for the peer's end of a connection, because the peer has connected
-// anew: the peer has probably closed or lost the old connection. Packets that the peer sent on the
-// old connection may still arrive.
+// anew, and has probably closed or lost the old connection. Packets that the peer sent on the old
+// connection may still arrive.
 func (s *Watches[E]) Supersede(old E) {
 	w, v := s.watchOf(old), s.host.View(old)
 	w.superseded = true
@@ -57,8 +57,8 @@ func (s *Watches[E]) supersededTimeout(w *Watch, v *View) time.Duration {
 	return s.closeTimeout
 }
 
-// askSuccessor also probes the peer's end of the new connection. A peer that answers that probe
-// has also received the probe of the old connection.
+// askSuccessor also probes the peer's end of the new connection. A peer that answers the probe of
+// the new connection has also received the probe of the old one.
 func (s *Watches[E]) askSuccessor(ep E) {
 	var none E
 	latest := s.host.Latest(ep)

@@ -99,14 +99,14 @@ func (c *Census) HalfOpenFull(addr string) bool {
 		int(c.halfAt[c.hostOf(addr)]) >= max(c.limits.HalfOpen/4, 1)
 }
 
-// AddressFull reports whether an address has reached its limit of endpoints. Parameter less is
-// a number of endpoints of the address that do not count.
+// AddressFull reports whether an address has reached its limit of endpoints. Parameter less of
+// AddressFull is a number of endpoints of the address that do not count.
 func (c *Census) AddressFull(addr string, less int) bool {
 	return c.At(addr)-less >= c.limits.PerAddress
 }
 
 // HostFull reports whether the host of an address has reached its limit of endpoints. Parameter
-// less is a number of endpoints of the host that do not count.
+// less of HostFull is a number of endpoints of the host that do not count.
 func (c *Census) HostFull(addr string, less int) bool {
 	most := c.limits.PerHost
 	return most > 0 && int(c.atHost[c.hostOf(addr)])-less >= most

@@ -124,9 +124,10 @@ func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 }
 
 // maybeStale reports whether the peer's endpoint may be gone or restarted under another tag,
-// because the peer was silent for more than a round of Hellos. In that case this side also
-// sends Hellos without a tag. If the old peer endpoint still exists, it answers these Hellos;
-// an answer from another endpoint shows that the old one is gone.
+// because the peer was silent for more than a round of Hellos. While the peer's endpoint may be
+// gone, this side also sends Hellos without a tag. The old peer endpoint answers Hellos without a
+// tag if the old peer endpoint still exists; an answer from another endpoint shows that the old
+// one is gone.
 func (s *Handshakes[E]) maybeStale(ep E) bool {
 	e := s.peers.end(ep)
 	return e.state == Connecting && e.hs.MaybeStale(s.host.Quiet(ep))
@@ -148,10 +149,10 @@ func (s *Handshakes[E]) restart(ep E) {
 }
 
 // validate marks the peer address of a half-open endpoint as proven, because the peer has
-// returned the random tag sent to that address. The result is the endpoint that continues. If
-// another endpoint is connecting to the same peer, and the peer does not know that endpoint, it
-// replaces the half-open one. The result is the zero value for a late proof, from an old
-// incarnation of the peer.
+// returned the random tag sent to that address. The result of validate is the endpoint that
+// continues. If another endpoint is connecting to the same peer, and the peer does not know that
+// endpoint, it replaces the half-open one. The result of validate is the zero value for a late
+// proof, from an old incarnation of the peer.
 func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)
@@ -226,8 +227,8 @@ func (s *Handshakes[E]) OnTimer(ep E) {
 	s.sayHello(ep)
 }
 
-// ConfirmAgain repeats the Hellos which say that both channels are proven, to a peer that may
-// be half open. The result is the time until the next repetition.
+// ConfirmAgain repeats the Hellos which say that both channels are proven, to a peer that may be
+// half open. The result of ConfirmAgain is the time until the next repetition.
 func (s *Handshakes[E]) ConfirmAgain(ep E) time.Duration {
 	hs := s.peers.end(ep).hs
 	hs.ConfirmAgain(s.random())

@@ -134,9 +134,9 @@ func (hs *Handshake) Proven() uint8 { return hs.proven }
 // Nonce is the nonce of the Hellos of a channel.
 func (hs *Handshake) Nonce(p frag.Probe) uint64 { return hs.nonces[p] }
 
-// OnRetry stores the contents of a Retry. The result ok is false if the Retry answers no Hello
-// of this handshake. The result hurry is true if the next Hello can carry more cookies than the
-// previous one.
+// OnRetry stores the contents of a Retry. The result ok of OnRetry is false if the Retry answers
+// no Hello of this handshake. The result hurry of OnRetry is true if the next Hello can carry
+// more cookies than the previous one.
 func (hs *Handshake) OnRetry(r *frag.Retry, now Time) (ok, hurry bool) {
 	if r.Nonce != hs.nonces[r.Probe] {
 		return false, false
@@ -148,9 +148,10 @@ func (hs *Handshake) OnRetry(r *frag.Retry, now Time) (ok, hurry bool) {
 	return true, news && hs.mayShow() && !hs.bound
 }
 
-// OnReject reports whether a Reject with this nonce ends the handshake: the Reject must answer
-// a Hello of this handshake. Parameter quiet is the time since the latest packet of the peer. A
-// peer that has answered one Hello does not reject the next, unless it has died meanwhile.
+// OnReject reports whether a Reject with this nonce ends the handshake: the Reject must answer a
+// Hello of this handshake. Parameter quiet of OnReject is the time since the latest packet of the
+// peer. A peer that has answered one Hello does not reject the next, unless it has died
+// meanwhile.
 func (hs *Handshake) OnReject(nonce uint64, quiet time.Duration) bool {
 	return slices.Contains(hs.nonces[:], nonce) && (!hs.bound || quiet >= HelloIntervalMax)
 }
@@ -198,9 +199,9 @@ func (hs *Handshake) Answers(hello *frag.Hello) bool {
 // Prove notes that a channel works both ways.
 func (hs *Handshake) Prove(p frag.Probe) { hs.proven |= p.Bit() }
 
-// OnHelloAck processes a HelloAck. OnHelloAck also finds out whether the peer dropped the
-// packets that followed the first Hello which said that both channels are proven. The peer
-// dropped these packets if it was not established at that time, or if that Hello was lost.
+// OnHelloAck processes a HelloAck. OnHelloAck also finds out whether the peer dropped the packets
+// that followed the first Hello which said that both channels are proven. The peer dropped the
+// packets if the Hello was lost, or if the peer was not established when the Hello arrived.
 func (hs *Handshake) OnHelloAck(hello *frag.Hello) {
 	if hello.Probe == frag.ProbeCommand && hs.last != 0 {
 		first, again := hello.Nonce == hs.last, hello.Nonce == hs.nonces[frag.ProbeCommand]
@@ -233,14 +234,14 @@ func (hs *Handshake) ReachesPeer() bool {
 }
 
 // BeginConfirm starts the rounds of Hellos which say that both channels are proven. Parameter
-// nonce is the nonce of the first such Hello.
+// nonce of BeginConfirm is the nonce of the first Hello of these rounds.
 func (hs *Handshake) BeginConfirm(nonce uint64) {
 	hs.interval = HelloIntervalMin
 	hs.last, hs.nonces[frag.ProbeCommand] = nonce, nonce
 }
 
-// ConfirmAgain gives a new nonce to the next Hello which says that both channels are proven.
-// The answer then shows which of these Hellos has arrived.
+// ConfirmAgain gives a new nonce to the next Hello which says that both channels are proven. The
+// nonce in the answer shows which of the repeated Hellos has arrived.
 func (hs *Handshake) ConfirmAgain(nonce uint64) { hs.nonces[frag.ProbeCommand] = nonce }
 
 // HeardBy reports whether any answer has come back through a channel.
@@ -292,17 +293,18 @@ func (hs *Handshake) NextRound() time.Duration {
 	return d
 }
 
-// Left is the remaining time until the handshake fails. The result is negative after that time.
+// Left is the remaining time until the handshake fails. The result of Left is negative after that
+// time.
 func (hs *Handshake) Left(now Time) time.Duration { return hs.until.Sub(now) }
 
 // Contested reports whether Contest was called.
 func (hs *Handshake) Contested() bool { return hs.contested }
 
-// Contest notes that one endpoint of the peer has proven itself, although another endpoint of
-// the peer was told this side's tag and may use it. The endpoint that was told the tag may
-// prove itself within the time after: a round trip since it was told, plus the time longer. If
-// that endpoint does not, this side begins its handshake again under a new tag (ContestLost).
-// The result waits is false if the time is over already.
+// Contest notes that one endpoint of the peer has proven itself, although another endpoint of the
+// peer was told this side's tag and may use it. The endpoint that was told the tag may prove
+// itself within the time after: a round trip since it was told, plus the time longer. If that
+// endpoint does not, this side begins its handshake again under a new tag (ContestLost). The
+// result waits of Contest is false if the time to prove itself is over already.
 func (hs *Handshake) Contest(now Time, longer time.Duration) (after time.Duration, waits bool) {
 	after = max(hs.offeredAt.Add(hs.trip).Sub(now), 0) + longer
 	if after == 0 {

@@ -39,8 +39,8 @@ func (s *Handshakes[E]) Init(
 // after Init.
 func (s *Handshakes[E]) Says() *frag.Hello { return &s.says }
 
-// Enter gives an endpoint a slot in the table, a tag and a handshake. Parameter addr is the
-// address of the peer's command channel.
+// Enter gives an endpoint a slot in the table, a tag and a handshake. Parameter addr of Enter is
+// the address of the peer's command channel.
 func (s *Handshakes[E]) Enter(ep E, addr string) {
 	e := s.peers.end(ep)
 	e.Addr, e.hs = addr, New(s.host.Now(), s.nonces())
@@ -104,8 +104,8 @@ func (s *Handshakes[E]) reach(old E, n *frag.Name) (ep E, err error) {
 	return ep, nil
 }
 
-// begin starts this side's handshake with an incarnation of the peer. Parameter data is the
-// name of the peer's data channel.
+// begin starts this side's handshake with an incarnation of the peer. Parameter data of begin is
+// the name of the peer's data channel.
 func (s *Handshakes[E]) begin(ep E, incarnation uint64, data []byte) {
 	e := s.peers.end(ep)
 	e.state = Connecting
@@ -136,8 +136,8 @@ func (s *Handshakes[E]) adopt(
 
 // OnHello answers a Hello with one packet on the same channel: a HelloAck, or a Retry or Reject
 // for an unproven peer. An answer to an unproven peer is no longer than the Hello, which has
-// helloBytes. Parameter source is the address of the sender, empty if the fabric does not know
-// it.
+// helloBytes. Parameter source of OnHello is the address of the sender, empty if the fabric does
+// not know it.
 func (s *Handshakes[E]) OnHello(
 	by frag.Probe, h *frag.Header, hello *frag.Hello, helloBytes int, source []byte,
 ) bool {
@@ -248,8 +248,8 @@ func (s *Handshakes[E]) accept(
 }
 
 // welcomeAgain asks the owner again about the peer of a half-open endpoint, if the peer's label
-// has changed since it was accepted. The result ok is false if the owner refuses the peer, or
-// ends the endpoint or the module meanwhile; the Hello must then change nothing.
+// has changed since it was accepted. The result ok of welcomeAgain is false if the owner refuses
+// the peer, or ends the endpoint or the module meanwhile; the Hello must then change nothing.
 func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer frag.Reject, ok bool) {
 	e := s.peers.end(ep)
 	if e.Label == string(hello.Label) {
@@ -373,7 +373,7 @@ func (s *Handshakes[E]) noteTakes(ep E, hello *frag.Hello) {
 }
 
 // onProvenHello processes a Hello with the endpoint's tag, which only the peer can know. The
-// result is the endpoint that answers, or the zero value for no answer.
+// result of onProvenHello is the endpoint that answers, or the zero value for no answer.
 func (s *Handshakes[E]) onProvenHello(ep E, h *frag.Header, hello *frag.Hello) (answers E) {
 	var none E
 	if !s.matchesPeer(ep, h, hello) {
@@ -400,8 +400,8 @@ func (s *Handshakes[E]) onProvenHello(ep E, h *frag.Header, hello *frag.Hello) (
 	return ep
 }
 
-// lastWord makes the latest Hello of a half-open endpoint's peer replace earlier ones, which
-// may be forged. The result is the endpoint that continues, or the zero value for none.
+// lastWord makes the latest Hello of a half-open endpoint's peer replace earlier ones, which may
+// be forged. The result of lastWord is the endpoint that continues, or the zero value for none.
 func (s *Handshakes[E]) lastWord(ep E, h *frag.Header, hello *frag.Hello) (goesOn E) {
 	if _, ok := s.welcomeAgain(ep, hello); !ok {
 		return goesOn

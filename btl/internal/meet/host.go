@@ -74,8 +74,8 @@ type endpoints[E any] interface {
 	Usable(ep E) bool
 	// Quiet is the time since the latest packet of the peer.
 	Quiet(ep E) time.Duration
-	// Heard notes a packet of the peer on a channel. Parameter answers is true if the packet
-	// answers a probe of a connected endpoint.
+	// Heard notes a packet of the peer on a channel. Parameter answers of Heard is true if the
+	// packet answers a probe of a connected endpoint.
 	Heard(ep E, by frag.Probe, answers bool)
 	// Early notes that an endpoint drops a packet, because it arrived before the handshake was
 	// over.

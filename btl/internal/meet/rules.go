@@ -58,8 +58,8 @@ func (c Claim) String() string {
 
 // Claim decides whether the sender of a handshake packet is the peer's endpoint to which the
 // local endpoint is bound. A local endpoint that is not bound yet may bind to the sender. An
-// endpoint binds to one peer endpoint only: two peer endpoints connected to one local endpoint
-// would mix their packets.
+// endpoint binds to one peer endpoint only, because two peer endpoints connected to one local
+// endpoint would mix their packets.
 func (f *Tagged) Claim() Claim {
 	switch {
 	case f.Same && (f.Bound || f.Settled):
@@ -77,8 +77,7 @@ func (f *Tagged) Claim() Claim {
 }
 
 // Proof describes the situation when the peer of a half-open endpoint proves its address. The
-// fields describe another endpoint: the one that was registered for that address before, if
-// there is one.
+// fields describe another endpoint, which was registered for the proven address before.
 type Proof struct {
 	Known    bool // such an endpoint exists
 	SameLife bool // of the same incarnation of the peer

@@ -32,8 +32,8 @@ const (
 	// retriesPerPass bounds the Retries in a progress pass, because Retries use the same
 	// buffers as ACKs.
 	retriesPerPass = port.ControlBuffers / 2
-	// RejectPlaces bounds the Rejects in a progress pass, for each channel. An address is
-	// hashed to one of RejectPlaces slots, to another one in every pass. A sender that asks
+	// RejectPlaces bounds the Rejects in a progress pass, for each channel. An address is hashed
+	// to one of RejectPlaces slots, to another one in every pass. A sender that sends Hellos
 	// without end therefore hardly keeps other senders from an answer.
 	RejectPlaces = port.ControlBuffers / 8
 )
@@ -76,7 +76,7 @@ func Unfit(hello *frag.Hello, incarnation, features uint64) (answer frag.Reject,
 }
 
 // Proves reports whether a Hello carries valid cookies for both addresses of its sender.
-// Parameter source is the source address of the Hello, empty if unknown.
+// Parameter source of Proves is the source address of the Hello, or empty if unknown.
 func (s *Strangers) Proves(now Time, hello *frag.Hello, source []byte) bool {
 	if len(source) > 0 && !bytes.Equal(source, Claimed(hello, hello.Probe)) {
 		return false // the claimed address is not the source address

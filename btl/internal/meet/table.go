@@ -77,7 +77,7 @@ func (t *Table[E]) Init(
 }
 
 // Lookup finds the endpoint of a tag, by an index and a compare. Any number is allowed as tag.
-// The result is the zero value if no endpoint has the tag.
+// The result of Lookup is the zero value if no endpoint has the tag.
 func (t *Table[E]) Lookup(tag uint64) E {
 	ep, _ := t.slots.Get(tag)
 	return ep
@@ -124,9 +124,9 @@ func (t *Table[E]) Rename(ep E, random uint64) {
 	e.Tag = t.slots.Rename(e.Tag, random)
 }
 
-// Remove removes an endpoint that has ended: no later packet, Hello or Connect finds the
-// endpoint. The latest living endpoint that the removed one had displaced is registered again
-// for the address.
+// Remove removes an endpoint that has ended, so that later packets, Hellos and Connects do not
+// find the endpoint. The latest living endpoint that the removed one had displaced is registered
+// again for the address.
 func (t *Table[E]) Remove(ep E) {
 	e := t.end(ep)
 	if e.state == Accepting {
@@ -258,10 +258,10 @@ func (t *Table[E]) StandBehind(ep, newer E) {
 }
 
 // EarlierLives returns the endpoints that must end because the peer was reached in another
-// incarnation through ep: those that ep has displaced, and all others of the same address made
-// before ep. The peer has since proven through ep that it receives at that address. An endpoint
-// made after ep may be of a later incarnation, because the proof for ep may have been delayed.
-// The results are no longer displaced by ep.
+// incarnation through ep. The results are the endpoints that ep has displaced, and all others of
+// the same address made before ep. The peer has proven through ep that it receives at the
+// address. An endpoint made after ep may be of a later incarnation, because the proof for ep may
+// have been delayed. The results of EarlierLives are no longer displaced by ep.
 func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	var none E
 	e := t.end(ep)
@@ -291,9 +291,10 @@ func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 }
 
 // Free reports whether ep may bind to the peer's endpoint with the given tag. Parameter offered
-// is the tag of the peer's endpoint that was told ep's tag; 0 means none. The result is true if
-// offered is 0 or equals tag. The result is also true if another local connection is bound to the
-// offered endpoint, because a peer endpoint binds to one endpoint only.
+// of Free is the tag of the peer's endpoint that was told ep's tag; 0 means none. The result of
+// Free is true if offered is 0 or equals tag. The result of Free is also true if another local
+// connection is bound to the offered endpoint, because a peer endpoint binds to one endpoint
+// only.
 func (t *Table[E]) Free(ep E, offered, tag uint64) bool {
 	if offered == 0 || offered == tag {
 		return true

@@ -52,16 +52,16 @@ type withholding struct {
 	from uint32 // a random number, which chooses where in the batch to look for it
 }
 
-// Init sets the source of random numbers. Parameter every is the average number of packets per
-// withheld packet; 0 means that no packet is withheld.
+// Init sets the source of random numbers. Parameter every of Init is the average number of
+// packets per withheld packet; 0 means that no packet is withheld.
 func (s *Source) Init(random func() uint64, every int) { s.random, s.every = random, uint64(every) }
 
 // Due reports whether a packet of the channel's batch must be withheld.
 func (s *Source) Due(by port.Which) bool { return s.due[by].due }
 
-// Withhold notes that the caller withholds a packet of the channel's batch. The result is a
-// random number that selects the packet of the batch where the search for a suitable one
-// begins.
+// Withhold notes that the caller withholds a packet of the channel's batch. The result of
+// Withhold is a random number that selects the packet of the batch where the search for a
+// suitable one begins.
 func (s *Source) Withhold(by port.Which) (from uint32) {
 	s.due[by].due = false
 	return s.due[by].from
@@ -84,9 +84,9 @@ func (n *Numbers) Latest() [2]uint32 {
 	return [2]uint32{uint32(n.ways[port.Command].next), uint32(n.ways[port.Data].next)}
 }
 
-// Sent reports whether the peer can have received a packet of this number on a channel: the
-// number was used, and is not the latest skipped one. A peer that has received no packet
-// reports number 0.
+// Sent reports whether the peer can have received a packet of this number on a channel. Sent
+// returns false for a number that is not used yet, and for the latest skipped number. A peer that
+// has received no packet reports number 0.
 func (n *Numbers) Sent(number uint32, by port.Which) bool {
 	w := &n.ways[by]
 	return int32(uint32(w.next)-number) >= 0 && (number != uint32(w.skipped) || number == 0)

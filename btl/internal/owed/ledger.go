@@ -43,7 +43,7 @@ func (l *Ledger[E]) NoteLull(nothing bool) {
 	l.lull = nothing
 }
 
-// Lulls is the number of lulls: empty progress passes right after a pass that received packets.
+// Lulls is the number of empty progress passes right after a pass that received packets.
 func (l *Ledger[E]) Lulls() uint32 { return l.lulls }
 
 // Len is the number of endpoints that owe an ACK.
@@ -57,8 +57,8 @@ func (l *Ledger[E]) First() *Debt[E] { return l.list.first }
 // none.
 func (l *Ledger[E]) Later() *Debt[E] { return l.later.first }
 
-// Owe puts an endpoint on a list of owed ACKs: at the end, because all ACKs of a list have the
-// same delay, or at the front if the ACK is due at once.
+// Owe puts an endpoint at the end of a list of owed ACKs, because all ACKs of a list have the
+// same delay. If the ACK is due at once, Owe puts the endpoint at the front.
 func (l *Ledger[E]) Owe(d *Debt[E], now Time) {
 	if d.held && !d.AckLater() {
 		l.Settle(d)

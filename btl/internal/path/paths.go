@@ -104,8 +104,8 @@ func (s *Paths[E]) Len() int { return s.timers.Len() }
 // Deadline is the instant at which the first timer expires.
 func (s *Paths[E]) Deadline() Time { return s.timers.Deadline() }
 
-// Begin starts the search of a connection that both sides have established. Parameter most is
-// the largest size in bytes to search.
+// Begin starts the search of a connection that both sides have established. Parameter most of
+// Begin is the largest size in bytes to search.
 func (s *Paths[E]) Begin(ep E, most int) {
 	p, _ := s.of(ep)
 	now := s.host.Clock()
@@ -149,10 +149,10 @@ func (s *Paths[E]) wait(ep E) time.Duration {
 }
 
 // Narrow reports whether the path has carried only small packets for longer than after. Time
-// during which the owner was stopped does not count. A peer that was silent all that time is
-// dead, so its path is not called narrow. If the peer has acknowledged a packet within that
-// time, the path carries data; the age of the oldest unacknowledged packet then decides whether
-// the peer is dead. A longer silence granted to the peer extends the time.
+// during which the owner was stopped does not count. A peer that was silent for as long as it may
+// owe an answer is dead, so its path is not called narrow. A path on which the peer has
+// acknowledged a packet recently is not narrow, because that path carries data. A longer silence
+// granted to the peer extends the time.
 func (s *Paths[E]) Narrow(ep E, after time.Duration) bool {
 	p, _ := s.of(ep)
 	now, since := s.host.Now(), p.DoubtSince()
@@ -194,8 +194,8 @@ func (s *Paths[E]) Expire() {
 	}
 }
 
-// Pong notes that a Ping was answered. The result is false if the nonce belongs to no probe of
-// the search.
+// Pong notes that a Ping was answered. The result of Pong is false if the nonce belongs to no
+// probe of the search.
 func (s *Paths[E]) Pong(ep E, nonce uint64) bool {
 	p, _ := s.of(ep)
 	now := s.host.Clock()
@@ -208,7 +208,7 @@ func (s *Paths[E]) Pong(ep E, nonce uint64) bool {
 }
 
 // Lost notes a lost packet. Several losses in a row start a doubt about the path MTU. Parameter
-// alone is true if the lost packet was sent by itself, not in a run of datagrams.
+// alone of Lost is true if the lost packet was sent by itself, not in a run of datagrams.
 func (s *Paths[E]) Lost(ep E, sizeBytes int, alone bool) {
 	p, _ := s.of(ep)
 	if s.host.Connected(ep) && p.PacketLost(s.host.Clock(), sizeBytes, alone, s.host.Random()) {

@@ -8,8 +8,8 @@ import (
 
 // Peers on long paths get credits beyond the receive buffer, because most of their packets are in
 // transit (reliability/stretch.go). File trips.go measures round trips and detects overruns of
-// the receive buffer. The round trip is the minimum over several Pings. A pure receiver has no
-// other round-trip samples, because only Pings are answered at once.
+// the receive buffer. The round trip is the minimum over several Pings. A side that only receives
+// has no other round-trip samples, because only Pings are answered at once.
 
 // trip measures the round trip to a peer by Pings.
 type trip struct {
@@ -56,9 +56,9 @@ func (p *Path) Measure(now Time, nonce uint64) {
 	p.trip.nonce, p.trip.askedAt, p.trip.nextAt = nonce, now, now.Add(tripEvery)
 }
 
-// Measured ends the measurement of a round trip when a Pong arrives. The value of ok is false
-// if the Pong answers no Ping of Measure. Result least is the minimum round trip, 0 until
-// several are known.
+// Measured ends the measurement of a round trip when a Pong arrives. The value of ok is false if
+// the Pong answers no Ping of Measure. Result least of Measured is the minimum round trip, 0
+// until several are known.
 func (p *Path) Measured(now Time, nonce uint64) (least time.Duration, ok bool) {
 	t := p.trip
 	if t == nil || t.askedAt == 0 || nonce != t.nonce {
@@ -103,7 +103,8 @@ type Overruns struct {
 }
 
 // Init sets the two channels, each of which holds capacity packets. Init returns false if a
-// channel does not count overruns. Granting credits beyond the receive buffer is unsafe then.
+// channel does not count overruns. Granting credits beyond the receive buffer is unsafe if
+// overruns are not counted.
 func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 	cmd, ok := command.(fabric.Overrunner)
 	dat, both := data.(fabric.Overrunner)
@@ -118,9 +119,9 @@ func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 // Rest stops the detection until the next Look, because no credits exceed the receive buffer.
 func (o *Overruns) Rest() { o.looking = false }
 
-// Look queries the fabric's overrun counters if a query is due. Parameter received is the total
-// number of packets received. The value of known is false if no query was made, or if there was
-// no earlier query to compare with.
+// Look queries the fabric's overrun counters if a query is due. Parameter received of Look is the
+// total number of packets received. The value of known is false if no query was made, or if there
+// was no earlier query to compare with.
 func (o *Overruns) Look(now Time, received uint64) (overrun, known bool) {
 	if !o.due(now, received) {
 		return false, false

@@ -64,8 +64,8 @@ func (s Stage) String() string {
 // found size may be too small by accident, so the first delay is shorter than in RFC 8899.
 var raiseAfter = [...]time.Duration{10 * time.Second, time.Minute, 10 * time.Minute}
 
-// usualSizes lists the common datagram sizes of paths: the MTU of links and tunnels minus the
-// IP and UDP headers.
+// usualSizes lists the common datagram sizes of paths, which are the MTUs of links and tunnels
+// minus the IP and UDP headers.
 var usualSizes = [...]int{
 	1232, 1252, 1352, 1372, 1392, 1402, 1412, 1422, 1432, 1444, 1452, 1464, 1472,
 	1972, 4004, 8152, 8902, 8922, 8952, 8972, 16336, 32720,
@@ -134,8 +134,8 @@ func (p *Search) Begin(now mono.Time, most int, secret uint64) {
 func nonceOf(secret uint64, sizeBytes int) uint64 { return secret<<16 | uint64(sizeBytes) }
 
 // Probes is called when the search is due. Probes appends the sizes of the probes to send now;
-// size 0 stands for the smallest probe. Parameter wait is the expected longest time until an
-// answer, and secret is a new random number.
+// size 0 stands for the smallest probe. Parameter wait of Probes is the expected longest time
+// until an answer, and secret is a new random number.
 func (p *Search) Probes(now mono.Time, wait time.Duration, secret uint64, sizes []int) []int {
 	switch p.stage {
 	case Complete:
@@ -192,8 +192,8 @@ func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 	if !p.small && p.tries > 0 || !p.proven && p.stage == Doubting {
 		sizes = append(sizes, 0)
 	}
-	// The sizes ascend: a probe sent after a larger one might be lost together with the larger
-	// one, as long as both are in one run of datagrams.
+	// The sizes ascend, because a probe sent after a larger one in a run of datagrams might be
+	// lost together with the larger one.
 	slices.Sort(sizes)
 	p.askedAt, p.due = now, now.Add(wait)
 	p.tries = min(p.tries+1, triesMax)
@@ -202,8 +202,8 @@ func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 
 // between appends the sizes to probe. between begins with the largest size of the devices, and
 // adds others if that probe was not answered. When the largest size has failed, between appends
-// the usual sizes of paths; when none of these is left, it appends sizes spread evenly over the
-// remaining interval.
+// the usual sizes of paths; when no usual size is left, between appends sizes spread evenly over
+// the remaining interval.
 func (p *Search) between(sizes []int) []int {
 	from, room := len(sizes), ProbesMax
 	if p.below > p.most {
@@ -266,9 +266,9 @@ func (p *Search) settle(now mono.Time) {
 	}
 }
 
-// ProbeAcked notes that a probe was answered. The result is false if the nonce belongs to no
-// probe of this search. An answer proves the size of the probe, even if the size had been given
-// up before.
+// ProbeAcked notes that a probe was answered. The result of ProbeAcked is false if the nonce
+// belongs to no probe of this search. An answer proves the size of the probe, even if the size
+// had been given up before.
 func (p *Search) ProbeAcked(now mono.Time, nonce uint64) bool {
 	sizeBytes := int(nonce & 0xFFFF)
 	if nonce != nonceOf(p.secret, sizeBytes) || sizeBytes > p.most {
@@ -315,9 +315,9 @@ func (p *Search) trust(now mono.Time) {
 	}
 }
 
-// PacketLost notes that a packet, or its ACK, was lost and the packet is retransmitted.
-// Parameter alone is true if the lost packet was sent by itself. The result says whether the
-// loss starts a doubt.
+// PacketLost notes that a packet, or its ACK, was lost and the packet is retransmitted. Parameter
+// alone of PacketLost is true if the lost packet was sent by itself. The result of PacketLost
+// says whether the loss starts a doubt.
 func (p *Search) PacketLost(now mono.Time, sizeBytes int, alone bool, secret uint64) bool {
 	if sizeBytes <= p.floor() || sizeBytes > p.size || p.stage == Doubting {
 		return false
@@ -432,7 +432,8 @@ func (p *Search) Reason() string {
 	return "larger ones do not pass"
 }
 
-// Size is the largest datagram that is sent now, in bytes: a proven size, or the base size.
+// Size is the largest datagram that is sent now, in bytes. Size is a proven size or the base
+// size.
 func (p *Search) Size() int { return p.size }
 
 // Base is the base size in bytes: BaseBytes, or less if a device supports less.

@@ -32,7 +32,7 @@ type leavingAddr struct {
 
 func (a *addresses) init() { a.answers = make([]fabric.Addr, 0, AnswersMax) }
 
-// Insert makes a peer's address known to the fabric. The error is that of the provider.
+// Insert makes a peer's address known to the fabric. The error of Insert is that of the provider.
 func (p *Port) Insert(name []byte) (fabric.Addr, error) {
 	a, err := p.Dom.Insert(name)
 	if err == nil {
@@ -49,7 +49,7 @@ func (p *Port) Remove(a fabric.Addr) {
 }
 
 // Leave removes an address as soon as its last sends have completed. From the instant cancelAt
-// on, the fabric may cancel these sends.
+// on, the fabric may cancel sends that still wait for the address.
 func (p *Port) Leave(a fabric.Addr, cancelAt Time) {
 	p.leaving = append(p.leaving, leavingAddr{a, p.Command.lastSend(a), p.Data.lastSend(a), cancelAt})
 }
@@ -80,9 +80,9 @@ func (p *Port) RemoveLeft(now Time) {
 	p.leaving = p.leaving[:n]
 }
 
-// GiveUp cancels the sends that wait in the fabric for an address in the state of leaving. The
-// owner calls GiveUp before it inserts the same address again, because after that a Remove
-// would no longer be the last one, and would cancel nothing. Call Refused and Done afterwards.
+// GiveUp cancels the sends that wait in the fabric for an address on which Leave was called. The
+// owner calls GiveUp before it inserts the same address again, because only the last Remove of an
+// address cancels sends. Call Refused and Done afterwards.
 func (p *Port) GiveUp(now Time, name []byte) {
 	if len(p.leaving) == 0 || p.Command.posted+p.Data.posted == 0 ||
 		!p.Command.caps.RemoveCancels || !p.Data.caps.RemoveCancels {
@@ -117,8 +117,9 @@ func (p *Port) forgetAnswers(to fabric.Addr) {
 	p.answers = kept
 }
 
-// InsertForAnswer inserts the address of an unknown peer for a single answer. If AnswersMax
-// such addresses are inserted, the oldest one is removed. The error is that of the provider.
+// InsertForAnswer inserts the address of an unknown peer for a single answer. If AnswersMax such
+// addresses are inserted, the oldest one is removed. The error of InsertForAnswer comes from the
+// provider.
 func (p *Port) InsertForAnswer(now Time, name []byte) (fabric.Addr, error) {
 	to, err := p.Insert(name)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"gobtl/fabric"
 )
 
-// State is the state of a send or control buffer: a set of bits, 0 for a buffer that is not
+// State is the set of state bits of a send or control buffer, and 0 for a buffer that is not
 // posted.
 type State uint8
 
@@ -21,8 +21,8 @@ const (
 	// ControlBuffers is the number of buffers for ACKs, Nacks, handshakes and Parts (pieces of a
 	// packet that the path cannot carry whole). Control packets never wait for a send buffer.
 	ControlBuffers = 64 + PartBuffers
-	// PartBuffers is how many control buffers Parts may take: enough to send the largest packet
-	// in Parts of the smallest size.
+	// PartBuffers is how many control buffers Parts may take. The number suffices to send the
+	// largest packet in Parts of the smallest size.
 	PartBuffers = 64
 )
 
@@ -85,9 +85,9 @@ func (b *buffers) letGo(buf fabric.Buf) {
 	}
 }
 
-// Done returns the buffers that the fabric has released since the previous call: control
-// buffers, which are free already, and the send buffers passed to ReleaseWhenDone. The slice is
-// valid until the next post.
+// Done returns the control buffers that the fabric has released since the previous call, which
+// are free already, and the released send buffers that were passed to ReleaseWhenDone. The slice
+// is valid until the next post.
 func (b *buffers) Done() []fabric.Buf {
 	if len(b.done) == 0 { // inlined
 		return nil
@@ -101,8 +101,8 @@ func (b *buffers) takeDone() []fabric.Buf {
 	return done
 }
 
-// Refused returns the sends that the fabric has rejected since the previous call. The buffers
-// of these sends are free, or are returned by Done. The slice is valid until the next post.
+// Refused returns the sends that the fabric has rejected since the previous call. The buffers of
+// rejected sends are free, or are returned by Done. The slice is valid until the next post.
 func (b *buffers) Refused() []Refusal {
 	refused := b.refused
 	b.refused = b.refused[:0]
@@ -125,9 +125,8 @@ func (b *buffers) FreeControl() int { return len(b.freeCtl) }
 // negative.
 func (b *buffers) FreeParts() int { return len(b.freeCtl) - (ControlBuffers - PartBuffers) }
 
-// TakeControl takes a control buffer for a packet to an address. The result ok is false if the
-// channel is full, if no control buffer is free, or if MayTakeControl forbids the address
-// another one.
+// TakeControl takes a control buffer for a packet to an address. TakeControl returns false if the
+// channel is full, if no control buffer is free, or if MayTakeControl is false for the address.
 func (b *buffers) TakeControl(c *Channel, to fabric.Addr) (buf fabric.Buf, ok bool) {
 	if c.Room() <= 0 || len(b.freeCtl) == 0 || !b.MayTakeControl(to) {
 		return 0, false

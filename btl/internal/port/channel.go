@@ -107,8 +107,8 @@ func (c *Channel) Endpoint() fabric.Endpoint { return c.ep }
 // returns.
 func (c *Channel) Interpose(wrap func(fabric.Endpoint) fabric.Endpoint) { c.ep = wrap(c.ep) }
 
-// AppendSource appends the source address of a packet to dst. The result is nil if the provider
-// does not know the source address.
+// AppendSource appends the source address of a packet to dst. The result of AppendSource is nil
+// if the provider does not know the source address.
 func (c *Channel) AppendSource(dst []byte, comp *fabric.Completion) []byte {
 	if c.sourcer == nil {
 		return nil
@@ -181,7 +181,7 @@ func (c *Channel) Post() {
 
 // SetApart makes the latest packet of the batch, which is in buffer b, leave in a Post of its
 // own. A provider may combine adjacent packets of one Post into a single message. A device may
-// forward that message although it drops a single packet of the same size.
+// forward a combined message although the device drops a single packet of the same size.
 func (c *Channel) SetApart(b fabric.Buf) {
 	c.p.state[b] |= apart
 	c.apart = true
@@ -223,9 +223,9 @@ func (c *Channel) noteAlone(sends []fabric.Send, n int) {
 	}
 }
 
-// postOthers posts the sends after batch[at], which the fabric cannot take now. A reliable
-// fabric may be full for one peer only: sends to other peers continue, but the sends to one
-// peer stay in order.
+// postOthers posts the sends after batch[at], which the fabric cannot take now. A reliable fabric
+// may be full for one peer only. Sends to other peers then continue, and the sends to each peer
+// stay in order.
 func (c *Channel) postOthers(at int) {
 	batch, kept := c.batch, 0
 	for i := at; i < len(batch); {
@@ -268,7 +268,7 @@ func (c *Channel) PostOne() {
 }
 
 // Inject posts a packet of at most Caps.InjectBytes at once. Buffer b is free again when Inject
-// returns. The batch must be empty. The error is the provider's.
+// returns. The batch must be empty. The error of Inject is the provider's.
 func (c *Channel) Inject(b fabric.Buf, sizeBytes int, to fabric.Addr) error {
 	s := &c.batch[:1][0]
 	s.To, s.Buf, s.Len = to, b, uint32(sizeBytes)
@@ -324,9 +324,9 @@ func (c *Channel) lastSend(to fabric.Addr) lastSend {
 	return lastSend{c.taken(), GoesTo(c.batch, to)}
 }
 
-// hasGone reports whether the last send to an address has completed. While a send to that
-// address waits in the batch, later sends may overtake it, so the mark moves to the end of the
-// batch.
+// hasGone reports whether the last send to an address has completed. While a send to the address
+// waits in the batch, other sends may overtake the waiting one, so the mark moves to the end of
+// the batch.
 func (c *Channel) hasGone(l *lastSend, to fabric.Addr) bool {
 	if l.waits {
 		if l.waits = GoesTo(c.batch, to); l.waits {

@@ -1,5 +1,5 @@
-// Package port opens one Domain of a fabric for a module: the memory of its packet buffers, the
-// command channel and the data channel, and the addresses of its peers.
+// Package port opens one Domain of a fabric for a module. A Port manages the packet buffers, the
+// command channel, the data channel, and the addresses of peers.
 //
 //	+------------------------- Domain --------------------------+
 //	| arena: send | control | receive cmd | receive data | spare |
@@ -16,9 +16,9 @@
 //   - The owner frees its send buffers. The Port frees a control buffer as soon as the fabric has
 //     released that buffer.
 //
-// All packets pass through a Port. Every outgoing packet leaves through Put, Next or Inject of
-// a Channel, with its header already written. Every incoming packet arrives through Poll, with
-// its header not yet parsed. Encryption belongs into this package: a packet can be sealed
+// All packets pass through a Port. Every outgoing packet leaves through Put, Next or Inject of a
+// Channel, with its header already written. Every incoming packet arrives through Poll, with its
+// header not yet parsed. Encryption belongs into package port, where a packet can be sealed
 // before Post, in a buffer of the arena, and opened after Poll. Encryption needs a copy of each
 // payload that the fabric gathers from, or places into, the caller's memory.
 //

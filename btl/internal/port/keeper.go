@@ -46,9 +46,9 @@ func (k *Keeper) Held() fabric.Buf {
 	return k.inHand
 }
 
-// Keep keeps the buffer of the packet that is being received. The result ok is false if data
-// does not lie in that buffer, or if no spare buffer is left. The buffer stays kept until LetGo
-// was called as often as Keep.
+// Keep keeps the buffer of the packet that is being received. The result ok of Keep is false if
+// data does not lie in that buffer, or if no spare buffer is left. The buffer stays kept until
+// LetGo was called as often as Keep.
 func (k *Keeper) Keep(data []byte) (b fabric.Buf, ok bool) {
 	if !k.hasBuf {
 		return 0, false
@@ -66,8 +66,9 @@ func (k *Keeper) Keep(data []byte) (b fabric.Buf, ok bool) {
 	return k.taken, true
 }
 
-// LetGo undoes a Keep. A buffer that is no longer kept becomes spare. If its packet is still
-// being received, the buffer will be posted again, and its replacement becomes spare.
+// LetGo undoes a Keep. A buffer that is no longer kept becomes spare. While the packet of a
+// buffer is still being received, LetGo restores the buffer for posting, and the replacement
+// becomes spare.
 func (k *Keeper) LetGo(b fabric.Buf) {
 	r := &k.refs[b-k.first]
 	if *r--; *r > 0 {

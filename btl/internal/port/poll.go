@@ -7,7 +7,7 @@ import (
 )
 
 // Poll asks the fabric for up to limit completions, and returns how many there are. Completions
-// returns the completions themselves. The error is the provider's.
+// returns the completions themselves. The error of Poll is the provider's.
 func (c *Channel) Poll(now Time, limit int) (got int, err error) {
 	got, err = c.ep.Poll(c.comps[:limit])
 	if err == nil {
@@ -29,8 +29,8 @@ func (c *Channel) PollsMost() int { return len(c.comps) }
 // the next poll.
 func (c *Channel) Completions(got int) []fabric.Completion { return c.comps[:got] }
 
-// NotePolled notes that a poll has returned got completions. Parameter left is true if more
-// completions may be pending.
+// NotePolled notes that a poll has returned got completions. Parameter left of NotePolled is true
+// if more completions may be pending.
 func (c *Channel) NotePolled(now Time, got int, left bool) {
 	c.left, c.queued = left, now.Sub(c.emptyAt)
 	if got == 0 || !left && c.caps.PollsAll {

@@ -51,7 +51,7 @@ type Port struct {
 
 // Open opens the two channels on a Domain. The Domain's arena must have SendBuffers +
 // ControlBuffers + 2 x RecvDepth + Spare buffers. The caller closes the Domain, also if Open
-// fails. The errors are ErrConfig and those of the provider.
+// fails. The errors of Open are ErrConfig and those of the provider.
 func (p *Port) Open(dom fabric.Domain, cfg Config) error {
 	p.Dom, p.Info, p.Arena, p.cfg = dom, dom.Info(), dom.Arena(), cfg
 	p.reliable = p.Info.Reliable && p.Info.Ordered && cfg.Reliable
@@ -112,9 +112,9 @@ func (p *Port) ReceivesPending() bool {
 	return len(p.Command.repost) > 0 || len(p.Data.repost) > 0
 }
 
-// Check verifies the state of each buffer. A busy send buffer is posted or in a batch. A
-// control buffer is free or busy. A receive buffer is posted, about to be posted, kept, or
-// spare. Parameter lent is the number of receive buffers of each channel that the owner holds.
+// Check verifies the state of each buffer. A busy send buffer is posted or in a batch. A control
+// buffer is free or busy. A receive buffer is posted, about to be posted, kept, or spare.
+// Parameter lent of Check is the number of receive buffers of each channel that the owner holds.
 func (p *Port) Check(lent [2]int) error {
 	if p.seen == nil {
 		p.seen = make([]bool, p.Arena.Len())

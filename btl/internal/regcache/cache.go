@@ -45,8 +45,8 @@ func (c *Cache) Init(dom fabric.Domain, keep int) {
 	c.idle.idlePrev, c.idle.idleNext = &c.idle, &c.idle
 }
 
-// Register registers mem with the fabric, or shares a registration that covers mem. The slice
-// mem must not be empty. The error is that of the provider.
+// Register registers mem with the fabric, or shares a registration that covers mem. The slice mem
+// must not be empty. The error of Register is that of the provider.
 func (c *Cache) Register(mem []byte) (*Registration, error) {
 	e := c.find(mem)
 	if e == nil {

@@ -1,6 +1,6 @@
-// Package remote implements remote memory access: the memory regions that a module exposes, the
-// rights of peers in these regions, and the operations (puts, gets, atomics) between the module
-// and its peers.
+// Package remote implements remote memory access. Package remote manages the memory regions that
+// a module exposes, the rights of peers in the regions, and the operations (puts, gets, atomics)
+// between the module and its peers.
 //
 //	Service   of one module: its regions by Handle, and what it does for its peers
 //	  Region    exposed memory, with Rights; of a get the caller's memory, for one peer alone

@@ -20,8 +20,8 @@ type Notice struct {
 // Here reports whether the notice has arrived.
 func (n *Notice) Here() bool { return n.here }
 
-// Take returns the notice of a put, if all bytes of the put are written. The slice says is
-// valid until the next packet of the peer. The result ok is false while the put is incomplete.
+// Take returns the notice of a put, if all bytes of the put are written. The slice says is valid
+// until the next packet of the peer. The result ok of Take is false while the put is incomplete.
 func (n *Notice) Take() (tag uint8, says []byte, ok bool) {
 	if !n.here || n.placed < n.total {
 		return 0, nil, false

@@ -69,7 +69,7 @@ func (p *Peer[F]) number(o *Operation[F], random uint64) {
 	o.number, o.numbered = uint32(number), true
 }
 
-// Asked notes that the only packet of an operation was sent. The result says whether the
+// Asked notes that the only packet of an operation was sent. The result of Asked says whether the
 // operation waits for an answer from now on.
 func (p *Peer[F]) Asked(o *Operation[F]) bool {
 	if !o.numbered || o.code == frag.OpPart {
@@ -81,7 +81,7 @@ func (p *Peer[F]) Asked(o *Operation[F]) bool {
 }
 
 // Answered notes that an operation no longer waits for an answer, because the answer came or
-// never will. The result says whether the operation was waiting.
+// never will. The result of Answered says whether the operation was waiting.
 func (p *Peer[F]) Answered(o *Operation[F]) bool {
 	if !o.waits {
 		return false
@@ -122,8 +122,8 @@ func (p *Peer[F]) Owed() int {
 	return p.answering
 }
 
-// Left notes that the last packet of an answer was sent, or never will be. Parameter reading is
-// true if the answer still reads its region.
+// Left notes that the last packet of an answer was sent, or never will be. Parameter reading of
+// Left is true if the answer still reads its region.
 func (p *Peer[F]) Left(o *Operation[F], reading bool) {
 	if !o.owed {
 		return

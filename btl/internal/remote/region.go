@@ -35,7 +35,7 @@ func (r Rights) String() string {
 	return text
 }
 
-// PutNeeds returns the rights that a put with these flags needs.
+// PutNeeds returns the rights that a put with the given flags needs.
 func PutNeeds(flags frag.Flags) Rights {
 	if flags&frag.FlagOp != 0 {
 		return Write | Notify
@@ -71,8 +71,8 @@ func (r *Region[F]) Reader() *Operation[F] {
 	return r.readers[len(r.readers)-1]
 }
 
-// Came counts bytes that a peer wrote into the region. If these bytes complete a get, Came
-// returns the get, else nil.
+// Came counts bytes that a peer wrote into the region. Came returns the get that the bytes
+// complete, or nil.
 func (r *Region[F]) Came(sizeBytes int) *Operation[F] {
 	o := r.get
 	if o == nil || !o.waits { // ended, or not sent yet: the handle is unknown

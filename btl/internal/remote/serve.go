@@ -28,8 +28,8 @@ type Link struct {
 	InOrder      bool   // packets arrive in order, and none is lost
 }
 
-// Accept executes a peer's put or operation, if the peer has the rights. Accept sends no
-// answer: the owner does, as the Outcome says. The result is 0, or the reason for a Nack that
+// Accept executes a peer's put or operation, if the peer has the rights. Accept sends no answer:
+// the owner does, as the Outcome says. The result of Accept is 0, or the reason for a Nack that
 // refuses the packet for good. The peer p may be nil only for plain puts.
 func (s *Service[F]) Accept(p *Peer[F], h *frag.Header, payload []byte, link Link,
 	did *Outcome[F],
@@ -87,8 +87,8 @@ func (s *Service[F]) WritePlaced(p *Peer[F], h *frag.Header, payload []byte) (
 	return payload[n:], true
 }
 
-// WriteAnswer writes a put that contains all bytes requested by a get, and returns the get. For
-// any other put WriteAnswer writes nothing and returns nil.
+// WriteAnswer writes a put that contains all bytes requested by a get, and returns the get.
+// WriteAnswer writes nothing and returns nil if the put is not the complete answer to a get.
 func (s *Service[F]) WriteAnswer(p *Peer[F], h *frag.Header, payload []byte) *Operation[F] {
 	to, reason := s.Reach(p, Handle(h.Handle), h.PutOffset, len(payload), Write)
 	if reason != 0 || to.get == nil || !to.get.waits || len(payload) < len(to.mem) {

@@ -57,7 +57,7 @@ func (s *Service[F]) Withdraw(r *Region[F]) {
 }
 
 // Reach returns the region that handle h names, if peer p has the rights in need for n bytes at
-// an offset. In all other cases Reach returns nil and the reason for a Nack.
+// an offset. If the access is not allowed, Reach returns nil and the reason for a Nack.
 func (s *Service[F]) Reach(p *Peer[F], h Handle, offset uint64, n int, need Rights) (
 	*Region[F], uint8,
 ) {
@@ -131,9 +131,9 @@ func (s *Service[F]) AskAtomic(p *Peer[F], f F, ask *frag.Atomic, random uint64)
 	return o
 }
 
-// End ends an operation whose send has ended or was given up. From now on no packet writes to
-// the operation's memory, and no answer finds the operation. The result says whether the number
-// of the operation became free for another one.
+// End ends an operation whose send has ended or was given up. From now on no packet writes to the
+// operation's memory, and no answer finds the operation. The result of End says whether the
+// number of the operation became free for another one.
 func (s *Service[F]) End(p *Peer[F], o *Operation[F]) (room bool) {
 	if o.into.get != nil {
 		s.regions.Remove(uint64(o.into.handle))

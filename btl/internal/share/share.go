@@ -1,13 +1,13 @@
 // Package share divides a common resource between endpoints by dynamic thresholds. The package
 // decides whether an endpoint may take another item.
 //
-// The thresholds follow Choudhury and Hahne (1998): each of several endpoints may hold as many
-// items as are free. By this rule alone, peers that stall one after the other would use up the
-// resource, because each keeps half of the rest. A reserve is therefore denied to endpoints
-// that hold more than a few items, and also to a sole endpoint, because its peer may be dead.
-// Endpoints with few items share the first half of the reserve by the same rule. The second
-// half of the reserve grants each endpoint one item, so that many peers can stall before the
-// resource is used up.
+// The thresholds follow Choudhury and Hahne (1998), who let each of several endpoints hold as
+// many items as are free. With dynamic thresholds alone, peers that stall one after the other
+// would use up the resource, because each keeps half of the rest. A reserve is therefore denied
+// to endpoints that hold more than a few items, and also to a sole endpoint, because its peer may
+// be dead. Endpoints with few items share the first half of the reserve by a dynamic threshold
+// too. The second half of the reserve grants each endpoint one item, so that many peers can stall
+// before the resource is used up.
 //
 //	|<----------------------- all ----------------------->|
 //	|  held, by all  |    free    |         reserve       |
@@ -21,8 +21,8 @@ package share
 // first half of the reserve uses the same divisor for an endpoint's part of the free items.
 const NewcomersShare = 8
 
-// MayHave reports whether an endpoint may take one more item. The endpoint holds held items,
-// free items are free, and all is the total. Parameter alone is true for a sole endpoint.
+// MayHave reports whether an endpoint may take one more item. The endpoint holds held items, free
+// items are free, and all is the total. Parameter alone of MayHave is true for a sole endpoint.
 func MayHave(held, free, all int, alone bool) bool {
 	reserve := all / NewcomersShare
 	return free > 0 && (alone && free > reserve || held < free-reserve || held < few(free, reserve))

@@ -28,11 +28,11 @@ type Request struct {
 type Handler func(ctx context.Context, req *Request) ([]byte, error)
 
 // MessageHandler handles the messages of a tag. A MessageHandler runs on the goroutine that
-// drives the network, and must not block. While it runs, nothing is received or acknowledged,
-// and a peer that waits longer than its Config.Transport.PeerTimeout declares this Node dead.
-// If handlers delay the network for longer than Config.Runner.LongPass (100 ms by default), a
-// line is written to Config.Log, and Runner.LongPasses counts the delay. The slice data is
-// valid only during the call.
+// drives the network, and must not block. While a MessageHandler runs, nothing is received or
+// acknowledged, and a peer that waits longer than its Config.Transport.PeerTimeout declares this
+// Node dead. If handlers delay the network for longer than Config.Runner.LongPass (100 ms by
+// default), a line is written to Config.Log, and Runner.LongPasses counts the delay. The slice
+// data is valid only during the call.
 type MessageHandler func(peer *Peer, data []byte)
 
 // methodBytesMax is the maximum length of a method's name, in bytes.

@@ -138,7 +138,8 @@ func (p *Peer) Get(ctx context.Context, target btl.Handle, offset uint64, mem []
 // port that it has chosen itself.
 func (p *Peer) Address() string { return p.address }
 
-// Network returns the name of the provider that carries the connection: "udp", "net" or "shm".
+// Network returns the name of the provider that carries the connection, such as "udp", "net" or
+// "shm".
 func (p *Peer) Network() string { return p.link.provider }
 
 // Done returns a channel that is closed when the connection has ended.

@@ -55,10 +55,10 @@ type Config struct {
 	// are served, one call each. Streams may use seven eighths of Total. When streams use seven
 	// eighths of Total, a peer without a stream may still open one, up to twice Total.
 	Total int
-	// RequestBytes bounds the bytes of one peer's requests whose handlers run on goroutines, 1
-	// to 1<<40; 0 means 64 MiB. A call that exceeds the bound is answered with ErrBusy. A
-	// single request that is larger than RequestBytes is answered with ErrRequestSize. All
-	// peers together may use eight times RequestBytes. When that is used, a peer without a
+	// RequestBytes bounds the bytes of one peer's requests whose handlers run on goroutines, 1 to
+	// 1<<40; 0 means 64 MiB. A call that exceeds RequestBytes is answered with ErrBusy. A single
+	// request that is larger than RequestBytes is answered with ErrRequestSize. All peers
+	// together may use eight times RequestBytes. When all of that is used, a peer without a
 	// running request may send one of up to 64 KiB.
 	RequestBytes int64
 	// AnswerBytes bounds the bytes of answers to one peer that wait for resources of the

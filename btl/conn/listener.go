@@ -22,8 +22,8 @@ type Addr struct {
 	Service string
 }
 
-// localAddress is the Address of a local module. If the module has no textual address, the
-// result contains the name by which peers connect.
+// localAddress is the Address of a local module. If the module has no textual address,
+// localAddress returns the name by which peers connect.
 func localAddress(m *btl.Module) string {
 	if a := m.Address(); a != "" {
 		return hostPort(a)

@@ -222,10 +222,10 @@ func (p Pending) Wait(ctx context.Context) error {
 	return r.await(ctx, c, !c.ended() && r.wantToken())
 }
 
-// Yield makes the driving goroutine yield its processor after the current pass. A callback calls
-// Yield when it has started or woken a goroutine that should run at once. The woken goroutine
-// needs no other thread, and the next progress pass serves the goroutine's calls. Yield may be
-// called only in callbacks and in Do.
+// Yield makes the driving goroutine yield its processor after the current progress pass. A
+// callback calls Yield when it has started or woken a goroutine that should run at once. The
+// woken goroutine needs no other thread, and the next progress pass serves the goroutine's calls.
+// Yield may be called only in callbacks and in Do.
 func (r *Runner) Yield() { r.woken++ }
 
 // InCallback reports whether the caller runs inside a callback of this Runner. Methods that wait
@@ -248,8 +248,8 @@ func (r *Runner) mine(ep *btl.Endpoint) error {
 }
 
 // fromHandler reports whether the caller runs inside a callback; a waiting callback would
-// deadlock. fromHandler inspects the stack only while a callback runs, because that takes one
-// or two microseconds.
+// deadlock. fromHandler inspects the stack only while a callback runs, because the inspection
+// takes one or two microseconds.
 func (r *Runner) fromHandler() bool {
 	if !r.inside.Load() {
 		return false

@@ -52,8 +52,8 @@ type callUses struct {
 	uses atomic.Uint64 // number of reported ends, compared by Pendings
 }
 
-// callPlace holds the call's links in the Runner's lists. Only the holder of the token, who
-// owns the module, may use these fields.
+// callPlace holds the call's links in the Runner's lists. Only the goroutine that owns the module
+// may use the links.
 type callPlace struct {
 	prev, next *call      // links in the list of open calls
 	queue      *callQueue // queue of refused calls that contains the call
@@ -99,8 +99,8 @@ const (
 	callCancel // of one that nobody waits for
 )
 
-// The states of a call. The holder of the token sets callEnded, once. The call's goroutine, or
-// the goroutine that wakes it, sets the other states.
+// The states of a call. The goroutine that owns the module sets callEnded, once. The call's
+// goroutine, or the goroutine that wakes it, sets the other states.
 //
 //	running --> blocked --> (poked) running     in the channel: woken by the end, or to drive
 //	   |  <---> asleep                          in the kernel, as the one that sleeps there
@@ -191,8 +191,8 @@ func (c *call) abandon() bool {
 	}
 }
 
-// end sets the call's result and wakes its goroutine. Only the holder of the token may call
-// end.
+// end sets the call's result and wakes its goroutine. Only the goroutine that owns the module may
+// call end.
 func (c *call) end(err error) {
 	c.err = err
 	c.life.Add(1)

@@ -10,7 +10,7 @@ import "gobtl/btl"
 //	endpoint B   Send Flush
 //	no endpoint  Do   Connect  Await   each by itself, in turn
 //
-// Only the holder of the token may use the fields.
+// Only the goroutine that owns the module may use the fields of refusedCalls.
 type refusedCalls struct {
 	count  int
 	by     map[*btl.Endpoint]*refusedQueue
@@ -27,7 +27,7 @@ type refusedQueue struct {
 	next  *refusedQueue
 }
 
-// refusedMax bounds the number of failed attempts in one pass.
+// refusedMax bounds the number of failed attempts in one progress pass.
 const refusedMax = 16
 
 // offer begins a call. If resources are missing, or earlier calls for the same endpoint wait,
@@ -73,7 +73,7 @@ func (f *refusedCalls) queue(ep *btl.Endpoint) *refusedQueue {
 }
 
 // tryAgain begins the queued calls that now find resources, and returns their number. A queue
-// whose first call fails again is tried in a later pass, after the other queues.
+// whose first call fails again is tried in a later progress pass, after the other queues.
 func (f *refusedCalls) tryAgain(r *Runner) (begun int) {
 	refused := 0
 	for range f.free.count {

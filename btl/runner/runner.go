@@ -25,15 +25,15 @@ type Config struct {
 	// Park is the maximum duration of one sleep. 0 means 100 ms.
 	Park time.Duration
 	// LongPass is the longest acceptable duration of one progress pass, including the callbacks
-	// that the pass calls. During a pass nothing is received, retransmitted or acknowledged, so
-	// peers may declare this side dead. A longer pass is counted (Runner.LongPasses) and
-	// reported to OnLongPass. 0 means 100 ms.
+	// that the pass calls. During a progress pass nothing is received, retransmitted or
+	// acknowledged, so peers may declare this side dead. A longer progress pass is counted
+	// (Runner.LongPasses) and reported to OnLongPass. 0 means 100 ms.
 	LongPass time.Duration
-	// OnLongPass is called after a long pass with the duration of the pass. OnLongPass runs on
-	// the driving goroutine, and must not block. OnLongPass may be nil.
+	// OnLongPass is called after a long progress pass with the duration of that pass. OnLongPass
+	// runs on the driving goroutine, and must not block. OnLongPass may be nil.
 	OnLongPass func(took time.Duration)
-	// Setup runs before the first pass on the OS thread of the Runner's own goroutine, for
-	// example to pin the thread to a core. A call that waits drives the module on its own
+	// Setup runs before the first progress pass on the OS thread of the Runner's own goroutine,
+	// for example to pin the thread to a core. A call that waits drives the module on its own
 	// thread.
 	Setup func() error
 }
@@ -53,9 +53,9 @@ type Config struct {
 //	         driver empties with every pass; it is woken when that has ended, or
 //	         to drive on when the driver leaves
 //
-// A driving goroutine that receives nothing for a while sleeps in the kernel. If the fabric is
-// a fabric.Sleeper, the goroutine sleeps without the token, so that a new call need not wake
-// it.
+// A driving goroutine that receives nothing for a while sleeps in the kernel. If the fabric is a
+// fabric.Sleeper, the goroutine sleeps without owning the module, so that a new call need not
+// wake the goroutine.
 //
 // Handlers, OnDone and OnEndpoint functions, and the functions given to Do and Await, run on the
 // driving goroutine, one at a time. A callback may use the Module directly. The Runner's waiting
@@ -73,7 +73,8 @@ type Runner struct {
 	runnerEnd
 }
 
-// turn is the state of the token, and of the goroutines that wait or sleep for the token.
+// turn is the state of the token (the lock whose holder owns the module), and of the goroutines
+// that wait or sleep for it.
 type turn struct {
 	token    sync.Mutex
 	inside   atomic.Bool  // the token's holder may be in a callback: see fromHandler
@@ -86,8 +87,8 @@ type turn struct {
 	woken    int          // calls woken since the last yield of the driver
 }
 
-// requests holds the calls that have not ended. Only the holder of the token may use the fields
-// other than inbox and posts.
+// requests holds the calls that have not ended. Only the goroutine that owns the module may use
+// the fields other than inbox and posts.
 type requests struct {
 	inbox    inbox
 	posts    posts
@@ -117,14 +118,15 @@ type longPasses struct {
 	longestNs atomic.Int64
 }
 
-// LongPasses returns the number of passes that took longer than Config.LongPass, and the duration
-// of the longest one. The usual cause is a handler that blocks or computes. A pass is also long
-// if a busy machine gives this process no processor. Any goroutine may call LongPasses.
+// LongPasses returns the number of progress passes that took longer than Config.LongPass, and the
+// duration of the longest one. The usual cause is a handler that blocks or computes. A progress
+// pass is also long if a busy machine gives this process no processor. Any goroutine may call
+// LongPasses.
 func (l *longPasses) LongPasses() (count uint64, longest time.Duration) {
 	return l.count.Load(), time.Duration(l.longestNs.Load())
 }
 
-// check counts and reports a pass that took too long.
+// check counts and reports a progress pass that took too long.
 func (l *longPasses) check(took time.Duration, cfg *Config) {
 	if took <= cfg.LongPass {
 		return
@@ -249,9 +251,9 @@ func (r *Runner) Close(ctx context.Context) error {
 // closeGrace is how long Close waits for the Runner's end after the context of Close has ended.
 const closeGrace = time.Second
 
-// over reports whether the Runner must end: Close was called, and either the module is drained
-// or the context of a Close has ended. The first call after Close begins to drain the module.
-// The caller holds the token.
+// over reports whether the Runner must end: Close was called, and either the module is drained or
+// the context of a Close has ended. The first call after Close begins to drain the module. The
+// caller must own the module.
 func (r *Runner) over() bool {
 	if !r.asked.Load() {
 		return false
@@ -270,8 +272,8 @@ func (r *Runner) over() bool {
 	return r.m.Drained()
 }
 
-// shutdown closes the module and ends all calls. The caller holds the token, and no goroutine
-// sleeps.
+// shutdown closes the module and ends all calls. The caller must own the module, and no goroutine
+// may sleep.
 //
 //go:noinline
 func (r *Runner) shutdown(err error) {

@@ -46,8 +46,8 @@ func endOf(ctx context.Context) error {
 
 const maxInt = int(^uint(0) >> 1)
 
-// wantToken tries to get the token. If no other call waits, the watcher soon releases the
-// token.
+// wantToken tries to get the token, the lock whose holder owns the module. If no other call
+// waits, the watcher soon releases the token.
 func (r *Runner) wantToken() bool {
 	if r.token.TryLock() {
 		return true
@@ -69,8 +69,8 @@ func (r *Runner) wantToken() bool {
 	return false
 }
 
-// await waits for a call's end. Parameter holding of await says whether the caller holds the
-// token, and therefore drives the module.
+// await waits for a call's end. Parameter holding of await says whether the caller owns the
+// module, and therefore drives it.
 func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	slept, searches, left, drives := false, false, false, uint64(1)
 	for !c.ended() && ctx.Err() == nil {
@@ -126,8 +126,8 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 }
 
 // leaveToWatcher hands an ending Runner over to the watcher (the Runner's own goroutine) and
-// wakes it. The watcher then drives the module and ends all calls. The caller holds the token,
-// which leaveToWatcher releases.
+// wakes it. The watcher then drives the module and ends all calls. The caller must own the
+// module, and leaveToWatcher ends that.
 func (r *Runner) leaveToWatcher() {
 	r.release()
 	r.m.Wake()
@@ -199,9 +199,9 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 }
 
 // drive runs progress passes until call c has ended, or until it is time to sleep. drive returns
-// true if it is time to sleep. If c is nil, drive also ends when a call wants the token.
-// Parameter goesOn of drive is true if polling continues after a sleep. The caller holds the
-// token.
+// true if it is time to sleep. If c is nil, drive also ends when a call wants to own the module.
+// Parameter goesOn of drive is true if polling continues after a sleep. The caller must own the
+// module.
 func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
 	const checkEvery = 16
 	p, last := r.policy(c), r.m.Now()
@@ -238,9 +238,10 @@ func (r *Runner) letRun() {
 	}
 }
 
-// lookOn reports whether to poll again after empty passes. Parameter vain of lookOn is the time
-// since the latest event. The peer may be a thread that waits for this very processor, where the
-// kernel put that thread when this process woke it. Polling without yielding is therefore short.
+// lookOn reports whether to poll again after empty progress passes. Parameter vain of lookOn is
+// the time since the latest event. The peer may be a thread that waits for this very processor,
+// where the kernel put that thread when this process woke it. Polling without yielding is
+// therefore short.
 func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) bool {
 	const alone = 5 * time.Microsecond
 	switch p.Empty(now) {
@@ -264,8 +265,8 @@ func (r *Runner) cede(p *waiting.Policy) {
 	p.Yielded(after, after.Sub(before))
 }
 
-// release does the module's immediate work and releases the token. If no goroutine sleeps in
-// the kernel, release wakes a waiting call to drive the module.
+// release does the module's immediate work, and then gives up the ownership of the module. If no
+// goroutine sleeps in the kernel, release wakes a waiting call to drive the module.
 func (r *Runner) release() {
 	for first := true; ; first = false {
 		due := r.due()
@@ -297,7 +298,7 @@ func (r *Runner) release() {
 
 // hastenSleep tries to avoid waking the sleeping goroutine: hastenSleep sends owed ACKs, and
 // shortens the sleep to the new deadline. hastenSleep returns true if the sleeping goroutine must
-// be woken nevertheless. The caller holds the token.
+// be woken nevertheless. The caller must own the module.
 func (r *Runner) hastenSleep() (wake bool) {
 	r.hooks.AcknowledgeAll()
 	due := r.due()
@@ -313,7 +314,7 @@ func (r *Runner) hastenSleep() (wake bool) {
 	return false
 }
 
-// poke wakes a blocked call so that it drives the module. The caller holds the token.
+// poke wakes a blocked call so that it drives the module. The caller must own the module.
 func (r *Runner) poke() bool {
 	for c := r.open; c != nil; c = c.next {
 		if c.turn(callBlocked, callPoked) {
@@ -328,7 +329,7 @@ func (r *Runner) poke() bool {
 }
 
 // block waits until a call has ended, or must drive the module, or no goroutine drives the
-// module. The result of block says whether the caller now holds the token. A call that has polled
+// module. The result of block says whether the caller now owns the module. A call that has polled
 // without success does not drive while another goroutine sleeps in the kernel, because it would
 // only poll again and again. A call of an ending Runner no longer drives: the watcher does.
 func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holding bool) {
@@ -395,8 +396,8 @@ func (r *Runner) timeout() time.Duration {
 }
 
 // sleep sleeps in the kernel until a packet may have arrived. Parameter c of sleep is the
-// sleeping call, nil for the watcher. The caller holds the token. Result holding of sleep says
-// whether the caller still holds the token, and slept whether it has slept.
+// sleeping call, nil for the watcher. The caller must own the module. Result holding of sleep
+// says whether the caller still owns the module, and slept whether the caller has slept.
 func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	if r.inbox.empty() && r.broken == nil {
 		r.hooks.AcknowledgeAll()
@@ -427,8 +428,8 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	r.sleepUntil = begin.Add(d)
 	r.sleeping.Store(true)
 	r.token.Unlock()
-	// A call that found the token taken has either queued itself in the inbox, or asked the
-	// Runner to end.
+	// A call that found the module owned by another goroutine has either queued itself in the
+	// inbox, or asked the Runner to end.
 	if r.inbox.empty() && !r.asked.Load() {
 		stop := func() bool { return true }
 		if c != nil && ctx.Done() != nil {
@@ -451,7 +452,7 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	return true, true
 }
 
-// noteWaits updates the result of Waits. The caller holds the token.
+// noteWaits updates the result of Waits. The caller must own the module.
 func (r *Runner) noteWaits() {
 	w := r.policies[0].Counts()
 	w.Add(r.policies[1].Counts())
@@ -460,8 +461,8 @@ func (r *Runner) noteWaits() {
 	r.mu.Unlock()
 }
 
-// sleepHolding sleeps with the token held, so a goroutine with a new call must wake it.
-// sleepHolding returns whether it has slept.
+// sleepHolding sleeps while the caller owns the module, so a goroutine with a new call must wake
+// the caller. sleepHolding returns whether it has slept.
 func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) bool {
 	r.noteWaits()
 	r.holding.Store(true)
@@ -482,8 +483,8 @@ func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) bool {
 	return true
 }
 
-// wakeHolder ends the sleep of a goroutine that sleeps with the token held. Of many concurrent
-// callers, only one wakes the goroutine.
+// wakeHolder ends the sleep of a goroutine that sleeps while it owns the module. Of many
+// concurrent callers, only one wakes the goroutine.
 func (r *Runner) wakeHolder() {
 	if r.holding.CompareAndSwap(true, false) {
 		r.m.Wake()

@@ -10,7 +10,8 @@ import (
 
 // napping is how long the watcher leaves the module alone while successive calls drive the
 // module. A watcher that naps is not woken by each packet of the calls, and does not compete with
-// them for the token. A message for a handler that arrives between two calls may wait that long.
+// the calls for the module. A message for a handler that arrives between two calls may wait that
+// long.
 const napping = 100 * time.Microsecond
 
 // watch drives the module while no call does, and closes the module at the end. watch runs on the
@@ -70,8 +71,8 @@ func (r *Runner) watch() {
 	r.finish()
 }
 
-// atRest reports whether the watcher may sleep without another pass, because the fabric reports
-// packets that came since the last pass. If a call has held the module for a while, the
+// atRest reports whether the watcher may sleep without another progress pass, because the fabric
+// reports packets that came since the last pass. If a call has held the module for a while, the
 // module's time is old and timers may be due, so another pass is needed.
 func (r *Runner) atRest() bool {
 	p := r.policies[1]
@@ -79,8 +80,8 @@ func (r *Runner) atRest() bool {
 		r.wanted.Load() == 0 && !r.asked.Load() && r.now().Sub(r.m.Now()) < napping
 }
 
-// giveWay lets a call that wants the token have it. giveWay yields only briefly, which is enough
-// for a handler that only sends. A longer sleep would delay the peer's next packet.
+// giveWay lets a call that wants to own the module have it. giveWay yields only briefly, which is
+// enough for a handler that only sends. A longer sleep would delay the peer's next packet.
 func (r *Runner) giveWay() {
 	runtime.Gosched()
 	if r.wanted.Load() > 0 {

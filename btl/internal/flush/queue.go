@@ -95,8 +95,8 @@ func (q *Queue[F]) Fence(after Tails[F], sent seq.Num, open bool) {
 	q.set++
 }
 
-// Last returns the sequence number before which all packets must be acknowledged to complete
-// the latest call. The value of ok is false if no call is pending, or if the latest call still
+// Last returns the sequence number before which all packets must be acknowledged to complete the
+// latest call. The result ok of Last is false if no call is pending, or if the latest call still
 // waits for fragments to be sent.
 func (q *Queue[F]) Last() (until seq.Num, ok bool) {
 	if q.Len() == 0 {

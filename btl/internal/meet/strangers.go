@@ -33,8 +33,8 @@ const (
 	// buffers as ACKs.
 	retriesPerPass = port.ControlBuffers / 2
 	// RejectPlaces bounds the Rejects in a progress pass, for each channel. An address is hashed
-	// to one of RejectPlaces slots, to another one in every pass. A sender that sends Hellos
-	// without end therefore hardly keeps other senders from an answer.
+	// to one of RejectPlaces slots, to another slot in every progress pass. A sender that sends
+	// Hellos without end therefore hardly keeps other senders from an answer.
 	RejectPlaces = port.ControlBuffers / 8
 )
 
@@ -87,7 +87,8 @@ func (s *Strangers) Proves(now Time, hello *frag.Hello, source []byte) bool {
 }
 
 // MayRetry reports whether an unproven Hello may be answered by a Retry in a progress pass. The
-// Retry must not be longer than the Hello, and the number of Retries per pass is limited.
+// Retry must not be longer than the Hello, and the number of Retries per progress pass is
+// limited.
 func (s *Strangers) MayRetry(pass uint64, toBytes, helloBytes int) bool {
 	if s.pass != pass {
 		s.pass, s.spent = pass, 0
@@ -106,8 +107,8 @@ func (s *Strangers) Retry(now Time, hello *frag.Hello, to []byte) *frag.Retry {
 	}
 }
 
-// MayReject reports whether a Reject may be sent to an address in a progress pass, and counts
-// the Reject. Each channel and hash slot allows one Reject per pass.
+// MayReject reports whether a Reject may be sent to an address in a progress pass, and counts the
+// Reject. Each channel and hash slot allows one Reject per progress pass.
 func (s *Strangers) MayReject(pass uint64, by frag.Probe, to []byte) bool {
 	latest := s.rejectPlace(by, to, pass)
 	if *latest == pass {

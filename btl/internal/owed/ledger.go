@@ -35,7 +35,8 @@ type Ledger[E any] struct {
 }
 
 // NoteLull notes whether a progress pass received nothing, and counts lulls for
-// reliability.Receiver.Pace. A lull is an empty pass right after a pass that received packets.
+// reliability.Receiver.Pace. A lull is a progress pass that receives nothing, right after a pass
+// that received packets.
 func (l *Ledger[E]) NoteLull(nothing bool) {
 	if nothing && !l.lull {
 		l.lulls++

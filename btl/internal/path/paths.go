@@ -148,11 +148,11 @@ func (s *Paths[E]) wait(ep E) time.Duration {
 	return 2*trip + deviations*deviation
 }
 
-// Narrow reports whether the path has carried only small packets for longer than after. Time
-// during which the owner was stopped does not count. A peer that was silent for as long as it may
-// owe an answer is dead, so its path is not called narrow. A path on which the peer has
-// acknowledged a packet recently is not narrow, because that path carries data. A longer silence
-// granted to the peer extends the time.
+// Narrow reports whether the path has carried only small packets for longer than the duration
+// after. Time during which the owner was stopped does not count. A peer that was silent for as
+// long as it may owe an answer is dead, so its path is not called narrow. A path on which the
+// peer has acknowledged a packet recently is not narrow, because that path carries data. A longer
+// silence granted to the peer extends the time.
 func (s *Paths[E]) Narrow(ep E, after time.Duration) bool {
 	p, _ := s.of(ep)
 	now, since := s.host.Now(), p.DoubtSince()
@@ -207,7 +207,7 @@ func (s *Paths[E]) Pong(ep E, nonce uint64) bool {
 	return true
 }
 
-// Lost notes a lost packet. Several losses in a row start a doubt about the path MTU. Parameter
+// Lost notes a lost packet. Several losses in a row make the search doubt the path MTU. Parameter
 // alone of Lost is true if the lost packet was sent by itself, not in a run of datagrams.
 func (s *Paths[E]) Lost(ep E, sizeBytes int, alone bool) {
 	p, _ := s.of(ep)

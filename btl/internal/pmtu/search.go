@@ -110,8 +110,8 @@ func (l *losses) add(sizeBytes int) bool {
 	return l.count >= lostMax
 }
 
-// end notes that a packet has arrived. A packet smaller than all the lost ones proves nothing
-// about larger sizes, and does not reset the count.
+// end notes that a packet has arrived. The arrival of a packet that is smaller than all the lost
+// ones does not reset the count.
 func (l *losses) end(sizeBytes int) {
 	if sizeBytes >= l.least {
 		l.count = 0
@@ -316,8 +316,8 @@ func (p *Search) trust(now mono.Time) {
 }
 
 // PacketLost notes that a packet, or its ACK, was lost and the packet is retransmitted. Parameter
-// alone of PacketLost is true if the lost packet was sent by itself. The result of PacketLost
-// says whether the loss starts a doubt.
+// alone of PacketLost is true if the lost packet was sent by itself. PacketLost returns whether
+// the loss starts a doubt, which is a test whether the size in use still passes.
 func (p *Search) PacketLost(now mono.Time, sizeBytes int, alone bool, secret uint64) bool {
 	if sizeBytes <= p.floor() || sizeBytes > p.size || p.stage == Doubting {
 		return false
@@ -334,9 +334,9 @@ func (p *Search) PacketLost(now mono.Time, sizeBytes int, alone bool, secret uin
 	return true
 }
 
-// TooLarge notes that the local system refused a packet because of its size. The refusal is
-// only a hint, because forged ICMP messages may cause it: the probes then find the size that
-// passes.
+// TooLarge notes that the local system refused a packet because of its size. The refusal is only
+// a hint, because forged ICMP messages may cause it. The probes of the doubt then find the size
+// that passes.
 func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
 	if sizeBytes <= p.floor() || p.stage == Doubting || !p.Begun() {
 		return false
@@ -409,7 +409,7 @@ func (p *Search) FirstProbePending() bool {
 }
 
 // Narrow reports whether the path has carried only packets below the base size for longer than
-// after.
+// the duration after.
 func (p *Search) Narrow(now mono.Time, after time.Duration) bool {
 	return p.stage == Doubting && p.small && !p.proven && p.ran < p.base && p.tries >= roundsMax &&
 		now.Sub(p.since) >= after

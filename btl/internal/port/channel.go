@@ -131,8 +131,8 @@ func (c *Channel) Batch() []fabric.Send { return c.batch }
 // Posted is the number of sends whose completion is due.
 func (c *Channel) Posted() int { return c.posted }
 
-// Stuck reports whether packets of the batch were left at the end of the latest pass, because
-// the fabric could not take them.
+// Stuck reports whether packets of the batch were left at the end of the latest progress pass,
+// because the fabric could not take them.
 func (c *Channel) Stuck() bool { return c.stuck }
 
 // Put adds a packet of sizeBytes in buffer b to the batch. Room must be positive.
@@ -154,7 +154,8 @@ func (c *Channel) Next(b fabric.Buf) *fabric.Send {
 }
 
 // Post posts the batch. Packets that the fabric cannot take now stay in the batch for the next
-// pass. Packets that the fabric rejects for good are lost. Call Refused and Done afterwards.
+// progress pass. Packets that the fabric rejects for good are lost. Call Refused and Done
+// afterwards.
 func (c *Channel) Post() {
 	taken := 0
 	for taken < len(c.batch) {

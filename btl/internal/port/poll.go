@@ -80,8 +80,8 @@ func (c *Channel) Received(count int) { c.receiving -= count }
 // Return hands back a receive buffer, which PostReceives will post again.
 func (c *Channel) Return(b fabric.Buf) { c.repost = append(c.repost, b) }
 
-// PostReceives posts the free receive buffers. Buffers that the fabric does not take are
-// offered again in the next pass.
+// PostReceives posts the free receive buffers. Buffers that the fabric does not take are offered
+// again in the next progress pass.
 func (c *Channel) PostReceives() {
 	if len(c.repost) == 0 { // inlined
 		return

@@ -172,8 +172,8 @@ const refusalDelay = 10 * time.Millisecond
 
 // askRefusal sends one byte, which no module accepts as a packet, to the port of a peer. If the
 // peer's host answers that no socket has the port, askRefusal calls refuse. The kernel reports
-// that answer only to a connected socket, and the transport's sockets are not connected.
-// askRefusal returns after an answer, or when ctx has ended.
+// the answer of the peer's host only to a connected socket, and the transport's sockets are not
+// connected. askRefusal returns after an answer, or when ctx has ended.
 func askRefusal(ctx context.Context, address string, refuse context.CancelCauseFunc) {
 	select {
 	case <-time.After(refusalDelay):

@@ -67,10 +67,10 @@ func (q *request) end(op string, err error) (int, error) {
 	return n, nil
 }
 
-// Read reads received bytes, and waits until there is at least one. At the end of the stream, and
-// after CloseRead, Read returns io.EOF. The other errors of Read are os.ErrDeadlineExceeded,
-// net.ErrClosed, and the error that ended the Conn, wrapped in a net.OpError. The error that
-// ended the Conn is returned only after all bytes received in order.
+// Read reads received bytes, and waits until at least one byte has arrived. At the end of the
+// stream, and after CloseRead, Read returns io.EOF. The other errors of Read are
+// os.ErrDeadlineExceeded, net.ErrClosed, and the error that ended the Conn, wrapped in a
+// net.OpError. The error that ended the Conn is returned only after all bytes received in order.
 func (c *Conn) Read(b []byte) (int, error) {
 	q := c.request(b)
 	return q.end("read", c.n.r.Await(context.Background(), q.beginRead))

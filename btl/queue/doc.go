@@ -21,9 +21,9 @@
 //
 // A message counts as its length plus overheadBytes. Messages may overtake each other, because
 // the transport does not order them. Limits may overtake each other too, which does no harm,
-// because limits only grow. A conforming peer waits in its own Send. A peer that exceeds its
-// limit, by other sends on the tag, loses the message, and its endpoint is ended. Malformed
-// messages are dropped silently.
+// because limits only grow. A conforming peer waits in its own Send. If a peer sends on the tag
+// in another way and exceeds its limit, the message is dropped and the peer's endpoint is ended.
+// Malformed messages are dropped silently.
 //
 // The received messages of one peer therefore use at most Config.Bytes, those of all ended
 // endpoints at most Config.GoneBytes, and no handler blocks. A peer may reconnect again and

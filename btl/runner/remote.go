@@ -36,7 +36,8 @@ func (r *Runner) Get(ctx context.Context, ep *btl.Endpoint, mem []byte, target b
 }
 
 // Atomic changes a number in a region of the peer exactly once, and returns the old value if
-// a.Fetch is set. If ctx ends first, the operation may still be executed: ErrInUse.
+// a.Fetch is set. If ctx ends before the answer, the peer may still execute the operation:
+// ErrInUse.
 func (r *Runner) Atomic(ctx context.Context, ep *btl.Endpoint,
 	a btl.Atomic,
 ) (old uint64, err error) {

@@ -12,12 +12,12 @@ import (
 // returns the endpoint that processes the packet, or the zero value if the packet must be
 // dropped.
 //
-// A half-open endpoint drops the packet, because the Hello that made the endpoint may be
+// A half-open endpoint drops data packets, because the Hello that made the endpoint may be
 // forged. If a packet confirmed the endpoint, the endpoint would keep the forged sequence
-// numbers, and each side would drop the other's packets. The peer's genuine Hello was sent
-// before the packet, and is repeated. A peer that was tricked into believing a confirmation
-// stops repeating its Hello, so this side probes the peer. On a counted connection no impostor
-// can send, and the packet is accepted.
+// numbers, and each side would drop the other's packets. The peer's genuine Hello was sent before
+// the packet, and is repeated. A peer that was tricked into believing a confirmation stops
+// repeating its Hello, so this side probes the peer. On a counted connection no impostor can
+// send, and the packet is accepted.
 func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)
@@ -49,9 +49,9 @@ func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 	return ep
 }
 
-// establish makes an endpoint connected once both channels are known to work. The passive side
-// also waits until the peer knows that both channels work, because the peer's handshake may
-// still fail.
+// establish makes an endpoint connected once both channels are known to work. A passive endpoint,
+// made for a peer's Hello, also waits until the peer knows that both channels work, because the
+// peer's handshake may still fail.
 func (s *Handshakes[E]) establish(ep E) {
 	e := s.peers.end(ep)
 	hs := e.hs

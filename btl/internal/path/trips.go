@@ -56,9 +56,9 @@ func (p *Path) Measure(now Time, nonce uint64) {
 	p.trip.nonce, p.trip.askedAt, p.trip.nextAt = nonce, now, now.Add(tripEvery)
 }
 
-// Measured ends the measurement of a round trip when a Pong arrives. The value of ok is false if
-// the Pong answers no Ping of Measure. Result least of Measured is the minimum round trip, 0
-// until several are known.
+// Measured ends the measurement of a round trip when a Pong arrives. The result ok of Measured is
+// false if the Pong answers no Ping of Measure. Result least of Measured is the minimum round
+// trip, 0 until several are known.
 func (p *Path) Measured(now Time, nonce uint64) (least time.Duration, ok bool) {
 	t := p.trip
 	if t == nil || t.askedAt == 0 || nonce != t.nonce {
@@ -120,8 +120,8 @@ func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 func (o *Overruns) Rest() { o.looking = false }
 
 // Look queries the fabric's overrun counters if a query is due. Parameter received of Look is the
-// total number of packets received. The value of known is false if no query was made, or if there
-// was no earlier query to compare with.
+// total number of packets received. The result known of Look is false if no query was made, or if
+// there was no earlier query to compare with.
 func (o *Overruns) Look(now Time, received uint64) (overrun, known bool) {
 	if !o.due(now, received) {
 		return false, false

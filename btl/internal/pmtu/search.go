@@ -201,9 +201,9 @@ func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 }
 
 // between appends the sizes to probe. between begins with the largest size of the devices, and
-// adds others if that probe was not answered. When the largest size has failed, between appends
-// the usual sizes of paths; when no usual size is left, between appends sizes spread evenly over
-// the remaining interval.
+// adds smaller sizes if the probe of the largest size was not answered. When the largest size has
+// failed, between appends the usual sizes of paths; when no usual size is left, between appends
+// sizes spread evenly over the remaining interval.
 func (p *Search) between(sizes []int) []int {
 	from, room := len(sizes), ProbesMax
 	if p.below > p.most {

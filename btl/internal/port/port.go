@@ -81,8 +81,8 @@ func (p *Port) Reliable() bool { return p.reliable }
 // equal.
 func (p *Port) WireName() string { return cmp.Or(p.Info.Wire, p.Info.Provider) }
 
-// Tend makes the provider do the work that it otherwise does once in many polls. The owner
-// calls Tend when its progress passes are rare.
+// Tend makes the provider do the work that the provider otherwise does once in many polls. The
+// owner calls Tend when its progress passes are rare.
 func (p *Port) Tend(now Time) {
 	if p.tender != nil && now > p.tendedAt {
 		p.tendedAt = now

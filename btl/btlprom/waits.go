@@ -9,7 +9,7 @@ import (
 )
 
 // Waits is a prometheus.Collector for counts of how a polling loop waits. Runner.Waits and
-// World.Waits (package mpi) return such counts.
+// World.Waits (package mpi) return counts of how a polling loop waits.
 type Waits struct {
 	snapshot func() waiting.Counts
 	counters []waitsDesc

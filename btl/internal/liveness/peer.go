@@ -178,9 +178,9 @@ func (p *Peer) MayAskLife(now Time) bool {
 	return now.Sub(last) > lifeRound
 }
 
-// LifeNonce returns the nonce for the next question whether the peer has restarted. If the
-// answer to the previous question may still arrive, the result is the previous nonce. A result
-// of 0 means that the caller must draw a new nonce.
+// LifeNonce returns the nonce for the next question whether the peer has restarted. If the answer
+// to the previous question may still arrive, LifeNonce returns the previous nonce. A result of 0
+// means that the caller must draw a new nonce.
 func (p *Peer) LifeNonce() uint64 {
 	if d := p.doubts; d != nil && p.heardAt < d.lifeAskedAt {
 		return d.lifeNonce

@@ -133,9 +133,9 @@ func (s *Handshakes[E]) maybeStale(ep E) bool {
 	return e.state == Connecting && e.hs.MaybeStale(s.host.Quiet(ep))
 }
 
-// restart makes an endpoint begin its handshake again under a new tag. The old tag was told to
-// a peer endpoint that never proved itself. Either another peer endpoint has proven itself, or
-// the first is gone.
+// restart makes an endpoint begin its handshake again under a new tag. The old tag was told to a
+// peer endpoint that never proved itself. Either another peer endpoint has proven itself, or the
+// endpoint that was told the old tag is gone.
 func (s *Handshakes[E]) restart(ep E) {
 	e := s.peers.end(ep)
 	if e.hs.Bound() {

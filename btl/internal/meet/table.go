@@ -259,9 +259,9 @@ func (t *Table[E]) StandBehind(ep, newer E) {
 
 // EarlierLives returns the endpoints that must end because the peer was reached in another
 // incarnation through ep. The results are the endpoints that ep has displaced, and all others of
-// the same address made before ep. The peer has proven through ep that it receives at the
-// address. An endpoint made after ep may be of a later incarnation, because the proof for ep may
-// have been delayed. The results of EarlierLives are no longer displaced by ep.
+// the same address made before ep. The peer has proven through ep that the peer receives at the
+// address of ep. An endpoint made after ep may be of a later incarnation, because the proof for
+// ep may have been delayed. The results of EarlierLives are no longer displaced by ep.
 func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	var none E
 	e := t.end(ep)

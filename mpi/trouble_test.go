@@ -17,8 +17,9 @@ type trouble struct {
 	mend   func()    // ends the one that goes on
 }
 
-// patience is for how long a rank of such a run may say nothing: incidents are shorter.
-const patience = 3 * time.Second
+// patience is for how long a rank of such a run may say nothing. Incidents are shorter, but several
+// of them may follow each other, and each may meet the few retransmissions that are left.
+const patience = 20 * time.Second
 
 // incidentMost is for how long a rank stands still, or cannot be reached, at the most.
 const incidentMost = 150 * time.Millisecond

@@ -104,7 +104,7 @@ func TestReference(t *testing.T) {
 // TestFormats: --format takes text and json in every program, and text is the default.
 func TestFormats(t *testing.T) {
 	t.Parallel()
-	flags := regexp.MustCompile("(?m)^\\| `([^`]*--(?:format|json)\\b[^`]*)` \\| (.*) \\|$")
+	flags := regexp.MustCompile("(?m)^\\| `([^`]*--(?:format|json)(?: [^`]*)?)` \\| (.*) \\|$")
 	for _, p := range programs {
 		found := flags.FindAllStringSubmatch(output(t, p, "--reference"), -1)
 		if len(found) == 0 {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"testing"
+	"time"
 
 	"gobtl/btl"
 	"gobtl/btl/conn"
@@ -18,10 +20,15 @@ import (
 func fill(t *testing.T, c *conn.Conn) (sum int) {
 	t.Helper()
 	b := make([]byte, 64)
+	must(t, c.SetWriteDeadline(time.Now().Add(10*time.Millisecond)))
 	for {
 		n, err := c.Write(b)
+		if errors.Is(err, os.ErrDeadlineExceeded) { // A Write that was no part of a burst waits.
+			err = c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+		}
 		must(t, err)
 		if sum += n; sum > 4096 && c.Unsent() > 1024 && c.Unsent() < 32<<10 {
+			must(t, c.SetWriteDeadline(time.Time{}))
 			return sum
 		}
 	}

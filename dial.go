@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 	"gobtl/fabric"
 )
 
@@ -33,9 +34,14 @@ const attemptDelay = 250 * time.Millisecond
 // has the port, Dial fails at once, and the error is also syscall.ECONNREFUSED; a program
 // should wait before it dials again. On Windows a host's report is not available. Other errors
 // are ErrAddress, the error of the name look-up, ErrClosed, and the error of ctx.
+//
+// Dial waits, so a MessageHandler and OnPeer must not call Dial: the error is runner.ErrInHandler.
 func (n *Node) Dial(ctx context.Context, address string) (*Peer, error) {
 	if ctx == nil {
 		return nil, btl.ErrContext
+	}
+	if n.inCallback() {
+		return nil, runner.ErrInHandler
 	}
 	targets, err := n.targets(ctx, address)
 	if err != nil {

@@ -160,3 +160,18 @@ func dialAfterBrokenLink(t *testing.T, cfg gobtl.Config, links int) {
 	cancel()
 	<-taken
 }
+
+// TestDialInCallback dials in a handler, which would wait for the goroutine that runs the handler.
+func TestDialInCallback(t *testing.T) {
+	server, client := listen(t, gobtl.Config{}, "127.0.0.1:0"), open(t, gobtl.Config{})
+	other := listen(t, gobtl.Config{}, "127.0.0.1:0")
+	told := make(chan error, 1)
+	must(t, server.HandleMessage(1, func(*gobtl.Peer, []byte) {
+		_, err := server.Dial(context.Background(), other.Address())
+		told <- err
+	}))
+	must(t, dial(t, client, server.Address()).Send(t.Context(), 1, nil))
+	if err := <-told; !errors.Is(err, runner.ErrInHandler) {
+		t.Errorf("Dial in a handler: %v", err)
+	}
+}

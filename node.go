@@ -242,16 +242,31 @@ func (n *Node) Close(ctx context.Context) error {
 		n.mu.Unlock()
 		return nil
 	}
-	for _, l := range n.links {
-		if l.run.InCallback() {
-			n.mu.Unlock()
-			return runner.ErrInHandler
-		}
+	n.mu.Unlock()
+	if n.inCallback() {
+		return runner.ErrInHandler
+	}
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil
 	}
 	n.closed = true
 	close(n.done)
 	n.mu.Unlock()
 	return n.closeLinks(ctx)
+}
+
+// inCallback reports whether the caller runs inside a callback of the Node.
+func (n *Node) inCallback() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range n.links {
+		if l.run.InCallback() {
+			return true
+		}
+	}
+	return false
 }
 
 // closeLinks closes all links at the same time, and waits for their goroutines to end.

@@ -390,8 +390,15 @@ func (j *job) cannotWrite(which string) func(error) {
 	return func(err error) { j.unwritable <- fmt.Errorf("%s: %w", which, err) } // one of each
 }
 
+// cut notes that a signal has ended btlrun before all output was written.
+func (j *job) cut(s os.Signal) {
+	if number, ok := s.(syscall.Signal); ok && j.status == 0 {
+		j.status = 128 + int(number)
+	}
+}
+
 // drain waits until all output is written. The reader of the output may be slow, unless a signal
-// asks btlrun to end. A failed write is an error even during drain.
+// asks btlrun to end, which cuts the output. A failed write is an error even during drain.
 func (j *job) drain() {
 	defer func() {
 		select {
@@ -410,8 +417,14 @@ func (j *job) drain() {
 			case <-o.done:
 				waiting = false
 			case s := <-j.Signals:
-				if s != syscall.SIGUSR1 && s != syscall.SIGUSR2 {
+				switch s {
+				case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
+					j.cut(s)
 					return
+				case syscall.SIGTSTP:
+					if j.Suspend != nil {
+						j.Suspend()
+					}
 				}
 			}
 		}

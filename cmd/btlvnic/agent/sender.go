@@ -52,6 +52,7 @@ type sender struct {
 	free   []fabric.Buf
 	refs   []uint16 // pending sends of each buffer
 	batch  []fabric.Send
+	made   []*train  // memory for the trains of a frame; nil while a thread uses it
 	owner  []*outlet // the outlet of each send in batch
 	done   [pollBatch]fabric.Completion
 	// prover is the address of the manager's endpoint for address checks, and proverName is its
@@ -145,7 +146,9 @@ func (s *sender) work() (frames int, err error) {
 	if err := s.reap(); err != nil {
 		return 0, err
 	}
-	for _, i := range s.inject {
+	inject := s.inject
+	s.inject = nil // another thread may work while a frame waits
+	for _, i := range inject {
 		for _, o := range s.outlets {
 			if o.port == i.port {
 				s.send(o, i.frame, offload.Header{})
@@ -153,7 +156,6 @@ func (s *sender) work() (frames int, err error) {
 		}
 		frames++
 	}
-	s.inject = s.inject[:0]
 	for _, o := range s.outlets {
 		frames += s.serve(o)
 	}
@@ -218,6 +220,7 @@ func (s *sender) send(o *outlet, frame []byte, h offload.Header) {
 	case vnic.Unicast, vnic.ToGroup:
 	}
 	t := o.out.Tables()
+	n, longest, last := s.splits.Count(), s.splits.Largest(), s.splits.Last()
 	large := vnic.PacketBytes(max(s.splits.Largest(), vnic.FrameBytesMin)) > o.mtuBytes
 	switch {
 	case t.Options.Carrier == vnic.CarrierFragment || large && t.Options.Cut:
@@ -228,11 +231,10 @@ func (s *sender) send(o *outlet, frame []byte, h offload.Header) {
 	default:
 		s.datagrams(o, t, &d)
 	}
-	n := s.splits.Count()
 	if n > 1 {
-		o.out.Counts.CountTx(&d.Info, s.splits.Largest(), n-1)
+		o.out.Counts.CountTx(&d.Info, longest, n-1)
 	}
-	o.out.Counts.CountTx(&d.Info, s.splits.Last(), 1)
+	o.out.Counts.CountTx(&d.Info, last, 1)
 }
 
 // packet writes packet i of the frame that is being split.

@@ -72,25 +72,34 @@ func (tr *train) recycle() {
 }
 
 // trains makes a train of the frame that is being split, for each host that receives the frame.
-// trains waits until the queue of the control thread has room.
+// trains waits until the queue of the control thread has room. Another thread may read and split
+// the next frame during that wait, so all trains are made before the first one is queued.
 func (s *sender) trains(o *outlet, t *vnic.Tables, d *vnic.Decision) {
+	made := s.made[:0]
+	s.made = nil
 	if d.Verdict == vnic.ToGroup {
 		for _, m := range t.Members {
 			if m != t.Info.EncapSLID {
-				s.train(o, m, d)
+				made = s.train(made, o, m, d)
 			}
 		}
-		return
+	} else {
+		made = s.train(made, o, d.Header.DLID, d)
 	}
-	s.train(o, d.Header.DLID, d)
+	for _, tr := range made {
+		s.queueTrain(tr)
+	}
+	clear(made)
+	s.made = made[:0]
 }
 
-func (s *sender) train(o *outlet, to uint32, d *vnic.Decision) {
+// train appends a train of the frame that is being split, for one host.
+func (s *sender) train(made []*train, o *outlet, to uint32, d *vnic.Decision) []*train {
 	size := vnic.PacketBytes(max(s.splits.Largest(), vnic.FrameBytesMin))
 	tr := newTrain(vnic.TrainHeaderBytes + s.splits.Count()*size)
 	if tr == nil {
 		o.out.Counts.DropTx(vnic.TxLogic) // larger than any frame of the kernel
-		return
+		return made
 	}
 	tr.port, tr.frames = o.port, s.splits.Count()
 	tr.to, tr.entropy, tr.vesw = to, d.Header.Entropy, d.Header.VESW
@@ -99,6 +108,11 @@ func (s *sender) train(o *outlet, to uint32, d *vnic.Decision) {
 		mem = mem[:len(mem)+len(s.packet(mem[len(mem):len(mem)+size], &d.Header, i))]
 	}
 	tr.mem = mem
+	return append(made, tr)
+}
+
+// queueTrain gives a train to the control thread.
+func (s *sender) queueTrain(tr *train) {
 	select {
 	case s.agent.trains <- tr:
 	default:

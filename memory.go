@@ -145,13 +145,15 @@ func (l *Link) introduce(door net.Listener, address string) {
 	}
 }
 
+var errForeign = errors.New("gobtl: the Unix socket is of another user")
+
 // readCard reads the card of another process. A process of another user is an error.
 func readCard(c net.Conn) (theirs card, err error) {
 	if err := c.SetDeadline(time.Now().Add(cardTime)); err != nil {
 		return card{}, err
 	}
 	if !sameUser(c) {
-		return card{}, errors.New("gobtl: the Unix socket is of another user")
+		return card{}, errForeign
 	}
 	err = json.NewDecoder(io.LimitReader(c, cardBytesMax)).Decode(&theirs)
 	return theirs, err
@@ -174,6 +176,9 @@ func (n *Node) dialMemory(ctx context.Context, t target, from *Link) (*Peer, err
 	memory, err := n.memoryLink()
 	if err != nil {
 		return nil, err
+	}
+	if !sameUser(c) {
+		return nil, errForeign
 	}
 	if err := memory.writeCard(c, from.Address()); err != nil {
 		return nil, err

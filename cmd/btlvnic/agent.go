@@ -4,8 +4,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"net/netip"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"gobtl/cmd/btlvnic/agent"
@@ -42,7 +46,7 @@ func (c *agentCmd) Run(env *environment) error {
 // network.
 func (c *agentCmd) await(env *environment, wait bool) (fabric.Info, error) {
 	for told := false; ; told = true {
-		info, err := c.info()
+		info, err := c.network()
 		if err == nil || !wait {
 			return info, err
 		}
@@ -55,6 +59,44 @@ func (c *agentCmd) await(env *environment, wait bool) (fabric.Info, error) {
 			return info, err
 		}
 	}
+}
+
+// network returns the network to use: the one at the address --node, or else the first one whose
+// address fits the address of a manager.
+func (c *agentCmd) network() (fabric.Info, error) {
+	infos, err := c.infos()
+	if err != nil {
+		return fabric.Info{}, err
+	}
+	if _, err := netip.ParseAddr(c.Node); err == nil {
+		return infos[0], nil
+	}
+	var there []string
+	for i := range infos {
+		if slices.ContainsFunc(c.EM, func(em string) bool { return fits(infos[i].Src, em) }) {
+			return infos[i], nil
+		}
+		there = append(there, infos[i].Src)
+	}
+	return fabric.Info{}, fmt.Errorf("no address fits --em %s, give one by --node: there are %s",
+		strings.Join(c.EM, ", "), strings.Join(there, ", "))
+}
+
+// fits reports whether packets from an address of this host may reach a manager at em. Both must be
+// addresses of one IP version, and either both link-local or neither. The manager's address of a
+// host name is unknown: no link-local address fits such a manager.
+func fits(own, em string) bool {
+	from, err := netip.ParseAddr(own)
+	if err != nil {
+		return true // the fabric has no IP addresses
+	}
+	host, _, _ := net.SplitHostPort(em) // the flags are checked
+	to, err := netip.ParseAddr(host)
+	if err != nil {
+		return !from.IsLinkLocalUnicast()
+	}
+	from, to = from.Unmap(), to.Unmap()
+	return from.Is4() == to.Is4() && from.IsLinkLocalUnicast() == to.IsLinkLocalUnicast()
 }
 
 // serve runs an agent on a network until the agent ends.

@@ -46,10 +46,20 @@ type fabricFlags struct {
 	Provider string `help:"Fabric provider. Default: ${default}." default:"udp" placeholder:"NAME"`
 }
 
+// info returns the first network that fits the flags.
 func (f *fabricFlags) info() (fabric.Info, error) {
+	infos, err := f.infos()
+	if err != nil {
+		return fabric.Info{}, err
+	}
+	return infos[0], nil
+}
+
+// infos returns the networks that fit the flags, at least one of them.
+func (f *fabricFlags) infos() ([]fabric.Info, error) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: f.Provider, Node: f.Node})
 	if err == nil {
-		return infos[0], nil
+		return infos, nil
 	}
 	if f.Node != "" {
 		if others, _ := fabric.GetInfo(fabric.Hints{Provider: f.Provider}); len(others) > 0 {
@@ -57,11 +67,11 @@ func (f *fabricFlags) info() (fabric.Info, error) {
 			for i := range others {
 				there = append(there, others[i].Src)
 			}
-			return fabric.Info{}, fmt.Errorf("no fabric at --node %q: it is at %s", f.Node,
+			return nil, fmt.Errorf("no fabric at --node %q: it is at %s", f.Node,
 				strings.Join(there, ", "))
 		}
 	}
-	return fabric.Info{}, fmt.Errorf("no fabric with --provider %s: %w", f.Provider, err)
+	return nil, fmt.Errorf("no fabric with --provider %s: %w", f.Provider, err)
 }
 
 // nameFlag is the name of a host or a manager.

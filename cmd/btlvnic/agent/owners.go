@@ -35,8 +35,11 @@ type owner struct {
 }
 
 // hear records a claim of one of the device's IP addresses in a frame from the host with the given
-// LID.
+// LID. A frame of a VLAN claims nothing: the device's own addresses are those without a VLAN.
 func (o *owners) hear(now mono.Time, lid uint32, f []byte, i *vnic.FrameInfo) {
+	if i.Tagged && i.VLAN != 0 {
+		return
+	}
 	said, mac, ok := vnic.Owner(f, i)
 	if !ok {
 		return

@@ -300,21 +300,25 @@ func busyServer(t *testing.T) string {
 	server.WaitDelay = time.Second
 	must(t, server.Start())
 	t.Cleanup(func() { _ = server.Wait() }) // killed
-	first := exec.CommandContext(t.Context(), bin, "run", address, "--test", "lat", "--duration", "1m")
-	first.WaitDelay = time.Second
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		c, err := net.Dial("tcp", address)
-		if err == nil {
-			must(t, c.Close())
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
+	stay := func() <-chan struct{} {        // a client that stays for a minute
+		c := exec.CommandContext(t.Context(), bin, "run", address, "--test", "lat", "--duration", "1m")
+		c.WaitDelay = time.Second
+		must(t, c.Start())
+		ended := make(chan struct{})
+		go func() {
+			_ = c.Wait() // killed, or refused
+			close(ended)
+		}()
+		return ended
 	}
-	must(t, first.Start())
-	t.Cleanup(func() { _ = first.Wait() }) // killed
+	first := stay()
+	t.Cleanup(func() { <-first })
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		select {
+		case <-first: // The server was not there yet, or served another client.
+			first = stay()
+		case <-time.After(50 * time.Millisecond):
+		}
 		out := run(t, bin, "run", address, "--test", "lat", "--duration", "10ms")
 		if strings.Contains(out, "busy: ") {
 			return out

@@ -1,21 +1,21 @@
-// Package hotel keeps guests that must leave by a deadline. A guest checks in for a stay and gets a
-// room. The guest checks out early with the room's number, or is evicted when the stay is over. The
-// package is made for the timers of a send window, where a posted segment checks in and an
-// acknowledged segment checks out. Nearly every guest is expected to leave long before its
-// deadline. In the recovery profile usnic the guests are segments, and in adaptive the guests are
-// peers.
+// Package hotel keeps values with time-outs, as a table of timers. Check-in stores a value (the
+// guest) with a time-out in a free slot (the room), and returns the room's number. Check-out with
+// the room's number removes the value before its time-out, and Evict returns the values whose
+// time-out is over. The package is made for the retransmission timers of a send window, where a
+// sent segment checks in and an acknowledged segment checks out. Nearly every value is expected to
+// check out long before its time-out.
 //
-// The contract is that of Open MPI's opal_hotel. The operations are check in, check out, knock and
-// evict, and a full hotel is an error. Three things differ. The current instant is an argument. The
-// caller of Evict gets evicted guests as results, and the hotel calls no function back. A room's
-// number carries a generation, and a number that was kept too long is refused instead of evicting
-// another guest.
+// The contract is that of Open MPI's opal_hotel. The operations check in, check out, knock and
+// evict, and the error of a full table, have the names of opal_hotel. Three things differ from
+// opal_hotel. The current time is an argument of each operation. Evict returns the expired values
+// as results, and the hotel calls no function of its user. A room's number contains a generation,
+// so that a number from an earlier stay is refused instead of removing another value.
 //
 // # Layout
 //
-// Deadlines are rounded up to ticks and kept in a timing wheel (Varghese and Lauck, "Hashed and
-// Hierarchical Timing Wheels", SOSP 1987, scheme 6). A second wheel holds later deadlines (scheme 7
-// of the same paper, two levels). All four operations are O(1) for any stay.
+// The time-outs are rounded up to ticks and kept in a timing wheel (Varghese and Lauck, "Hashed and
+// Hierarchical Timing Wheels", SOSP 1987, scheme 6). A second wheel holds later time-outs (scheme 7
+// of the same paper, two levels). All four operations are O(1) for any length of time-out.
 //
 //	near   2 x Slots lists, one per tick: the revolution that is running and the next one
 //	far    Slots lists, one per revolution (modulo Slots): everything later
@@ -25,10 +25,11 @@
 //	  ---------|----------------------------------|-------------------------------> ticks
 //	   evicted |  near: every list holds one tick |  far: moves to near when limit passes it
 //
-// A list of near holds guests of one tick only, in the order of their check-in. Evict therefore
-// returns guests by tick and then by check-in. A guest of far is visited when it moves to near, and
-// once per Slots revolutions before that. One bitmap per wheel finds the next list that is not
-// empty.
+// Each list of the first wheel (near) holds the values of one tick, in the order of their check-in.
+// Evict therefore returns values in the order of their ticks, and within a tick in the order of
+// their check-in. A value of the second wheel (far) is visited when it moves to the first wheel,
+// and once per Slots revolutions before that. A bitmap for each wheel finds the next list that is
+// not empty.
 //
 // A Hotel belongs to one goroutine at a time. A Hotel has no lock, and allocates nothing after New.
 package hotel

@@ -10,7 +10,7 @@ import (
 
 // Callers test for these errors with errors.Is.
 var (
-	// ErrFull means that every room is taken.
+	// ErrFull means that every room of the hotel is occupied.
 	ErrFull = errors.New("hotel: full")
 	// ErrConfig means that a field of Config is out of range.
 	ErrConfig = errors.New("hotel: invalid configuration")
@@ -27,26 +27,27 @@ const (
 	MaxRooms      = 1 << 24
 )
 
-// Room is the number of a room during one stay. The upper 32 bits are the generation of the stay,
-// and the lower 32 bits are the room's index. Generations start at 1, and therefore the zero Room
-// is never valid. A room's generation wraps after 2^32-1 stays in the room, and an older number
-// could then match another guest.
+// Room is the number that Checkin returns for a value. The upper 32 bits of a Room are the
+// generation of the stay, and the lower 32 bits are the index of the room. Generations start at 1,
+// and therefore the zero Room is never valid. The generation of a room wraps around after 2^32-1
+// check-ins to that room, and a number from before the wrap could then match another value.
 type Room uint64
 
 func makeRoom(generation, index uint32) Room {
 	return Room(generation)<<32 | Room(index)
 }
 
-// Config sizes a Hotel. Zero in TickNs and Slots means the default. Rooms has no default.
+// Config sets the size and the resolution of a Hotel. Zero in TickNs or Slots means the default.
+// Rooms has no default.
 type Config struct {
-	// Rooms is the number of guests that the hotel holds at once, 1 to MaxRooms.
+	// Rooms is the largest number of values at the same time, 1 to MaxRooms.
 	Rooms int
-	// TickNs is the resolution in nanoseconds, a power of two from MinTickNs to MaxTickNs. A guest
-	// is evicted at most one tick late.
+	// TickNs is the resolution in nanoseconds, a power of two from MinTickNs to MaxTickNs. A value
+	// may be evicted up to one tick late.
 	TickNs int64
 	// Slots is the number of ticks in one revolution of the wheel, a power of two from MinSlots to
-	// MaxSlots. Choose TickNs x Slots above the usual stay, because a longer stay costs a second
-	// move.
+	// MaxSlots. TickNs x Slots should be longer than the usual time-out, because a longer time-out
+	// costs a second list operation.
 	Slots int
 }
 
@@ -76,8 +77,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Hotel holds guests of type T until each guest checks out or the guest's stay is over. New makes a
-// Hotel.
+// Hotel holds values of type T until each value checks out or is evicted. New makes a Hotel.
 type Hotel[T any] struct {
 	wheel  wheel
 	guests []T // by index of the room
@@ -92,11 +92,11 @@ func New[T any](cfg Config) (*Hotel[T], error) {
 	return &Hotel[T]{wheel: newWheel(cfg), guests: make([]T, cfg.Rooms)}, nil
 }
 
-// Checkin gives the guest a room for a stay that begins now. When the stay is over, Evict returns
-// the guest. A stay is rounded up to the next tick, and the guest is never evicted early and at
-// most one tick late. A negative stay counts as zero. A stay that would end after mono.Never has no
-// end. If now is before the latest instant that the hotel has seen, the latest instant counts. The
-// only error is ErrFull.
+// Checkin stores a value with the time-out stay, which starts at the time now. After the time-out,
+// Evict returns the value. A time-out is rounded up to the next tick, and the value is evicted at
+// most one tick late and never early. A negative stay counts as zero. A time-out that would end
+// after mono.Never never ends. If now is earlier than a time that the hotel was given before, the
+// latest given time is used. The only error of Checkin is ErrFull.
 func (h *Hotel[T]) Checkin(now mono.Time, stay time.Duration, guest T) (Room, error) {
 	index := h.wheel.free
 	if index == none {
@@ -106,8 +106,8 @@ func (h *Hotel[T]) Checkin(now mono.Time, stay time.Duration, guest T) (Room, er
 	return makeRoom(h.wheel.take(now, stay), index), nil
 }
 
-// Checkout ends the guest's stay and returns the guest. If number does not belong to a stay in
-// progress, Checkout returns false and changes nothing.
+// Checkout removes and returns the value with the room number that Checkin returned. If the value
+// has already been removed, Checkout returns false and changes nothing.
 func (h *Hotel[T]) Checkout(number Room) (guest T, ok bool) {
 	if !h.wheel.valid(number) {
 		return guest, false
@@ -116,8 +116,8 @@ func (h *Hotel[T]) Checkout(number Room) (guest T, ok bool) {
 	return h.leave(uint32(number)), true
 }
 
-// Knock returns the guest without ending the guest's stay. If number does not belong to a stay in
-// progress, Knock returns false.
+// Knock returns the value with the given room number without removing the value. If the value has
+// already been removed, Knock returns false.
 func (h *Hotel[T]) Knock(number Room) (guest T, ok bool) {
 	if !h.wheel.valid(number) {
 		return guest, false
@@ -125,12 +125,13 @@ func (h *Hotel[T]) Knock(number Room) (guest T, ok bool) {
 	return h.guests[uint32(number)], true
 }
 
-// Evict ends the stay of one guest whose time is over. Evict returns the guest and the number of
-// its room, which is no longer valid, or false if no guest is due. The caller repeats Evict until
-// the result is false, or continues later. Guests come by tick, and in the order of their check-in
-// within a tick. A guest that checks in again with a stay of zero may be returned by the next call
-// at the same instant. The argument now of Evict may jump ahead by any amount. If now is before the
-// latest instant that the hotel has seen, the latest instant counts.
+// Evict removes one value whose time-out is over. Evict returns the value and the number of its
+// room, or false if no time-out is over. The caller repeats Evict until the result is false, or
+// calls Evict again later. Guests are evicted in the order of their ticks, and within a tick in the
+// order of their check-in. A value that checks in with a stay of zero may be returned by the next
+// Evict with the same time now. The argument now of Evict may be any amount later than in the
+// previous call. If now is earlier than a time that the hotel was given before, the latest given
+// time is used.
 func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 	if h.wheel.idle(now) || !h.wheel.turn() {
 		return guest, 0, false
@@ -141,19 +142,21 @@ func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 	return h.leave(index), number, true
 }
 
-// Deadline returns the instant from which Evict will return a guest, or mono.Never if the hotel is
-// empty. The result of Deadline is never too late. The result of Deadline is too early only if
-// every guest's stay ends more than a revolution (TickNs x Slots) ahead. Deadline is then too early
-// by less than a revolution, or by more if the stay is above Slots revolutions.
+// Deadline returns the earliest time at which Evict can return a value, or mono.Never if the hotel
+// is empty. Deadline never returns a time after the first time-out. If every time-out ends more
+// than one revolution (TickNs x Slots) from now, Deadline may return a time before the first
+// time-out. The difference is less than a revolution, unless the time-out is longer than Slots
+// revolutions.
 func (h *Hotel[T]) Deadline() mono.Time { return h.wheel.deadline() }
 
-// Len is the number of guests.
+// Len is the number of values in the hotel.
 func (h *Hotel[T]) Len() int { return h.wheel.length() }
 
-// Rooms is the number of rooms.
+// Rooms is the total number of rooms of the hotel.
 func (h *Hotel[T]) Rooms() int { return len(h.guests) }
 
-// leave clears the room, so that the hotel no longer holds the memory of the guest.
+// leave removes the reference to the value from the room, so that the garbage collector can free
+// the value.
 func (h *Hotel[T]) leave(index uint32) T {
 	guest := h.guests[index]
 	var zero T

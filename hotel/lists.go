@@ -15,8 +15,8 @@ func (w *wheel) roundUp(t mono.Time) int64 {
 	return tick
 }
 
-// instant returns when a tick begins. For the tick to which mono.Never is rounded up, the result is
-// mono.Never, because the tick begins after the last instant of a mono.Time.
+// instant returns the time at which a tick begins. For the tick of mono.Never, the result of
+// instant is mono.Never, because that tick begins after the last instant of a mono.Time.
 func (w *wheel) instant(tick int64) mono.Time {
 	if tick > w.lastTick {
 		return mono.Never
@@ -24,13 +24,14 @@ func (w *wheel) instant(tick int64) mono.Time {
 	return mono.Time(tick << (w.tickShift & 63))
 }
 
-// limitAt returns the limit that belongs to a current tick.
+// limitAt returns the value of wheel.limit for a current tick.
 func (w *wheel) limitAt(cur int64) int64 { return (cur>>w.slotShift + 2) << w.slotShift }
 
-// nearSlot returns the list of a tick of near.
+// nearSlot returns the index of the list of the first wheel that holds the given tick.
 func (w *wheel) nearSlot(tick int64) uint32 { return uint32(tick & (w.nearSize - 1)) }
 
-// farSlot returns the list of a revolution, counted as tick >> slotShift.
+// farSlot returns the index of the list of the second wheel for a revolution, which is tick >>
+// slotShift.
 func (w *wheel) farSlot(revolution int64) uint32 {
 	return uint32(w.nearSize + revolution&(w.farSize-1))
 }
@@ -41,7 +42,7 @@ func (w *wheel) mark(slot uint32) { w.bitmap[slot>>6] |= 1 << (slot & 63) }
 
 func (w *wheel) unmark(slot uint32) { w.bitmap[slot>>6] &^= 1 << (slot & 63) }
 
-// slot returns the list for a tick.
+// slot returns the index of the list that holds the given tick.
 func (w *wheel) slot(tick int64) uint32 {
 	if tick < w.limit {
 		return w.nearSlot(tick)
@@ -49,7 +50,7 @@ func (w *wheel) slot(tick int64) uint32 {
 	return w.farSlot(tick >> (w.slotShift & 63))
 }
 
-// count adds n guests to the count of a list's wheel.
+// count adds n to the number of values of the wheel to which a list belongs.
 func (w *wheel) count(slot uint32, n int) {
 	if int64(slot) < w.nearSize {
 		w.near += n
@@ -58,7 +59,7 @@ func (w *wheel) count(slot uint32, n int) {
 	}
 }
 
-// link appends a room to a list.
+// link appends a room to a list of rooms.
 func (w *wheel) link(slot uint32, r *room, index uint32) {
 	l := &w.lists[slot]
 	r.slot = slot
@@ -74,7 +75,7 @@ func (w *wheel) link(slot uint32, r *room, index uint32) {
 	w.count(slot, 1)
 }
 
-// unlink takes a room out of its list.
+// unlink removes a room from its list of rooms.
 func (w *wheel) unlink(r *room) {
 	l := &w.lists[r.slot]
 	switch {
@@ -94,22 +95,20 @@ func (w *wheel) unlink(r *room) {
 	w.count(r.slot, -1)
 }
 
-// seekFar returns the first revolution at or after the given revolution whose list is not empty,
-// within one turn of far. Far must not be empty.
+// seekFar returns the first revolution, from the given revolution on, whose list in the second
+// wheel is not empty. The second wheel (far) must not be empty when seekFar is called.
 func (w *wheel) seekFar(revolution int64) int64 {
 	slot := w.farSlot(revolution)
 	found := w.seek(slot, uint32(w.nearSize>>6), uint32(w.farSize>>6))
 	return revolution + int64(found-slot)&(w.farSize-1)
 }
 
-// seek returns the first list from slot on that is not empty. The search goes round the words first
-// to first+words of the bitmap. At least one of the searched words must not be zero, and the number
-// of words must be a power of two.
+// seek returns the index of the first list, from slot on, that is not empty. The search wraps
+// around within the given words of the bitmap. At least one of the searched words must not be zero,
+// and the number of words must be a power of two.
 func (w *wheel) seek(slot, first, words uint32) uint32 {
 	at := slot >> 6
 	word := w.bitmap[at] >> (slot & 63) << (slot & 63)
-	// The last round looks at the first word again, at its bits below slot. The other bits are
-	// zero.
 	for range words + 1 {
 		if word != 0 {
 			return at<<6 + uint32(bits.TrailingZeros64(word))

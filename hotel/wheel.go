@@ -8,17 +8,15 @@ import (
 	"gobtl/internal/mono"
 )
 
-// wheel is the part of a Hotel without the guests. The compiler compiles wheel only once for all
-// types of guests.
+// wheel is the part of a Hotel that does not depend on the type of the values.
 type wheel struct {
-	// next is no later than the instant at which the earliest guest is due. An Evict with nothing
-	// to do therefore costs only a comparison with next. Only take lowers next.
+	// next is a time at or before the first time-out. An Evict before the time next returns after
+	// one comparison. Only the method take decreases next.
 	next mono.Time
 	now  mono.Time // the latest instant seen
 
-	// No guest has a tick below cur. The field limit is the first tick of far, two revolutions
-	// after the start of cur's revolution. The ticks of near are therefore unique modulo the size
-	// of near.
+	// No value has a tick below cur. The field limit is the first tick of the second wheel, two
+	// revolutions after the start of cur's revolution.
 	cur, limit int64
 
 	rooms  []room
@@ -33,14 +31,14 @@ type wheel struct {
 	tickShift, slotShift uint8 // below 64; masked where used, to tell the compiler
 }
 
-// room is a room without its guest. The links are indices of rooms. While the room is taken, prev
-// and next are its neighbours in a list. While the room is free, next is its neighbour in the stack
-// of free rooms, and prev is vacant.
+// room is the state of a room without its value. The links are indices of rooms. While the room is
+// occupied, prev and next are its neighbours in a list. While the room is free, next links the
+// stack of free rooms, and prev is vacant.
 type room struct {
 	tick       int64
 	prev, next uint32
 	slot       uint32 // index of the list
-	generation uint32 // of the present stay, or of the next stay
+	generation uint32 // of the present guest, or of the next guest
 }
 
 type list struct{ head, tail uint32 }
@@ -76,8 +74,8 @@ func newWheel(cfg Config) wheel {
 	return w
 }
 
-// take moves the room on top of the stack into the wheel, and returns the room's generation. The
-// stack must not be empty.
+// take moves the room on top of the stack of free rooms into the wheel, and returns the room's
+// generation. There must be a free room when take is called.
 func (w *wheel) take(now mono.Time, stay time.Duration) (generation uint32) {
 	w.now = max(w.now, now)
 	tick := w.roundUp(w.now.Add(max(stay, 0)))
@@ -95,7 +93,7 @@ func (w *wheel) take(now mono.Time, stay time.Duration) (generation uint32) {
 	return r.generation
 }
 
-// vacate removes a room from the wheel, and puts the room on the stack.
+// vacate removes a room from the wheel, and puts the room on the stack of free rooms.
 func (w *wheel) vacate(index uint32) {
 	r := &w.rooms[index]
 	w.unlink(r)
@@ -108,26 +106,26 @@ func (w *wheel) vacate(index uint32) {
 	w.free = index
 }
 
-// valid reports whether number belongs to a stay in progress.
+// valid reports whether a room number belongs to a value in the hotel.
 func (w *wheel) valid(number Room) bool {
 	index := uint64(uint32(number))
 	if index >= uint64(len(w.rooms)) {
 		return false
 	}
 	r := &w.rooms[index]
-	// A vacant room already has the generation of its next guest, whose number a caller might
-	// guess.
+	// A free room already has the generation of its next value, and a caller could guess the next
+	// room number.
 	return r.generation == uint32(number>>32) && r.prev != vacant
 }
 
-// idle notes the instant, and reports whether certainly no guest is due.
+// idle records the current time, and reports whether no time-out can be over.
 func (w *wheel) idle(now mono.Time) bool {
 	w.now = max(w.now, now)
 	return w.now < w.next
 }
 
-// due returns the room of the first guest that is due. The caller must call turn directly before
-// due, and turn must have returned true.
+// due returns the room of the first value whose time-out is over. The caller must call turn
+// directly before due, and turn must have returned true.
 func (w *wheel) due() uint32 { return w.lists[w.nearSlot(w.cur)].head }
 
 func (w *wheel) length() int { return w.near + w.far }
@@ -136,17 +134,16 @@ func (w *wheel) deadline() mono.Time {
 	if w.length() == 0 {
 		return mono.Never
 	}
-	// The field next of the wheel is not before the field cur. If next is beyond the near slots,
-	// all near slots are empty. The list at next therefore tells whether next is exact.
+	// The field next is exact only if the list of its tick is not empty.
 	if w.empty(w.nearSlot(int64(w.next) >> w.tickShift)) {
 		w.turn()
 	}
 	return w.next
 }
 
-// turn moves the current tick to the first tick with a guest that is due, and returns true. If no
-// guest is due, turn moves the current tick to the present and returns false. After turn, next is
-// as exact as the wheel allows.
+// turn sets the current tick to the first tick with an expired time-out, and returns true. If no
+// time-out is over, turn sets the current tick to the present tick and returns false. turn also
+// updates next.
 func (w *wheel) turn() (due bool) {
 	present := int64(w.now) >> w.tickShift
 	first := int64(math.MaxInt64)
@@ -160,8 +157,6 @@ func (w *wheel) turn() (due bool) {
 			return true
 		}
 		if w.near == 0 {
-			// The list held only guests that stay for whole turns of far. After a long jump many
-			// turns of far may remain, and one look at all guests of far skips those turns.
 			w.advance(min(w.firstFar(), present))
 		}
 	}
@@ -170,15 +165,12 @@ func (w *wheel) turn() (due bool) {
 	if wasFar {
 		first = w.first() // the first guest may be in near now
 	}
-	// The present value of next is a lower bound because no earlier guest has checked in since next
-	// was set. The method first gives another lower bound.
 	w.next = max(w.next, w.instant(first))
 	return false
 }
 
-// advance moves the current tick forward, and moves the guests of far below the new limit to near.
-// No guest may have a tick below the new current tick. Guests of one tick share a list before and
-// after the move, and keep their order.
+// advance increases the current tick, and moves the values below the new limit from the second
+// wheel to the first wheel. No value may have a tick below the new current tick.
 func (w *wheel) advance(tick int64) {
 	w.cur = tick
 	limit := w.limitAt(w.cur)
@@ -195,8 +187,8 @@ func (w *wheel) advance(tick int64) {
 	}
 }
 
-// approach distributes the guests of a list of far again after the limit has changed. Each guest
-// moves to near, or stays in the same list if its deadline is more turns of far ahead.
+// approach distributes the values of a list of the second wheel after limit has increased. A value
+// below the new limit moves to the first wheel, and any other value stays in the list.
 func (w *wheel) approach(slot uint32) {
 	index := w.lists[slot].head
 	w.lists[slot] = list{head: none, tail: none}
@@ -210,9 +202,10 @@ func (w *wheel) approach(slot uint32) {
 	}
 }
 
-// first returns a tick that is not later than any guest's tick. If near is not empty, the result is
-// the earliest guest's own tick. If near is empty, the result is the start of the revolution in
-// which the earliest guest may be. The wheel must not be empty.
+// first returns a tick at or before the first time-out. If the first wheel is not empty, the result
+// of first is the tick of the first time-out. If the first wheel is empty, the result of first is
+// the start of the revolution that may contain the first time-out. The hotel must not be empty when
+// first is called.
 func (w *wheel) first() int64 {
 	if w.near > 0 {
 		slot := w.nearSlot(w.cur)
@@ -222,8 +215,8 @@ func (w *wheel) first() int64 {
 	return w.seekFar(w.limit>>w.slotShift) << w.slotShift
 }
 
-// firstFar returns the earliest tick of far, after a look at all guests of far. Far must not be
-// empty.
+// firstFar returns the earliest tick of the second wheel, by a search of all its values. The second
+// wheel must not be empty when firstFar is called.
 func (w *wheel) firstFar() int64 {
 	earliest := int64(math.MaxInt64)
 	turn := w.limit >> w.slotShift

@@ -9,8 +9,8 @@ import (
 
 // This file holds the rules by which a Receiver decides when to acknowledge received packets.
 
-// accepted updates the ACK state for count accepted packets, the last of which is n. The argument
-// gap of accepted says that a gap in the sequence numbers has opened or closed.
+// accepted updates the ACK state after count packets were accepted, the last of which has number n.
+// The argument gap says that a gap in the sequence numbers has opened or closed.
 func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, delay time.Duration,
 	rules *Rules,
 ) {
@@ -31,27 +31,27 @@ func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, de
 	r.ackDue(at)
 }
 
-// ackDue makes an ACK due at an instant, unless an earlier ACK is pending. An ACK that is due
-// earlier ends the delay for a lone answer.
+// ackDue makes an ACK due at the given time, unless an ACK is due earlier. If another reason makes
+// an ACK due earlier, the longer ACK delay that FlagLater permits ends.
 func (r *Receiver) ackDue(at mono.Time) {
 	if at < r.ackAt {
 		r.ackAt, r.ackLater = at, false
 	}
 }
 
-// Ripe reports whether the pending ACK covers more than one packet, and at least a quarter of
-// Rules.AckEvery. The ACK of a lone request is not ripe, because the answer to the request can
+// Ripe reports whether the pending ACK covers at least two packets, and at least a quarter of
+// Rules.AckEvery. The ACK of a single request is not ripe, because the reply to the request can
 // carry the ACK.
 func (r *Receiver) Ripe(rules *Rules) bool {
 	return r.unacked > 1 && 4*int(r.unacked) >= rules.AckEvery
 }
 
-// Repeated counts a duplicate packet, and reports whether an ACK is due at once. The peer repeats a
-// packet if an ACK was lost. After many duplicates within answersEvery no ACK is due, because the
-// peer repeats the packet as long as no ACK has reached the peer.
+// Repeated counts a duplicate packet, and reports whether an ACK is due at once. The peer
+// retransmits an acknowledged packet if the ACK was lost. After answersMax immediate ACKs within
+// answersEvery, further duplicates cause no immediate ACK.
 func (r *Receiver) Repeated(now mono.Time) (due bool) {
 	r.copies++
-	if r.ackAt <= now { // the pending ACK answers this duplicate, too
+	if r.ackAt <= now { // the pending ACK also covers this duplicate
 		return true
 	}
 	if r.answers == 0 || now.Sub(r.answersAt) >= answersEvery {
@@ -65,17 +65,17 @@ func (r *Receiver) Repeated(now mono.Time) (due bool) {
 	return true
 }
 
-// AckDue is the time at which an ACK must be sent as a packet of its own. AckDue is mono.Never if
+// AckDue is the time at which an ACK must be sent in a packet of its own. AckDue is mono.Never if
 // no ACK is pending.
 func (r *Receiver) AckDue() mono.Time { return r.ackAt }
 
-// AskAck makes an ACK due after d, even if no packet has arrived. Callers use AskAck to announce
-// new credits to the peer.
+// AskAck makes an ACK due after d at the latest, even if no packet has arrived. Callers use AskAck
+// to announce new credits to the peer.
 func (r *Receiver) AskAck(now mono.Time, d time.Duration) { r.ackDue(now.Add(d)) }
 
-// AskAckOf makes an ACK due as soon as all packets up to n have been accepted, because the peer
-// waits for that ACK. An ACK that was already sent is not repeated. A number n beyond the receive
-// window is ignored.
+// AskAckOf makes an ACK due as soon as all packets up to number n have been accepted, because the
+// peer has requested this ACK. If all packets up to n have been acknowledged already, AskAckOf does
+// nothing. A number n beyond the receive window is ignored.
 func (r *Receiver) AskAckOf(now mono.Time, n seq.Num) {
 	switch d := n.Sub(r.next); {
 	case d >= 0 && uint32(d) < r.window:

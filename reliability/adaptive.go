@@ -8,17 +8,17 @@ import (
 	"gobtl/internal/seq"
 )
 
-// adaptive is the recovery policy of the profile adaptive. Each Sender has its own adaptive.
+// adaptive is the loss recovery of the profile adaptive for one Sender.
 //
-// Loss is found by time, as in RACK-TLP (RFC 8985). A packet is declared lost if two conditions
-// hold. A packet sent later on the same channel has arrived, and the older packet is in flight for
-// longer than a round trip plus the reordering window. The reordering window grows with the
-// observed reordering, and after spurious retransmissions. If no ACK comes for about two round
-// trips, the sender retransmits the oldest packet once, as a probe. Further retransmissions of the
-// oldest packet follow at growing intervals, like the time-outs of RFC 9002 section 6.2. Probe and
+// Loss is found by time, as in RACK-TLP (RFC 8985). A packet is declared lost if a packet sent
+// later on the same channel has arrived, and the lost packet has been in flight for longer than a
+// round trip plus the reordering window. The reordering window grows with the observed reordering,
+// and after spurious retransmissions. If no ACK comes for about two round trips, the sender
+// retransmits the oldest packet once, as a probe. Further retransmissions of the oldest packet
+// follow at growing intervals, like the time-outs of RFC 9002 section 6.2. The probe and the
 // time-outs share one timer. The ACK of a probe shows which other packets are missing.
 //
-// One lazy timer serves all packets in flight. Sending a packet only records the time, and a timer
+// One timer serves all packets in flight. Sending a packet only records the send time, and a timer
 // that expires too early is restarted.
 type adaptive struct {
 	shared *adaptiveShared
@@ -28,15 +28,16 @@ type adaptive struct {
 	pacer pacer
 	// latestArrived is, for each channel, the most recently sent packet that has arrived.
 	latestArrived [channels]arrival
-	// resentArrived is the latest retransmitted packet that has arrived on the data channel. An
-	// arrival of a packet that was sent only once clears resentArrived. See onResentArrived.
+	// resentArrived is the latest retransmitted packet that has arrived on the data channel. When a
+	// packet that was sent only once arrives, resentArrived is cleared (see onResentArrived).
 	resentArrived arrival
 
 	timer       hotel.Room // 0: the timer does not run
 	timerAt     mono.Time  // when the timer ends
 	lossAt      mono.Time  // when packets may be found lost without more news, or Never
 	restartedAt mono.Time  // when the congestion window was restarted last; or longAgo
-	// packets sent before sweepAt are lost from sweepAt on; or Never
+	// Packets sent before the time sweepAt are declared lost from sweepAt on. The value Never means
+	// no such time.
 	sweepAt     mono.Time
 	sentAt      [channels]mono.Time     // when something was sent last
 	progressAt  mono.Time               // of the latest progress or time-out; or longAgo
@@ -46,7 +47,8 @@ type adaptive struct {
 	peerDelay   time.Duration           // how long the peer may hold an ACK back
 	ackLag      time.Duration           // added to the latest round by peerDelay
 	reorderSeen time.Duration           // the largest delay of a packet that was not lost
-	// doublings of the reordering window, after spurious copies
+	// reorderShift is the number of times that the reordering window was doubled after spurious
+	// retransmissions.
 	reorderShift uint8
 	backoff      uint8 // time-outs since anything was acknowledged
 
@@ -67,14 +69,15 @@ type adaptive struct {
 	quietRounds            uint8   // rounds since the latest spurious retransmission
 	untested               uint8   // rounds since a packet was withheld
 	lastMeasured           Channel // the channel of the packet measured last
-	// retransmissions in this round and the previous one, without the spurious ones
+	// resentInRound holds the numbers of retransmissions in this round trip and in the previous
+	// one, without spurious retransmissions.
 	resentInRound [2]int32
 	roundEnd      seq.Num   // a round trip ends when this packet has arrived
 	newest        seq.Num   // latest number that has arrived
 	roundAt       mono.Time // when this round began
 }
 
-// arrival is a packet that has arrived.
+// arrival describes a packet that has arrived at the peer.
 type arrival struct {
 	at     mono.Time // when it was sent
 	seq    seq.Num
@@ -83,16 +86,14 @@ type arrival struct {
 }
 
 const (
-	// unreadLeast is the time for which a packet of a merely busy process may stay unread. A longer
-	// time means that the process was not scheduled, or that the process is overloaded. Credits
-	// bound an overloaded process. As in Swift, such host delay is kept apart from network delay.
+	// unreadLeast is the shortest time in the receive queue that shows an overloaded or descheduled
+	// receiving process. Time in the receive queue is excluded from the network delay, as in Swift.
 	unreadLeast = 500 * time.Microsecond
 
 	// The retransmission budget is an eighth of the delivered packets, plus an allowance for each
-	// round trip. The allowance is a few packets and a quarter of the packets in flight, because
-	// all packets in flight may be lost at once. The unused part of the retransmission budget is at
-	// most the allowance of one round trip. On a path with heavier loss, more retransmissions do
-	// not help.
+	// round trip. The allowance for a round trip is a few packets and a quarter of the packets in
+	// flight, because all packets in flight may be lost at once. The unused part of the
+	// retransmission budget is at most the allowance for one round trip.
 	budgetUnits     = 8
 	budgetRound     = 8 * budgetUnits
 	budgetFirst     = 64 * budgetUnits
@@ -102,10 +103,10 @@ const (
 	backoffRestart  = 3
 )
 
-// longAgo is an instant before any event of a sender.
+// longAgo is an instant before the first event of any sender.
 const longAgo = -mono.Never / 2
 
-// adaptiveShared is the state shared by the Senders of a module.
+// adaptiveShared is the state that the Senders of a module share.
 type adaptiveShared struct {
 	rules   *Rules
 	timers  *hotel.Hotel[*Sender] // a room for each Sender
@@ -114,14 +115,15 @@ type adaptiveShared struct {
 	stops   bool // a timer stops when there is nothing in flight
 }
 
-// adaptiveTickNs is the resolution of the timers, much finer than a round trip.
+// adaptiveTickNs is the resolution of the retransmission timers in nanoseconds.
 const adaptiveTickNs = 1 << 13
 
 // onTheWay is the number of packets of the send window that are not known to have arrived, not
 // declared lost, and not refused for lack of memory.
 func (a *adaptive) onTheWay(s *Sender) int32 { return s.next.Sub(s.oldest) - s.sacked - a.lost }
 
-// room is the number of packets, new or retransmitted, that the congestion window admits.
+// room is the number of packets, new or retransmitted, that the congestion window allows to be sent
+// now.
 func (a *adaptive) room(s *Sender) int32 {
 	if a.fixed {
 		return int32(s.window)
@@ -148,7 +150,8 @@ func (a *adaptive) path(s *Sender) PathState {
 	return state
 }
 
-// sendAgain puts a packet in flight on the resend list, unless the packet is already on the list.
+// sendAgain puts a packet in flight on the retransmission list, unless the packet is already on the
+// list.
 func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	p := s.segment(t)
 	if p.state != Posted {
@@ -165,7 +168,7 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	s.segs.again(t, cause)
 }
 
-// stopWaiting removes a segment from the count of segments that wait for the retransmission budget,
+// stopWaiting removes a segment from the count of segments that wait for the retransmission budget
 // or for memory at the peer.
 func (a *adaptive) stopWaiting(s *Sender, p *segment) {
 	p.lost = false
@@ -176,7 +179,7 @@ func (a *adaptive) stopWaiting(s *Sender, p *segment) {
 	a.lostWaiting--
 }
 
-// stop stops the timer of a sender with nothing in flight, if StopIdle was called.
+// If StopIdle was called, stop stops the timer of a sender with nothing in flight.
 func (a *adaptive) stop(s *Sender) {
 	if a.shared.stops && a.timer != 0 && s.oldest == s.next && !a.pacer.short(s.next) {
 		a.shared.timers.Checkout(a.timer)

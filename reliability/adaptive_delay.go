@@ -7,11 +7,13 @@ import (
 	"gobtl/internal/seq"
 )
 
-// This file adjusts the congestion window by delay, and measures the path's delay without a queue.
+// This file adjusts the congestion window by the measured delay, and measures the delay of the path
+// with empty queues.
 
-// sample takes a new round-trip sample of packet n. The arguments least and most of sample bound
-// the network's part of the round trip, and next is the next number to be sent. A peer that sleeps
-// until a packet comes cannot tell how long the packet has waited, and then neither bound may hold.
+// sample processes a new round-trip sample of packet n. The arguments least and most bound the
+// network's part of the round trip, and next is the next number to be sent. If the peer's process
+// was asleep, neither bound may hold, because the peer cannot tell how long the packet waited in
+// its receive queue.
 func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n, next seq.Num,
 	rules *Rules,
 ) {
@@ -46,7 +48,7 @@ func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n
 	enough := aboveLeast + min(aboveJitter, int32(p.jitter/(delayNoise/4)))
 	switch {
 	case c.slow && c.above >= max(aboveMax, enough):
-		// the window before this round's doubling
+		// The window is set to its size before the doubling of the current round trip.
 		c.shrink(max(min(c.window, c.flight), c.window/2))
 		c.above, c.calm, c.ramp = 0, next, spreadTime
 		c.beginDip(p)
@@ -58,18 +60,18 @@ func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n
 	}
 }
 
-// holds is the part of the window that the path holds without a queue, if a queue adds the delay
-// over.
+// holds is the number of packets that the path holds with empty queues, if the present queues add
+// the delay over.
 func (c *congestion) holds(p *path, over time.Duration) int32 {
 	own := p.base + p.jitter
 	return max(int32(int64(c.window)*int64(own)/int64(own+over)), windowLeast)
 }
 
-// dip shrinks the window for two rounds if the window has met a limit since the last dip. The first
-// round of a dip drains the queue, and the second round measures the round trip. A sender that took
-// a queue for the path's own delay thus learns the true delay, and all other senders in that queue
-// learn the true delay, too (like the round-trip probes of BBR). The interval between dips grows
-// while dips bring no new minimum.
+// dip divides the congestion window for two round trips if the window has limited the sender since
+// the previous dip. The first round trip of a dip drains the queue at the bottleneck, and the
+// second round trip measures the delay of the path with an empty queue. A dip has the purpose of
+// the round-trip probes of BBR. The interval between dips grows while dips find no lower round
+// trip.
 func (c *congestion) dip(p *path, took time.Duration) bool {
 	c.rounds = min(c.rounds, 254) + 1
 	switch {
@@ -96,11 +98,11 @@ func (c *congestion) dip(p *path, took time.Duration) bool {
 	return true
 }
 
-// drains reports whether a round trip shows that the queue empties, because another sender dips or
-// has stopped. The argument most bounds the part of the round trip that was spent in the network.
-// The round trip must be clearly below the round trips of the latest rounds, and all latest rounds
-// must have had a queue. If this sender now dips too, the queue empties completely and the path's
-// own delay shows. A dip by only one of many senders achieves little.
+// drains reports whether the measured round trip shows that the queue at the bottleneck is
+// emptying, because another sender dips or has stopped. The argument most is the upper bound of the
+// network's part of the round trip. drains returns true if the round trip is clearly below those of
+// the latest rounds, which all had a queue. A dip at the same time as other senders empties the
+// shared queue completely, and shows the delay of the path.
 func (c *congestion) drains(most time.Duration, p *path) bool {
 	low := c.low[1]
 	if c.low[0] == 0 {
@@ -114,18 +116,16 @@ func (c *congestion) drains(most time.Duration, p *path) bool {
 		most < low-noise
 }
 
-// beginDip divides the window for some rounds. If credits are the limit, beginDip divides the
-// number of packets in flight.
+// beginDip divides the congestion window for some round trips. If credits limit the sender,
+// beginDip divides the number of packets in flight.
 func (c *congestion) beginDip(p *path) {
 	c.unhalved, c.dipBase, c.rounds, c.met, c.overshot = c.window, p.base, 0, false, false
 	c.window = max(min(c.window, c.flight)/dipDepth, windowLeast)
 }
 
-// fit estimates the path's capacity from the packets delivered in the round in which slow start has
-// filled path and queue. The argument took of fit is the duration of the round that fit uses. When
-// slow start ends, the window is twice too large, and would overrun the queue again after the dip.
-// Small windows are not changed. If many senders share a queue, each late sender takes the queue
-// for part of the path, and only an overrun corrects all senders.
+// fit estimates the path's capacity from the packets delivered in the last round trip of slow
+// start. The argument took is the duration of that last round trip. At the end of slow start the
+// window is about twice the capacity of the path and its queue. fit does not change small windows.
 func (c *congestion) fit(p *path, took time.Duration) {
 	c.overshot = false
 	holds := int64(c.acked) * int64(p.base+p.jitter) / int64(max(took, 1))
@@ -133,13 +133,13 @@ func (c *congestion) fit(p *path, took time.Duration) {
 	c.peak = c.unhalved
 }
 
-// blame records the losses for which the window is shrunk.
+// blame records the number of lost packets for which the window was reduced.
 func (c *congestion) blame(lost int32) {
 	c.blamed, c.excused, c.undo, c.undoSlow = lost, 0, c.window, c.slow
 }
 
-// excuse subtracts packets that were late instead of lost. If most of the losses for which the
-// window was shrunk were late packets, excuse restores the window.
+// excuse subtracts packets from the recorded losses, because these packets were late and not lost.
+// If most of the recorded losses were late packets, excuse restores the window.
 func (c *congestion) excuse(packets int32) {
 	c.lost = max(c.lost-packets, 0)
 	c.counted[1] = max(c.counted[1]-packets, 0)

@@ -6,9 +6,9 @@ import (
 	"gobtl/internal/mono"
 )
 
-// This file decides which packets have arrived, and which are lost.
+// This file decides which packets have arrived and which packets are lost.
 
-// arrived frees segment t, which has arrived at the peer.
+// arrived frees segment t, because its packet has arrived at the peer.
 func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	p := s.segment(t)
 	if p.state == Resend || p.lost {
@@ -27,9 +27,9 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	later := c.at > p.postedAt || c.at == p.postedAt && p.seq.Before(c.seq)
 	copied := p.resends > 0 && a.selective
 	switch {
-	case a.inOrder: // the original arrived; its copy is still in transit
+	case a.inOrder: // the original packet arrived, and the copy is still in transit
 	case p.resends > 0 && took < a.least(p.channel) && !a.paths[p.channel].stale(now):
-		// An earlier copy arrived.
+		// A copy that was sent before the latest copy has arrived.
 	case later:
 		if p.resends == 0 && c.rtt != 0 && a.selective { // the packet was late, and was not lost
 			a.reorderSeen = max(a.reorderSeen, took-c.rtt)
@@ -51,11 +51,9 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	s.segs.release(t, p)
 }
 
-// onResentArrived notes that a copy of a retransmitted packet has arrived. If the peer was stopped,
-// the arrived copy may be an earlier one, and packets sent before the latest copy may still be
-// unread at the peer. Packets that were sent only once then follow the copy, or came with the copy.
-// Packets that were sent only once are better evidence, and replace the retransmitted packet as
-// evidence.
+// onResentArrived records that a copy of a retransmitted packet has arrived. Which copy has arrived
+// is unknown, and therefore the arrival is weaker evidence of the loss of other packets than the
+// arrival of a packet that was sent once.
 func (a *adaptive) onResentArrived(d arrival) {
 	if a.latestArrived[Data].seenAt == d.seenAt || a.resentArrived.at > d.at {
 		return
@@ -69,9 +67,9 @@ func (d *arrival) proves(p *segment) bool {
 	return d.at > p.postedAt || d.at == p.postedAt && p.seq.Before(d.seq) && d.rtt != 0
 }
 
-// least is a lower bound for the time from a packet to its ACK on a channel. The function least
-// returns the least measured round trip of the channel or of the other channel, or a guess without
-// any measurement.
+// least is a lower bound for the time between sending a packet on a channel and receiving its ACK.
+// least returns the lowest measured round trip of the channel or else of the other channel, and a
+// constant if neither was measured.
 func (a *adaptive) least(c Channel) time.Duration {
 	if base := a.paths[c].base; base != 0 {
 		return base
@@ -82,14 +80,14 @@ func (a *adaptive) least(c Channel) time.Duration {
 	return a.shared.rules.ResendTimeoutMin
 }
 
-// reorderWindow is the reordering window of a channel. A packet is declared lost only if a packet
-// sent later has arrived earlier by more than the reordering window.
+// reorderWindow is the reordering window of a channel (RFC 8985). A packet is declared lost only if
+// a packet that was sent later by more than the reordering window has arrived.
 func (a *adaptive) reorderWindow(c Channel) time.Duration {
 	p := &a.paths[c]
 	return min(max(p.base/4, a.reorderSeen+a.reorderSeen/4)<<a.reorderShift, p.wait())
 }
 
-// findLost marks the packets that are now lost, and queues lost packets for retransmission.
+// findLost declares packets lost, and queues lost packets for retransmission.
 func (a *adaptive) findLost(s *Sender, now mono.Time) {
 	known := a.lostWaiting
 	a.markLost(s, now)
@@ -101,19 +99,18 @@ func (a *adaptive) findLost(s *Sender, now mono.Time) {
 	}
 }
 
-// markLost marks the packets that are now lost, and sets the time of the next check. Packets sent
-// before a restart of the congestion window are declared lost some time after the first ACK that
-// follows the restart. A peer process that was stopped has reported the received packets before
-// markLost declares the old packets lost. If the window has more gaps than a selective ACK can
-// hold, the report covers only the beginning of the window. Packets without a report would hold the
-// window for ever unless markLost declared the packets lost.
+// markLost declares packets lost, and sets the time of the next check for lost packets. Packets
+// sent before a restart of the congestion window are declared lost at sweepAt, even without later
+// packets that have arrived. If the window has more gaps than a selective ACK can describe, the
+// selective ACK covers only the beginning of the window. Packets beyond the described part would
+// stay in flight for ever if markLost did not declare them lost.
 func (a *adaptive) markLost(s *Sender, now mono.Time) {
 	a.arrivedOutOfTurn, a.lossAt = false, mono.Never
 	grace := [channels]time.Duration{a.reorderWindow(Command), a.reorderWindow(Data)}
 	across := max(a.paths[Command].wait()+grace[Command], a.paths[Data].wait()+grace[Data],
 		a.shared.rules.ProbeTimeoutMin)
 	last := max(a.latestArrived[Command].at, a.latestArrived[Data].at)
-	// Packets sent before the arrived copy would have arrived by then.
+	// A packet sent before the arrived copy is expected to have arrived by the time proven.
 	proven := a.resentArrived.seenAt.Add(a.peerDelay + delayNoise)
 	for n := s.nextOpen(s.oldest); n != s.next; n = s.nextOpen(n + 1) {
 		p := s.segment(s.at(n))
@@ -152,9 +149,8 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 	}
 }
 
-// sendLost queues lost packets for retransmission, as many as the retransmission budget and the
-// congestion window allow. A retransmission takes as much of the congestion window as any other
-// packet.
+// sendLost queues as many lost packets for retransmission as the retransmission budget and the
+// congestion window allow.
 func (a *adaptive) sendLost(s *Sender) {
 	room := a.room(s)
 	for n := s.nextAside(s.oldest); n != s.next && a.lostWaiting > 0; n = s.nextAside(n + 1) {

@@ -8,14 +8,14 @@ import (
 	"gobtl/internal/seq"
 )
 
-// processAck processes an acknowledgement. The argument sack of processAck is the selective part,
-// or nil. The freed segments are appended to done.
+// processAck processes an acknowledgement. The argument sack is the selective part of the
+// acknowledgement, or nil if there is none. processAck appends the freed segments to done.
 func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	done []Token,
 ) []Token {
 	before := len(done)
-	// A window with a few packets of room counts as full, because room may be reserved for small
-	// messages. Packets that pacing delays do not fill the window.
+	// A window with only a few unused packets counts as full, because a few packets may be reserved
+	// for small messages. A window that is not full because of pacing does not count as full.
 	if a.onTheWay(s) >= a.cong.window-min(8, a.cong.window/16) || s.blocked && a.pacer.short(s.next) {
 		a.cong.limited = true
 	}
@@ -33,7 +33,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 			continue
 		}
 		if p := &segs.segs[t]; p.state == Posted && p.resends == 0 && !p.lost && !a.gaps {
-			p.state = Free // the same as arrived, for nearly all packets
+			p.state = Free // the same as the method arrived, for nearly all packets
 			segs.posted--
 		} else {
 			a.arrived(s, now, t)
@@ -61,7 +61,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 		}
 		a.cong.grow(n, s.window)
 		a.resendBudget = min(a.resendBudget+n, budgetFirst+budgetUnits*s.next.Sub(s.oldest))
-		// While no new packets may be sent, a round is measured by time.
+		// While the window is closed, the end of a round trip is determined by time.
 		if !a.newest.Before(a.roundEnd) || a.gaps && now.Sub(a.roundAt) > a.paths[a.lastMeasured].wait() {
 			took := now.Sub(a.roundAt)
 			a.roundEnd, a.roundAt = s.next, now
@@ -81,7 +81,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	return done
 }
 
-// lookForLost finds lost packets, and sets the timer for the next check.
+// lookForLost declares packets lost, and sets the timer for the next check for lost packets.
 func (a *adaptive) lookForLost(s *Sender, now mono.Time) {
 	a.findLost(s, now)
 	if a.lossAt != mono.Never {
@@ -89,8 +89,8 @@ func (a *adaptive) lookForLost(s *Sender, now mono.Time) {
 	}
 }
 
-// heardAgain is called at the first ACK after a restart of the congestion window. heardAgain sets
-// the time at which packets sent before the restart and not yet acknowledged are declared lost.
+// heardAgain handles the first ACK after a restart of the congestion window. heardAgain sets the
+// time at which unacknowledged packets from before the restart are declared lost.
 func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 	if a.sweepAt == mono.Never && a.restartedAt != longAgo {
 		a.sweepAt = now.Add(a.paths[a.lastMeasured].wait() + a.peerDelay)
@@ -99,12 +99,11 @@ func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 	}
 }
 
-// measure takes the round trip of the packet that arrived last, if the ACK is the first for this
-// packet and the packet was sent only once (Karn's rule). A plain ACK does not name the packet that
-// arrived last. A plain ACK that covers a retransmitted packet therefore gives no sample, because
-// packets after the retransmitted one may have arrived long before. A plain ACK of a lone answer
-// gives no sample either, because the ACK may be delayed and only a selective ACK reports the
-// delay.
+// measure takes a round-trip sample from the packet that arrived last, if this ACK is the first to
+// cover the packet and the packet was sent only once (Karn's algorithm). An ACK without a selective
+// part gives no sample if it covers a retransmitted packet, because the ACK does not tell which
+// packet caused it. An ACK without a selective part gives no sample for a packet with FlagLater,
+// because the peer may have delayed the ACK by an unknown time.
 func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	n, delay := ack, time.Duration(0)
 	if sack != nil {
@@ -146,13 +145,13 @@ func resentUpTo(s *Sender, ack seq.Num) bool {
 	return false
 }
 
-// onWords frees the packets that arrived beyond the first gap.
+// onWords frees the packets that arrived after the first gap.
 func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64,
 	done []Token,
 ) []Token {
 	first := ack + sackAhead
 	for _, word := range words {
-		// In a large window most bits are known from earlier ACKs.
+		// In a large window, most bits of the selective ACK repeat earlier ACKs.
 		for word &^= s.earlyFrom(first); word != 0; word &= word - 1 {
 			n := first + seq.Num(bits.TrailingZeros64(word))
 			i := uint32(n) & uint32(len(s.ring)-1)
@@ -172,9 +171,9 @@ func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64
 	return done
 }
 
-// onDuplicates computes the number of spurious retransmissions from the peer's count of duplicates.
-// Duplicates made by the network are also counted as spurious, if they arrive while there are
-// retransmissions.
+// onDuplicates computes the number of spurious retransmissions from the number of duplicates that
+// the peer has received. A duplicate that the network made counts as spurious if it arrives while
+// there are retransmissions.
 func (a *adaptive) onDuplicates(copies uint32) {
 	d := int32(copies - a.copies)
 	if d <= 0 {
@@ -198,8 +197,8 @@ func (a *adaptive) endRound(s *Sender, took time.Duration) {
 	a.cong.calm = a.cong.calm.Max(s.oldest)
 	before := a.cong.window
 	a.cong.endRound(a.shared.rules, p, int32(s.window), took)
-	// Packets sent before the window shrank waited in a queue of the larger window. The delay of
-	// packets sent before the shrink is no evidence against the smaller window.
+	// The delay of packets sent before the window was reduced is no evidence against the reduced
+	// window.
 	if a.cong.window < before {
 		a.cong.calm, a.cong.above = s.next, 0
 	}
@@ -237,8 +236,8 @@ func (a *adaptive) onSack(s *Sender, now mono.Time, upTo seq.Num, sack *Sack,
 	return done, AckIdle
 }
 
-// onPlainAck processes an ACK without a selective part. From a peer without selective ACKs, a
-// repeated ACK signals a gap, as in the usnic profile. A repeated ACK says nothing about a packet
+// onPlainAck processes an ACK without a selective part. If the peer does not send selective ACKs, a
+// repeated ACK signals a gap, as in the usnic profile. A repeated ACK says nothing about packets
 // sent less than a round trip ago.
 func (a *adaptive) onPlainAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool,
 	done []Token,

@@ -7,13 +7,12 @@ import (
 	"gobtl/internal/seq"
 )
 
-// pacer spreads the packets of a window over the round trip where bursts have been lost. A queue
-// much shorter than the path's capacity cannot absorb a whole window at once. The pacer works in
-// steps. Each ACK, and each expiry of the timer, releases as many packets as the path has carried
-// since the previous step. The pacer's timer releases the next packets if no ACK does.
+// After bursts have been lost, the pacer spreads the packets of a window over the round trip. Each
+// ACK, and each expiry of the pacer's timer, permits as many packets as the path has carried since
+// the previous ACK or expiry.
 type pacer struct {
 	on    bool
-	began mono.Time     // the path is occupied until then by the packets sent so far
+	began mono.Time     // until then the path is busy with the packets sent so far
 	every time.Duration // the time that the path takes for each packet
 	next  seq.Num       // the next number to be sent, at the latest refill
 	again int32         // retransmissions since the latest refill
@@ -24,15 +23,15 @@ type pacer struct {
 
 const (
 	paceBurst   = 16 // packets that may be sent at once, whatever the pace
-	paceQuantum = 8  // packets that are worth a call of the progress loop
+	paceQuantum = 8  // the least number of packets for which the timer expires
 	paceShare   = 8  // divisor of the window that may be sent at once
 	paceSpare   = 9  // packets that may stay unused, reserved for small messages
 )
 
-// refill computes how many packets may be sent now, from number next on. One packet is released for
-// each elapsed interval every, up to burst packets. If nothing was in flight, burst packets are
-// released. The result of refill says whether the timer is needed, at the instant due, to release
-// more packets.
+// refill computes how many packets may be sent now, starting with number next. The pacer permits
+// one packet for each elapsed interval every, up to burst packets. If nothing was in flight, the
+// pacer permits burst packets at once. refill returns true if the timer must expire at the instant
+// due to permit more packets.
 func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time.Duration) bool {
 	if !p.on || idle {
 		p.on, p.began = true, now.Add(-burst*every)
@@ -47,7 +46,7 @@ func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time
 	return have < burst
 }
 
-// room is the number of packets that may be sent now, from number next on.
+// room is the number of packets, starting with number next, that the pacer permits now.
 func (p *pacer) room(next seq.Num) int32 {
 	if !p.on {
 		return WindowMax
@@ -55,7 +54,7 @@ func (p *pacer) room(next seq.Num) int32 {
 	return p.end.Sub(next)
 }
 
-// short reports whether nearly all released packets have been sent.
+// short reports whether nearly all permitted packets have been sent.
 func (p *pacer) short(next seq.Num) bool {
 	return p.on && !next.Before(p.mark)
 }

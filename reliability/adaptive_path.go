@@ -21,11 +21,11 @@ type path struct {
 	sampledAt    mono.Time // when a round trip was measured last
 }
 
-// baseSpan is the least time for which the minimal round trip is remembered. The minimum expires
-// because routes change.
+// baseSpan is the shortest time for which the lowest round trip is remembered. The lowest round
+// trip expires because routes change.
 const baseSpan = 10 * time.Second
 
-// sample takes a measured round trip.
+// sample processes a round-trip sample.
 func (p *path) sample(now mono.Time, rtt time.Duration) {
 	rtt = max(rtt, time.Microsecond)
 	p.sampledAt = now
@@ -42,26 +42,26 @@ func (p *path) sample(now mono.Time, rtt time.Duration) {
 	p.srtt += (rtt - p.srtt) / 8
 }
 
-// stale reports whether the minimal round trip is outdated. While all packets are retransmissions
-// there are no samples, and the path may have become shorter.
+// stale reports whether there was no round-trip sample for so long that the estimate is outdated.
+// There are no samples while all packets are retransmissions.
 func (p *path) stale(now mono.Time) bool {
 	return p.srtt != 0 && now.Sub(p.sampledAt) > staleWaits*p.wait()
 }
 
-// staleWaits is the age at which a sample becomes stale, in units of wait.
+// staleWaits is the age at which the estimate is outdated, in units of path.wait.
 const staleWaits = 16
 
-// wait is the time after which a missing ACK is late. Probe and time-outs are computed from wait.
+// wait is the time after which a missing ACK counts as late.
 func (p *path) wait() time.Duration { return p.srtt + max(4*p.rttvar, p.srtt/2) }
 
-// probe is the time without an ACK before the first probe. A probe is sent little later than an ACK
-// usually arrives, because a probe costs only one packet.
+// probe is the time without an ACK after which the first probe is sent. The time to the first probe
+// is short because a probe costs only one packet.
 func (p *path) probe() time.Duration { return p.srtt + min(max(4*p.rttvar, p.srtt/2), p.srtt) }
 
-// vary takes the round trip of packet n, sent at sentAt. If later packets have overtaken packet n,
-// the extra delay of packet n does not come from a queue that all packets share. If packets
-// overtake each other, the path's delay varies from packet to packet. A packet that was not
-// overtaken is evidence only if other packets were sent shortly before.
+// vary updates the jitter of the path from the round trip of packet n, which was sent at the time
+// sentAt. If packets sent after packet n arrived before it, the extra delay of packet n is jitter
+// and no queueing delay. A packet that was not overtaken changes the estimate only if other packets
+// were sent shortly before it.
 func (p *path) vary(n seq.Num, sentAt mono.Time, rtt time.Duration) {
 	if p.latestRTT != 0 && n.Before(p.latest) {
 		p.jitter += (max(rtt-p.latestRTT, 0) - p.jitter) / 16

@@ -31,8 +31,8 @@ func (shared *adaptiveShared) deadline() mono.Time { return shared.timers.Deadli
 
 func (shared *adaptiveShared) running() int { return shared.timers.Len() }
 
-// spare defers due timers until the next progress call if the module is behind, because ACKs that
-// would stop the timers may have arrived unread. Timers are deferred only once.
+// If the module has unread packets, spare defers expired timers until the next progress call,
+// because the unread packets may be ACKs. Timers are deferred at most once.
 func (shared *adaptiveShared) spare(behind bool) bool {
 	shared.spared = behind && !shared.spared
 	return shared.spared
@@ -42,7 +42,7 @@ func (shared *adaptiveShared) stopIdle() { shared.stops = true }
 
 func (shared *adaptiveShared) counts() Counts { return shared.counted }
 
-// checkTimers has nothing to check, because check checks the timer of each Sender.
+// checkTimers has nothing to check, because the method check covers the timer of each Sender.
 func (shared *adaptiveShared) checkTimers() error { return nil }
 
 func (shared *adaptiveShared) expire(now mono.Time) *Sender {
@@ -55,7 +55,7 @@ func (shared *adaptiveShared) expire(now mono.Time) *Sender {
 	return s
 }
 
-// expired handles an expired timer.
+// expired handles the expired timer of a Sender.
 func (a *adaptive) expired(s *Sender, now mono.Time) {
 	a.timer, a.timerAt = 0, mono.Never
 	if s.oldest == s.next {

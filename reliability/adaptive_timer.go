@@ -6,13 +6,12 @@ import (
 	"gobtl/internal/mono"
 )
 
-// posted records the send time, and starts the timer. A timer that runs for earlier packets expires
-// early enough, because a further packet only makes the time-out later.
+// posted records the send time of a packet, and starts the retransmission timer. A running timer is
+// not changed, because a further packet only delays the time-out.
 //
-// After a pause, a peer may sleep until a packet arrives, and sleep again before the peer
-// acknowledges the packet. Two wake-ups of the peer's process take longer than the round trip of
-// any network. The first probe after a pause therefore waits as long as the later time-outs,
-// because an earlier probe would nearly always be spurious.
+// After a pause, the peer's process may sleep when the packet arrives, and again before it
+// acknowledges the packet. Two wake-ups of a process take longer than a round trip in the network.
+// The first probe after a pause therefore waits as long as the later time-outs.
 func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	a.sentAt[c] = now
 	if a.timer != 0 && a.progressAt != longAgo && !a.refused.some() && limit == a.waitMax &&
@@ -38,9 +37,9 @@ func (a *adaptive) reposted(s *Sender, now mono.Time, t Token, limit time.Durati
 	a.run(s, now)
 }
 
-// Leaves notes that a posted packet was waiting for the owner's next progress call and is sent only
-// now. The packet's round trip, and the wait for its ACK, start now. A retransmitted packet is not
-// changed.
+// Leaves records that a posted packet is sent only now, after it waited for the next progress call
+// of its owner. The packet's round trip and its time-out start now. Leaves does not change
+// retransmitted packets.
 func (s *Sender) Leaves(now mono.Time, t Token) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a != nil && p.state == Posted && p.resends == 0 {
@@ -48,13 +47,14 @@ func (s *Sender) Leaves(now mono.Time, t Token) {
 	}
 }
 
-// hasten treats a lone answer, whose ACK the peer may delay, as an ordinary packet sent now.
+// hasten ends the longer time-out of a packet with FlagLater, as if the packet was sent at the time
+// now without FlagLater.
 func (a *adaptive) hasten(s *Sender, now mono.Time) {
 	a.sentAt[s.segment(s.at(s.oldest)).channel], a.progressAt = now, now
 	a.run(s, now)
 }
 
-// run starts the timer, if the timer is not running.
+// run starts the retransmission timer, unless the timer is running.
 func (a *adaptive) run(s *Sender, now mono.Time) {
 	if a.progressAt == longAgo {
 		a.progressAt = now
@@ -68,9 +68,10 @@ func (a *adaptive) run(s *Sender, now mono.Time) {
 	}
 }
 
-// due is the instant of the next time-out. The first time-out counts from the latest sent packet,
-// because the ACK of that packet will cover all packets. The first time-out is bounded by a time
-// after the latest progress. Later time-outs count from the previous time-out.
+// due is the time of the next time-out. The first time-out counts from the latest sent packet,
+// because the ACK of that packet covers all packets in flight. The first time-out comes at
+// most four times the wait after the latest new ACK. Each later time-out counts from the previous
+// time-out.
 func (a *adaptive) due(s *Sender) mono.Time {
 	at := a.dueAfterProgress()
 	if s.oldest == s.next {
@@ -79,9 +80,8 @@ func (a *adaptive) due(s *Sender) mono.Time {
 	if a.restsRefused(s) {
 		return mono.Never
 	}
-	// A time-out retransmits the oldest packet. The time-out must not come before the ACK of that
-	// packet's latest copy can arrive. If the oldest packet is queued for retransmission, its
-	// retransmission restarts the timer.
+	// The time-out must leave enough time for the ACK of the latest copy of the oldest packet. If
+	// the oldest packet is queued for retransmission, the retransmission restarts the timer.
 	p := s.segment(s.at(s.oldest))
 	at = max(at, p.postedAt.Add(max(min(a.wait[p.channel], a.waitMax), 0)))
 	if s.patient {
@@ -91,7 +91,7 @@ func (a *adaptive) due(s *Sender) mono.Time {
 }
 
 func (a *adaptive) dueAfterProgress() mono.Time {
-	// While ACKs make progress, more may follow.
+	// While ACKs of new packets arrive, more ACKs may follow.
 	at := a.ackedAt.Add(a.paths[a.lastMeasured].srtt/2 + a.peerDelay)
 	longest := max(a.wait[Command], a.wait[Data])
 	if a.backoff > 0 {
@@ -104,8 +104,8 @@ func (a *adaptive) dueAfterProgress() mono.Time {
 	return min(at, last)
 }
 
-// setWait computes how long to wait for an ACK on each channel. A channel without samples may be
-// much slower than the other channel.
+// setWait computes the time to wait for an ACK on each channel. A channel without round-trip
+// samples may be much slower than the other channel.
 func (a *adaptive) setWait() {
 	rules := a.shared.rules
 	probeLeast := rules.ProbeTimeoutMin
@@ -127,7 +127,7 @@ func (a *adaptive) setWait() {
 		default:
 			wait = max(times*p.wait()+a.peerDelay, rules.ResendTimeoutMin)
 		}
-		// The comparison shifts ResendTimeoutMax right, because wait shifted left might overflow.
+		// The limit is shifted to the right, because a left shift of wait might overflow.
 		if wait > rules.ResendTimeoutMax>>a.backoff {
 			wait = rules.ResendTimeoutMax
 		} else {
@@ -147,14 +147,14 @@ func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	}
 	room, err := a.shared.timers.Checkin(now, at.Sub(now), s)
 	if err != nil {
-		// There are as many rooms as peers, and each peer has one timer.
+		// The hotel has as many rooms as there are peers, and each peer uses one timer.
 		panic("reliability: no room for a peer's timer: " + err.Error())
 	}
 	a.timer, a.timerAt = room, at
 }
 
-// timeout retransmits the oldest packet that the peer has not refused. A packet that is already
-// queued for retransmission stays queued.
+// timeout retransmits the oldest packet that the peer has not refused. A packet that is queued for
+// retransmission stays queued.
 func (a *adaptive) timeout(s *Sender, now mono.Time) {
 	cause := CauseTimeout
 	a.progressAt = now
@@ -187,8 +187,8 @@ func (a *adaptive) pace(s *Sender, now mono.Time) {
 		return
 	}
 	window := max(min(c.window, int32(s.window)), 1)
-	// The pace is a bit faster than one window per round trip, so that the congestion window
-	// remains the limit.
+	// The pacing rate is above one window per round trip, so that the congestion window remains the
+	// limit.
 	every := (path.srtt + a.ackLag) * 4 / time.Duration(5*window)
 	if c.slow {
 		every = (path.srtt + a.ackLag) / time.Duration(2*window)

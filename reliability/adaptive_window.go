@@ -8,31 +8,30 @@ import (
 	"gobtl/internal/seq"
 )
 
-// congestion bounds the packets in flight to one peer. Each packet costs one comparison, and the
-// decisions are made once in a round trip.
+// congestion is the congestion control of one peer, which limits the packets in flight. The
+// congestion window changes at most once per round trip.
 //
-// The first signal is delay. The window shrinks if several consecutive round trips exceed the
-// target for more than half of a base round trip. The congestion window shrinks again only after
-// packets sent since the previous decision have arrived. In other rounds the window grows. The
-// delay rule is the standing queue of Copa (Arun and Balakrishnan, NSDI 2018), with the steps of
-// Swift (Kumar et al., SIGCOMM 2020). All senders that share a queue see the queue at once. The
-// senders shrink by the same share, to somewhat below the path's capacity, and grow by the same
-// step. The windows of the senders thus converge. After a decision the senders pace their packets,
-// because the first packets of a burst see no queue, which would favour bursty senders. Per-packet
-// jitter (path.vary) is not caused by a queue, and is added to the target.
+// The first congestion signal is delay. The window is reduced if several consecutive round trips
+// exceed the target delay for more than half of the lowest round trip. After a reduction, the delay
+// of packets sent before the reduction is ignored. In other round trips the window grows. The delay
+// rule is the standing queue of Copa (Arun and Balakrishnan, NSDI 2018), with the step sizes of
+// Swift (Kumar et al., SIGCOMM 2020). All senders that share a queue reduce their windows by the
+// same factor, to somewhat below the path's capacity, and increase them by the same step. The
+// windows of these senders thus converge. After a reduction the sender paces its packets, because
+// the first packets of a burst would measure no queue. Per-packet jitter (path.vary) is not caused
+// by a queue, and is added to the target delay.
 //
-// Now and then a window that has met the target is divided for a moment. A late sender that took a
-// queue for the path's own delay then measures the true delay, as with the round-trip probes of BBR
-// (Cardwell et al., ACM Queue 2016). A sender that sees a new minimal round trip restarts its own
-// interval of round-trip probes. The senders thereby synchronise their probes, and the queue
-// empties.
+// From time to time a sender whose window has been full divides its window for a moment, which is
+// called a dip. A dip drains the queue and measures the delay of the path with an empty queue, like
+// the round-trip probes of BBR (Cardwell et al., ACM Queue 2016). A sender that measures a new
+// lowest round trip restarts the interval before its next dip. The senders that share a queue
+// thereby dip at the same time, and the queue empties.
 //
-// Loss is the second signal. While a queue is seen, loss shrinks the window too, but never below
-// the path's capacity. Draining a queue costs nothing, and therefore random loss may be treated as
-// congestion while there is a queue. Without a queue, more loss than usual on this path first turns
-// pacing on (see pacer). If pacing does not help, the window shrinks by the lost packets and some
-// more. The usual loss is measured after each such step. If the window was too large, the loss
-// after the step is lower.
+// The second congestion signal is loss. While the delay shows a queue, loss also reduces the
+// window, but never below the path's capacity. Without a queue, more loss than usual on this path
+// first turns on pacing (see pacer). If pacing does not lower the loss, the window is reduced by
+// somewhat more than the lost packets. The usual loss of the path is measured after each such
+// reduction. If the loss is lower after a reduction, the window was too large.
 type congestion struct {
 	window   int32         // packets that may be in flight
 	unhalved int32         // the window before a dip; 0: no dip
@@ -54,12 +53,13 @@ type congestion struct {
 	vain     uint8         // latest consecutive dips without a new minimum
 	met      bool          // the window has met a limit since the latest dip
 	dipBase  time.Duration // base before the latest dip
-	// low[0] is the least round trip of the present lowRounds rounds, or 0. low[1] is the least
+	// low[0] is the lowest round trip of the present lowRounds rounds, or 0. low[1] is the lowest
 	// round trip of the previous lowRounds rounds.
 	low    [2]time.Duration
 	lowFor uint8 // elapsed rounds of the present lowRounds
 	skip   uint8 // rounds with losses caused by the previous window
-	// rounds above the target with a tiny window; in competition, all rounds
+	// pressed counts round trips above the target delay with a tiny window. While another sender
+	// fills the queue, pressed counts all round trips.
 	pressed  uint16
 	acked    int32         // packets delivered in this round
 	lost     int32         // packets found lost in this round
@@ -79,8 +79,8 @@ type congestion struct {
 }
 
 const (
-	// delayNoise is a delay that need not be a queue, because batching and the peer's scheduler add
-	// as much.
+	// delayNoise is a delay that batching and the peer's scheduler add, and that is no sign of a
+	// queue.
 	delayNoise = 250 * time.Microsecond
 
 	shareUnits  = 1 << 12
@@ -117,13 +117,13 @@ func (c *congestion) init(rules *Rules) {
 	*c = congestion{window: int32(rules.InitialWindow), slow: true, dipAfter: dipNext}
 }
 
-// target is the round trip above which the window shrinks.
+// target is the round trip above which the congestion window is reduced.
 func target(base, jitter time.Duration, rules *Rules) time.Duration {
 	return max(rules.TargetDelay, base+base/4+delayNoise+jitter)
 }
 
-// grow counts delivered packets. In slow start, each delivered packet also opens the window by one
-// packet, up to most.
+// grow counts delivered packets. In slow start, grow also increases the window by the delivered
+// packets, up to most.
 func (c *congestion) grow(packets int32, most uint32) {
 	c.acked += packets
 	if c.slow && c.limited && !c.flooded() {
@@ -134,9 +134,9 @@ func (c *congestion) grow(packets int32, most uint32) {
 // flooded reports whether slow start has lost so many packets that the window must be too large.
 func (c *congestion) flooded() bool { return c.skip == 0 && c.lost > floodLeast+c.acked/8 }
 
-// leaveSlow ends slow start if many of the packets in flight at the beginning of the round are lost
-// or missing. The argument took of leaveSlow is the duration of the round that has just ended. The
-// window becomes the path's capacity.
+// leaveSlow ends slow start if many of the packets in flight at the beginning of the round trip are
+// lost or missing. The argument took is the duration of the round trip that has just ended. At the
+// end of slow start, the window becomes the estimated capacity of the path.
 func (c *congestion) leaveSlow(took time.Duration) bool {
 	if !c.slow || !c.flooded() && (c.flight < 2*floodLeast || c.acked+c.lost > c.flight*3/4) {
 		return false
@@ -144,7 +144,7 @@ func (c *congestion) leaveSlow(took time.Duration) bool {
 	if took > 4*max(c.least, c.base) {
 		c.least = took // the path has stood still during the round
 	}
-	// The delivered packets have filled the queue, too.
+	// The quotient of base and least excludes the delivered packets that were in the queue.
 	holds := int64(c.acked) * int64(c.base) / int64(max(c.least, c.base, 1))
 	c.blame(c.lost)
 	c.shrink(max(int32(holds)*7/8, c.window/4))
@@ -153,7 +153,7 @@ func (c *congestion) leaveSlow(took time.Duration) bool {
 	return true
 }
 
-// endRound makes the decision at the end of a round with the duration took.
+// endRound makes the decision at the end of a round trip of the duration took.
 func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Duration) {
 	if c.skip > 0 {
 		c.skip--
@@ -203,22 +203,21 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 	c.acked, c.lost, c.least, c.limited = 0, 0, 0, false
 }
 
-// hasten advances the next dip after the window was shrunk for unusual loss, because many senders
-// may share the queue. An overrun by slow start is no evidence of many senders. After repeated dips
-// without a new minimum the next dip is not advanced, because in a short queue dips cost a tenth of
-// the line rate.
+// After a reduction for unusual loss, hasten advances the next dip, because many senders may share
+// the queue. An overflow of the queue by slow start is no evidence of many senders. If recent dips
+// found no lower round trip, the next dip is not advanced, because each dip costs bandwidth.
 func (c *congestion) hasten(slow bool) {
 	if c.easy == 0 && !slow && c.share >= shareMost && c.vain < vainMost {
 		c.dipAfter = dipLeast
 	}
 }
 
-// step is the growth of the window in a round, in packets. The step depends on the path's length
-// and on the square root of the window, which lets small windows catch up. Some rounds after the
-// latest shrink the step increases, because the path may have much more capacity. Below an earlier
-// window size the step is larger. On a path too short to show a queue by its delay, the step is
-// smaller around the window that last lost too many packets. The step is also smaller after unusual
-// loss, because a queue that overflows may be too short to show by delay.
+// step is the increase of the window per round trip, in packets. The step depends on the round trip
+// of the path and on the square root of the window, which lets small windows grow faster. Some
+// round trips after the latest reduction the step increases, because the path may have much more
+// capacity. Below the window size of an earlier reduction the step is larger. On a path too short
+// to show a queue by delay, the step is smaller near the window size that last caused heavy loss.
+// The step is also smaller after unusual loss.
 func (c *congestion) step() int32 {
 	most := 1 + int32(min(c.base/stepPer, 64))
 	most = max(most, 1<<(bits.Len32(uint32(c.window))/2)) // its square root
@@ -243,15 +242,15 @@ func (c *congestion) step() int32 {
 	return max(step, 1)
 }
 
-// unusual reports whether this round's loss is clearly above the usual loss.
+// unusual reports whether the loss of this round trip is clearly above the usual loss of the path.
 func (c *congestion) unusual() bool {
 	return int64(c.lost-judgeLost)*shareUnits > 2*int64(c.usual)*int64(c.acked+c.lost)
 }
 
 // press detects a competing sender that fills the queue and reacts only to loss, as TCP does. The
-// sign of a competing sender is a delay far above the target while this sender has next to nothing
-// in flight. While another sender fills the queue, this sender also reacts only to loss, for
-// competeTime rounds or until the queue empties.
+// sign of a competing sender is a delay far above the target while this sender has almost nothing
+// in flight. While a competing sender fills the queue, this sender also reacts only to loss, for
+// competeTime round trips or until the queue empties.
 func (c *congestion) press(goal time.Duration) {
 	switch {
 	case c.compete:
@@ -267,7 +266,7 @@ func (c *congestion) press(goal time.Duration) {
 	}
 }
 
-// drain shrinks the window to the path's capacity without a queue, but not below least.
+// drain reduces the window to the path's capacity with an empty queue, but not below least.
 func (c *congestion) drain(least int32) {
 	c.shrink(max(int32(int64(c.window)*int64(c.base+delayNoise)/int64(c.least)), least))
 	c.peak = c.window // as much as the path holds
@@ -281,10 +280,10 @@ func (c *congestion) shrink(window int32) {
 	c.window, c.slow, c.easy = min(window, c.window), false, 0
 }
 
-// judge shrinks a window whose loss is above the usual, and checks whether the loss falls. If the
-// loss falls in a smaller window, the window was too large, and judge shrinks the window further
-// while the loss falls. If the loss does not fall in a smaller window, the path itself loses the
-// packets, and judge restores the window.
+// If the loss is above the usual loss, judge reduces the window, and checks whether the loss falls.
+// If the loss falls with the smaller window, judge reduces the window further while the loss falls.
+// If the loss does not fall with the smaller window, the path itself loses the packets, and judge
+// restores the window.
 func (c *congestion) judge() bool {
 	total := c.counted[0] + c.counted[1]
 	expected := int32(int64(total) * int64(c.usual) / shareUnits)
@@ -293,12 +292,8 @@ func (c *congestion) judge() bool {
 		// A loss above shareMost never counts as usual.
 		many = int64(c.counted[1]) > int64(total)*shareMost/shareUnits+2*judgeLost
 	}
-	// For a small window, judgeAfter packets would take too many rounds.
 	enough := min(judgeAfter, max(judgeLeast, judgeRounds*c.window))
 	if c.testing && c.base < delayNoise {
-		// All windows of relevant size are tested for the same number of rounds. A window under
-		// test does not grow, and a sender with a shorter test would therefore take capacity from
-		// other senders.
 		enough = max(enough, testRounds*c.window)
 	}
 	if total < enough && !many || total == 0 {
@@ -323,8 +318,6 @@ func (c *congestion) judge() bool {
 		return true
 	case c.testing && many:
 	case c.testing && c.base >= delayNoise && lost > 2*expected+judgeLost && lost < before*5/8:
-		// The loss is clearly lower than before. The window was too large, and may still be too
-		// large.
 	case c.testing:
 		c.testing, c.usual = false, min(share, shareMost)
 		return false
@@ -340,9 +333,8 @@ func (c *congestion) judge() bool {
 	return true
 }
 
-// held is the path's capacity in this round, as far as delay shows the capacity. The result of held
-// is at most seven ninths of the window. A window far below the capacity would leave the path empty
-// while the loss is measured.
+// held is the estimate of the path's capacity in this round trip, from the measured delay. The
+// result of held is at most seven ninths of the window.
 func (c *congestion) held() int32 {
 	if c.base < delayNoise || c.least <= c.base {
 		return 0
@@ -351,9 +343,8 @@ func (c *congestion) held() int32 {
 	return min(int32(int64(underWay)*int64(c.base)/int64(c.least)), c.window*7/9)
 }
 
-// restart resets the window after several time-outs without an ACK, because the knowledge of the
-// path is outdated. Packets that are declared lost directly after a restart were sent before the
-// restart, and most packets sent before the restart are no longer in flight.
+// restart resets the window after several time-outs without an ACK, because the estimates of the
+// path are outdated.
 func (c *congestion) restart(rules *Rules) {
 	c.window, c.unhalved, c.slow = min(c.window, int32(rules.InitialWindow)), 0, true
 	c.skip, c.flight, c.above, c.counted, c.testing = skipRounds, 0, 0, [2]int32{}, false

@@ -2,19 +2,19 @@ package reliability
 
 import "gobtl/internal/seq"
 
-// A peer grants credits in packets and in bytes. The packet limit and the byte limit bound the
-// packets that are not known to have arrived. The packet that reaches the byte limit is still sent,
+// A peer grants credits both in packets and in bytes. The packet limit and the byte limit apply to
+// the packets that are not known to have arrived. The packet that reaches the byte limit is sent,
 // whatever the size of the packet. A byte limit below the size of one packet therefore stops no
-// sender, and a sender need not know the size of a packet before the packet is built.
+// sender.
 
 // NoBytesBound is the byte credit of a peer that sets no limit in bytes.
 const NoBytesBound = unlimited
 
-// Carry adds the size of a packet in flight, or the change of that size, to the bytes in flight.
-// The argument sizeBytes of Carry is negative for packets that OnAck or OnSack have freed.
+// Carry adds sizeBytes, the size of a sent packet or the change of its size, to the bytes in
+// flight. For packets that OnAck or OnSack have freed, sizeBytes is negative.
 func (s *Sender) Carry(sizeBytes int) { s.bytes += sizeBytes }
 
-// InFlightBytes is the sum of the sizes that Carry was given for the packets in flight.
+// InFlightBytes is the sum of the sizes that the caller passed to Carry for the packets in flight.
 func (s *Sender) InFlightBytes() int {
 	if a := s.policy.adaptive; a != nil {
 		return s.bytes + a.refused.bytes
@@ -24,10 +24,9 @@ func (s *Sender) InFlightBytes() int {
 
 // BoundBytes sets the byte credit that an ACK carries. The caller calls BoundBytes after OnAck and
 // Carry, and only for an ACK that is neither bogus nor old. A credit of less than one byte counts
-// as one byte. BoundBytes has no effect if another ACK has granted a higher packet limit, because
-// the byte credit of that other ACK still holds. A packet with a reserved number that is not
-// admitted yet may be sent in any case. The argument promised of BoundBytes says that there is a
-// packet with a reserved number.
+// as one byte. BoundBytes has no effect if a later ACK has raised the packet limit. A packet with a
+// reserved number may be sent even if the byte limit is reached. The argument promised says that
+// there is a packet with a reserved number.
 func (s *Sender) BoundBytes(ack seq.Num, credit uint16, grantedBytes int, promised bool) {
 	if grantedBytes == s.bytesMax || ack.Add(1+max(1, uint32(credit))).Before(s.limit) {
 		return

@@ -5,10 +5,10 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Over a network without loss and reordering, the two sides of a connection only count packets. A
-// Sender then uses Count and Confirm, and a Receiver uses Expected and Count. The methods for
-// windows, segments and timers are not used, but credits work as usual. On the wire, zero means "no
-// number", and therefore the count skips zero.
+// Over a network without loss and reordering, both ends of a connection only count packets. In this
+// mode a Sender uses Count and Confirm, and a Receiver uses Expected and Count. The methods for
+// windows, segments and timers are not used in this mode, and credits work as usual. On the wire,
+// the number zero means "no number", and therefore the count skips zero.
 
 func skipZero(n seq.Num) seq.Num {
 	if n == 0 {
@@ -17,24 +17,22 @@ func skipZero(n seq.Num) seq.Num {
 	return n
 }
 
-// Count returns the number of the next packet. A caller may exceed the credits with a packet that
-// requests an ACK of the other packets.
+// Count returns the number of the next packet. A packet that requests an ACK of the other packets
+// may exceed the credits.
 func (s *Sender) Count() seq.Num {
 	n := skipZero(s.next)
 	s.next = n + 1
 	return n
 }
 
-// Unbind makes the credits the only limit of the sender. A counting Receiver sends an ACK without a
-// request only to renew credits. A renewal of credits may come after more packets than the sender's
-// window holds.
+// Unbind makes the credits the only limit of the sender.
 func (s *Sender) Unbind() {
 	s.window = unlimited
 	s.updateSendLimit()
 }
 
 // Confirm processes an ACK of all packets up to ack, and the new credits. Confirm reports whether
-// the ACK acknowledges packets that were in flight. The argument ack of Confirm must be Plausible.
+// the ACK acknowledges packets that were in flight. The argument ack must be Plausible.
 func (s *Sender) Confirm(now mono.Time, ack seq.Num, credit uint16) bool {
 	if ack.Add(1).Before(s.oldest) {
 		return false
@@ -46,14 +44,15 @@ func (s *Sender) Confirm(now mono.Time, ack seq.Num, credit uint16) bool {
 	return news
 }
 
-// Forget discards the unacknowledged packets and the credits, when the peer is gone.
+// Forget discards the unacknowledged packets and the credits, because the peer is gone.
 func (s *Sender) Forget() { s.oldest, s.limit, s.sendLimit = s.next, s.next, s.next }
 
-// Expected is the number of the packet that comes next.
+// Expected is the sequence number of the packet that arrives next.
 func (r *Receiver) Expected() seq.Num { return skipZero(r.next) }
 
 // Credited reports whether the peer has a credit for the next packet. When the sequence numbers
-// wrap, the sender has one credit more than numbers up to the limit, because the count skips zero.
+// wrap around, the sender has one more credit than there are numbers up to the limit, because the
+// count skips zero.
 func (r *Receiver) Credited() bool {
 	limit := r.told
 	if limit < creditMax {
@@ -64,9 +63,8 @@ func (r *Receiver) Credited() bool {
 
 const creditMax = 1 << 16
 
-// Count counts the next packet as received. An ACK becomes due only if the peer needs credits,
-// which is after a quarter of the credits or when all credits are used. AskAck makes an ACK due for
-// another reason.
+// Count records the arrival of the packet with the number Expected. An ACK becomes due when the
+// peer has used a quarter of its credits, or all credits.
 func (r *Receiver) Count(now mono.Time) {
 	r.next = skipZero(r.next) + 1
 	r.ackNews = true

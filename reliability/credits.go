@@ -7,29 +7,27 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Credits shares a module's receive capacity (posted receives, socket buffer) among its peers. The
-// credits of all peers together do not exceed the capacity. A default socket buffer holds 92
-// full-size datagrams and a window has 4096 packets, and without credits one sender would overrun
-// the buffer at once.
+// Credits shares a module's receive capacity (posted receives or the socket buffer) among its
+// peers. The credits of all peers together do not exceed the receive capacity.
 //
-// The grant of a peer is bounded by the credits that the peer has earned by use, by an equal share
-// among active peers, and by the free credits. A peer gets more than its share if no other peer
-// lacks part of its own share and an eighth of the pool stays free. The free eighth of the pool
-// protects the shares of peers that start later. A peer that has earned nothing yet is granted at
-// most a quarter of the free credits, and less if there are many peers. Idle peers thereby leave
-// credits to active and future peers. If a share shrinks because another peer joined, no credits
-// are taken back. The peer's limit stays fixed until the peer has used up the difference. A peer
-// that finds the pool empty is granted single packets, and therefore never waits for ever.
+// The credits granted to a peer are bounded by the credits that the peer has earned by use, by an
+// equal share among the active peers, and by the free credits. A peer gets more than its equal
+// share only if every other peer has its share and an eighth of the capacity stays free. The free
+// eighth of the capacity is for peers that become active later. A peer that has earned nothing yet
+// is granted at most a quarter of the free credits, and less if there are many peers. If an equal
+// share shrinks because another peer joined, granted credits are not revoked. The limit of a peer
+// above its share stays fixed until the peer has used up the difference. If no credits are free, a
+// peer is granted single packets, and therefore never waits for ever.
 //
-// Credits lapse some time after the latest increase of the limit. From then on the pool counts only
-// a few credits for the peer. A peer that is alive gives up the other credits before the pool stops
-// counting the other credits (Sender.Rest). Idle, slow and dead peers thereby return their credits
-// without any message. A peer that becomes active again keeps its earned share.
+// Credits expire some time after the latest increase of the peer's limit. After the expiry, the
+// pool counts only a few credits for the peer. The peer gives up the other credits before the pool
+// stops counting them (Sender.Rest). Idle, slow and dead peers thereby return their credits without
+// any message. A peer that becomes active again keeps its earned credits.
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
 //
-// The pool is counted in places. A place is the room of one full packet in the receive buffer. A
-// packet takes less than a place if the packet is small (small.go), or if the path is long and most
+// The pool counts slots of the receive buffer. A slot (place) has room for one full packet. A
+// packet takes less than a slot if the packet is small (small.go), or if the path is long and most
 // of the granted packets are in transit (stretch.go).
 type Credits struct {
 	capacity      int
@@ -46,43 +44,41 @@ type Credits struct {
 }
 
 const (
-	// creditLease bounds how long a sender with nothing in flight may use more than its resting
-	// credits. creditLease starts when the sender's limit was last raised. creditLease covers the
-	// pauses of an active sender, and is as long as other peers can wait for credits.
+	// creditLease is how long a sender with nothing in flight may keep more than its resting
+	// credits after its limit was last raised. creditLease is longer than the pauses of an active
+	// sender, and is as long as other peers can wait for credits.
 	creditLease = 10 * time.Millisecond
-	// creditLapse is the time after which credits lapse at the receiver. When credits lapse, the
-	// ACK that granted the credits and the packets sent with the credits have arrived. On a long
-	// path that holds many more packets than any socket buffer, credits may lapse earlier.
+	// creditLapse is the time after which credits expire at the receiver. After creditLapse, the
+	// ACK that granted the credits has arrived at the sender, and the packets sent with the credits
+	// have arrived at the receiver.
 	creditLapse = 2 * creditLease
-	// creditPeriod is the time in which a peer must use a quarter of its earned credits. Half of
-	// the earned credits are taken away if the peer uses less. A full window over the longest paths
-	// takes little longer.
+	// creditPeriod is the time in which a peer must use a quarter of its earned credits. A peer
+	// that uses less loses half of its earned credits.
 	creditPeriod = 200 * time.Millisecond
-	// spareShare is the divisor for the part of the pool that is never granted beyond equal shares.
+	// spareShare is the divisor for the part of the capacity that is never granted beyond equal
+	// shares.
 	spareShare = 8
-	// lapsedShare is the divisor for the part of the pool that all lapsed peers hold together. The
-	// part of the lapsed peers does not include one packet of each lapsed peer.
+	// lapsedShare is the divisor for the part of the capacity that the peers with expired credits
+	// hold together. One packet of each such peer is not included in that part.
 	lapsedShare = 32
 )
 
-// NewCredits returns a pool of capacity packets (at least 1).
+// NewCredits returns a pool of capacity packets, at least 1.
 func NewCredits(capacity int) *Credits { return &Credits{capacity: max(1, capacity)} }
 
-// At sets the pool's current time, because the pool reads no clock. If the time stands still, no
-// credits lapse.
+// At sets the current time of the pool.
 func (c *Credits) At(now mono.Time) { c.now = now }
 
 // Join adds a peer to those that share the pool.
 func (c *Credits) Join() { c.peers++ }
 
-// Leave undoes a Join.
+// Leave removes a peer from those that share the pool.
 func (c *Credits) Leave() { c.peers-- }
 
 // Peers is the number of peers that share the pool.
 func (c *Credits) Peers() int { return c.peers }
 
-// Check reports the first broken invariant of the pool. The invariants of Credits are the bound on
-// the granted credits, and the order of the list of peers.
+// Check reports the first broken invariant of the pool.
 func (c *Credits) Check() error {
 	if c.peers < 0 || c.granted < 0 || c.granted > c.capacity+c.peers {
 		return fmt.Errorf("reliability: %d credits of %d granted to %d peers", c.granted, c.capacity,
@@ -110,19 +106,19 @@ func (c *Credits) Check() error {
 // Capacity is the number of packets given to NewCredits.
 func (c *Credits) Capacity() int { return c.capacity }
 
-// Granted is the number of places granted to all peers together. Granted exceeds Capacity only by
-// the single packets of peers that found the pool empty.
+// Granted is the number of buffer slots that are granted to all peers together. Granted exceeds
+// Capacity only by the single packets of peers that found no free credits.
 func (c *Credits) Granted() int { return c.granted }
 
-// Share is the equal share of an active peer, in places.
+// Share is the equal share of an active peer, in buffer slots.
 func (c *Credits) Share() int {
 	return max(1, (c.capacity-c.lapsedGranted)/max(1, c.peers-c.lapsed))
 }
 
-// renew replaces a peer's grant by a new grant, and returns the new grant. The argument held of
-// renew is the number of unused credits of the old grant. The argument want of renew bounds the new
-// grant, and is the peer's earned or initial credits. The pool must count exactly the credits that
-// the peer is told, because any difference would be lost to the pool for ever.
+// renew replaces the credits of a peer by new credits, and returns the number of new credits. The
+// argument held is the number of unused old credits. The argument want is the upper limit of the
+// new credits. The pool must count exactly the credits that the peer is told, because any
+// difference would be lost to the pool for ever.
 func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	before := r.booked
 	c.lapse()
@@ -151,7 +147,7 @@ func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	return grant
 }
 
-// book records a peer's grant, and the places that the grant takes.
+// book records the credits of a peer, and the buffer slots that the credits take.
 func (c *Credits) book(r *Receiver, grant uint32, places int) {
 	r.charged, r.booked = grant, uint32(places)
 	c.granted += places
@@ -167,7 +163,7 @@ func (c *Credits) book(r *Receiver, grant uint32, places int) {
 	}
 }
 
-// unbook undoes the peer's latest book.
+// unbook undoes the latest call of book for a peer.
 func (c *Credits) unbook(r *Receiver) {
 	c.granted -= int(r.booked)
 	if r.charged > r.booked {
@@ -183,7 +179,7 @@ func (c *Credits) unbook(r *Receiver) {
 	r.charged, r.booked, r.short = 0, 0, false
 }
 
-// raised puts a peer whose limit has just been raised at the end of the list.
+// raised moves a peer whose limit has just been raised to the end of the list.
 func (c *Credits) raised(r *Receiver) {
 	if c.last != r {
 		c.unlist(r)
@@ -215,7 +211,7 @@ func (c *Credits) unlist(r *Receiver) {
 	r.listed, r.earlier, r.later = false, nil, nil
 }
 
-// lapse takes back the credits of peers whose limits were last raised creditLapse ago or earlier.
+// lapse revokes the credits of peers whose limits were last raised at least creditLapse ago.
 func (c *Credits) lapse() {
 	for r := c.first; r != nil && c.now.Sub(r.raisedAt) >= creditLapse; r = c.first {
 		c.unlist(r)
@@ -230,9 +226,8 @@ func (c *Credits) lapse() {
 }
 
 // restingCredits is the number of credits that an idle peer keeps of n credits. An idle peer keeps
-// its initial credits. If n is less than the initial credits, because there are many peers, an idle
-// peer keeps half of n, but at least two. A sender with one of two credits would wait for an ACK
-// that is due after two packets.
+// its initial credits. If n is less than the initial credits, an idle peer keeps half of n, but at
+// least two.
 func restingCredits(n uint32) uint32 {
 	if n >= earnedFirst {
 		return earnedFirst

@@ -1,8 +1,8 @@
-// Package reliability keeps track of the datagrams of one module. The package knows which datagrams
-// are in flight, which have arrived, which to acknowledge and which to retransmit. The package
-// handles sequence numbers and Tokens; the caller keeps the bytes and the sockets. The package
-// reads no clock and starts no goroutine. The caller passes the current time as an argument, and
-// gets deadlines as results.
+// Package reliability keeps track of the datagrams of one module. The package records which
+// datagrams are in flight, which have arrived, which must be acknowledged and which must be
+// retransmitted. The package handles sequence numbers and Tokens, and the caller keeps the bytes
+// and the sockets. The package reads no clock and starts no goroutine. The caller passes the
+// current time as an argument, and gets deadlines as results.
 //
 //	Sender     one per peer: the send window [oldest, next), its credit limit, cumulative ACKs
 //	Receiver   one per peer: the receive window, duplicates, when to acknowledge, credits granted
@@ -20,14 +20,14 @@
 //	 +-- Sender.OnAck, OnSack, Abort -----+                                         |
 //	 +-- Sender.OnAck, OnSack, Abort -----------------------------------------------+
 //
-// A segment that is lent to the caller is also Free.
+// The caller's own segments are also Free.
 //
 // # Profiles
 //
 // A policy (policy.go) decides which packets are retransmitted, and when. There are two policies.
 // The window, the credits and the retransmission list work in the same way in both policies. A
-// Sender gets its policy from Recovery.Join. A Sender without a policy only counts its packets
-// (counted.go), for a fabric that loses nothing.
+// Sender gets its policy from Recovery.Join. For a fabric that loses nothing, a Sender without a
+// policy only counts its packets (counted.go).
 //
 //	               usnic, lossless (usnic.go)          adaptive (adaptive*.go)
 //	hotel          a room for each posted segment      a room for each Sender
@@ -38,12 +38,13 @@
 // The profile usnic keeps the rules and the documented times of Open MPI's usnic BTL
 // (opal/mca/btl/usnic, btl_usnic_ack.c and btl_usnic_recv.h). Four rules differ where usnic is
 // known to fail. Sequence numbers have 32 bits, repeated time-outs back off, and the receiver
-// grants credits. An ACK that only answers a duplicate packet starts no retransmission.
+// grants credits. The fourth difference is that an ACK that only answers a duplicate packet starts
+// no retransmission.
 //
 // # Files
 //
-// Each file uses only the files above it in this list, with two exceptions. The file sender.go
-// calls policy.go, and a profile is registered in a later file.
+// Each file uses only the files above it in the list of files, with two exceptions. The file
+// sender.go calls policy.go, and a profile is registered in a later file.
 //
 //	rules.go             the numbers of a profile
 //	credits.go           what all peers together may send

@@ -7,25 +7,26 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A lone answer is a packet that carries the first ACK of the peer's packets while no other packet
-// of its sender is in flight. An ACK of the answer would mostly be a packet of its own, and would
-// wake a process. The peer may therefore delay that ACK until the peer has something to send, and
-// the sender of the answer waits longer for the ACK. The delay does not slow loss recovery. If the
-// answer is lost, its piggybacked ACK is also lost, and the peer's ordinary timer retransmits the
-// request. The retransmitted request shows that the answer must be sent again.
+// This file handles a lone reply, which carries the first ACK of a request while no other packet of
+// its sender is in flight. An immediate ACK of a lone reply would usually need a packet of its own,
+// which would wake a process. The peer may therefore delay the ACK of a lone reply until the peer
+// has something to send, and the sender of the reply uses a longer time-out. The ACK delay does not
+// slow loss recovery. If a lone reply is lost, the ACK in the reply is also lost, and the peer
+// retransmits the request after its ordinary time-out. The retransmitted request shows that the
+// reply must be retransmitted.
 //
 //	peer    request -->            request + ACK -->             request -->        copy -->
 //	sender           <-- answer                     <-- answer        lost <-- answer     <-- answer
 //
-// Only one of the two ends waits patiently at a time, because a packet that only acknowledges a
-// lone answer is not a lone answer itself.
+// Only one of the two ends uses the longer time-out at a time, because a packet without data that
+// acknowledges a lone reply is not a lone reply.
 
-// loneFresh is the largest age of a round-trip sample for lone answers. Lone answers yield no
-// samples, and therefore an answer must sometimes be sent as an ordinary packet.
+// loneFresh is the largest age of a round-trip sample with which a lone reply may be sent. Lone
+// replies give no round-trip samples, and therefore some replies must be sent as ordinary packets.
 const loneFresh = time.Second
 
-// AcceptLone is Accept for a lone answer. If holds is set, the ACK of the lone answer is delayed,
-// unless another reason makes an ACK due earlier.
+// AcceptLone is Accept for a lone reply, which is a packet whose ACK may be delayed. If holds is
+// true, the ACK is delayed, unless another reason makes an ACK due earlier.
 func (r *Receiver) AcceptLone(now mono.Time, n seq.Num, holds bool, rules *Rules) {
 	delay := rules.AckDelay
 	holds = holds && r.ackAt == mono.Never && n == r.next && r.held == 0
@@ -37,7 +38,7 @@ func (r *Receiver) AcceptLone(now mono.Time, n seq.Num, holds bool, rules *Rules
 	r.ackLater = holds && r.ackAt > now
 }
 
-// AckLater reports whether the pending ACK is the delayed ACK of a lone answer. A delayed ACK may
+// AckLater reports whether the pending ACK is the delayed ACK of a lone reply. A delayed ACK may
 // wait for a packet that can carry the ACK, even while the module's owner sleeps.
 func (r *Receiver) AckLater() bool { return r.ackLater }
 
@@ -45,11 +46,11 @@ func (r *Receiver) AckLater() bool { return r.ackLater }
 // retransmit.
 func (r *Receiver) Answers() bool { return r.ackNews && !r.patient }
 
-// MayBePatient reports whether the state of this Sender permits a packet sent now on channel c to
-// be a lone answer. Nothing may be in flight, and the round trip must have been measured lately.
-// Traffic must be so frequent that the next request should come before the delayed ACK. The windows
-// must have room for a further packet beside the answer of sizeBytes, because a further packet
-// would otherwise wait for the delayed ACK.
+// MayBePatient reports whether a packet sent now on channel c may be a lone reply, which is a
+// packet whose ACK the peer may delay. Nothing else may be in flight, and the round trip must have
+// been measured recently. Requests must be so frequent that the next request is expected before the
+// delayed ACK. The windows must have room for another packet after the reply of sizeBytes, because
+// the delayed ACK must not stop that packet.
 func (s *Sender) MayBePatient(now mono.Time, c Channel, sizeBytes int) bool {
 	a := s.policy.adaptive
 	return a != nil && s.oldest == s.next && a.paths[c].srtt != 0 &&
@@ -58,18 +59,18 @@ func (s *Sender) MayBePatient(now mono.Time, c Channel, sizeBytes int) bool {
 		now.Sub(max(a.sentAt[Command], a.sentAt[Data])) < LoneAckDelay
 }
 
-// PostLone is Post for a lone answer.
+// PostLone is Post for a lone reply, which is a packet whose ACK the peer may delay.
 func (s *Sender) PostLone(now mono.Time, t Token, n seq.Num, c Channel, limit time.Duration) {
 	s.segs.post(now, t, s.number, n, c)
 	s.segment(t).lone, s.patient = true, true
 	s.policy.posted(s, now, n, 1, c, limit)
 }
 
-// Missed is called when the peer has retransmitted a packet that arrived before. If a lone answer
-// is in flight for longer than a round trip when Missed is called, the lone answer is lost. Missed
-// queues the lost answer for retransmission, and returns true. A copy that comes earlier proves
-// nothing, because the copy left the peer before the answer could arrive. After an early copy,
-// Missed only ends the longer wait for the ACK of the lone answer.
+// The caller calls Missed when the peer has retransmitted a packet that arrived before. If a lone
+// reply (a packet whose ACK may be delayed) has been in flight for longer than a round trip, the
+// reply is lost. Missed queues the lost reply for retransmission, and returns true. If the reply
+// has been in flight for less than a round trip, the peer retransmitted its packet before the reply
+// could arrive. In this case Missed only ends the longer time-out of the reply.
 func (s *Sender) Missed(now mono.Time) (lost bool) {
 	if !s.patient {
 		return false

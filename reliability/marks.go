@@ -6,9 +6,9 @@ import (
 	"gobtl/internal/seq"
 )
 
-// marks are bitmaps of the packets in flight, indexed like their Sender's ring. The bitmaps let a
-// search in a large window skip 64 packets at a time. Packets that arrive in order do not touch the
-// bitmaps, which are allocated when the first mark is set.
+// marks are bitmaps of the packets in flight, indexed like the ring of their Sender. The bitmaps
+// let a search in a large window skip 64 packets at a time. The bitmaps are allocated when the
+// first packet arrives out of order or is declared lost.
 type marks struct {
 	early []uint64 // arrived before an older packet; the ring holds noToken
 	aside []uint64 // adaptive: declared lost, or on the resend list
@@ -28,7 +28,7 @@ func (s *Sender) needMarks() {
 	}
 }
 
-// place is the position of the mark of a number.
+// place is the position of the mark of a sequence number.
 func (s *Sender) place(n seq.Num) (word uint32, bit uint64) {
 	i := uint32(n) & uint32(len(s.ring)-1)
 	return i >> 6, 1 << (i & 63)
@@ -65,8 +65,8 @@ func (s *Sender) marked(n seq.Num) (early, aside bool) {
 	return s.marks.early[word]&bit != 0, s.marks.aside[word]&bit != 0
 }
 
-// nextOpen returns the first number from n on that is neither known to have arrived nor set aside.
-// If all numbers are set aside or have arrived, nextOpen returns s.next.
+// nextOpen returns the first number, from n on, that has neither of the two marks. If all numbers
+// have a mark, nextOpen returns s.next.
 func (s *Sender) nextOpen(n seq.Num) seq.Num {
 	if len(s.marks.early) == 0 {
 		return n
@@ -85,8 +85,7 @@ func (s *Sender) nextOpen(n seq.Num) seq.Num {
 	return s.next
 }
 
-// nextAside returns the first number from n on that is set aside, or s.next if there is no such
-// number.
+// nextAside returns the first number, from n on, with the mark aside, or s.next if there is none.
 func (s *Sender) nextAside(n seq.Num) seq.Num {
 	if len(s.marks.early) == 0 {
 		return s.next
@@ -101,17 +100,17 @@ func (s *Sender) nextAside(n seq.Num) seq.Num {
 	return s.next
 }
 
-// from returns the position of the mark of number n. from returns the word, the number of lower
-// bits in the word that belong to earlier numbers, and the number of marks in the word from n on.
+// from returns the position of the mark of number n. The results of from are the index of the word,
+// the bit of n in the word, and the number of marks in the word from n on.
 func (s *Sender) from(n seq.Num) (word, shift, left uint32) {
 	i := uint32(n) & uint32(len(s.ring)-1)
 	shift = i & 63
 	return i >> 6, shift, min(64-shift, uint32(len(s.ring))-i)
 }
 
-// earlyFrom returns the early marks of the 64 numbers from n on as a word. An early mark means that
-// the packet arrived before an older packet. For a ring of fewer than 64 entries the word is 0,
-// because a small ring is fast to search bit by bit.
+// earlyFrom returns the early marks of the 64 numbers from n on as one word. An early mark means
+// that the packet arrived before an older packet. For a ring of fewer than 64 entries the result is
+// 0, and the caller must search bit by bit.
 func (s *Sender) earlyFrom(n seq.Num) uint64 {
 	if len(s.ring) < 64 || len(s.marks.early) == 0 {
 		return 0

@@ -7,13 +7,11 @@ import (
 	"gobtl/internal/seq"
 )
 
-// policy connects the window of a Sender with the recovery profiles. The policy decides when a
-// packet in flight is retransmitted, and how many packets may be in flight beyond the limits of
-// window and credits. One of the two pointers is set, or none if the Sender only counts. The type
-// policy is a struct instead of an interface, which avoids indirect calls for each packet and keeps
-// the arguments of an ACK on the stack. The methods of policy are all events that a profile
-// handles, for each ACK, each batch of packets, or each timer. A Sender distinguishes profiles
-// nowhere else.
+// policy connects a Sender with its recovery profile. A policy decides when a packet in flight is
+// retransmitted, and how many packets may be in flight within the limits of window and credits. One
+// of the two pointers is set, or none if the Sender only counts packets. The type policy is a
+// struct and not an interface, which avoids indirect calls and heap allocations for each packet.
+// The methods of policy are all events that a profile handles.
 type policy struct {
 	usnic    *usnic // one for all Senders of a module
 	adaptive *adaptive
@@ -29,8 +27,8 @@ func (p *policy) allows(s *Sender) int32 {
 	return unlimited
 }
 
-// posted notes that count packets, from number n on, were sent together on a channel. The time-out
-// for their ACK is at most limit.
+// posted records that count packets, from number n on, were sent together on a channel. The
+// time-out for the ACK of these packets is at most limit.
 func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channel,
 	limit time.Duration,
 ) {
@@ -41,11 +39,10 @@ func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channe
 	p.usnic.posted(s, now, n, count, limit)
 }
 
-// hasten restarts the timer of a lone answer as for a packet sent now. Only the profile adaptive
-// has lone answers.
+// hasten ends the longer time-out of a lone reply, which is a packet whose ACK the peer may delay.
 func (p *policy) hasten(s *Sender, now mono.Time) { p.adaptive.hasten(s, now) }
 
-// reposted notes that a segment of the resend list was retransmitted on the data channel.
+// reposted records that a segment of the retransmission list was retransmitted on the data channel.
 func (p *policy) reposted(s *Sender, now mono.Time, t Token, limit time.Duration) {
 	if p.adaptive != nil {
 		p.adaptive.reposted(s, now, t, limit)
@@ -54,10 +51,10 @@ func (p *policy) reposted(s *Sender, now mono.Time, t Token, limit time.Duration
 	p.usnic.checkin(now, t, limit)
 }
 
-// onAck processes an ACK that is plausible and not old. onAck frees the arrived packets, appends
-// the freed segments to done, and queues packets that the ACK shows to be lost for retransmission.
-// The caller of onAck has already processed the new credits. The argument sack of onAck is the
-// selective part, or nil.
+// onAck processes an ACK that is plausible and not old. onAck frees the acknowledged packets,
+// appends the freed segments to done, and queues lost packets for retransmission. The caller has
+// already processed the credits in the ACK. The argument sack is the selective part of the ACK, or
+// nil.
 func (p *policy) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {

@@ -22,17 +22,17 @@ const (
 
 // Receiver is the receive side of one peer. A zero Receiver must be initialised by Init before use.
 type Receiver struct {
-	// outOfOrder is a ring of bits. Bit n modulo the number of bits says that packet n arrived out
-	// of order. The ring is allocated at the first gap, and grows with wider gaps.
+	// The ring outOfOrder has a bit for each packet, which says that the packet has arrived out of
+	// order. The ring outOfOrder is allocated at the first gap, and grows with wider gaps.
 	outOfOrder []uint64
 
 	next     seq.Num // next to arrive in order
 	limit    seq.Num // first number beyond the credits granted
-	told     seq.Num // the highest limit that the peer was told, which may have lapsed
+	told     seq.Num // the highest limit that the peer was told, whose credits may have expired
 	window   uint32
 	held     uint32 // bits set in outOfOrder
 	charged  uint32 // credits that the peer has
-	booked   uint32 // places booked in Credits for these credits
+	booked   uint32 // buffer slots booked in Credits for these credits
 	earned   uint32 // credits that the peer has earned by use
 	used     uint32 // credits used since earned was last doubled
 	unacked  uint32 // packets accepted since the last ACK
@@ -43,16 +43,16 @@ type Receiver struct {
 	copies   uint32        // duplicate packets received, modulo 2^32
 	answers  uint32        // duplicates since answersAt for which an ACK was due at once
 	ackNews  bool          // the pending ACK reports a new packet
-	ackLater bool          // the pending ACK is delayed, because its packet is a lone answer
-	patient  bool          // the pending ACK is of a lone answer alone, and the peer waits longer
+	ackLater bool          // the pending ACK is the delayed ACK of a lone reply (lone.go)
+	patient  bool          // the pending ACK is of a lone reply only, and the peer waits longer
 	departed bool          // the peer is gone and shares no credits
 	lapsed   bool          // the credits have lapsed: see Credits
 	short    bool          // granted less than the peer needs, and less than its share
 	wants    bool          // granted less than the peer has earned
 	asked    bool          // the peer waits for the ACK of everything up to askedFor
 	listed   bool          // in the pool's list, between earlier and later
-	// Selective says that the peer supports selective acknowledgements. A gap is then reported at
-	// once.
+	// Selective says that the peer supports selective acknowledgements. If Selective is true, a gap
+	// is reported to the peer at once.
 	Selective bool
 	askedFor  seq.Num
 	// usedLately is the number of credits used since usedAt. A peer that uses few credits loses
@@ -77,8 +77,8 @@ func (r *Receiver) Init(first seq.Num, window int) {
 	}
 }
 
-// Check classifies a packet's number, and changes no state. The caller accepts the packet only if
-// all higher layers could take the packet.
+// Check classifies a packet's number, and changes no state. The caller must accept the packet only
+// if all higher layers can process the packet.
 func (r *Receiver) Check(n seq.Num) Verdict {
 	d := n.Sub(r.next)
 	switch {
@@ -92,8 +92,8 @@ func (r *Receiver) Check(n seq.Num) Verdict {
 	return Accept
 }
 
-// bit reports whether packet n of the window arrived out of order. At least one packet must be held
-// in the ring.
+// bit reports whether packet n of the window arrived out of order. At least one packet must have
+// arrived out of order when bit is called.
 func (r *Receiver) bit(n seq.Num) bool {
 	if uint32(n-r.next) >= r.ringBits() {
 		return false
@@ -102,15 +102,14 @@ func (r *Receiver) bit(n seq.Num) bool {
 	return r.outOfOrder[i/64]&(1<<(i%64)) != 0
 }
 
-// ringBits is the number of packets, from next on, that outOfOrder covers.
+// ringBits is the number of packets, from the next in order on, that the ring outOfOrder covers.
 func (r *Receiver) ringBits() uint32 { return 64 * uint32(len(r.outOfOrder)) }
 
-// Accept records a packet that Check found acceptable and the caller has accepted. From now on ACKs
-// may cover the packet. An ACK becomes due after the delay AckDelay. An ACK is due at once when
-// AckEvery packets wait for an ACK (or half of AckEvery: see Pace), when a quarter of the credits
-// but at least two packets wait, or when the peer has used all credits. For a peer with selective
-// ACKs, an ACK is also due at once when a gap opens or closes, because the peer has packets to
-// retransmit or learns about the path.
+// Accept records a packet that Check found acceptable and the caller has accepted. After Accept,
+// ACKs may cover the packet. An ACK becomes due after the delay AckDelay. An ACK is due at once
+// when AckEvery packets wait for an ACK (half of AckEvery in the case of Pace), when the waiting
+// packets have used a quarter of the credits, or when the peer has used all credits. For a peer
+// with selective ACKs, an ACK is also due at once when a gap opens or closes.
 func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	r.accept(now, n, rules.AckDelay, rules)
 }
@@ -131,8 +130,8 @@ func (r *Receiver) accept(now mono.Time, n seq.Num, delay time.Duration, rules *
 	r.accepted(now, n, 1, gap, delay, rules)
 }
 
-// AcceptRun is Accept for count consecutive packets from n on. Before AcceptRun, packet n must be
-// the next in order, and no packet may be held beyond a gap.
+// AcceptRun is Accept for count consecutive packets from n on. When AcceptRun is called, packet n
+// must be the next in order, and no packet may have arrived out of order.
 func (r *Receiver) AcceptRun(now mono.Time, n seq.Num, count uint32, rules *Rules) {
 	r.next = n.Add(count)
 	r.accepted(now, r.next-1, count, false, rules.AckDelay, rules)
@@ -148,8 +147,8 @@ func (r *Receiver) hold(n seq.Num) {
 	r.held++
 }
 
-// widen makes the ring large enough for a packet at the given distance from the next packet in
-// order. The widened ring covers a usual window, or more if needed.
+// widen enlarges the ring outOfOrder for a packet at the given distance from the next packet in
+// order. The ring then covers at least a window of the usual size.
 func (r *Receiver) widen(distance uint32) {
 	ringBits := max(64, min(r.window, WindowDefault))
 	for ringBits <= distance {
@@ -165,7 +164,7 @@ func (r *Receiver) widen(distance uint32) {
 	}
 }
 
-// advance moves the window past the packets that had arrived early.
+// advance moves the start of the window past the packets that arrived out of order.
 func (r *Receiver) advance() {
 	for r.held > 0 && r.bit(r.next) {
 		i := uint32(r.next) & (r.ringBits() - 1)
@@ -176,8 +175,8 @@ func (r *Receiver) advance() {
 }
 
 const (
-	// answersMax bounds the immediate ACKs to duplicates within answersEvery. An attacker can
-	// replay a packet, and an ACK may be longer than the replayed packet (amplification).
+	// answersMax limits the immediate ACKs for duplicates within answersEvery. The limit prevents
+	// amplification by an attacker that replays a packet.
 	answersMax   = 32
 	answersEvery = 10 * time.Millisecond
 )
@@ -189,13 +188,13 @@ func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago, unread time.Duratio
 	return r.last, now.Sub(r.lastAt), r.unread, r.copies
 }
 
-// Unread sets the time for which the packet accepted last may have waited unread. The time of being
-// unread starts when the caller last found its receive queue empty.
+// Unread sets the time for which the packet accepted last may have waited in the receive queue.
+// This time starts when the caller last found its receive queue empty.
 func (r *Receiver) Unread(d time.Duration) { r.unread = d }
 
-// OutOfOrder writes a bitmap of the packets held beyond the first gap. Bit i of words[w] stands for
-// number Next()+1+64w+i. OutOfOrder returns the number of words written, the last of which is not
-// zero. Packets that do not fit words are left out.
+// OutOfOrder writes a bitmap of the packets that have arrived after the first gap. Bit i of
+// words[w] stands for number Next()+1+64w+i. OutOfOrder returns the number of words written, the
+// last of which is not zero. Packets that do not fit in words are left out.
 func (r *Receiver) OutOfOrder(words []uint64) int {
 	left := r.held
 	for w := range words {
@@ -212,9 +211,9 @@ func (r *Receiver) OutOfOrder(words []uint64) int {
 	return n
 }
 
-// outOfOrderWord returns the 64 bits of the ring from the bit of number n on.
+// outOfOrderWord returns 64 bits of the ring, starting with the bit of number n.
 func (r *Receiver) outOfOrderWord(n seq.Num) (word uint64) {
-	// The last bit of the ring is followed by the bit of r.next, which is not set.
+	// The bit that follows the last bit of the ring belongs to r.next and is zero.
 	at, words := uint32(n)&(r.ringBits()-1), uint32(len(r.outOfOrder))
 	word = r.outOfOrder[at/64] >> (at % 64)
 	if at%64 != 0 {
@@ -229,11 +228,11 @@ func (r *Receiver) Size() uint32 { return r.window }
 // Next is the number that is next to arrive in order.
 func (r *Receiver) Next() seq.Num { return r.next }
 
-// Held is the number of packets received beyond a gap.
+// Held is the number of packets that have arrived after the first gap.
 func (r *Receiver) Held() int { return int(r.held) }
 
-// TakeAck returns the ACK to send now, which is then no longer due. The result dup of TakeAck says
-// that the ACK answers only duplicates.
+// TakeAck returns the ACK to send now, after which no ACK is due. The result dup says that the ACK
+// answers only duplicates.
 func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	dup = !r.ackNews
 	r.ackNews, r.unacked, r.ackAt = false, 0, mono.Never
@@ -241,14 +240,13 @@ func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	return r.next - 1, r.Grant(c), dup
 }
 
-// earnedFirst is the number of initial credits of a peer. earnedFirst is large enough for a burst
-// of small messages, and small enough for many idle peers.
+// earnedFirst is the initial number of credits of a peer. The value of earnedFirst suffices for a
+// burst of small messages, and is small enough for many idle peers.
 const earnedFirst = 32
 
 // Grant renews the peer's credits, and returns how many credits the peer has beyond the packets
-// received in order. Earned credits double whenever the peer has used a quarter of them. Earned
-// credits are halved when the peer uses less than a quarter in creditPeriod. Many low-volume peers
-// thus hold few credits.
+// received in order. Earned credits double whenever the peer has used a quarter of its earned
+// credits. Earned credits are halved when the peer uses less than a quarter in creditPeriod.
 func (r *Receiver) Grant(c *Credits) uint16 {
 	if r.departed {
 		return uint16(min(max(r.told.Sub(r.next), 0), 1<<16-1))
@@ -267,7 +265,7 @@ func (r *Receiver) Grant(c *Credits) uint16 {
 	return uint16(min(r.ahead()+grant, 1<<16-1))
 }
 
-// holds is the number of packets that the peer may still send. If credits have lapsed, only the
+// holds is the number of packets that the peer may still send. If credits have expired, only the
 // credits that the pool still counts are included.
 func (r *Receiver) holds() uint32 {
 	held := uint32(max(r.limit.Sub(r.next)-int32(r.ahead()), 0))
@@ -292,10 +290,9 @@ func (r *Receiver) earn(now mono.Time, used uint32) {
 	}
 }
 
-// ahead is the number of packets beyond a gap that take no credit. A packet beyond a gap was
-// accepted or refused, and the peer knows of the packet's state. A missing packet therefore does
-// not stop the peer before the retransmission can arrive. For a peer without selective ACKs, ahead
-// is 0, because such a peer recognises a gap by an unchanged limit.
+// ahead is the number of packets after the first gap that take no credit. Without this rule, a
+// missing packet would stop the peer before the retransmission can arrive. For a peer without
+// selective ACKs, ahead is 0, because such a peer recognises a gap by an unchanged limit.
 func (r *Receiver) ahead() uint32 {
 	if r.Selective {
 		return r.held + r.refused.count
@@ -303,7 +300,8 @@ func (r *Receiver) ahead() uint32 {
 	return 0
 }
 
-// Leave returns the credits of a peer that is gone. The peer is granted no more credits.
+// Leave returns the credits of a peer that is gone to the pool. After Leave, the peer is granted no
+// more credits.
 func (r *Receiver) Leave(c *Credits) {
 	c.unlist(r)
 	c.unbook(r)
@@ -313,7 +311,7 @@ func (r *Receiver) Leave(c *Credits) {
 // Charged is the number of the peer's credits.
 func (r *Receiver) Charged() int { return int(r.charged) }
 
-// Booked is the number of places of the pool that the peer's credits take.
+// Booked is the number of buffer slots of the pool that the peer's credits take.
 func (r *Receiver) Booked() int { return int(r.booked) }
 
 // CheckState reports the first broken invariant.

@@ -6,36 +6,35 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Recovery is the state shared by the Senders of a module. Recovery consists of the module's
-// segments, and of the timers of the module's profile.
+// Recovery is the state that the Senders of a module share.
 type Recovery struct {
 	Segments
 	rules   Rules
 	profile profile
 }
 
-// profile is the interface between a recovery profile and its module, for work done once in each
-// progress call or for each expired timer.
+// profile is the interface between a recovery profile and its module, for work done once per
+// progress call or per expired timer.
 type profile interface {
-	// join gives a Sender its policy; see Recovery.Join.
+	// join gives a Sender its policy (see Recovery.Join).
 	join(s *Sender, peerDelay time.Duration, selective bool)
-	// expire handles expired timers; see Recovery.Expire.
+	// expire handles expired timers (see Recovery.Expire).
 	expire(now mono.Time) *Sender
-	// deadline is when the next timer expires.
+	// deadline is the time at which the next timer expires.
 	deadline() mono.Time
 	// running is the number of timers that run.
 	running() int
-	// spare: see Recovery.Spare.
+	// See Recovery.Spare.
 	spare(behind bool) bool
 	counts() Counts
 	checkTimers() error
-	// stopIdle: see Recovery.StopIdle.
+	// See Recovery.StopIdle.
 	stopIdle()
 }
 
-// NewRecovery allocates the state of count segments (1 to SegmentsMax), and of the timers that
-// these segments and up to peers Senders need. All segments are free at first. Only Join allocates
-// memory later. The error of NewRecovery wraps ErrRules or hotel.ErrConfig.
+// NewRecovery allocates the state of count segments (1 to SegmentsMax) and of the timers of at most
+// peers Senders. All segments are free at first. Only Join allocates memory later. The error of
+// NewRecovery wraps ErrRules or hotel.ErrConfig.
 func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 	if err := rules.Validate(); err != nil {
 		return nil, err
@@ -56,38 +55,36 @@ func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 	return r, nil
 }
 
-// Join makes the profile recover the packets that a Sender admits from now on. The Sender must be
-// fresh from Init. The peer may delay an ACK by peerDelay. The argument selective of Join says
-// whether the peer sends selective ACKs. A Sender that has not joined can only count packets
-// (Sender.Count).
+// Join gives a fresh Sender the loss recovery of the profile. The Sender must be fresh from Init.
+// The argument peerDelay is the longest ACK delay of the peer. The argument selective says whether
+// the peer sends selective ACKs. Without Join, a Sender can only count packets (Sender.Count).
 func (r *Recovery) Join(s *Sender, peerDelay time.Duration, selective bool) {
 	s.segs = &r.Segments
 	r.profile.join(s, peerDelay, selective)
 	s.updateSendLimit()
 }
 
-// Spare reports whether due timers should be deferred until the next progress call. A profile with
-// short time-outs defers timers if the module is behind, because ACKs that would stop the timers
-// may have arrived unread.
+// Spare reports whether expired timers should be deferred until the next progress call. A profile
+// with short time-outs defers timers if the module has unread packets, because the unread packets
+// may be ACKs.
 func (r *Recovery) Spare(behind bool) bool { return r.profile.spare(behind) }
 
-// Expire moves the segments whose time-out is over to the resend list. Expire returns a Sender
-// whose window may have opened, or nil if there is none. After a Sender was returned, Expire must
-// be called again.
+// Expire moves the segments whose time-out is over to the retransmission list. Expire returns a
+// Sender whose window may have opened, or nil if there is none. If Expire returned a Sender, the
+// caller must call Expire again.
 func (r *Recovery) Expire(now mono.Time) *Sender { return r.profile.expire(now) }
 
-// StopIdle makes a Sender's timer stop when nothing is in flight, for an owner that sleeps until
-// Deadline. By default the timer keeps running, because reusing the timer for the next packet is
-// cheaper than a restart.
+// StopIdle makes a Sender stop its timer when nothing is in flight, for an owner that sleeps until
+// Deadline. Without StopIdle the timer keeps running, because reusing a running timer is cheaper
+// than a restart.
 func (r *Recovery) StopIdle() { r.profile.stopIdle() }
 
-// Deadline is when Expire next has work. Deadline is mono.Never if no timer runs.
+// Deadline is the time at which Expire has work next. Deadline is mono.Never if no timer runs.
 func (r *Recovery) Deadline() mono.Time { return r.profile.deadline() }
 
 // Timers is the number of running timers, each of which takes a room of the hotel. In the profiles
 // usnic and lossless there is a timer for each posted segment. In the profile adaptive there is at
-// most one timer for each Sender, and the timer may run for a while after all packets are
-// acknowledged.
+// most one timer for each Sender, which may run for a while after all packets are acknowledged.
 func (r *Recovery) Timers() int { return r.profile.running() }
 
 // Counts returns the counters of the profile.

@@ -9,16 +9,16 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A receiver may temporarily have no memory for a packet, and then refuses the packet. The refused
-// packet is neither lost nor in transit. A refused packet does not count in the congestion window,
-// nor in the credits, because the receiver has read the packet. Packets that need no memory can
-// therefore still be sent. The sender retransmits the refused packet later, when the receiver may
-// have memory:
+// A receiver that has no memory for a packet at present refuses the packet. A refused packet is
+// neither lost nor in transit. A refused packet does not count in the congestion window, nor in the
+// credits, because the receiver has read the packet. Packets that need no memory at the receiver
+// can therefore be sent. The sender retransmits the oldest refused packet from time to time, until
+// the receiver has memory.
 //
 //	on its way --no memory--> refused --the oldest, by a timer--> asked --taken--> the others, too
 //	                             ^--------------no memory------------'
 
-// refusals is a Sender's state of refused packets.
+// refusals is a Sender's record of refused packets.
 type refusals struct {
 	count  int32         // packets refused and not retransmitted yet
 	bytes  int           // bytes of the refused packets
@@ -28,14 +28,14 @@ type refusals struct {
 	wait   time.Duration // the next interval between retries
 }
 
-// askShare is the divisor of the first time-out that gives the longest interval between
-// retransmissions of refused packets.
+// askShare is the divisor that gives the longest interval between retransmissions of refused
+// packets as a fraction of the initial time-out.
 const askShare = 4
 
-// NoMemory notes that the peer has no memory for segment t in flight, a packet of sizeBytes. The
-// segment is retransmitted later, and the first retransmission follows after limit at the latest.
-// In a profile without a congestion window NoMemory changes nothing, because the segment's own
-// timer retransmits the segment.
+// NoMemory records that the peer has no memory for segment t in flight, a packet of sizeBytes. The
+// segment is retransmitted later, for the first time after limit at the latest. In a profile
+// without a congestion window NoMemory changes nothing, because the segment's own timer retransmits
+// the segment.
 func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Duration) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a == nil || p.state != Posted || p.refusedBytes != 0 {
@@ -69,8 +69,8 @@ func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Dura
 	s.updateSendLimit()
 }
 
-// NeedsMemory reports whether a packet in flight was refused for lack of memory at the peer. Other
-// packets that need memory should then wait.
+// NeedsMemory reports whether the peer has refused a packet in flight for lack of memory. While
+// NeedsMemory is true, the caller should not send other packets that need memory at the peer.
 func (s *Sender) NeedsMemory() bool {
 	a := s.policy.adaptive
 	return a != nil && a.refused.some()
@@ -78,8 +78,8 @@ func (s *Sender) NeedsMemory() bool {
 
 func (r *refusals) some() bool { return r.count > 0 || r.asking }
 
-// restsRefused reports whether all packets in flight were refused for lack of memory, which means
-// that no ACK is due.
+// restsRefused reports whether the peer has refused all packets in flight for lack of memory, which
+// means that no ACK is due.
 func (a *adaptive) restsRefused(s *Sender) bool {
 	return a.refused.some() && a.lostWaiting == 0 && a.onTheWay(s) == 0
 }
@@ -105,8 +105,8 @@ func (a *adaptive) ask(s *Sender, now mono.Time) {
 	}
 }
 
-// answered queues all refused packets for retransmission, like lost packets, after the peer has
-// accepted the retransmitted one.
+// After the peer has accepted a retransmitted refused packet, answered queues all other refused
+// packets for retransmission.
 func (a *adaptive) answered(s *Sender) {
 	r := &a.refused
 	if _, waits := s.Token(r.asked); waits {
@@ -121,7 +121,7 @@ func (a *adaptive) answered(s *Sender) {
 	r.asking = false
 }
 
-// forgive counts a refused packet as an ordinary packet in flight again.
+// forgive removes the refused state of a packet, which then counts as an ordinary packet in flight.
 func (a *adaptive) forgive(s *Sender, p *segment) {
 	s.bytes += int(p.refusedBytes)
 	a.refused.bytes -= int(p.refusedBytes)
@@ -132,8 +132,8 @@ func (a *adaptive) forgive(s *Sender, p *segment) {
 // refused reports whether a segment in flight waits until the peer has memory.
 func (p *segment) refused() bool { return p.refusedBytes != 0 && p.state == Posted }
 
-// checkRefused reports the first broken invariant of the refused packets. The argument count of
-// checkRefused is the number of refused packets that the caller has found.
+// checkRefused reports the first broken invariant of the refused packets. The argument count is the
+// number of refused packets that the caller has found.
 func (a *adaptive) checkRefused(count int32) error {
 	r := &a.refused
 	if count != r.count || count > 0 && (a.timer == 0 || a.timerAt > r.at.Add(time.Microsecond)) {
@@ -143,9 +143,10 @@ func (a *adaptive) checkRefused(count int32) error {
 	return nil
 }
 
-// refusedPackets is a bitmap of the packets in a Receiver's window that were read but not accepted
-// for lack of memory. The bit of a packet is its number modulo the window. A window of fewer than
-// 64 packets counts as 64 packets. The bitmap of refused packets is allocated at the first refusal.
+// refusedPackets is a bitmap of the packets in a Receiver's window that were read and not accepted
+// for lack of memory. The index of a packet's bit is its sequence number modulo the window. A
+// window of fewer than 64 packets counts as 64 packets. The bitmap is allocated when the first
+// packet is refused.
 type refusedPackets struct {
 	words []uint64
 	count uint32
@@ -167,7 +168,8 @@ func (r *Receiver) Refused(n seq.Num) {
 	}
 }
 
-// taken removes count accepted packets from the bitmap, the last of which is n.
+// taken removes count accepted packets, the last of which has number n, from the bitmap of refused
+// packets.
 func (f *refusedPackets) taken(n seq.Num, count uint32) {
 	for i := range count {
 		if w, bit := f.place(n - seq.Num(i)); f.words[w]&bit != 0 {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// WindowMax is the largest send window in packets. WindowDefault is the window of all profiles, and
-// is the constant WINDOW_SIZE of usnic.
+// WindowMax is the largest send window in packets. WindowDefault is the send window of all profiles
+// in packets, equal to WINDOW_SIZE of usnic.
 const (
 	WindowMax     = 1 << 16
 	WindowDefault = 4096
@@ -22,57 +22,57 @@ const ackDelayMax = time.Second
 // ErrProfile means that no recovery profile has the given name.
 var ErrProfile = errors.New("reliability: unknown recovery profile")
 
-// ErrRules means that a number of Rules is out of its range.
+// ErrRules means that a field of Rules is out of its range.
 var ErrRules = errors.New("reliability: rule out of range")
 
 // Rules are the parameters of a recovery profile. WithDefaults replaces zero fields by the
 // profile's values.
 type Rules struct {
 	// WindowPackets bounds the packets in flight to one peer. WindowPackets is a power of two from
-	// 1 to WindowMax. The memory for a window depends on the part of the window that is used.
+	// 1 to WindowMax. The memory for a window grows with the number of packets in flight.
 	WindowPackets int
-	// ResendTimeout is how long a posted segment waits for an ACK before a retransmission. Each
-	// further time-out doubles the wait, up to ResendTimeoutMax.
+	// ResendTimeout is how long a sent segment waits for an ACK before the first retransmission.
+	// Each further time-out doubles the wait, up to ResendTimeoutMax.
 	ResendTimeout, ResendTimeoutMax time.Duration
-	// DupAckHold is how long duplicate ACKs have no effect on a segment that was already
-	// retransmitted. A duplicate ACK that was sent before the copy arrived then causes no further
-	// transmission.
+	// DupAckHold is the time after a retransmission during which duplicate ACKs do not cause
+	// another retransmission of the segment.
 	DupAckHold time.Duration
-	// ResendsPerPass bounds the segments retransmitted in one call of the progress loop
-	// (max_resends_per_iteration of usnic). ResendsPerPass keeps the module receiving during a
+	// ResendsPerPass bounds the segments retransmitted in one progress call
+	// (max_resends_per_iteration of usnic). The bound lets the module receive packets during a
 	// burst of time-outs.
 	ResendsPerPass int
 	// AckDelay is how long an ACK may wait for a packet that can carry the ACK.
 	AckDelay time.Duration
-	// AckEvery is the number of packets after which an ACK is sent at once. A quarter of AckEvery
-	// suffices if the receive queue is empty. Half of AckEvery suffices for a sender that waits for
-	// each ACK (Receiver.Pace).
+	// AckEvery is the number of received packets after which an ACK is sent at once. If the receive
+	// queue is empty, a quarter of AckEvery packets suffices. For a sender that waits for each ACK,
+	// half of AckEvery packets suffices (Receiver.Pace).
 	AckEvery int
 
 	// Adaptive selects loss detection by time and selective ACKs, and time-outs that follow the
-	// measured round trip. ResendTimeout is then the time-out before the first measurement, and
-	// DupAckHold is not used. The fields of Rules after Adaptive apply only with Adaptive.
+	// measured round trip. With Adaptive, ResendTimeout is the time-out before the first
+	// measurement, and DupAckHold is not used. The fields after Adaptive apply only if Adaptive is
+	// true.
 	Adaptive bool
 	// ProbeTimeoutMin is the least time without an ACK before the oldest packet is retransmitted
 	// once, as a probe. ResendTimeoutMin is the least time before further retransmissions, and
 	// before the probe for the first packets after a pause.
 	ProbeTimeoutMin, ResendTimeoutMin time.Duration
-	// Congestion selects the congestion control. CongestionFixed means no congestion window, for
-	// networks that need no congestion window.
+	// Congestion selects the congestion control. CongestionFixed means no congestion window.
 	Congestion string
 	// InitialWindow is the initial congestion window in packets, at least 2.
 	InitialWindow int
-	// TargetDelay is the round trip up to which queueing on the path is accepted. On a long path
-	// the accepted round trip is somewhat above the path's own delay.
+	// TargetDelay is the round trip above which the congestion window is reduced. On a path with a
+	// long round trip, the limit is somewhat above the round trip without queues.
 	TargetDelay time.Duration
-	// WithholdEvery is the average number of packets per withheld packet, from 16 to 1<<20. A
-	// withheld packet is a sequence number that is deliberately not sent, at most once in a hundred
-	// round trips. A peer that acknowledges a withheld packet is lying.
+	// WithholdEvery is the average number of packets per packet held back as a test for optimistic
+	// ACKs, from 16 to 1<<20. A packet that is held back gets a sequence number before it is sent,
+	// at most once in a hundred round trips. A peer that acknowledges a packet before it is sent
+	// breaks the protocol.
 	WithholdEvery int
 }
 
-// The values of Rules.Congestion are a window controlled by delay and loss, and no congestion
-// window.
+// The values of Rules.Congestion select a congestion window controlled by delay and loss, or no
+// congestion window.
 const (
 	CongestionDelay = "delay"
 	CongestionFixed = "fixed"
@@ -91,9 +91,9 @@ func Usnic() Rules {
 	}
 }
 
-// Lossless returns the rules for a network that itself delivers every packet, in order. In practice
-// the timers expire only for packets that the peer refused for lack of memory. ACKs only complete
-// sends and open the window, and are therefore sent rarely.
+// Lossless returns the rules for a network that itself delivers every packet in order. With these
+// rules, timers expire only for packets that the peer refused for lack of memory. ACKs are sent
+// rarely, because ACKs only complete sends and open the window.
 func Lossless() Rules {
 	r := Usnic()
 	r.ResendTimeout, r.ResendTimeoutMax = 2*time.Second, 4*time.Second
@@ -103,11 +103,10 @@ func Lossless() Rules {
 }
 
 // Adaptive returns the rules of the adaptive profile. The adaptive profile has the window and the
-// ACK rules of usnic, but its loss recovery follows the measured path.
+// ACK rules of usnic, and its time-outs follow the measured path.
 //
 // ProbeTimeoutMin and ResendTimeoutMin are far above the round trip of a fast network, because the
-// scheduling of the peer's process takes longer than the network. ProbeTimeoutMin is the shorter
-// time, because an occasional spurious probe costs next to nothing.
+// scheduling of the peer's process takes longer than the network.
 func Adaptive() Rules {
 	r := Usnic()
 	r.Adaptive = true
@@ -208,6 +207,6 @@ const (
 	withholdMost  = 1 << 20
 )
 
-// LoneAckDelay is the longest delay of the ACK of a lone answer (see lone.go). A peer that sends at
-// least 25 requests a second piggybacks every such ACK on a request.
+// LoneAckDelay is the longest delay of the ACK of a lone reply (see lone.go). A peer that sends at
+// least 25 requests per second sends every such ACK in a request.
 const LoneAckDelay = 40 * time.Millisecond

@@ -8,8 +8,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Token names a send segment. A Token is a number below the count given to NewRecovery. The caller
-// keeps the segment's bytes under the same number.
+// Token identifies a send segment. A Token is a number below the count given to NewRecovery. The
+// caller keeps the segment's bytes under the same number.
 type Token uint32
 
 // State is the state of a send segment. The package comment has a diagram of the states.
@@ -35,21 +35,23 @@ const (
 	CauseTimeout Cause = iota // the segment's timer ended
 	CauseDupAck               // a duplicate ACK
 	CauseRefused              // the peer refused the segment; another packet has its number
-	// Of the adaptive profile:
+	// The following causes occur only in the adaptive profile.
 	CauseLost  // a later packet has arrived; or the peer was not ready for it
 	CauseProbe // the first time-out since the latest ACK
-	// CauseMemory means that the peer had no memory for the segment, and may have some now.
+	// CauseMemory means that the peer refused the segment for lack of memory, and may have memory
+	// now.
 	CauseMemory
 )
 
 // SegmentsMax is the largest number of send segments of a module. SegmentsMax equals
-// hotel.MaxRooms, because each segment may need a room, which is a timer in the hotel.
+// hotel.MaxRooms, because each segment may need a timer in the hotel.
 const SegmentsMax = hotel.MaxRooms
 
 const none = ^uint32(0)
 
-// Channel is the channel that carried a packet. Packets of different channels overtake each other.
-// Only packets of the same channel are therefore evidence that an older packet is lost.
+// Channel is the network channel that carried a packet. Packets of different channels may overtake
+// each other. An older packet is therefore declared lost only if a later packet of the same channel
+// has arrived.
 type Channel uint8
 
 // The channels.
@@ -68,7 +70,7 @@ type segment struct {
 	state    State
 	resends  uint8
 	cause    Cause // why the segment is on the resend list
-	// The following fields are for the adaptive profile.
+	// The following fields are used only by the adaptive profile.
 	channel Channel // the channel of the latest copy
 	lost    bool    // declared lost; posted while waiting for the resend budget or for memory
 	lone    bool    // sent as a lone answer: see lone.go
@@ -87,12 +89,12 @@ type Segments struct {
 	count  int
 }
 
-// Counts are the counters of the profile adaptive. Retransmissions are counted elsewhere.
+// Counts are the counters of the profile adaptive.
 type Counts struct {
 	// Spurious is the number of spurious retransmissions, as reported by peers with selective ACKs.
-	// Spurious also counts duplicates that the network makes during retransmissions.
+	// Duplicates that the network makes during retransmissions are also counted.
 	Spurious uint64
-	// Throttled is the number of packets found lost that had to wait for the retransmission budget.
+	// Throttled is the number of lost packets that had to wait for the retransmission budget.
 	Throttled uint64
 }
 
@@ -106,8 +108,8 @@ func newSegments(count int) (Segments, error) {
 // State returns a segment's state.
 func (s *Segments) State(t Token) State { return s.segs[t].state }
 
-// Owner returns the number of the Sender that admitted the segment, and the segment's sequence
-// number. The results of Owner are valid only while the segment is Posted or Resend.
+// Owner returns the number of the Sender that sent the segment, and the segment's sequence number.
+// The results of Owner are valid only while the segment is Posted or Resend.
 func (s *Segments) Owner(t Token) (sender uint32, n seq.Num) {
 	return s.segs[t].owner, s.segs[t].seq
 }
@@ -119,7 +121,8 @@ func (s *Segments) Resends(t Token) int { return int(s.segs[t].resends) }
 // after the segment was freed.
 func (s *Segments) PostedAt(t Token) mono.Time { return s.segs[t].postedAt }
 
-// Queue marks a free segment as queued. The caller puts the segment on its endpoint's to-send list.
+// Queue marks a free segment as queued. The caller puts the segment on the list of segments to send
+// of its endpoint.
 func (s *Segments) Queue(t Token) { s.move(t, Free, Queued) }
 
 // Unqueue marks a queued segment as free, without sending the segment.
@@ -133,7 +136,7 @@ func (s *Segments) move(t Token, from, to State) {
 	g.state = to
 }
 
-// post records that a free or queued segment was sent as number n of a Sender.
+// post records that a free or queued segment was sent with number n of a Sender.
 func (s *Segments) post(now mono.Time, t Token, owner uint32, n seq.Num, c Channel) {
 	p := &s.segs[t]
 	if p.state > Queued {
@@ -145,8 +148,8 @@ func (s *Segments) post(now mono.Time, t Token, owner uint32, n seq.Num, c Chann
 	s.posted++
 }
 
-// repost records the retransmission of a segment on the data channel. PopResend must have returned
-// the segment.
+// repost records the retransmission of a segment on the data channel. The segment must have been
+// returned by PopResend.
 func (s *Segments) repost(now mono.Time, t Token) {
 	p := &s.segs[t]
 	if p.state != Resend || p.next != uint32(t) {
@@ -157,7 +160,7 @@ func (s *Segments) repost(now mono.Time, t Token) {
 	s.posted++
 }
 
-// again moves a posted segment to the resend list.
+// again moves a posted segment to the retransmission list.
 func (s *Segments) again(t Token, cause Cause) {
 	s.posted--
 	s.enlist(t, cause)
@@ -197,11 +200,12 @@ func (s *Segments) delist(t Token) {
 // InFlight is the number of segments that are Posted or Resend.
 func (s *Segments) InFlight() int { return s.posted + s.count }
 
-// ResendsWaiting is the length of the resend list.
+// ResendsWaiting is the length of the retransmission list.
 func (s *Segments) ResendsWaiting() int { return s.count }
 
-// PopResend takes the oldest segment off the resend list. The caller retransmits the segment and
-// calls Sender.Repost, or calls Defer if the segment cannot be sent now.
+// PopResend removes and returns the oldest segment of the retransmission list. The caller
+// retransmits the segment and calls Sender.Repost, or calls Defer if the segment cannot be sent
+// now.
 func (s *Segments) PopResend() (t Token, cause Cause, ok bool) {
 	if s.head == none {
 		return 0, 0, false
@@ -209,12 +213,12 @@ func (s *Segments) PopResend() (t Token, cause Cause, ok bool) {
 	t = Token(s.head)
 	g := &s.segs[t]
 	s.delist(t)
-	// A popped segment points at itself, which tells release not to unlink the segment again.
+	// A removed segment points at itself, which tells release that the segment is on no list.
 	g.next = uint32(t)
 	return t, g.cause, true
 }
 
-// Defer puts a popped segment back at the end of the resend list.
+// Defer puts a segment that PopResend returned back at the end of the retransmission list.
 func (s *Segments) Defer(t Token) {
 	g := &s.segs[t]
 	if g.state != Resend || g.next != uint32(t) {

@@ -16,18 +16,18 @@ type AckVerdict uint8
 // Verdicts of Sender.OnAck.
 const (
 	AckNew AckVerdict = iota // acknowledged new packets
-	// repeats the previous ACK while packets are in flight: a gap at the peer
+	// The ACK repeats the previous ACK while packets are in flight, which signals a gap at the
+	// peer.
 	AckDuplicate
 	AckIdle  // repeats the previous ACK without signalling a gap
 	AckOld   // an older ACK, overtaken by a later one
 	AckBogus // acknowledges packets never sent: ignored
-	AckLie   // acknowledges a withheld packet: see Sender.Withhold
+	AckLie   // acknowledges a packet that was held back: see Sender.Withhold
 )
 
-// Sender is the send side of one peer, with the window of packets in flight and its limit. A zero
-// Sender must be initialised by Init before use. The fields oldest and next are called n_a
-// (acknowledged) and n_t (to transmit) in the code of usnic. The code of usnic calls the next
-// number that a Receiver expects n_r.
+// Sender is the send side of one peer, with the packets in flight and their limits. A zero Sender
+// must be initialised by Init before use. The fields oldest and next are called n_a (acknowledged)
+// and n_t (to transmit) in usnic.
 type Sender struct {
 	segs      *Segments
 	policy    policy
@@ -44,17 +44,18 @@ type Sender struct {
 	bytesMax  int   // limit of bytes in flight: see BoundBytes
 	raisedAt  mono.Time
 	rested    bool // half of the credits were given up since raisedAt, or none was raised yet
-	// blocked says that a packet had to wait for the window to open. The policy resets blocked.
+	// The field blocked says that a packet had to wait for the window to open. The policy resets
+	// blocked.
 	blocked   bool
-	patient   bool    // a lone answer is in flight, whose ACK may be delayed: see lone.go
-	withholds bool    // withheld is a packet that has a number and was not sent yet
+	patient   bool    // a lone reply is in flight, whose ACK may be delayed: see lone.go
+	withholds bool    // the packet numbered withheld was not sent yet
 	withheld  seq.Num // number of the withheld packet
 }
 
 // unlimited is the number of packets or bytes that means no limit.
 const unlimited = math.MaxInt32
 
-// Sack is the selective part of an acknowledgement. The cumulative part is a separate argument.
+// Sack is the selective part of an acknowledgement.
 type Sack struct {
 	Words  []uint64      // bit i of word w: packet ack+2+64w+i has arrived
 	Last   seq.Num       // the packet that arrived last
@@ -67,12 +68,13 @@ type Sack struct {
 // acknowledgement.
 const sackAhead = 2
 
-// PathState is what a sender knows of the path to its peer. The usnic and lossless profiles measure
-// nothing, and set only the fields in packets.
+// PathState describes the path from a sender to its peer. The usnic and lossless profiles measure
+// no times, and set only the fields in packets.
 type PathState struct {
 	// RoundTrip is the smoothed round trip, and Deviation is the smoothed mean deviation. Least is
 	// the least round trip of the last ten to twenty seconds. All three times are of the channel
-	// measured last, and exclude the peer's ACK delay. Zero means that there is no sample yet.
+	// measured last, and exclude the peer's ACK delay. Zero means that there is no round-trip
+	// sample yet.
 	RoundTrip, Deviation, Least time.Duration
 	// WindowPackets is the congestion window in packets. Without a congestion window, WindowPackets
 	// is the send window to the peer, or the credits if there is no send window. InFlightPackets is
@@ -83,12 +85,12 @@ type PathState struct {
 	SlowStart bool
 }
 
-// noToken marks a packet in the ring that arrived before an older packet.
+// In the ring, noToken marks a packet that arrived before an older packet.
 const noToken = ^Token(0)
 
 // Init sets the first sequence number, the window in packets (a power of two up to WindowMax), and
-// the sender's number for Segments.Owner. After Init the sender has no credits, and before
-// Recovery.Join no loss recovery.
+// the sender's number for Segments.Owner. Init gives the sender no credits and no loss recovery
+// (see Recovery.Join).
 func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	*s = Sender{
 		oldest: first, next: first, limit: first, sendLimit: first, window: uint32(window),
@@ -96,8 +98,8 @@ func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	}
 }
 
-// Grant sets the credits of a new connection, in packets that the peer is ready for. A limit never
-// decreases.
+// Grant sets the credits of a new connection, which is the number of packets that the peer can
+// receive. Grant never lowers the limit of the sender.
 func (s *Sender) Grant(credit uint16) {
 	s.limit = s.limit.Max(s.oldest.Add(uint32(credit)))
 	s.updateSendLimit()
@@ -113,9 +115,9 @@ func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	return true
 }
 
-// Rest gives up lapsed credits, and must be called before sending. The credits lapse if nothing or
-// only a lone answer is in flight and the limit was not raised for creditLease. A sender whose
-// credits have lapsed keeps only restingCredits, because the peer may have granted the other
+// Rest gives up expired credits, and must be called before sending. The credits expire if the limit
+// was not raised for creditLease and nothing is in flight except a lone reply. A sender whose
+// credits have expired keeps only restingCredits, because the peer may have granted the other
 // credits to other senders.
 func (s *Sender) Rest(now mono.Time) {
 	if (s.oldest == s.next || s.patient) && now.Sub(s.raisedAt) >= creditLease {
@@ -123,7 +125,7 @@ func (s *Sender) Rest(now mono.Time) {
 	}
 }
 
-// rest is the slow path of Rest, for credits that have lapsed.
+// rest is the slow path of Rest, for credits that have expired.
 func (s *Sender) rest() {
 	keep := s.limit.Sub(s.next)
 	if keep <= 0 {
@@ -137,8 +139,7 @@ func (s *Sender) rest() {
 }
 
 // updateSendLimit computes the number of packets that may be sent until the next event. An open
-// window stays open for one packet, because a packet may have a number reserved. Only the
-// congestion window can shrink.
+// window stays open for one packet, because a packet may have a reserved number.
 func (s *Sender) updateSendLimit() {
 	room := min(max(s.limit.Sub(s.next), 0), int32(s.window)-s.next.Sub(s.oldest))
 	if s.policy.some() {
@@ -154,8 +155,8 @@ func (s *Sender) updateSendLimit() {
 // Open reports whether the windows and the credits allow another packet.
 func (s *Sender) Open() bool { return s.next.Before(s.sendLimit) && s.bytes < s.bytesMax }
 
-// Room is the number of packets that may be admitted now. The caller of Room must check that the
-// sizes of the packets (Carry) leave room for all packets.
+// Room is the number of packets that may be sent now. The caller must check that the sizes of the
+// packets (Carry) do not exceed the byte limit.
 func (s *Sender) Room() int {
 	if s.bytes >= s.bytesMax {
 		return 0
@@ -172,9 +173,8 @@ func (s *Sender) RoomOf(packetBytes int) int {
 	return min(room, (s.bytesMax-s.bytes+packetBytes-1)/packetBytes)
 }
 
-// NoteBlocked notes that a packet has to wait for the window to open, which means that the window
-// limits the sender. If pacing delays packets and the congestion window is not full, the window
-// grows only after NoteBlocked.
+// NoteBlocked records that a packet has to wait for the window to open. If the sender is paced and
+// the congestion window is not full, the window grows only after NoteBlocked.
 func (s *Sender) NoteBlocked() { s.blocked = true }
 
 // InFlight is the number of unacknowledged packets.
@@ -183,19 +183,19 @@ func (s *Sender) InFlight() int { return int(s.next-s.oldest) - int(s.sacked) }
 // segment returns the state of one of the module's segments.
 func (s *Sender) segment(t Token) *segment { return &s.segs.segs[t] }
 
-// at returns the segment of a number of the window. The result of at is noToken for a packet that
-// arrived before an older packet.
+// at returns the segment of a sequence number in the window. The result of at is noToken for a
+// packet that arrived before an older packet.
 func (s *Sender) at(n seq.Num) Token { return s.ring[uint32(n)&uint32(len(s.ring)-1)] }
 
 // Size is the window in packets.
 func (s *Sender) Size() int { return int(s.window) }
 
-// Window returns the oldest unacknowledged number and the next number to send. The results of
-// Window are equal if nothing is in flight.
+// Window returns the oldest unacknowledged number and the next number to send. The two numbers are
+// equal if nothing is in flight.
 func (s *Sender) Window() (oldest, next seq.Num) { return s.oldest, s.next }
 
-// Admit gives a segment the next sequence number. The window must be Open. The caller reports with
-// Post that the segment was sent.
+// Admit gives a segment the next sequence number. The window must be Open. After sending the
+// segment, the caller calls Post.
 func (s *Sender) Admit(t Token) seq.Num {
 	if !s.Open() {
 		panic("reliability: packet admitted to a closed window")
@@ -209,8 +209,8 @@ func (s *Sender) Admit(t Token) seq.Num {
 	return n
 }
 
-// AdmitRun is Admit for several segments, and returns the number of the first segment. The window
-// must have Room for all segments.
+// AdmitRun is Admit for several segments, and returns the number of the first segment. The result
+// of Room must be at least the number of segments.
 func (s *Sender) AdmitRun(run []Token) seq.Num {
 	if len(run) > s.Room() {
 		panic("reliability: packets admitted to a closed window")
@@ -226,8 +226,7 @@ func (s *Sender) AdmitRun(run []Token) seq.Num {
 	return first
 }
 
-// grow doubles the ring. An idle peer thus costs a few words of memory, and a busy peer costs as
-// much memory as the peer needs.
+// grow doubles the ring of segments in flight. An idle peer thus needs only a few words of memory.
 func (s *Sender) grow() {
 	bigger := Sender{ring: make([]Token, max(8, 2*len(s.ring)))}
 	for n := s.oldest; n != s.next; n++ {
@@ -243,14 +242,13 @@ func (s *Sender) grow() {
 	s.ring, s.marks = bigger.ring, bigger.marks
 }
 
-// Number returns the sender's number, which Init was given.
+// Number returns the sender's number, which the caller passed to Init.
 func (s *Sender) Number() uint32 { return s.number }
 
-// Hasten ends the longer wait for the ACK of a lone answer. After Hasten, the timer of the lone
-// answer runs as if the lone answer was an ordinary packet sent at the time now. Hasten is called
-// when another packet is sent, because the peer's ACK of that packet covers the lone answer, too. A
-// packet sent after a lone answer may satisfy the peer's request, and then no retransmitted request
-// would reveal a lost answer.
+// Hasten ends the longer time-out of a lone reply, which is a packet whose ACK the peer may delay.
+// After Hasten, the timer of the lone reply runs as if the reply was an ordinary packet sent at the
+// time now. The caller calls Hasten when another packet is sent, because the peer's ACK of that
+// packet also covers the lone reply.
 func (s *Sender) Hasten(now mono.Time) {
 	if s.patient {
 		s.patient = false
@@ -258,8 +256,8 @@ func (s *Sender) Hasten(now mono.Time) {
 	}
 }
 
-// Post notes that a free or queued segment was sent as number n on a channel. The time-out for the
-// ACK of the segment is at most limit, even if the rules allow more. A negative limit counts as
+// Post records that a free or queued segment was sent with number n on a channel. The time-out for
+// the ACK of the segment is at most limit, even if the rules allow more. A negative limit counts as
 // zero.
 func (s *Sender) Post(now mono.Time, t Token, n seq.Num, c Channel, limit time.Duration) {
 	s.Hasten(now)
@@ -267,7 +265,7 @@ func (s *Sender) Post(now mono.Time, t Token, n seq.Num, c Channel, limit time.D
 	s.policy.posted(s, now, n, 1, c, limit)
 }
 
-// PostRun is Post for segments sent at once under consecutive numbers from n on.
+// PostRun is Post for segments that were sent together with consecutive numbers from n on.
 func (s *Sender) PostRun(now mono.Time, run []Token, n seq.Num, c Channel, limit time.Duration) {
 	s.Hasten(now)
 	for i, t := range run {
@@ -276,7 +274,7 @@ func (s *Sender) PostRun(now mono.Time, run []Token, n seq.Num, c Channel, limit
 	s.policy.posted(s, now, n, len(run), c, limit)
 }
 
-// Repost notes the retransmission, on the data channel, of a segment that PopResend returned. The
+// Repost records the retransmission, on the data channel, of a segment that PopResend returned. The
 // time-out for the ACK of the segment is at most limit.
 func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 	if s.withholds && s.segment(t).seq == s.withheld {
@@ -287,11 +285,11 @@ func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 	s.updateSendLimit()
 }
 
-// OnAck processes a cumulative ACK. The argument upTo of OnAck is the last number that the peer has
-// received in order. The argument credit of OnAck is the number of further packets that the peer is
-// ready for. The argument dup of OnAck says that the ACK only answers a duplicate packet. The freed
-// segments are appended to done. The freed segments have no timer, and are not on the resend list.
-// Other segments may have moved to the resend list.
+// OnAck processes a cumulative ACK. The argument upTo is the last number that the peer has received
+// in order. The argument credit is the number of further packets that the peer can receive. The
+// argument dup says that the ACK only answers a duplicate packet. OnAck appends the freed segments
+// to done. The freed segments have no timer, and are not on the retransmission list. OnAck may move
+// other segments to the retransmission list.
 func (s *Sender) OnAck(now mono.Time, upTo seq.Num, credit uint16, dup bool,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -317,8 +315,8 @@ func (s *Sender) OnSack(now mono.Time, upTo seq.Num, credit uint16, sack *Sack,
 	return s.onAck(now, upTo, credit, true, sack, done)
 }
 
-// onAck processes an ACK, which may be outdated. The argument quiet of onAck says that the ACK does
-// not signal a gap, even if the ACK repeats the previous one.
+// onAck processes an ACK, which may be older than an ACK processed before. The argument quiet says
+// that the ACK does not signal a gap, even if the ACK repeats the previous one.
 func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -355,10 +353,9 @@ func (s *Sender) Refuse(t Token) {
 	s.updateSendLimit()
 }
 
-// Unheard queues all packets in flight for immediate retransmission, because the peer dropped the
-// packets before the peer knew of the connection. The path has not lost the packets that Unheard
-// queues, and therefore the congestion window stays unchanged. A counting Sender has no
-// retransmissions.
+// Unheard queues all packets in flight for immediate retransmission, because the peer received the
+// packets before it knew of the connection and dropped them. Unheard does not change the congestion
+// window, because the path has not lost the packets.
 func (s *Sender) Unheard() {
 	if !s.policy.some() {
 		return
@@ -372,7 +369,7 @@ func (s *Sender) Unheard() {
 }
 
 // Plausible reports whether an ACK can belong to this connection. A plausible ACK covers only sent
-// packets, and may be old.
+// packets, and may be older than other ACKs.
 func (s *Sender) Plausible(ack seq.Num) bool { return ack.Before(s.next) }
 
 // Token returns the segment of a number in flight, or false if the number is not in flight.
@@ -384,8 +381,8 @@ func (s *Sender) Token(n seq.Num) (Token, bool) {
 	return t, t != noToken
 }
 
-// Abort frees all segments in flight, and appends the freed segments to done. Abort is for a peer
-// that is gone.
+// Abort frees all segments in flight because the peer is gone, and appends the freed segments to
+// done.
 func (s *Sender) Abort(done []Token) []Token {
 	s.policy.abandon(s)
 	for ; s.oldest != s.next; s.oldest++ {
@@ -402,7 +399,7 @@ func (s *Sender) Abort(done []Token) []Token {
 	return done
 }
 
-// Path returns what is known of the path.
+// Path returns the estimates of the path to the peer.
 func (s *Sender) Path() PathState {
 	return s.policy.path(s)
 }
@@ -416,9 +413,7 @@ func (s *Sender) windowState() PathState {
 	return PathState{WindowPackets: window, InFlightPackets: s.InFlight()}
 }
 
-// Check reports the first broken invariant of the window. The window must be within its bounds.
-// Each number in the window must belong to one segment that is Posted or Resend under that number,
-// or the packet must have arrived.
+// Check reports the first broken invariant of the window.
 func (s *Sender) Check() error {
 	if n := s.next.Sub(s.oldest); n < 0 || uint32(n) > s.window {
 		return fmt.Errorf("reliability: window [%d, %d) of at most %d", s.oldest, s.next, s.window)
@@ -437,7 +432,7 @@ func (s *Sender) Check() error {
 	return s.CheckRecovery()
 }
 
-// CheckRecovery reports the first broken invariant of the packets known to have arrived, and of the
+// CheckRecovery reports the first broken invariant of the packets known to have arrived and of the
 // profile's state for this sender.
 func (s *Sender) CheckRecovery() error {
 	if s.bytes < 0 {

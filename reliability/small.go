@@ -1,26 +1,26 @@
 package reliability
 
-// small gives a peer with small packets more credits than the receive buffer holds full packets. A
-// waiting datagram takes a constant plus about its length in the buffer. Many small datagrams
-// therefore fit in the room of a full datagram of 64 KiB. A place is the room of one full packet.
-// Half of the room of a peer's places is granted in packets, as if packets had no length. The other
-// half of the room is granted in bytes, as if packets had no fixed cost. One place is reserved for
-// the packet that reaches the byte limit, because this packet may be full:
+// small gives a peer that sends small packets more credits than the receive buffer holds full
+// packets. In the receive buffer, a datagram takes about its length plus a constant. Many small
+// datagrams therefore fit in the room of a full datagram of 64 KiB. A slot (place) is the room of
+// one full packet in the receive buffer. Half of the room of a peer's slots is granted in packets,
+// as if packets had no length. The other half of the room is granted in bytes, as if packets had no
+// constant cost. One slot is reserved for the packet that reaches the byte limit, because this
+// packet may have the full size.
 //
 //	places   |  one  |            the others             |
 //	packets      1      perPlace each, whatever they are
 //	bytes      any one  bytesPerPlace each
 //
 // The buffer thus holds all granted packets, whatever their sizes. A peer with large packets is
-// granted one packet per place, without a byte limit, which is safe as well. The mean size of the
-// peer's recent packets decides whether the peer is granted packets with a byte limit or packets
-// without a byte limit.
+// granted one packet per slot, without a byte limit. The mean size of the peer's recent packets
+// decides whether the peer's credits have a byte limit.
 type small struct {
 	perPlace      int // packets; 0: the fabric does not report the cost of datagrams
 	bytesPerPlace int
 }
 
-// load is a Receiver's statistics of its peer's packets.
+// load is a Receiver's statistics of the sizes of its peer's packets.
 type load struct {
 	bytes   int    // since the latest Grant
 	mean    int    // mean bytes of a recent packet; 0: not known
@@ -30,16 +30,16 @@ type load struct {
 	bounded bool   // the peer has a byte limit, or unused credits from a grant with a limit
 }
 
-// Small lets peers with small packets have more credits than there are places. A place then counts
-// as perPlace packets and bytesPerPlace bytes instead of one full packet. Small does nothing if
-// perPlace is less than two.
+// Small lets peers with small packets have more credits than the receive buffer has slots for full
+// packets. After Small, a slot counts as perPlace packets and bytesPerPlace bytes instead of one
+// full packet. Small does nothing if perPlace is less than two.
 func (c *Credits) Small(perPlace, bytesPerPlace int) {
 	if perPlace >= 2 && bytesPerPlace > 0 {
 		c.small = small{perPlace, bytesPerPlace}
 	}
 }
 
-// Weigh reports the sizes of packets that were passed to Accept or AcceptRun.
+// Weigh reports the sizes of packets that the caller has passed to Accept or AcceptRun.
 func (r *Receiver) Weigh(packets uint32, sizeBytes int) {
 	r.load.packets += packets
 	r.load.bytes += sizeBytes
@@ -66,8 +66,8 @@ func (c *Credits) weigh(l *load) {
 	}
 }
 
-// boundBytes is the limit in bytes for a peer with the given number of granted packets. The limit
-// depends on the peer's booked places.
+// boundBytes is the limit in bytes for a peer with the given number of granted packets. The byte
+// limit depends on the peer's booked slots.
 func (c *Credits) boundBytes(r *Receiver, packets uint32) int {
 	full := c.fullPackets(r, int(r.booked))
 	l := &r.load
@@ -78,7 +78,7 @@ func (c *Credits) boundBytes(r *Receiver, packets uint32) int {
 	return max((int(full)-1)*c.bytesPerPlace, 1)
 }
 
-// spread converts a number of the peer's packets to the number of full packets that take equal
+// spread converts a number of the peer's packets to the number of full packets that take the same
 // room.
 func (c *Credits) spread(r *Receiver, packets uint32) uint32 {
 	if !r.load.small || packets == 0 {
@@ -87,12 +87,12 @@ func (c *Credits) spread(r *Receiver, packets uint32) uint32 {
 	return 1 + (packets-1+uint32(c.perPlace)-1)/uint32(c.perPlace)
 }
 
-// places is the number of places that a number of the peer's packets take.
+// places is the number of buffer slots that the given number of the peer's packets takes.
 func (c *Credits) places(r *Receiver, packets uint32) int {
 	return c.fullPlaces(r, c.spread(r, packets))
 }
 
-// packets is the number of the peer's packets that fit a number of places.
+// packets is the number of the peer's packets that fit in the given number of buffer slots.
 func (c *Credits) packets(r *Receiver, places int) uint32 {
 	full := c.fullPackets(r, places)
 	if !r.load.small || full == 0 {

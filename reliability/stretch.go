@@ -6,58 +6,56 @@ import (
 	"gobtl/internal/mono"
 )
 
-// stretch grants more packets on a long path than the receive buffer has places, because most of
-// the packets are in transit. A credit comes back as a packet one round trip after its grant at the
-// earliest, and credits granted in sequence come back in sequence. If the buffer is read at least
-// once in each interval drain, only the fraction drain / round trip of a peer's granted packets can
-// wait in the buffer. The pool books the fraction drain / round trip of the packets as places for
-// the peer. If the round trip is unknown or not longer than drain, a packet is booked as a whole
-// place.
+// stretch grants more packets on a long path than the receive buffer has slots, because most of the
+// packets are in transit. A credit comes back as a packet at least one round trip after its grant.
+// If the receiver reads the buffer at least once in each interval drain, only the fraction drain /
+// round trip of a peer's granted packets can wait in the buffer. The pool books this fraction of
+// the granted packets as buffer slots. If the round trip is unknown or not longer than drain, each
+// packet is booked as a whole slot.
 //
 //	places = packets x drain / round trip
 //
-// In other words, all peers together are granted no more packets than the buffer holds in each time
-// drain, whatever their round trips are. The buffer may still overrun, because a sender may use all
-// granted credits at once, and the reader may not be scheduled for a while. The fabric counts
-// datagrams that find the buffer full. Each overrun doubles drain, and the credits of peers with
-// longer round trips shrink as the credits are used. After a while without overruns drain is
-// halved. Dropped packets are retransmitted like other lost packets. With a fabric that does not
-// count overruns, stretch is off.
+// In each interval drain, all peers together can send no more packets than the buffer holds. The
+// buffer may still overflow, because a sender may use all credits at once, and the reader may not
+// be scheduled for a while. The fabric counts the datagrams that the full buffer drops. Each
+// overflow doubles drain, which lowers the credits of peers with longer round trips. After
+// drainCalm without an overflow, drain is halved. With a fabric that does not count dropped
+// datagrams, stretch is off.
 type stretch struct {
 	drain     time.Duration // 0: the fabric does not count overruns
-	stretched int           // peers that are granted more packets than places are booked
+	stretched int           // peers that are granted more packets than slots are booked
 	changedAt mono.Time     // when drain was changed
 }
 
 const (
-	// drainLeast is the least assumed time that arrived packets stay in the buffer of a reading
-	// process, and is a scheduling delay of a busy machine.
+	// drainLeast is the initial value of drain, and is a scheduling delay of a busy machine.
 	drainLeast = time.Millisecond
-	// drainMost is longer than any round trip for which extra packets are granted.
+	// drainMost is the largest value of drain, longer than any round trip for which extra packets
+	// are granted.
 	drainMost = time.Second
 	// drainEvery is the least interval between two doublings of drain, because the peer may still
 	// use credits from before a doubling.
 	drainEvery = 100 * time.Millisecond
-	// drainCalm is the time without an overrun after which drain is halved.
+	// drainCalm is the time without an overflow of the receive buffer after which drain is halved.
 	drainCalm = 10 * time.Second
-	// packetsPerPlace bounds the packets granted for each place, whatever the measured round trip
-	// is.
+	// packetsPerPlace bounds the packets granted for each buffer slot, whatever the measured round
+	// trip is.
 	packetsPerPlace = 512
 )
 
-// Stretch lets peers on long paths have more credits than there are places. The caller must call
-// Overrun when datagrams were lost because the receive buffer was full.
+// Stretch lets peers on long paths have more credits than the receive buffer has slots. The caller
+// must call Overrun when the full receive buffer has dropped datagrams.
 func (c *Credits) Stretch() { c.drain = drainLeast }
 
 // Stretches reports whether Stretch was called.
 func (c *Credits) Stretches() bool { return c.drain > 0 }
 
-// Stretched reports whether some peer has more credits than places now. The caller must then check
-// for overruns.
+// Stretched reports whether some peer has more credits than booked buffer slots now. While
+// Stretched is true, the caller must check for overflows of the receive buffer.
 func (c *Credits) Stretched() bool { return c.stretched > 0 }
 
-// Overrun reports to the pool whether datagrams found the receive buffer full since the previous
-// call.
+// Overrun reports to the pool whether the full receive buffer has dropped datagrams since the
+// previous call.
 func (c *Credits) Overrun(now mono.Time, lost bool) {
 	since := now.Sub(c.changedAt)
 	switch {
@@ -69,23 +67,23 @@ func (c *Credits) Overrun(now mono.Time, lost bool) {
 	}
 }
 
-// Drain is the interval in which the buffer is assumed to be read at least once. If Drain is 0, the
-// peers are granted no more packets than the receive buffer holds.
+// Drain is the interval in which the receive buffer is assumed to be read at least once. If Drain
+// is 0, the peers are granted no more packets than the receive buffer holds.
 func (c *Credits) Drain() time.Duration { return c.drain }
 
 // RoundTrip sets the least round trip of the path to the peer, or 0 if the round trip is unknown.
 func (r *Receiver) RoundTrip(d time.Duration) { r.path = d }
 
-// Wants reports whether the peer was granted less than it has earned.
+// Wants reports whether the peer was granted fewer credits than it has earned.
 func (r *Receiver) Wants() bool { return r.wants }
 
-// longer reports whether a packet of the peer takes less than a place, and returns the peer's round
-// trip.
+// longer reports whether a packet of the peer takes less than a buffer slot, and returns the peer's
+// round trip.
 func (c *Credits) longer(r *Receiver) (path time.Duration, yes bool) {
 	return min(r.path, packetsPerPlace*c.drain), r.path > c.drain && c.drain > 0
 }
 
-// fullPlaces is the number of places that a number of the peer's full packets take.
+// fullPlaces is the number of buffer slots that a number of the peer's full packets take.
 func (c *Credits) fullPlaces(r *Receiver, packets uint32) int {
 	path, yes := c.longer(r)
 	if !yes {
@@ -94,7 +92,7 @@ func (c *Credits) fullPlaces(r *Receiver, packets uint32) int {
 	return int((time.Duration(packets)*c.drain + path - 1) / path)
 }
 
-// fullPackets is the number of the peer's full packets that fit a number of places.
+// fullPackets is the number of the peer's full packets that fit in a number of buffer slots.
 func (c *Credits) fullPackets(r *Receiver, places int) uint32 {
 	path, yes := c.longer(r)
 	if !yes {

@@ -1,19 +1,18 @@
 package reliability
 
-// A sender with slightly more than AckEvery packets in flight works in alternation with its
-// receiver. The receiver acknowledges all packets at once, and is idle while the sender makes the
-// next packets. An ACK after half of the packets lets sender and receiver work at the same time.
+// A sender with slightly more than AckEvery packets in flight may alternate with its receiver,
+// which means that each waits for the other. In this alternation the receiver acknowledges all
+// packets at once, and is idle while the sender makes the next packets. An ACK after half of the
+// packets lets sender and receiver work at the same time.
 //
 //	takes turns   sender    |84>........|84>........     receiver   ......|84 A|.......|84 A|
 //	does not      sender    |44>|40>|44>|40>|44>|40>     receiver   ...|44 A|40 A|44 A|40 A|
 //
-// A sender with more packets in flight needs no extra ACKs, each of which costs the sender time. A
-// lull is a moment when the receiver finds nothing more to receive. The receiver recognises
-// alternation if each ACK covers all packets between two lulls, AckEvery or more, and no packet
-// comes until the ACK has left. With a steady flow there is no lull between two ACKs, or more than
-// one lull.
+// A lull is a moment when the receiver finds its receive queue empty. The receiver recognises
+// alternation if each ACK covers at least AckEvery packets, namely all packets between two lulls,
+// and no packet comes before the ACK was sent.
 
-// turns is a receiver's evidence that a sender and the receiver work in alternation.
+// turns is a receiver's evidence that the sender and the receiver alternate.
 type turns struct {
 	lulls  uint32 // the count of lulls at the latest ACK
 	waited uint8  // ACKs in a row for which the sender seems to have waited
@@ -22,14 +21,15 @@ type turns struct {
 
 const (
 	// waitedMin is the number of consecutive ACKs for which a sender must wait before the receiver
-	// sends early ACKs. soonerAcks is the number of early ACKs before the next check.
+	// sends early ACKs. soonerAcks is the number of early ACKs after which the receiver checks for
+	// alternation again.
 	waitedMin  = 6
 	soonerAcks = 128
 )
 
 // Pace finds out whether the sender waits for ACKs, and must be called before TakeAck. The argument
-// lulls of Pace counts, modulo 2^32, how often the receive queue was empty after the receiver had
-// received something.
+// lulls counts, modulo 2^32, how often the receive queue became empty after packets had been
+// received.
 func (r *Receiver) Pace(lulls uint32, rules *Rules) {
 	t := &r.turns
 	switch {
@@ -45,8 +45,8 @@ func (r *Receiver) Pace(lulls uint32, rules *Rules) {
 	t.lulls = lulls
 }
 
-// ackEvery is the number of packets after which an ACK is sent at once. The ACK of a single packet
-// waits in any case, because another packet may carry the ACK.
+// ackEvery is the number of received packets after which an ACK is sent at once. The ACK of a
+// single packet is always delayed, because another packet may carry the ACK.
 func (t *turns) ackEvery(rules *Rules) int {
 	if t.sooner > 0 {
 		return max(rules.AckEvery/2, min(rules.AckEvery, 2))

@@ -9,10 +9,10 @@ import (
 	"gobtl/internal/seq"
 )
 
-// usnic is the policy of the profiles usnic and lossless, for all Senders of a module. The policy
-// has no state per Sender. Every posted segment has a room in the hotel for its time-out, which is
-// 100 ms in the profile usnic. When the time-out is over, the segment is retransmitted. The first
-// duplicate ACK retransmits the oldest segment at once. Only window and credits bound a sender.
+// usnic is the recovery policy of the profiles usnic and lossless for all Senders of a module.
+// Every sent segment has its own timer in the hotel, which is 100 ms in the profile usnic. When the
+// timer expires, the segment is retransmitted. The first duplicate ACK retransmits the oldest
+// segment at once. Only the send window and the credits limit the packets in flight.
 type usnic struct {
 	segs  *Segments
 	rules *Rules
@@ -37,16 +37,15 @@ func (u *usnic) posted(s *Sender, now mono.Time, n seq.Num, count int, limit tim
 func (u *usnic) checkin(now mono.Time, t Token, limit time.Duration) {
 	room, err := u.rooms.Checkin(now, max(0, min(u.stay(&u.segs.segs[t]), limit)), t)
 	if err != nil {
-		// There is one room per segment and one segment per room. A full hotel means that a room
-		// was leaked.
+		// The hotel has one room per segment, and a full hotel means that a room was leaked.
 		panic("reliability: no room for a segment: " + err.Error())
 	}
 	u.room[t] = room
 }
 
-// stay is the time-out of a segment. The time-out doubles with every retransmission of the segment,
-// up to the maximum. The comparison shifts ResendTimeoutMax right, because a time-out shifted left
-// might overflow.
+// stay is the retransmission time-out of a segment. The time-out doubles with every retransmission
+// of the segment, up to the maximum. The limit is shifted to the right, because a left shift of the
+// time-out might overflow.
 func (u *usnic) stay(p *segment) time.Duration {
 	if u.rules.ResendTimeout > u.rules.ResendTimeoutMax>>p.resends {
 		return u.rules.ResendTimeoutMax
@@ -90,7 +89,7 @@ func (u *usnic) fastRetransmit(now mono.Time, t Token) {
 
 // sendAgain queues a posted segment for retransmission before its time-out.
 func (u *usnic) sendAgain(t Token, cause Cause) {
-	if u.segs.segs[t].state == Posted { // otherwise the segment is on the resend list already
+	if u.segs.segs[t].state == Posted { // else the segment is queued already
 		u.rooms.Checkout(u.room[t])
 		u.segs.again(t, cause)
 	}
@@ -112,8 +111,7 @@ func (u *usnic) abandon(s *Sender) {
 	}
 }
 
-// expire moves all segments with an expired timer to the resend list. No window opens, and
-// therefore the result is nil.
+// expire moves all segments with an expired timer to the retransmission list.
 func (u *usnic) expire(now mono.Time) *Sender {
 	for {
 		t, _, ok := u.rooms.Evict(now)

@@ -3,39 +3,41 @@ package reliability
 import "gobtl/internal/seq"
 
 // An acknowledgement frees packets, opens the congestion window and hides losses. A peer that
-// acknowledges packets before their arrival could raise a sender's rate at will (Savage et al.,
-// 1999; RFC 9000 section 21.4). As a test the sender now and then withholds a packet. A withheld
-// packet gets a number but is not sent, while packets with later numbers are sent (Sherwood et al.,
-// 2005). To an honest receiver the withheld packet looks lost, and the sender sends the packet when
-// its retransmission is due. A peer that acknowledges the withheld packet earlier is lying.
+// acknowledges packets before their arrival (an optimistic ACK) could raise a sender's rate at will
+// (Savage et al., 1999, and RFC 9000 section 21.4). To detect optimistic ACKs, the sender holds
+// back a packet now and then. A packet that is held back has a sequence number but is not sent,
+// while packets with later numbers are sent (Sherwood et al., 2005). To an honest receiver the
+// held-back packet looks lost, and the sender sends it when its retransmission is due. A peer that
+// acknowledges the packet before it was sent breaks the protocol.
 //
 //	admitted   1 .. n-1   n          n+1 ..
 //	on wire    sent       withheld   sent    --> the peer reports a gap at n --> n is sent
 
-// Tests reports whether a packet may be withheld now. A packet is withheld only with a congestion
-// window, because without such a window ACKs do not raise the rate. At most one packet is withheld
-// at a time, and untestedRounds round trips lie between two, because a sender with a full window
-// stalls until the withheld packet arrives. A receiver that sends optimistic ACKs makes
-// untestedRounds round trips shorter.
+// Tests reports whether a packet may be held back now, to detect optimistic ACKs. A packet is held
+// back only with a congestion window, because without a congestion window ACKs do not raise the
+// rate. At most one packet is held back at a time, and untestedRounds round trips lie between two,
+// because a full window stalls until the held-back packet arrives.
 func (s *Sender) Tests() bool {
 	a := s.policy.adaptive
 	return a != nil && !a.fixed && !s.withholds && a.untested >= untestedRounds
 }
 
-// untestedRounds is the least number of round trips between two withheld packets.
+// untestedRounds is the least number of round trips between two packets that are held back to
+// detect optimistic ACKs.
 const untestedRounds = 100
 
-// Withhold notes that packet n is not sent now, though packet n was posted under its number. Later
-// packets must be sent, because later packets make the peer report the gap. Tests must be true.
+// Withhold records that packet n is not sent now, though Post was called for it. The caller must
+// send later packets, because later packets make the peer report the gap. Tests must have returned
+// true.
 func (s *Sender) Withhold(n seq.Num) {
 	s.withheld, s.withholds = n, true
 	s.policy.adaptive.untested = 0
 }
 
-// Withheld reports whether packet n was given a number and never sent.
+// Withheld reports whether packet n has a number but was never sent.
 func (s *Sender) Withheld(n seq.Num) bool { return s.withholds && s.withheld == n }
 
-// Honest reports whether a plausible ACK leaves out the withheld packet.
+// Honest reports whether a plausible ACK does not cover a packet that was held back.
 func (s *Sender) Honest(ack seq.Num) bool { return !s.withholds || ack.Before(s.withheld) }
 
 // honestSack is Honest for a selective acknowledgement.
@@ -53,7 +55,7 @@ func (s *Sender) honestSack(ack seq.Num, sack *Sack) bool {
 	return sack.Words[bit/64]>>(bit%64)&1 == 0
 }
 
-// lostOne counts a packet as lost by the path, unless the packet was only withheld.
+// lostOne counts a packet as lost by the path, unless the packet was never sent.
 func (a *adaptive) lostOne(s *Sender, n seq.Num) {
 	if !s.Withheld(n) {
 		a.cong.lost++

@@ -93,23 +93,23 @@ func (m *Module) sourceOf(c *port.Channel, comp *fabric.Completion) []byte {
 
 // onHandshake handles a received Hello, HelloAck, Retry or Reject.
 func (m *Module) onHandshake(c *port.Channel, comp *fabric.Completion, in *arrival) {
-	var hello frag.Hello
-	head := in.Header // a copy, because head may escape to the heap
+	head, hello := &m.shaking.head, &m.shaking.hello
+	*head, *hello = in.Header, frag.Hello{}
 	ok, by := false, frag.Probe(c.Which())
 	switch in.Kind {
 	case frag.KindReject:
-		r := frag.DecodeReject(&head, in.payload)
-		ok = m.endRestarted(in.Conn, r, m.sourceOf(c, comp)) || m.handshakes.OnReject(&head, r)
+		r := frag.DecodeReject(head, in.payload)
+		ok = m.endRestarted(in.Conn, r, m.sourceOf(c, comp)) || m.handshakes.OnReject(head, r)
 	case frag.KindRetry:
 		var retry frag.Retry
-		ok = frag.DecodeRetry(in.payload, &retry) == nil && m.handshakes.OnRetry(by, &head, &retry)
+		ok = frag.DecodeRetry(in.payload, &retry) == nil && m.handshakes.OnRetry(by, head, &retry)
 	case frag.KindHello:
-		ok = frag.DecodeHello(in.payload, &hello) == nil &&
-			m.handshakes.OnHello(by, &head, &hello, frag.FragHeaderBytes+len(in.payload),
+		ok = frag.DecodeHello(in.payload, hello) == nil &&
+			m.handshakes.OnHello(by, head, hello, frag.FragHeaderBytes+len(in.payload),
 				m.sourceOf(c, comp))
 	default:
-		ok = frag.DecodeHello(in.payload, &hello) == nil &&
-			m.handshakes.OnHelloAck(by, &head, &hello)
+		ok = frag.DecodeHello(in.payload, hello) == nil &&
+			m.handshakes.OnHelloAck(by, head, hello)
 	}
 	if ok {
 		m.stats.counters[CntRecvHandshake]++

@@ -122,3 +122,28 @@ func TestSilentHolderIsAsked(t *testing.T) {
 		}
 	}
 }
+
+// Keep-alives and their answers allocate nothing. A program that measures its own allocations may
+// have idle peers.
+func TestKeepAliveAllocatesNothing(t *testing.T) {
+	cfg := smallConfig()
+	cfg.KeepAlive, cfg.PeerTimeout = 200*time.Millisecond, time.Second
+	b := newBench(t, mem.Config{}, 2, cfg)
+	b.connect(0, 1)
+	idle := func() {
+		for range 100 { // 1 s
+			b.now = b.now.Add(10 * time.Millisecond)
+			for _, m := range b.mods {
+				_, _ = m.Progress(b.now)
+			}
+		}
+	}
+	idle()
+	before := b.mods[1].stats.counters[CntRecvHandshake]
+	if n := testing.AllocsPerRun(10, idle); n > 0 {
+		t.Errorf("%v allocations a second", n)
+	}
+	if n := b.mods[1].stats.counters[CntRecvHandshake] - before; n < 20 {
+		t.Errorf("%d packets of keep-alives", n)
+	}
+}

@@ -121,6 +121,10 @@ type face struct {
 	seen       [fabric.MaxNameBytes]byte // source of the packet that is being processed
 	admission  func(Request) Verdict     // nil accepts every peer
 	handshakes meet.Handshakes[*Endpoint]
+	shaking    struct { // the packet of a handshake that is being processed
+		head  frag.Header
+		hello frag.Hello
+	}
 }
 
 // lifetime is the stage of a module between Open and Close.

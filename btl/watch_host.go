@@ -70,10 +70,10 @@ func (h watchHost) Question(ep *Endpoint) bool {
 	return true
 }
 
-func (h watchHost) End(ep *Endpoint, why liveness.Why, v *liveness.Verdict) {
+func (h watchHost) End(ep *Endpoint, why liveness.Why, v liveness.Verdict) {
 	switch why {
 	case liveness.WhyDead:
-		h.m.end(ep, EventFailed, dead(v))
+		h.m.end(ep, EventFailed, dead(&v))
 	case liveness.WhyBroken:
 		h.m.end(ep, EventFailed, fmt.Errorf("%w: the fabric cannot carry its packets", ErrPeerDead))
 	case liveness.WhyUnproven:

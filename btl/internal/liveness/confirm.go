@@ -61,7 +61,7 @@ func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 		return
 	}
 	if !s.askAgain(ep, w, &verdict) {
-		s.host.End(ep, WhyDead, &verdict)
+		s.host.End(ep, WhyDead, verdict)
 		return
 	}
 	s.ask(ep, w)
@@ -102,7 +102,7 @@ func (s *Watches[E]) ask(ep E, w *Watch) {
 func (s *Watches[E]) onUnconfirmed(ep E, w *Watch) {
 	verdict := w.Verdict(s.host.Now(), &s.Rules, Sign, 0)
 	if !s.askAgain(ep, w, &verdict) {
-		s.host.End(ep, WhyDead, &verdict)
+		s.host.End(ep, WhyDead, verdict)
 		return
 	}
 	s.Set(ep, verdict.Next(min(s.host.SendRound(ep), s.Rules.AskEvery())))

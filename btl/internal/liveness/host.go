@@ -93,5 +93,5 @@ type Host[E any] interface {
 	AskLife(ep E, nonce uint64)
 	Random() uint64
 	// End ends an endpoint with a reason.
-	End(ep E, why Why, v *Verdict)
+	End(ep E, why Why, v Verdict)
 }

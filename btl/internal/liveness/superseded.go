@@ -30,7 +30,7 @@ func (s *Watches[E]) onSuperseded(ep E, w *Watch, v *View) {
 	}
 	verdict := w.Verdict(now, &s.Rules, Sign, 0)
 	if !s.askAgain(ep, w, &verdict) {
-		s.host.End(ep, s.whySuperseded(ep, &verdict), &verdict)
+		s.host.End(ep, s.whySuperseded(ep, &verdict), verdict)
 		return
 	}
 	s.askSuccessor(ep)

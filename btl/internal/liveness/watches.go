@@ -172,11 +172,11 @@ func (s *Watches[E]) Expire() {
 func (s *Watches[E]) onTimer(ep E, w *Watch) {
 	switch v := s.host.View(ep); {
 	case w.broken && v.Connected:
-		s.host.End(ep, WhyBroken, nil)
+		s.host.End(ep, WhyBroken, Verdict{})
 	case v.Accepting:
-		s.host.End(ep, WhyUnproven, nil)
+		s.host.End(ep, WhyUnproven, Verdict{})
 	case v.Lingering:
-		s.host.End(ep, WhyLingered, nil)
+		s.host.End(ep, WhyLingered, Verdict{})
 	case v.Closing && v.Connected:
 		s.onClose(ep, w, &v)
 	case v.Handshaking && v.Connected && v.Counted:
@@ -200,7 +200,7 @@ func (s *Watches[E]) onTimer(ep E, w *Watch) {
 func (s *Watches[E]) onClose(ep E, w *Watch, v *View) {
 	quiet := s.host.Now().Sub(max(w.AckedAt(), v.CloseAt))
 	if quiet >= s.closeTimeout {
-		s.host.End(ep, WhyClosed, nil)
+		s.host.End(ep, WhyClosed, Verdict{})
 		return
 	}
 	left := s.closeTimeout - quiet
@@ -278,7 +278,7 @@ func (s *Watches[E]) onKeepAlive(ep E, w *Watch, v *View) {
 	}
 	verdict := w.Verdict(now, &s.Rules, Sign, 0)
 	if !s.askAgain(ep, w, &verdict) {
-		s.host.End(ep, WhyDead, &verdict)
+		s.host.End(ep, WhyDead, verdict)
 		return
 	}
 	s.askSign(ep, w, 0)

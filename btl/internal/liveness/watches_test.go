@@ -42,7 +42,7 @@ func (h *host) Ask(_ *endpoint, channel int)         { h.asked = append(h.asked,
 func (h *host) Question(*endpoint) bool              { h.questions++; return !h.noRoom }
 func (h *host) AskLife(_ *endpoint, nonce uint64)    { h.lives = append(h.lives, nonce) }
 func (h *host) Random() uint64                       { return 4711 }
-func (h *host) End(e *endpoint, why Why, _ *Verdict) { h.ended, h.why = true, why; h.s.Clear(e) }
+func (h *host) End(e *endpoint, why Why, _ Verdict)  { h.ended, h.why = true, why; h.s.Clear(e) }
 func (h *host) until(t *testing.T, d time.Duration) {
 	t.Helper()
 	for end := h.now.Add(d); h.now < end && !h.ended; {

@@ -22,6 +22,9 @@ type Handshakes[E comparable] struct {
 	timeout   time.Duration
 	// says holds the parameters of this side that every Hello carries.
 	says frag.Hello
+	// drafted is the Hello that is being sent. A local variable would escape to the heap, because
+	// the Host is an interface.
+	drafted frag.Hello
 }
 
 // Init starts without handshakes, for the endpoints of a table. Parameter says holds the

@@ -38,26 +38,26 @@ func (s *Handshakes[E]) AskHello(ep E, p frag.Probe) {
 // is 0, any endpoint of the peer may answer, and this side must prove that it receives at its
 // addresses.
 func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
-	hello := s.helloOf(ep, p)
+	hello := s.draft(ep, p)
 	if hs := s.peers.end(ep).hs; hs != nil {
 		hello.Nonce = hs.Nonce(p)
 		if conn == 0 {
-			hs.Show(&hello)
+			hs.Show(hello)
 		}
 	}
 	if hello.Proven&p.Bit() == 0 {
 		hello.Pad() // the answer may be no longer
 	}
-	s.host.SendHello(ep, frag.KindHello, conn, &hello, nil)
+	s.host.SendHello(ep, frag.KindHello, conn, hello, nil)
 }
 
 // AskLife asks whether another incarnation now has the address of a silent peer. The question
 // is a Hello without a tag, which names the expected incarnation. Another incarnation rejects
 // the Hello and returns the nonce. The expected incarnation stores nothing from the Hello.
 func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
-	hello := s.helloOf(ep, frag.ProbeCommand)
+	hello := s.draft(ep, frag.ProbeCommand)
 	hello.Expected, hello.Nonce = s.peers.end(ep).Peer.Incarnation, nonce
-	s.host.SendHello(ep, frag.KindHello, 0, &hello, nil)
+	s.host.SendHello(ep, frag.KindHello, 0, hello, nil)
 }
 
 // answerHello answers the peer's Hello through the same channel. If the peer's address is not
@@ -65,20 +65,22 @@ func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 // with cookies goes to shown, the address for which the cookies were issued. Address shown may
 // differ from the peer's address as known to this side.
 func (s *Handshakes[E]) answerHello(ep E, asked *frag.Hello, askedBytes int, shown []byte) {
-	hello := s.helloOf(ep, asked.Probe)
+	hello := s.draft(ep, asked.Probe)
 	hello.Nonce = asked.Nonce
 	if hs := s.peers.end(ep).hs; hs == nil || hs.Proven()&asked.Probe.Bit() != 0 {
 		shown = nil
 	} else if hello.Bytes() > askedBytes {
 		return
 	}
-	s.host.SendHello(ep, frag.KindHelloAck, asked.Tag, &hello, shown)
+	s.host.SendHello(ep, frag.KindHelloAck, asked.Tag, hello, shown)
 }
 
-// helloOf returns a Hello with this side's parameters for a peer.
-func (s *Handshakes[E]) helloOf(ep E, p frag.Probe) frag.Hello {
+// draft returns a Hello with this side's parameters for a peer. The Hello is valid until the next
+// call of draft.
+func (s *Handshakes[E]) draft(ep E, p frag.Probe) *frag.Hello {
 	e := s.peers.end(ep)
-	hello := s.says
+	s.drafted = s.says
+	hello := &s.drafted
 	hello.Tag, hello.Probe, hello.Proven = e.Tag, p, frag.ProvenAll
 	if hs := e.hs; hs != nil {
 		hello.Expected, hello.Proven = hs.Expected(), hs.Proven()

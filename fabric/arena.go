@@ -5,10 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Arena is the packet buffers of a Domain, which are equal slots of one block of memory outside the
-// Go heap. An Arena is a small value to copy. Its methods need a variable: a := domain.Arena(), and
-// then a.Bytes(0). So a packet costs no call through the Domain's interface, and no copy of the
-// Arena.
+// Arena describes the packet buffers of a Domain, which are slots of equal size in one block of
+// memory outside the Go heap. An Arena is a small value that may be copied. The methods of Arena
+// need a variable, as in a := domain.Arena() followed by a.Bytes(0).
 type Arena struct {
 	mem      []byte
 	stride   int
@@ -18,8 +17,8 @@ type Arena struct {
 	lease    *lease
 }
 
-// lease counts the references to an arena's memory. The Domain has one reference, and each Hold
-// adds one.
+// lease counts the references to the memory of an arena. The Domain has one reference, and each
+// call of Hold adds one.
 type lease struct {
 	holders atomic.Int32
 	free    func() error // set before the Domain releases its reference
@@ -40,20 +39,19 @@ func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
 	return a, nil
 }
 
-// Retire releases the Domain's reference to the memory, for providers that map their memory. When
-// the last reference is released, free is called to unmap the memory. If there are Holds, the last
-// Drop calls free on any goroutine, and the error of free is lost.
+// Retire releases the Domain's reference to the memory, for providers that map their memory. Retire
+// calls free, which unmaps the memory, when the last reference is released. If Hold was called more
+// often than Drop, the last Drop calls free on its own goroutine, and the error of free is lost.
 func (a *Arena) Retire(free func() error) error {
 	a.lease.free = free
 	return a.lease.drop()
 }
 
-// Hold keeps the memory after its Domain closes, until Drop is called as often as Hold. Slices from
-// Bytes stay valid until then. Only the goroutine that uses the Domain may call Hold, before the
-// Domain closes.
+// Hold keeps the memory valid after the Domain closes, until Drop is called as often as Hold. Only
+// the goroutine that uses the Domain may call Hold, before the Domain closes.
 func (a *Arena) Hold() { a.lease.holders.Add(1) }
 
-// Drop ends a Hold. Any goroutine may call Drop.
+// Drop undoes one call of Hold. Any goroutine may call Drop.
 func (a *Arena) Drop() { _ = a.lease.drop() }
 
 func (l *lease) drop() error {
@@ -63,20 +61,20 @@ func (l *lease) drop() error {
 	return nil
 }
 
-// Bytes returns the caller's part of a buffer, valid until the Domain closes (see Hold).
+// Bytes returns the caller's part of a buffer, which is valid until the Domain closes (see Hold).
 func (a *Arena) Bytes(b Buf) []byte {
 	lo := int(b)*a.stride + a.headroom
 	return a.mem[lo : lo+a.size : lo+a.size]
 }
 
-// Len is the number of buffers. Valid Bufs are 0 to Len()-1.
+// Len is the number of buffers. Valid values of Buf are 0 to Len()-1.
 func (a *Arena) Len() int { return a.count }
 
 // Size is the number of bytes that Bytes returns.
 func (a *Arena) Size() int { return a.size }
 
-// Shrink returns an arena that shows only the first n buffers. A wrapping provider keeps the other
-// buffers for itself.
+// Shrink returns an arena that has only the first n buffers. A provider that wraps another provider
+// uses the remaining buffers itself.
 func (a Arena) Shrink(n int) Arena {
 	if n < a.count {
 		a.count = n

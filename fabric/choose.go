@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// The names of hardware providers follow the slash after a family's name. The providers psm and
-// psm3 are left out, because they can also run over any kernel socket, and their name does not tell
-// whether hardware is in use.
+// hardware lists the names of providers for network hardware, which follow the slash after the
+// family's name. The providers psm and psm3 are left out, because both can also run over kernel
+// sockets.
 var hardware = []string{"cxi", "efa", "opx", "psm2", "verbs", "usnic", "gni", "bgq"}
 
-// Verbs devices whose names begin with softwareDevices have no hardware. The devices rxe and siw
-// are the kernel's emulations of RDMA over Converged Ethernet and of iWARP, which are slower than
-// the kernel's sockets.
+// Verbs devices whose names begin with an entry of softwareDevices have no hardware. The devices
+// rxe and siw are the kernel's emulations of RDMA over Converged Ethernet and of iWARP, which are
+// slower than kernel sockets.
 var softwareDevices = []string{"rxe", "siw"}
 
-// Choose picks the provider that a program should use when its user names none, and says why, in a
-// sentence for people. RDMA hardware comes first, then the kernel's UDP, then that of Go's
-// package net, then libfabric's. It
-// returns the index in infos, which are as GetInfo lists them; -1 if none of them is a network.
-// Providers for tests and for one host alone are never picked; but the reason tells where peers on
-// this host could use shared memory.
+// Choose selects the provider for a program whose user names none, and returns a sentence for
+// people that gives the reason. RDMA hardware comes first, then the kernel's UDP, then the provider
+// on Go's package net, then libfabric's software providers. Choose returns an index into infos,
+// which must be in the order of GetInfo, or -1 if no provider reaches a network. Choose never
+// selects a provider for tests or for a single host. The reason mentions shared memory if peers on
+// this host could use it.
 func Choose(infos []Info) (chosen int, reason string) {
 	chosen, reason = chooseNetwork(infos)
 	if slices.ContainsFunc(infos, func(info Info) bool { return info.Provider == sharedMemory }) {
@@ -51,8 +51,9 @@ func chooseNetwork(infos []Info) (chosen int, reason string) {
 	return -1, "no provider here reaches a network"
 }
 
-// isHardware reports whether a provider uses hardware of its own instead of the kernel's network.
-// Reliable endpoints do not count, because a user must ask for them by name.
+// isHardware reports whether a provider uses network hardware instead of the kernel's network.
+// Providers of reliable endpoints do not count, because a user must ask for these providers by
+// name.
 func isHardware(info Info) bool {
 	_, name, ok := strings.Cut(info.Provider, "/")
 	if !ok || info.Reliable || !slices.Contains(hardware, name) {

@@ -1,5 +1,6 @@
 // Package fabric is the interface between the transport and its network. The endpoints are
-// unconnected datagram endpoints, the terms are those of libfabric, and each call carries a batch.
+// unconnected datagram endpoints, the terms are those of libfabric, and each call processes a batch
+// of datagrams.
 //
 //	Info      what a provider offers: name, domain, MTU, queue depths (fi_info)
 //	Domain    an open device: its arena of packet buffers, its address vector (fi_domain, fi_av)
@@ -7,13 +8,14 @@
 //	Arena     the packet buffers, outside the Go heap, registered once; a Buf is an index into it
 //	Region    memory of the caller, registered so that a send can gather from it
 //
-// Values that cross the interface are plain numbers without Go pointers. Plain numbers are passed
-// to C unchanged, the garbage collector does not scan plain numbers, and a packet needs no
+// Values that cross the interface are plain numbers without Go pointers. A provider can pass these
+// numbers to C unchanged, the garbage collector does not scan them, and a packet needs no
 // allocation.
 //
-// A provider registers itself under a name (Register) from its package's init, like a database
-// driver. A program selects providers by importing their packages. GetInfo asks all registered
-// providers, and Choose picks one for a user who named none.
+// A provider registers itself under a name (Register) in the init function of its package, like a
+// database driver. A program selects providers by importing their packages. GetInfo asks all
+// registered providers for their networks, and Choose selects one of them for a user who named
+// none.
 //
 // One goroutine at a time may use a Domain and its Endpoints. Only Waiter.Wake may be called from
 // any goroutine.

@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// Providers wrap the errors of this package, and callers test with errors.Is.
+// Providers wrap the following errors, and callers test for them with errors.Is.
 var (
-	// ErrAgain means that a queue is full now. After ErrAgain the caller should poll, and then try
-	// again.
+	// ErrAgain means that a queue is full at present. After ErrAgain, the caller should call Poll
+	// and then repeat the call.
 	ErrAgain = errors.New("fabric: queue full, try again")
 	// ErrClosed means that the Domain or Endpoint was closed.
 	ErrClosed = errors.New("fabric: closed")
@@ -17,8 +17,8 @@ var (
 	ErrNotSupported = errors.New("fabric: not supported by this provider")
 	// ErrNoProvider means that no registered provider matches the hints.
 	ErrNoProvider = errors.New("fabric: no such provider")
-	// ErrUnavailable means that the provider is known but cannot run here, for example without a
-	// library or a device. The wrapping error says what is missing.
+	// ErrUnavailable means that the provider exists but cannot run on this machine, for example
+	// without a library or a device. The text of the wrapping error says what is missing.
 	ErrUnavailable = errors.New("fabric: provider not available here")
 	// ErrBadName means that the bytes are not an endpoint name of this provider.
 	ErrBadName = errors.New("fabric: malformed endpoint name")

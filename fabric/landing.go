@@ -2,21 +2,22 @@ package fabric
 
 import "gobtl/internal/bulk"
 
-// Landing is the state of Lander.Land, for providers that copy datagrams themselves. The zero
-// Landing puts every datagram into its buffer.
+// Landing is the state of Lander.Land for providers that copy datagrams themselves. The zero
+// Landing writes every datagram to its buffer.
 type Landing struct {
 	mem       []byte
 	headBytes int
 	off       int // where the next datagram goes
 }
 
-// NewLanding returns the landing for the arguments of Land.
+// NewLanding returns the state for the arguments of Land.
 func NewLanding(mem []byte, headBytes int) Landing {
 	return Landing{mem: mem, headBytes: max(headBytes, 0)}
 }
 
-// Copy writes the datagram pkt to buf, or splits pkt between buf and the landing. A datagram that
-// is longer than buf is cut off. Copy sets Len, Landed and LandedOff of c.
+// Copy writes the datagram pkt to buf, or splits pkt between buf and the direct-receive memory that
+// Land has set. If a datagram is longer than buf, Copy truncates the datagram. Copy sets Len,
+// Landed and LandedOff of c.
 func (l *Landing) Copy(c *Completion, buf, pkt []byte) {
 	c.Len, c.Landed, c.LandedOff = uint32(len(pkt)), 0, 0
 	n := len(pkt) - l.headBytes

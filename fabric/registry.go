@@ -14,9 +14,9 @@ type Provider interface {
 	// "ofi" in "ofi/udp", and "udp" in "udp" and in its variant "udp;nogso".
 	Family() string
 	// GetInfo lists the Infos that the hints select, best first. An empty Hints.Provider selects
-	// the whole family. If the hints select no Info, GetInfo returns an empty list and a nil error.
-	// If the provider cannot work here, the error wraps ErrUnavailable and gives the reason. If the
-	// provider cannot read the Node, the error wraps ErrNoProvider.
+	// the whole family. If the hints select no Info, GetInfo returns an empty list and no error. If
+	// the provider cannot run on this machine, the error wraps ErrUnavailable and gives the reason.
+	// If the provider cannot parse Hints.Node, the error wraps ErrNoProvider.
 	GetInfo(h Hints) ([]Info, error)
 	// Open opens the Domain that an Info of this provider describes.
 	Open(info Info, cfg DomainConfig) (Domain, error)
@@ -27,8 +27,8 @@ var registry struct {
 	providers []Provider
 }
 
-// Register makes a provider known. Providers call Register from init. A second provider of the same
-// family replaces the first.
+// Register adds a provider to the registry. Providers call Register from the init functions of
+// their packages. A second provider of the same family replaces the first.
 func Register(p Provider) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -47,7 +47,7 @@ func registered() []Provider {
 	return slices.Clone(registry.providers)
 }
 
-// Families lists the registered providers' families.
+// Families lists the families of the registered providers.
 func Families() []string {
 	providers := registered()
 	names := make([]string, 0, len(providers))
@@ -57,7 +57,7 @@ func Families() []string {
 	return names
 }
 
-// FamilyOf returns the part of a provider name that selects the Provider.
+// FamilyOf returns the family in the name of a provider.
 func FamilyOf(name string) string {
 	if i := strings.IndexAny(name, "/;"); i >= 0 {
 		return name[:i]
@@ -65,9 +65,9 @@ func FamilyOf(name string) string {
 	return name
 }
 
-// GetInfo asks every registered provider that the hints allow, as fi_getinfo does. If the hints
-// select no Info, the error of GetInfo wraps ErrNoProvider, or ErrUnavailable if a provider
-// reported why it cannot run here.
+// GetInfo asks every registered provider that matches the hints, as fi_getinfo does. If the hints
+// select no Info, the error wraps ErrNoProvider, or ErrUnavailable if a provider reported why it
+// cannot run on this machine.
 func GetInfo(h Hints) ([]Info, error) {
 	var infos []Info
 	var reasons []error
@@ -94,7 +94,7 @@ func GetInfo(h Hints) ([]Info, error) {
 	return nil, nothingFor(h)
 }
 
-// nothingFor is the error for hints without a match, and says which values are valid.
+// nothingFor returns the error for hints without a match, which lists the valid values.
 func nothingFor(h Hints) error {
 	families := Families()
 	family := FamilyOf(h.Provider)

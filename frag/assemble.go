@@ -6,28 +6,28 @@ import (
 	"math/bits"
 )
 
-// The methods Add, AddLanded and BeginLanded return the following errors unwrapped, and also
-// ErrKind and ErrBounds.
+// Add, AddLanded and BeginLanded return the following errors, ErrKind and ErrBounds, all of them
+// unwrapped.
 var (
-	// ErrMismatch means that the size, tag or grid of a chunk differs from those of earlier chunks
-	// of the same fragment.
+	// ErrMismatch means that the fragment size, the tag or the chunk sizes in a chunk's header
+	// differ from those of earlier chunks of the same fragment.
 	ErrMismatch = errors.New("frag: chunk contradicts its fragment")
-	// ErrOverlap means that the fragment already has the chunk.
+	// ErrOverlap means that the chunk was received before.
 	ErrOverlap = errors.New("frag: chunk received before")
 	// ErrTooLarge means that a fragment is larger than PoolConfig.FragBytesMax.
 	ErrTooLarge = errors.New("frag: fragment exceeds the limit")
-	// ErrSlot means that there are too many unfinished fragments. Another fragment holds the table
-	// slot of this fragment.
+	// ErrSlot means that the peer has too many unfinished fragments.
 	ErrSlot = errors.New("frag: too many unfinished fragments")
-	// ErrNotBegun means that a landed chunk is not in the memory of its fragment.
+	// ErrNotBegun means that the fabric has not written a directly received chunk to the buffer of
+	// its fragment.
 	ErrNotBegun = errors.New("frag: landed chunk is not in its fragment's memory")
-	// ErrBudget means that PoolConfig.BytesMax or PeerBytesMax is reached. The same packet may be
-	// accepted later.
+	// ErrBudget means that the memory limit PoolConfig.BytesMax or PeerBytesMax is reached. The
+	// caller may pass the same packet again later.
 	ErrBudget = errors.New("frag: reassembly memory exhausted")
 )
 
-// ActiveMax is the largest number of unfinished fragments of one Assembler. ActiveMax is half of
-// the largest window of the model, because a fragment in chunks takes at least two packets.
+// ActiveMax is the largest number of unfinished fragments of one Assembler. The value is half of
+// the largest send window, because a fragment in chunks takes at least two packets.
 const ActiveMax = 2048
 
 const (
@@ -37,47 +37,45 @@ const (
 	tablesKept        = 64 // idle tables of each size that a pool keeps
 )
 
-// Assembler reassembles the fragments of one peer from chunks. An Assembler without an unfinished
-// fragment takes only a few words of memory. With unfinished fragments an Assembler also has a
-// table of 8 to ActiveMax slots. The slot of a fragment is its id modulo the table's length. A zero
-// Assembler must be initialised by Init before use.
+// Assembler reassembles the fragments of one peer from chunks. Without an unfinished fragment, an
+// Assembler takes only a few words of memory. With unfinished fragments, an Assembler also has a
+// table of 8 to ActiveMax slots. The table index of a fragment is its id modulo the length of the
+// table. A zero Assembler must be initialised by Init before use.
 type Assembler struct {
 	pool        *Pool
 	slots       []*Message
-	starter     *Message // the fragment whose memory holds its first packet only
+	starter     *Message // the fragment whose memory is only large enough for its first packet
 	activeBytes int64
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
 	active      int
 }
 
-// Init makes the assembler ready for a peer. Before Init, the caller must have dropped the
-// unfinished fragments of an earlier use.
+// Init makes the Assembler ready for a peer. Before a further Init, the caller must call Drop.
 func (a *Assembler) Init(pool *Pool) { *a = Assembler{pool: pool} }
 
 // Active returns the number of unfinished fragments.
 func (a *Assembler) Active() int { return a.active }
 
-// ActiveBytes returns the capacity of the buffers of the unfinished fragments.
+// ActiveBytes returns the capacity of the buffers of all unfinished fragments in bytes.
 func (a *Assembler) ActiveBytes() int64 { return a.activeBytes }
 
-// ArrivedBytes returns how many of the ActiveBytes have been filled.
+// ArrivedBytes returns how many of the ActiveBytes were filled by received chunks.
 func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
 
-// Add copies the payload of the chunk with header h to its fragment. Decode must have accepted the
-// header, and the chunk must not belong to a put. If the chunk completes the fragment, Add returns
-// the message, and the caller owns the message until Release. The argument inOrder of Add says that
-// the packet is the next packet of the peer's sequence, without a gap before the packet.
+// Add copies the payload of the chunk with header h to the buffer of its fragment. Decode must have
+// accepted the header, and the chunk must not belong to a put. If the chunk completes the fragment,
+// Add returns the message, and the caller owns the message until Release. The argument inOrder says
+// that the packet is the next packet of the peer's sequence.
 //
-// An error means that the chunk was refused and the Assembler is unchanged. The caller must not
-// count the packet as received. ErrBudget and ErrSlot are temporary. With any other error the peer
-// breaks the protocol.
+// After an error, the Assembler is unchanged. The caller must not acknowledge the packet if Add
+// returns an error. ErrBudget and ErrSlot are temporary. Any other error means that the peer breaks
+// the protocol.
 //
-// In each of the budgets BytesMax and PeerBytesMax, the last FragBytesMax bytes are a reserve. Only
+// In each of the limits BytesMax and PeerBytesMax, the last FragBytesMax bytes are a reserve. Only
 // a fragment whose first packet arrives in order may use the reserve. Without the reserve,
-// fragments that were started beyond a gap could take all the memory, and the packet in the gap
-// would be refused. The sender's window cannot move past the packet in the gap, and no fragment
-// would ever be finished. With the reserve, the packet in the gap gets memory in the end, if the
-// sender ends each fragment before the next one starts.
+// fragments that began after a gap in the sequence could take all memory, and the packet that fills
+// the gap would be refused for ever. With the reserve, the packet that fills the gap finally gets
+// memory, if the sender finishes each fragment before it starts the next one.
 func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
 	m, chunk, _, err := a.place(h, len(payload), inOrder, nil)
 	if err != nil {
@@ -86,7 +84,7 @@ func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, erro
 	return a.add(m, h, chunk, payload)
 }
 
-// add copies a chunk to its place in its fragment.
+// add copies a chunk to its position in the buffer of its fragment.
 func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*Message, error) {
 	if err := m.mark(h, chunk, 1); err != nil { // never for a fragment that has just begun
 		return nil, err
@@ -101,8 +99,8 @@ func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*M
 }
 
 // place finds or begins the fragment of a chunk of n bytes, and gives the fragment memory up to the
-// end of the chunk. The argument leaving of place is a fragment whose memory will be free before
-// the chunk is added, or nil.
+// end of the chunk. The argument leaving is a fragment whose memory will be free before the chunk
+// is added, or nil.
 func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	m *Message, chunk uint32, begun bool, err error,
 ) {
@@ -130,10 +128,10 @@ func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	return m, chunk, begun, nil
 }
 
-// AddLanded is Add for a chunk of payloadBytes that the fabric has already written to its place,
-// and for the number follow of chunks after that chunk (Followers). The fabric must have written
-// the chunks to memory that Landing returned, and nothing else may have been written there since.
-// ErrNotBegun means that the fragment is not, or no longer, in progress.
+// AddLanded is Add for chunks that the fabric has already written to the buffer of their fragment,
+// which are one chunk of payloadBytes and the follow chunks after it. The fabric must have written
+// the chunks to memory that Landing returned, and nothing else may have been written to that memory
+// since. ErrNotBegun means that the fragment is not in progress.
 func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, error) {
 	chunk, err := locateRun(h, payloadBytes, follow)
 	if err != nil {
@@ -155,9 +153,9 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, er
 	return nil, nil
 }
 
-// BeginLanded is AddLanded for a fragment that begins with landed chunks. The fabric must have
-// written the chunks to mem, which Anticipate returned, and nothing else may have been written
-// there since. ErrNotBegun means that the fragment would be reassembled in other memory. The
+// BeginLanded is AddLanded for a fragment of which no chunk was added before. The fabric must have
+// written the chunks to mem, which Anticipate returned, and nothing else may have been written to
+// mem since. ErrNotBegun means that mem is not the buffer that the new fragment would get. The
 // argument inOrder and the other errors of BeginLanded are those of Add.
 func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder bool,
 	mem []byte,
@@ -185,10 +183,10 @@ func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder boo
 	return m, nil
 }
 
-// Anticipate does for a fragment that has not begun what Landing does for a begun fragment. The
-// result of Anticipate is memory of the idle buffer that the next fragment with the given size and
-// grid will get, or nil if there is no such buffer. The caller of Anticipate may write the memory
-// until a fragment of any peer begins, or until a message is released.
+// Anticipate is Landing for a fragment that has not begun. Anticipate returns memory of the idle
+// buffer that the next fragment with the given size and chunk sizes will get, or nil if there is no
+// such buffer. The caller may write to that memory until a fragment of any peer begins, or until a
+// message is released.
 func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	maxBytes int,
 ) []byte {
@@ -203,9 +201,8 @@ func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	return m.mem[:n:n]
 }
 
-// whole returns how many bytes of whole chunks fit in maxBytes, from the chunk at offset on. If the
-// rest of the fragment after offset fits in maxBytes, the result of whole is the length of the
-// rest.
+// whole returns how many bytes of whole chunks fit in maxBytes, starting with the chunk at offset.
+// If the rest of the fragment after offset fits in maxBytes, whole returns the length of the rest.
 func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 	rest, limit := uint64(sizeBytes-offset), uint64(max(maxBytes, 0))
 	if rest <= limit {
@@ -219,15 +216,16 @@ func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 	return max(end, uint64(offset)) - uint64(offset)
 }
 
-// Landing returns memory of an unfinished fragment for the next chunks. The memory that Landing
-// returns is for whole chunks from offset on, up to the first chunk that was already received, and
-// at most maxBytes. Landing returns nil if there is no unfinished fragment with the id fragID, or
-// if offset is not the beginning of a chunk of the fragment. Landing also returns nil if the chunk
-// was received, or if maxBytes or the fragment's memory is too small for the chunk.
+// Landing returns memory of an unfinished fragment, to which the fabric may write the payloads of
+// the next chunks directly. The memory begins at offset, ends before the first chunk that was
+// already received, contains only whole chunks, and has at most maxBytes. Landing returns nil if
+// there is no unfinished fragment with the id fragID, or if no chunk of the fragment begins at
+// offset. Landing also returns nil if the chunk at offset was received, or if maxBytes or the
+// fragment's memory is too small for the chunk.
 //
-// The caller of Landing may write the memory until one of its chunks is added, or until the
-// fragment is dropped, forgotten or complete. A wrongly landed chunk never becomes visible, because
-// a fragment is complete only after each of its chunks was added, and Add overwrites the chunk.
+// The caller may write to the memory until one of its chunks is added, or until the fragment is
+// dropped, forgotten or complete. Bytes that were written for a wrong packet never become visible,
+// because each chunk must also be added, and Add overwrites them.
 func (a *Assembler) Landing(fragID, offset uint32, maxBytes int) []byte {
 	m := a.find(fragID)
 	if m == nil || offset >= m.sizeBytes || int64(offset) >= m.roomBytes() {
@@ -251,7 +249,8 @@ func (a *Assembler) Landing(fragID, offset uint32, maxBytes int) []byte {
 	return m.mem[offset:end:end]
 }
 
-// locate checks whether a chunk with n bytes lies on its grid, and returns the index of the chunk.
+// locate checks whether a chunk of n bytes has a valid position and size in its fragment, and
+// returns the index of the chunk.
 func locate(h *Header, n int) (chunk uint32, err error) {
 	if h.Kind != KindChunk || h.Flags&FlagPut != 0 {
 		return 0, ErrKind
@@ -263,7 +262,7 @@ func locate(h *Header, n int) (chunk uint32, err error) {
 	return chunk, nil
 }
 
-// locateRun is locate for a chunk that is followed by the number follow of chunks of equal length.
+// locateRun is locate for a chunk that is followed by follow chunks of the same size.
 func locateRun(h *Header, n, follow int) (chunk uint32, err error) {
 	chunk, err = locate(h, n)
 	if err == nil && (int64(h.OffsetBytes)+int64(n)*int64(1+follow) > int64(h.SizeBytes) ||
@@ -273,13 +272,13 @@ func locateRun(h *Header, n, follow int) (chunk uint32, err error) {
 	return chunk, err
 }
 
-// contradicts reports whether a chunk's size, tag or grid differs from earlier chunks of the same
-// fragment.
+// contradicts reports whether the fragment size, the tag or the chunk sizes in h differ from
+// earlier chunks of the same fragment.
 func (m *Message) contradicts(h *Header) bool {
 	return m.sizeBytes != h.SizeBytes || m.Tag != h.Tag || m.grid != gridOf(h)
 }
 
-// mark notes that count chunks from the given chunk on have arrived.
+// mark records that count chunks, starting with the given index, have arrived.
 func (m *Message) mark(h *Header, chunk, count uint32) error {
 	if m.contradicts(h) {
 		return ErrMismatch
@@ -299,7 +298,6 @@ func (m *Message) mark(h *Header, chunk, count uint32) error {
 	for count > 0 {
 		shift := chunk & 63
 		n := min(count, 64-shift)
-		// for 64 chunks the shift gives 0, and 0-1 has all bits
 		m.have[chunk>>6] |= (1<<n - 1) << shift
 		chunk += n
 		count -= n
@@ -307,7 +305,8 @@ func (m *Message) mark(h *Header, chunk, count uint32) error {
 	return nil
 }
 
-// gap returns how many consecutive chunks from the given chunk on have not arrived, at most limit.
+// gap returns how many consecutive chunks, starting with the given index, have not arrived, at most
+// limit.
 func (m *Message) gap(chunk, limit uint32) uint32 {
 	word := chunk >> 6
 	n := uint32(bits.TrailingZeros64(m.have[word] >> (chunk & 63)))
@@ -357,10 +356,10 @@ func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	a.addEmpty(m.emptyBytes())
 }
 
-// slotBits returns the logarithm of the smallest table in which the new fragment has a free slot.
-// The result of slotBits is at least the logarithm of the present table, and exceeds
-// tableSlotsMaxBits if no table is large enough. In a larger table only the fragment in the present
-// slot can collide with the new fragment. All other ids differ from the new id in the lower bits.
+// slotBits returns the base-2 logarithm of the size of the smallest table that has a free slot for
+// the new fragment. The result is at least the logarithm of the present table size, and exceeds
+// tableSlotsMaxBits if no table is large enough. In a larger table the new fragment can collide
+// only with the fragment that has the same slot in the present table.
 func (a *Assembler) slotBits(fragID uint32) int {
 	if len(a.slots) == 0 {
 		return tableSlotsMinBits
@@ -403,8 +402,8 @@ func (a *Assembler) remove(m *Message) {
 	}
 }
 
-// Drop forgets all unfinished fragments, because the peer is gone. Messages that Add has already
-// returned stay valid until Release. The assembler may be used again.
+// Drop discards all unfinished fragments, because the peer is gone. Messages that Add has already
+// returned stay valid until Release. After Drop, the Assembler may be used for another peer.
 func (a *Assembler) Drop() {
 	for i := 0; a.active > 0; i++ {
 		if m := a.slots[i]; m != nil {
@@ -414,8 +413,8 @@ func (a *Assembler) Drop() {
 	}
 }
 
-// Forget drops the unfinished fragment with the given id, if there is one, because the sender has
-// cancelled the fragment.
+// Forget discards the unfinished fragment with the given id, if there is one, because the sender
+// has cancelled the fragment.
 func (a *Assembler) Forget(fragID uint32) {
 	if m := a.find(fragID); m != nil {
 		a.remove(m)
@@ -443,7 +442,7 @@ func (p *Pool) putTable(t []*Message) {
 	}
 }
 
-// Check reports the first broken invariant. Check is for tests and simulators.
+// Check reports the first broken invariant.
 func (a *Assembler) Check() error {
 	if a.active == 0 && len(a.slots) == 0 && a.activeBytes == 0 && a.emptyBytes == 0 {
 		return nil

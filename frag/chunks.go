@@ -1,7 +1,7 @@
 package frag
 
-// Chunks returns how many chunks of at most roomBytes a fragment of sizeBytes is cut into. An empty
-// fragment has 0 chunks. Chunks panics if roomBytes is 0.
+// Chunks returns the number of chunks of at most roomBytes into which a fragment of sizeBytes is
+// divided. An empty fragment has 0 chunks. Chunks panics if roomBytes is 0.
 func Chunks(sizeBytes, roomBytes uint32) uint32 {
 	n := sizeBytes / roomBytes
 	if sizeBytes%roomBytes != 0 {
@@ -10,14 +10,14 @@ func Chunks(sizeBytes, roomBytes uint32) uint32 {
 	return n
 }
 
-// grid is the division of a fragment into chunks. In a grid the first chunk has the length first,
-// and all later chunks have the length chunk. The last chunk may be shorter. Neither length is 0.
+// grid is the division of a fragment into chunks. The first chunk has the length first, and all
+// later chunks have the length chunk. The last chunk may be shorter. Neither length is 0.
 type grid struct{ first, chunk uint32 }
 
-// gridOf is the grid in a chunk's header.
+// gridOf returns the chunk sizes in the header of a chunk.
 func gridOf(h *Header) grid { return grid{uint32(h.FirstBytes), uint32(h.ChunkBytes)} }
 
-// index is the number of the chunk that contains the byte at offset.
+// index is the index of the chunk that contains the byte at offset.
 func (g grid) index(offset uint32) uint32 {
 	if offset < g.first {
 		return 0
@@ -25,7 +25,7 @@ func (g grid) index(offset uint32) uint32 {
 	return 1 + (offset-g.first)/g.chunk
 }
 
-// size is the length of a chunk other than the last one.
+// size is the length of the chunk with the given index, which must not be the last chunk.
 func (g grid) size(index uint32) uint32 {
 	if index == 0 {
 		return g.first
@@ -33,8 +33,8 @@ func (g grid) size(index uint32) uint32 {
 	return g.chunk
 }
 
-// start is the offset at which a chunk begins. If the chunk does not exist, its offset may exceed
-// 32 bits.
+// start is the offset of the chunk with the given index. If the chunk does not exist, the offset
+// may exceed 32 bits.
 func (g grid) start(index uint32) uint64 {
 	if index == 0 {
 		return 0
@@ -45,8 +45,8 @@ func (g grid) start(index uint32) uint64 {
 // chunks is the number of chunks of a fragment of sizeBytes, which must not be less than first.
 func (g grid) chunks(sizeBytes uint32) uint32 { return 1 + Chunks(sizeBytes-g.first, g.chunk) }
 
-// locate checks whether n bytes at an offset are a chunk of a fragment of sizeBytes, and returns
-// the index of the chunk.
+// locate checks whether n bytes at an offset are exactly one chunk of a fragment of sizeBytes, and
+// returns the index of the chunk.
 func (g grid) locate(sizeBytes, offset uint32, n int) (chunk uint32, ok bool) {
 	if g.first == 0 || g.chunk == 0 || g.first > sizeBytes || offset >= sizeBytes {
 		return 0, false

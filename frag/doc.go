@@ -1,5 +1,5 @@
 // Package frag is the wire format of the transport. The package has the codec of packet headers,
-// hellos and module names, cuts fragments into packets, and reassembles fragments. The file
+// Hellos and module names, cuts fragments into packets, and reassembles fragments. The file
 // docs/protocol.md describes the protocol byte by byte, for other implementations.
 //
 // Every packet is one datagram. A datagram is a header and a payload, little-endian without
@@ -16,25 +16,25 @@
 //	extra of FlagOp:    operation u32, code u8, notice u8, zero u16
 //	payload of a Pack:  records: tag u8, flags u8, lengthBytes u16, then so many bytes
 //
-// Decoding is total, because any bytes give a packet or an error and never a panic. Decoding is
-// also canonical, because each packet has only one encoding. Reserved fields must be zero, and
-// lengths must match exactly.
+// Decoding is total, which means that any bytes give a packet or an error and never a panic.
+// Decoding is also canonical, which means that each packet has only one encoding. Reserved fields
+// must be zero, and lengths must match exactly.
 //
-// A fragment that is larger than a packet is cut into chunks of equal length on a grid. Only the
-// first chunk and the last chunk may have other lengths. At the receiver each peer has an Assembler
-// for its chunks. The Assembler takes buffers from the Pool that all peers of a module share:
+// A fragment that is larger than a packet is divided into chunks of equal length. Only the first
+// chunk and the last chunk may have other lengths. The receiver has an Assembler for the chunks of
+// each peer. The Assembler takes buffers from the Pool of the module.
 //
 //	                Add, new id              Add, last one missing         Message.Release
 //	(Pool, idle) --------------> assembling ---------------------> message ---------------> (Pool)
 //	                                 |                                                         ^
 //	                                 +------------------- Assembler.Drop ----------------------+
 //
-// The Assembler copies a chunk to its place (Add), or the fabric has already written the chunk
-// there (Landing, AddLanded). A bitmap with one bit per chunk detects overlaps. The bitmap of a
-// fragment's chunks grows with the fragment's memory. Every byte of a complete message was
-// therefore written, and a reader never sees the old content of a recycled buffer. Every size that
-// a peer can choose is bounded. The bounds are on the size of a fragment, the unfinished fragments
-// of one peer, the unfinished fragments of all peers, and the number of fragments.
+// The Assembler copies a chunk to its position in the fragment (Add), or the fabric has already
+// written the chunk to that position (Landing, AddLanded). A bitmap with one bit per chunk detects
+// overlaps. The bitmap grows with the memory of the fragment. A complete message has no byte that
+// was not received, and a reader never sees the old content of a recycled buffer. Every size that a
+// peer can choose is bounded. The bounds are on the size of a fragment, on the memory of the
+// unfinished fragments of one peer and of all peers, and on the number of fragments.
 //
 // Functions are safe for use from any goroutine. A Pool, its Assemblers and its Messages belong
 // together to one goroutine at a time, which is the goroutine of the module.

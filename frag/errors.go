@@ -3,34 +3,38 @@ package frag
 import "errors"
 
 // The decoders return the errors of this package unwrapped, and therefore a flood of bad packets
-// allocates no memory. A caller counts the errors by reason and drops the packet.
+// allocates no memory. The caller drops a packet after an error, and may count the packets by
+// error.
 var (
-	// ErrShort means that the packet has fewer bytes than the header of its kind needs.
+	// ErrShort means that the packet is shorter than the header of its kind.
 	ErrShort = errors.New("frag: packet shorter than its header")
-	// ErrMagic means that the first byte is not Magic. The packet belongs to another protocol.
+	// ErrMagic means that the first byte is not Magic.
 	ErrMagic = errors.New("frag: not a packet of this protocol")
-	// ErrVersion means that the packet has another protocol version. ForeignHello tells whether the
-	// packet is answered with a Reject.
+	// ErrVersion means that the packet has an unknown protocol version. ForeignHello decides
+	// whether to answer such a packet with a Reject.
 	ErrVersion = errors.New("frag: unknown protocol version")
-	// ErrKind means an undefined packet kind. Assembler.Add returns ErrKind for a kind that is not
-	// reassembled.
+	// ErrKind means that the packet has an undefined kind. Assembler.Add returns ErrKind for a kind
+	// that is not reassembled.
 	ErrKind = errors.New("frag: unknown packet kind")
-	// ErrFlags means a reserved flag, or a flag that this kind of packet may not carry or must
-	// carry.
+	// ErrFlags means that the packet has a reserved flag, or a flag that its kind does not permit,
+	// or lacks a flag that its kind requires.
 	ErrFlags = errors.New("frag: flags invalid for this packet kind")
-	// ErrTag means a reserved tag, or a tag or reason that this kind of packet may not carry.
+	// ErrTag means that the packet has a reserved tag, or a tag or reason that its kind does not
+	// permit.
 	ErrTag = errors.New("frag: tag invalid for this packet kind")
 	// ErrConn means that a packet other than a Hello has the connection tag zero.
 	ErrConn = errors.New("frag: packet without connection tag")
-	// ErrLength means that the datagram's length is not the header plus the payload length.
-	// ErrLength also means that this kind of packet may not have a payload of that length.
+	// ErrLength means that the length of the datagram is not the header plus the payload length in
+	// the header. ErrLength also means that this kind of packet may not have a payload of that
+	// length.
 	ErrLength = errors.New("frag: packet length does not match its header")
-	// ErrBounds means a bad offset, size or range. Examples are an empty chunk, a chunk outside of
-	// its fragment or off the grid, a put whose end overflows 64 bits, and an empty version range.
+	// ErrBounds means that an offset, a size or a range in the packet is invalid. Causes of
+	// ErrBounds are an empty chunk, a chunk at a wrong position in its fragment, a put whose end
+	// overflows 64 bits, and an empty version range.
 	ErrBounds = errors.New("frag: offset or size out of bounds")
 	// ErrReserved means that a field that must be zero is not zero.
 	ErrReserved = errors.New("frag: reserved field is not zero")
-	// ErrHello means that the body of a Hello or HelloAck holds a value out of its range.
+	// ErrHello means that a field in the body of a Hello or HelloAck is out of its range.
 	ErrHello = errors.New("frag: malformed hello")
 	// ErrName means that the bytes are not a valid Name, or that the Name cannot be encoded.
 	ErrName = errors.New("frag: malformed module name")

@@ -1,9 +1,10 @@
 package frag
 
-// Followers are the headers of the chunks that follow one chunk of a fragment and have the same
-// size. The packets must have consecutive numbers and no ACK. Each header of Followers differs from
-// the previous header only in its two numbers and its offset. Most headers of a large fragment are
-// therefore written and recognized as a few words, instead of being encoded and decoded.
+// Followers are the headers of the chunks that follow a given chunk of the same fragment and have
+// the same size. The packets must have consecutive packet numbers and sequence numbers, and no ACK.
+// Each header differs from the previous one only in its two numbers and its offset. Most headers of
+// a large fragment can therefore be written and compared as a few words, without encoding and
+// decoding.
 type Followers struct {
 	words [HeaderBytesMax / 8]uint64 // the next header, as encoded by Encode
 	step  uint64                     // payload bytes of each packet
@@ -12,7 +13,7 @@ type Followers struct {
 	op    bool
 }
 
-// The constants name the words of a header that differ from one header to the next. The packet
+// The constants are the indices of the words that differ from one header to the next. The packet
 // number is the upper half of wordNumber. The sequence number is the lower half of wordSeq, whose
 // upper half is zero. The offset of a chunk is the lower half of wordOffset. The offset of a put is
 // all of wordPut.
@@ -26,7 +27,7 @@ const (
 )
 
 // After sets f to the headers that follow h, which must be a complete header of a chunk. If the
-// next chunks have another size, f is empty.
+// next chunk has another size, f is empty.
 func (f *Followers) After(h *Header) {
 	var b [HeaderBytesMax]byte
 	next := *h
@@ -50,8 +51,8 @@ func (f *Followers) After(h *Header) {
 	}
 }
 
-// Write writes the next header to b, which must have room for the header. The fragment must have a
-// further chunk for each header that Write writes.
+// Write writes the next header to b, which must be long enough for the header. The fragment must
+// have a further chunk for each call of Write.
 func (f *Followers) Write(b []byte) {
 	c := (*[ChunkHeaderBytes]byte)(b) // a loop would cost more than the copies
 	le.PutUint64(c[0:], f.words[0])
@@ -72,8 +73,8 @@ func (f *Followers) Write(b []byte) {
 	f.advance()
 }
 
-// Match reports whether head is the next header. If so, f advances to the header after that. A
-// matching header is one that Decode would accept.
+// Match reports whether head is the next header. If the result is true, Match advances f by one
+// header. Decode would accept every header that Match accepts.
 func (f *Followers) Match(head []byte) bool {
 	if len(head) != f.bytes() || f.left == 0 {
 		return false

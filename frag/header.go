@@ -20,21 +20,21 @@ const (
 // Kind is the type of a packet, in the low nibble of the second byte.
 type Kind uint8
 
-// Packets of the kinds Frag, Chunk and Pack occupy a sequence number. Packets of the other kinds do
-// not.
+// Packets of the kinds Frag, Chunk and Pack have a sequence number, and packets of the other kinds
+// have none.
 const (
 	KindFrag     Kind = 1  // a whole fragment, or a transport mark (TagBye, TagVoid)
 	KindChunk    Kind = 2  // a part of a fragment larger than a packet
 	KindAck      Kind = 3  // an acknowledgement alone
-	KindHello    Kind = 4  // asks for a connection, proves a path, keeps an idle connection alive
+	KindHello    Kind = 4  // asks for a connection, validates a path, keeps a connection alive
 	KindHelloAck Kind = 5  // answers one Hello on the same channel
 	KindNack     Kind = 6  // one packet was refused for good; Tag has the reason
 	KindReject   Kind = 7  // a Hello was refused; Tag has the reason
-	KindPack     Kind = 8  // several fragments or pieces of fragments (PutRecord)
+	KindPack     Kind = 8  // several fragments or parts of fragments (PutRecord)
 	KindPart     Kind = 9  // a slice of a packet that is too large for the path (PutPart)
 	KindPing     Kind = 10 // asks whether a packet of the Ping's size reaches the peer
 	KindPong     Kind = 11 // answers a Ping
-	KindRetry    Kind = 12 // a cookie, in answer to a Hello from an unproven address
+	KindRetry    Kind = 12 // a cookie, in answer to a Hello from an address that is not validated
 )
 
 var kindNames = [16]string{
@@ -43,7 +43,7 @@ var kindNames = [16]string{
 	KindPack: "pack", KindPart: "part", KindPing: "ping", KindPong: "pong", KindRetry: "retry",
 }
 
-// kindsKnown has a bit for each kind that is defined.
+// kindsKnown has a set bit for each defined kind.
 const kindsKnown = 1<<KindFrag | 1<<KindChunk | 1<<KindAck | 1<<KindHello | 1<<KindHelloAck |
 	1<<KindNack | 1<<KindReject | 1<<KindPack | 1<<KindPart | 1<<KindPing | 1<<KindPong |
 	1<<KindRetry
@@ -56,19 +56,20 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// HasSeq reports whether packets of kind k occupy a sequence number.
+// HasSeq reports whether packets of kind k have a sequence number.
 func (k Kind) HasSeq() bool { return k == KindFrag || k == KindChunk || k == KindPack }
 
-// Flags is the third byte of a packet. Undefined bits are reserved and must be zero.
+// Flags is the third byte of a packet. Undefined bits of Flags are reserved and must be zero.
 type Flags uint8
 
 // The flags.
 const (
 	// FlagAck says that Header.Ack, Credit and CreditBytes are valid. In a packet without FlagAck
-	// these fields are zero.
+	// the three fields are zero.
 	FlagAck Flags = 1 << 0
-	// FlagPut says that the payload goes to a registered memory region of the receiver
-	// (Header.Handle, PutOffset) instead of a handler. Only a Frag and a Chunk may carry FlagPut.
+	// FlagPut says that the payload is written to a registered memory region of the receiver
+	// (Header.Handle, PutOffset), and not passed to a handler. Only a Frag and a Chunk may carry
+	// FlagPut.
 	FlagPut Flags = 1 << 1
 	// FlagDup says that the acknowledgement only answers duplicate packets, and does not report a
 	// gap. FlagDup requires FlagAck.
@@ -76,29 +77,30 @@ const (
 	// FlagSack says that the payload of an Ack is a Sack. Only an Ack may carry FlagSack, and only
 	// if both ends have announced FeatureSack.
 	FlagSack Flags = 1 << 3
-	// FlagOp says that the packet belongs to an operation (Header.Op) with a request and an answer.
-	// Only a Frag and a Chunk may carry FlagOp, and only if both ends have announced FeatureOps.
+	// FlagOp says that the packet belongs to an operation (Header.Op), which has a request and an
+	// answer. Only a Frag and a Chunk may carry FlagOp, and only if both ends have announced
+	// FeatureOps.
 	FlagOp Flags = 1 << 4
 	// FlagAsk says that the sender waits for the acknowledgement of all its packets up to Seq. The
 	// receiver should send the requested acknowledgement without delay. Only an Ack may carry
 	// FlagAsk, and only if both ends have announced FeatureAsk.
 	FlagAsk Flags = 1 << 5
-	// FlagLater says that the acknowledgement of this packet may come later than usual, because the
-	// sender of the packet waits longer. Only a Frag with FlagAck that is neither TagBye nor
-	// TagVoid may carry FlagLater, and only if both ends have announced FeatureLater.
+	// FlagLater says that the receiver may delay the acknowledgement of this packet for longer than
+	// usual. Only a Frag with FlagAck may carry FlagLater, unless its tag is TagBye or TagVoid, and
+	// only if both ends have announced FeatureLater.
 	FlagLater Flags = 1 << 7
 )
 
-// A tag of a Frag, Chunk or record names the handler at the receiver. Tags above TagUserMax belong
-// to the transport, and tags above TagUserMax without a constant are reserved. A put and a Pack
-// carry tag 0.
+// The tag of a Frag, of a Chunk or of a record in a Pack selects the handler at the receiver. Tags
+// above TagUserMax belong to the transport, and tags above TagUserMax without a constant are
+// reserved. A put and a Pack carry tag 0.
 const (
 	TagUserMax = 0xEF // the largest tag that a caller may use
 	TagVoid    = 0xFE // an empty Frag that replaces a packet refused with a Nack
 	TagBye     = 0xFF // a Frag that ends the connection; its payload is empty or a Bye code
 )
 
-// Sizes of packets and of headers, in bytes.
+// The constants are sizes of packets and of headers in bytes.
 const (
 	FragHeaderBytes     = 32 // the common header, without extras
 	PutHeaderBytes      = 48 // Frag with FlagPut
@@ -116,8 +118,8 @@ const (
 	opExtraBytes    = 8
 )
 
-// ChunkBytesMin is the smallest Header.ChunkBytes. ChunkBytesMin bounds the bitmap of a fragment,
-// which has a bit for each chunk.
+// ChunkBytesMin is the smallest Header.ChunkBytes. The minimum limits the size of the bitmap of a
+// fragment, which has a bit for each chunk.
 const ChunkBytesMin = 128
 
 // CreditBytesUnit is the unit of Header.CreditBytes, in bytes. CreditBytesAll means that there is
@@ -133,27 +135,28 @@ type Header struct {
 	Conn      uint64 // the receiver's connection tag; 0 only in a Hello before the tag is known
 	Handle    uint64 // FlagPut: the target region
 	PutOffset uint64 // FlagPut: offset of the payload in the region, in bytes
-	// Seq is a sequence number that depends on the kind. For Frag, Chunk and Pack, Seq is the
-	// packet's own number. For Hello and HelloAck, Seq is the sender's first number. For a Nack,
-	// Seq is the refused number. For an Ack with FlagAsk, Seq is the number whose acknowledgement
-	// is requested. In other packets Seq is zero.
+	// Seq is a sequence number, whose meaning depends on the kind. For Frag, Chunk and Pack, Seq is
+	// the packet's own number. For Hello and HelloAck, Seq is the sender's first number. For a
+	// Nack, Seq is the refused number. For an Ack with FlagAsk, Seq is the number whose
+	// acknowledgement is requested. In other packets Seq is zero.
 	Seq seq.Num
 	// Ack (with FlagAck) is the last sequence number that the sender has received in order.
 	Ack seq.Num
-	// Number is the low half of the packet number. The sender numbers all its packets on a channel
-	// of a connection, and no two packets have the same number. Number is 0 without Conn.
+	// Number is the lower half of the packet number. The sender numbers all its packets on a
+	// channel of a connection, and no two packets have the same number. If Conn is 0, Number is 0.
 	Number      uint32
 	FragID      uint32 // Chunk: id of the fragment, ascending per sender
 	SizeBytes   uint32 // Chunk: size of the whole fragment
 	OffsetBytes uint32 // Chunk: offset of the payload in the fragment
-	Op          uint32 // FlagOp: number of the operation, chosen by the requester
+	Op          uint32 // FlagOp: number of the operation, which the requester has chosen
 	PayloadLen  uint16 // payload bytes after the header
 	Credit      uint16 // FlagAck: packets after Ack that the sender has room for
-	// CreditBytes (with FlagAck) is the number of bytes of packets after Ack that the sender has
-	// room for. The unit is CreditBytesUnit. CreditBytesAll means no limit.
+	// CreditBytes (with FlagAck) is the number of bytes in packets after Ack that the sender can
+	// receive. The unit of CreditBytes is CreditBytesUnit. The value CreditBytesAll means that
+	// there is no limit in bytes.
 	CreditBytes uint16
-	// FirstBytes and ChunkBytes (for a Chunk without FlagPut) are the grid of the fragment.
-	// FirstBytes is the size of the first chunk. ChunkBytes is the size of the other chunks, of
+	// FirstBytes and ChunkBytes (for a Chunk without FlagPut) are the chunk sizes of the fragment.
+	// FirstBytes is the size of the first chunk. ChunkBytes is the size of all later chunks, of
 	// which the last may be shorter.
 	FirstBytes uint16
 	ChunkBytes uint16
@@ -164,7 +167,7 @@ type Header struct {
 	Tag        uint8 // handler tag, transport tag or reason
 }
 
-// HeaderBytes returns the length of the header of a packet of this kind with these flags.
+// HeaderBytes returns the length of the header of a packet with the given kind and flags.
 func HeaderBytes(kind Kind, flags Flags) int {
 	n := FragHeaderBytes
 	if kind == KindChunk {
@@ -181,8 +184,7 @@ func HeaderBytes(kind Kind, flags Flags) int {
 
 // Encode writes the header at the start of b, and returns the header's length, which is
 // HeaderBytes(h.Kind, h.Flags). The caller writes h.PayloadLen bytes of payload after the header.
-// Encode does not check the values that Decode would refuse. Encode panics if b is shorter than the
-// header.
+// Encode does not check the fields of the header. Encode panics if b is shorter than the header.
 func (h *Header) Encode(b []byte) int {
 	c := (*[FragHeaderBytes]byte)(b)
 	le.PutUint32(c[0:], Magic|(Version<<4|uint32(h.Kind))<<8|uint32(h.Flags)<<16|uint32(h.Tag)<<24)
@@ -219,24 +221,24 @@ func (h *Header) Encode(b []byte) int {
 	return n
 }
 
-// extrasOf is the upper quarter of the last word of a common header. The lower byte of extrasOf is
-// the length of the extras in words of four bytes, and the upper byte is zero.
+// extrasOf is the upper quarter of the last word of the common part of a header. The lower byte of
+// extrasOf is the length of the header after its common part in units of four bytes, and the upper
+// byte is zero.
 func extrasOf(headerBytes int) uint64 { return uint64(headerBytes-FragHeaderBytes) / 4 }
 
-// Decode reads the whole datagram pkt into *h and returns its payload, which aliases pkt. Decode
-// accepts only packets that Encode would write in the same way, and returns one of the package's
+// Decode reads the whole datagram pkt into *h and returns the packet's payload, which aliases pkt.
+// Decode accepts only packets that Encode could have written, and returns one of the package's
 // decoding errors for all other bytes. After an error the content of *h is undefined. Decode never
 // allocates.
 //
-// Other functions decode the bodies. The functions are DecodeHello for a Hello or HelloAck,
-// DecodeReject for a Reject, DecodeRetry for a Retry, NextRecord for a Pack, DecodeSack for an Ack,
-// and ByeCode for a Bye.
+// The payload is decoded by DecodeHello for a Hello or HelloAck, DecodeReject for a Reject,
+// DecodeRetry for a Retry, NextRecord for a Pack, DecodeSack for an Ack, and ByeCode for a Bye.
 func Decode(pkt []byte, h *Header) (payload []byte, err error) {
 	return DecodeOver(pkt, 0, h)
 }
 
 // DecodeOver is Decode for a datagram that ends with overheadBytes of another protocol layer, at
-// most OverheadBytesMax. The payload ends before these bytes.
+// most OverheadBytesMax. The payload ends before the overheadBytes.
 func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err error) {
 	pkt = pkt[:max(0, len(pkt)-overheadBytes)]
 	n, err := decodeHeader(pkt, len(pkt), h)
@@ -253,11 +255,12 @@ func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err e
 }
 
 // DecodeSplit is Decode for a datagram of sizeBytes of which only the first bytes are in head. The
-// argument head of DecodeSplit must contain the whole header. DecodeSplit returns the header's
-// length, and the rest of the datagram is the payload. The error ErrKind means an undefined kind,
-// or a packet whose payload Decode must check. Decode checks the payloads of a Pack, Hello,
-// HelloAck, Reject, Nack of a record, Ack with a Sack, and Bye with a code. After ErrKind the
-// caller must copy the whole datagram to one buffer, and call Decode.
+// argument head must contain the whole header. DecodeSplit returns the length of the header, and
+// the rest of the datagram is the payload. DecodeSplit returns ErrKind for an undefined kind, and
+// for a packet whose payload Decode must check. Decode checks the payload of a Pack, Hello,
+// HelloAck, Reject, Retry, Part, Ping and Pong, of a Nack with NackRecord, of an Ack with a Sack,
+// and of a Bye with a code. After ErrKind the caller must copy the whole datagram to one buffer,
+// and call Decode.
 func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	n, err := decodeHeader(head, sizeBytes, h)
 	if err != nil {
@@ -276,7 +279,7 @@ func (h *Header) hasBody() bool {
 		h.Flags&FlagSack != 0 || h.Tag == TagBye && h.PayloadLen != 0
 }
 
-// nackPayload is the length of a Nack's payload, by the reason of the Nack.
+// nackPayload is the length of the payload of a Nack with the given reason.
 func nackPayload(reason uint8) uint16 {
 	if reason == NackRecord {
 		return NackRecordBytes - NackBytes
@@ -284,8 +287,8 @@ func nackPayload(reason uint8) uint16 {
 	return 0
 }
 
-// decodeHeader reads and checks the header of a datagram of sizeBytes that begins with pkt, and
-// returns the header's length.
+// decodeHeader decodes and checks the header of a datagram of sizeBytes that begins with pkt, and
+// returns the length of the header.
 func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	if len(pkt) < FragHeaderBytes {
 		return 0, ErrShort
@@ -309,8 +312,6 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 	if len(pkt) < n {
 		return 0, ErrShort
 	}
-	// The fields are set one by one, because a composite literal would be built elsewhere and
-	// copied.
 	h.Kind, h.Flags, h.Tag = kind, flags, c[3]
 	h.Conn, h.Number = le.Uint64(c[4:]), le.Uint32(c[12:])
 	h.Seq, h.Ack = seq.Num(le.Uint32(c[16:])), seq.Num(le.Uint32(c[20:]))
@@ -323,7 +324,7 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 	if flags&FlagOp != 0 && !h.decodeOp(pkt[n-opExtraBytes:n]) {
 		return 0, ErrReserved
 	}
-	if kind == KindChunk { // not in a function: most packets are chunks
+	if kind == KindChunk { // not in a function, because most packets are chunks
 		e := (*[chunkExtraBytes]byte)(pkt[FragHeaderBytes:])
 		h.FragID, h.SizeBytes, h.OffsetBytes = le.Uint32(e[0:]), le.Uint32(e[4:]), le.Uint32(e[8:])
 		h.FirstBytes, h.ChunkBytes = le.Uint16(e[12:]), le.Uint16(e[14:])
@@ -357,7 +358,7 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 	return n, err
 }
 
-// allowedFlags says which flags each kind may carry.
+// allowedFlags holds the permitted flags of each kind.
 var allowedFlags = [16]Flags{
 	KindFrag:  FlagAck | FlagDup | FlagPut | FlagOp | FlagLater,
 	KindChunk: FlagAck | FlagDup | FlagPut | FlagOp,
@@ -366,11 +367,11 @@ var allowedFlags = [16]Flags{
 	KindPack:  FlagAck | FlagDup,
 }
 
-// inFragment reports whether a chunk lies on the grid of its fragment. The chunk of a put has no
-// grid, and must lie within the fragment.
+// inFragment reports whether a chunk has a valid position and size in its fragment. The chunk of a
+// put may have any position within the fragment.
 func (h *Header) inFragment() bool {
 	if h.Flags&FlagPut != 0 {
-		// The sum of a 32-bit and a 16-bit number cannot overflow 64 bits.
+		// The sum of a 32-bit number and a 16-bit number cannot overflow 64 bits.
 		return h.PayloadLen != 0 && h.FirstBytes|h.ChunkBytes == 0 &&
 			uint64(h.OffsetBytes)+uint64(h.PayloadLen) <= uint64(h.SizeBytes)
 	}
@@ -382,7 +383,7 @@ func (h *Header) inFragment() bool {
 	return err == nil
 }
 
-// decodePut reads and checks the fields of a put in a header.
+// decodePut decodes and checks the header fields of a put.
 func decodePut(head []byte, h *Header) error {
 	if h.Tag != 0 && h.Flags&FlagOp == 0 {
 		return ErrTag

@@ -1,11 +1,10 @@
 package frag
 
-// The sizes in the body of a Hello are in bytes. The file docs/protocol.md, section 7, has the
-// layout.
+// The constants are sizes in the body of a Hello, in bytes. The layout of a Hello is in
+// docs/protocol.md, section 7.
 const (
 	HelloBytesMin = FragHeaderBytes + helloFixedBytes // a Hello without extensions, header included
-	// HelloBytesMax is the longest packet that Encode writes, with every known extension at its
-	// largest size.
+	// HelloBytesMax is the length of the longest packet that Hello.Encode writes.
 	HelloBytesMax = HelloBytesMin + 2*(extHeadBytes+AddrBytesMax) +
 		2*(extHeadBytes+CookieBytesMax) + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes +
 		extHeadBytes + PaddingBytesMax
@@ -23,8 +22,8 @@ const (
 	extCritical     = 0x80 // a receiver that does not know the extension must refuse the Hello
 )
 
-// The types of extensions are listed in the order in which extensions stand in a Hello. Types 16 to
-// 31 are reserved for the keys of protected connections.
+// The constants are the types of extensions, in the order in which extensions stand in a Hello.
+// Types 16 to 31 are reserved for the keys of encrypted connections.
 const (
 	extCommandName   = 1
 	extDataName      = 2
@@ -35,16 +34,17 @@ const (
 	extPadding       = 7
 )
 
-// Features of a Hello are optional abilities, which are in use if both ends announce them.
+// Features are optional protocol abilities, which are used if both ends announce them in their
+// Hellos.
 const (
-	// FeatureReliable says that the sender's network loses, duplicates and reorders no packets.
+	// FeatureReliable says that the sender's network does not lose, duplicate or reorder packets.
 	FeatureReliable uint64 = 1 << 1
 )
 
 // Probe is the channel over which a Hello is sent.
 type Probe uint8
 
-// ProvenAll is the mask of both probes in Hello.Proven.
+// ProvenAll is the mask of both channels in Hello.Proven.
 const (
 	ProbeCommand Probe = 0
 	ProbeData    Probe = 1
@@ -53,32 +53,32 @@ const (
 	ProvenAll  uint8 = 1<<ProbeCount - 1
 )
 
-// Bit returns the probe's bit in Hello.Proven.
+// Bit returns the channel's bit in Hello.Proven.
 func (p Probe) Bit() uint8 { return 1 << (p & (ProbeCount - 1)) }
 
-// Hello is the body of a Hello or HelloAck, which has all that a module tells a peer about itself.
+// Hello is the body of a Hello or HelloAck, with which a module describes itself to a peer.
 type Hello struct {
 	Incarnation uint64 // random number of this run of the sender's module, not 0
 	Tag         uint64 // value for Header.Conn in packets to the sender, not 0
-	// Expected is the incarnation that the sender wants to reach, as in the receiver's Name. The
-	// value 0 accepts any incarnation.
+	// Expected is the incarnation of the receiver's module that the sender wants to reach. The
+	// value 0 of Expected means any incarnation.
 	Expected uint64
 	// Nonce is a random number that the sender chooses for each channel. A HelloAck and a Retry
-	// return the nonce of the answered Hello. Knowledge of the nonce proves that a peer receives on
-	// that channel.
+	// return the nonce of the Hello that they answer. The nonce in the answer proves that the peer
+	// has received the Hello on that channel.
 	Nonce    uint64
 	Features uint64 // optional abilities; the common ones of both ends are used
 	Required uint64 // Features that the sender requires
-	// CommandName and DataName are the sender's endpoint names, opaque, and at most AddrBytesMax
-	// long. An empty name is not sent. In a Hello with cookies the names are the addresses for
-	// which the cookies were issued.
+	// CommandName and DataName are the sender's endpoint addresses, which are opaque and at most
+	// AddrBytesMax long. An empty name is not sent. In a Hello with cookies, the two names are the
+	// addresses for which the cookies were issued.
 	CommandName []byte
 	DataName    []byte
-	// CommandCookie and DataCookie are the cookies of the receiver's Retries, at most
-	// CookieBytesMax long. An empty cookie is not sent.
+	// CommandCookie and DataCookie are the cookies from the Retries that the sender has received,
+	// at most CookieBytesMax long. An empty cookie is not sent.
 	CommandCookie []byte
 	DataCookie    []byte
-	Label         []byte // label that the sender's owner chose; none if empty
+	Label         []byte // label that the sender's application chose; none if empty
 	AwayMs        uint32 // how long the sender may be silent while it computes, in ms
 	WindowPkts    uint32 // the sender's receive window, 1 to WindowMax
 	FragBytesMax  uint32 // largest fragment that the sender reassembles, not 0
@@ -89,18 +89,18 @@ type Hello struct {
 	VersionMin    uint8  // the protocol versions that the sender speaks
 	VersionMax    uint8
 	Probe         Probe
-	Proven        uint8 // mask of Probe.Bit: channels that are proven in both directions
+	Proven        uint8 // mask of Probe.Bit: channels that are validated in both directions
 	Overhead      uint8 // protection bytes at the end of each datagram, up to OverheadBytesMax
 	Padding       uint8 // number of zeros that lengthen the Hello; see Pad
 
 	// Others and Critical describe the extensions that DecodeHello does not know. Others is the
-	// number of such extensions. Critical is the type of the first unknown extension that is
+	// number of unknown extensions. Critical is the type of the first unknown extension that is
 	// critical, without its critical bit, or 0 for none. Encode ignores Others and Critical.
 	Others   uint8
 	Critical uint8
 }
 
-// valid reports whether every value is in its range. The sender's range of versions must include
+// valid reports whether all fields are in their ranges. The sender's range of versions must include
 // Version, because the packet has that version.
 func (m *Hello) valid() bool {
 	return m.Incarnation != 0 && m.Tag != 0 && m.Required&^m.Features == 0 &&
@@ -118,7 +118,8 @@ type extension struct {
 	value      *[]byte
 }
 
-// extensions are the known extensions that consist of bytes, in the order of the wire.
+// extensions returns the known extensions with a value of bytes, in the order in which they are
+// sent.
 func (m *Hello) extensions() [5]extension {
 	return [...]extension{
 		{extCommandName, AddrBytesMax, &m.CommandName},
@@ -129,9 +130,9 @@ func (m *Hello) extensions() [5]extension {
 	}
 }
 
-// Pad sets Padding to make the Hello at least as long as its HelloAck, if the names of both ends
-// have the same lengths. A HelloAck has no cookies, but may have a label and a time of absence. An
-// end therefore never sends more bytes to an unproven address than it has received from there.
+// Pad sets Padding so that the Hello is at least as long as a HelloAck with names of the same
+// lengths. The padding prevents amplification, because a receiver never sends more bytes to an
+// address that is not validated than it has received from the address.
 func (m *Hello) Pad() {
 	const answerBytes = HelloBytesMin + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes
 	m.Padding = 0
@@ -163,10 +164,9 @@ func (m *Hello) Bytes() int {
 	return n
 }
 
-// Encode writes a whole packet at the start of b, and returns the packet's length, m.Bytes(). The
-// caller sets Kind (Hello or HelloAck), Conn, Seq and Number of the header h, and Encode sets the
-// other fields of h. Encode panics if b is too short or a value in m is out of its range. All
-// values come from the caller's own configuration, or were decoded before.
+// Encode writes a whole packet at the start of b, and returns the length of the packet, m.Bytes().
+// The caller sets Kind (Hello or HelloAck), Conn, Seq and Number of the header h, and Encode sets
+// the other fields of h. Encode panics if b is too short or a field of m is out of its range.
 func (m *Hello) Encode(b []byte, h *Header) int {
 	sizeBytes := m.Bytes()
 	if !m.valid() {
@@ -213,18 +213,18 @@ func (m *Hello) Encode(b []byte, h *Header) int {
 	return sizeBytes
 }
 
-// bare clears all fields of a header that a packet without extras and acknowledgement does not
-// have.
+// bare clears the header fields that a packet without acknowledgement and without extra fields does
+// not use.
 func (h *Header) bare(payloadLen uint16) {
 	*h = Header{
 		Kind: h.Kind, Conn: h.Conn, Seq: h.Seq, Number: h.Number, PayloadLen: payloadLen,
 	}
 }
 
-// DecodeHello reads the payload of a Hello or HelloAck as Decode returned the payload. The slices
-// in *m alias payload, and a caller must copy what must outlive the packet. The error of
-// DecodeHello is ErrShort, ErrReserved, or ErrHello for a value out of its range or a malformed
-// extension. After an error the content of *m is undefined. DecodeHello never allocates.
+// DecodeHello decodes the payload of a Hello or HelloAck that Decode has accepted. The slices in *m
+// alias payload. The error of DecodeHello is ErrShort, ErrReserved, or ErrHello for a field out of
+// its range or a malformed extension. After an error the content of *m is undefined. DecodeHello
+// never allocates.
 func DecodeHello(payload []byte, m *Hello) error {
 	if len(payload) < helloFixedBytes {
 		return ErrShort
@@ -258,8 +258,8 @@ func DecodeHello(payload []byte, m *Hello) error {
 	return m.decodeExtensions(payload[helloFixedBytes:])
 }
 
-// decodeExtensions reads extensions. Extensions must stand in the order of their types, each type
-// at most once, and known extensions must not be empty.
+// decodeExtensions decodes the extensions in p. Extensions must stand in the order of their types,
+// each type may occur once, and known extensions must not be empty.
 func (m *Hello) decodeExtensions(p []byte) error {
 	for last := -1; len(p) > 0; {
 		if len(p) < extHeadBytes || len(p) < extHeadBytes+int(p[1]) {
@@ -304,7 +304,7 @@ func (m *Hello) extend(kind int, value []byte) bool {
 	return len(value) > 0 && len(value) <= e.most
 }
 
-// away reads the value of the extension extAway, in milliseconds. away returns 0 if the value is
+// away decodes the value of the extension extAway, in milliseconds. away returns 0 if the value is
 // malformed.
 func away(value []byte) uint32 {
 	if len(value) != awayBytes {

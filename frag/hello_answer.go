@@ -1,6 +1,7 @@
 package frag
 
-// The sizes of the answers to a Hello from an unproven sender are in bytes.
+// The constants are sizes of the answers to a Hello from an address that is not validated, in
+// bytes.
 const (
 	RejectBytes   = FragHeaderBytes + rejectBodyBytes // a whole Reject
 	RejectBytesV1 = 26                                // a whole Reject of version 1
@@ -11,8 +12,8 @@ const (
 )
 
 // Retry is the body of a packet of the kind Retry. A Retry answers a Hello that does not prove that
-// its sender receives at its address. The receiver of the Retry repeats the Hello with the cookie
-// of the Retry.
+// its sender receives packets at its source address. The receiver of the Retry sends the Hello
+// again with the cookie of the Retry.
 type Retry struct {
 	Nonce  uint64 // nonce of the Hello
 	Probe  Probe  // channel of the Hello
@@ -20,8 +21,8 @@ type Retry struct {
 	Cookie []byte // cookie for the next Hello, 1 to CookieBytesMax bytes
 }
 
-// Encode writes a whole Retry at the start of b, and returns the packet's length. The argument tag
-// of Encode is the tag of the Hello. Encode panics if a field is too long.
+// Encode writes a whole Retry at the start of b, and returns the length of the packet. The argument
+// tag is the connection tag in the Hello. Encode panics if a field is too long.
 func (r *Retry) Encode(b []byte, tag uint64) int {
 	if len(r.Addr) > AddrBytesMax || len(r.Cookie) < 1 || len(r.Cookie) > CookieBytesMax ||
 		r.Probe >= ProbeCount {
@@ -37,8 +38,8 @@ func (r *Retry) Encode(b []byte, tag uint64) int {
 	return FragHeaderBytes + n
 }
 
-// DecodeRetry reads the payload of a Retry as Decode returned the payload. The slices in *r alias
-// payload. The error of DecodeRetry is ErrShort, ErrLength, ErrReserved, or ErrHello for a value
+// DecodeRetry decodes the payload of a Retry that Decode has accepted. The slices in *r alias
+// payload. The error of DecodeRetry is ErrShort, ErrLength, ErrReserved, or ErrHello for a field
 // out of its range.
 func DecodeRetry(payload []byte, r *Retry) error {
 	if len(payload) < retryHeadBytes {
@@ -63,14 +64,14 @@ func DecodeRetry(payload []byte, r *Retry) error {
 	return nil
 }
 
-// RetryBytes is the length of a whole Retry.
+// RetryBytes is the length of a whole Retry with an address and a cookie of the given lengths.
 func RetryBytes(addrBytes, cookieBytes int) int {
 	return FragHeaderBytes + retryHeadBytes + addrBytes + cookieBytes
 }
 
 // The constants are the length of a Hello of version 1, and the positions of the fields that a
-// refusal of a Hello needs. A constant whose name begins with v1 applies to version 1, and any
-// other constant applies to every later version.
+// Reject needs. A constant whose name begins with v1 applies to version 1, and the other constants
+// apply to all later versions.
 const (
 	v1HelloBytes  = 208
 	v1TagAt       = 32
@@ -81,10 +82,9 @@ const (
 	laterExtendAt = FragHeaderBytes + helloFixedBytes
 )
 
-// ForeignHello examines a packet that Decode refused with ErrVersion. If the packet is a Hello of
+// ForeignHello examines a packet for which Decode returned ErrVersion. If the packet is a Hello of
 // another protocol version, ok is true, and f has the fields that EncodeReject needs. ForeignHello
-// reads only fields that never change, which are the layout of version 1 and the common fields of
-// all later versions.
+// reads only fields that are the same in all versions after version 1.
 func ForeignHello(pkt []byte) (f Foreign, ok bool) {
 	if len(pkt) < 2 || pkt[0] != Magic || Kind(pkt[1]&0x0F) != KindHello {
 		return Foreign{}, false
@@ -115,7 +115,7 @@ func ForeignHello(pkt []byte) (f Foreign, ok bool) {
 	return f, true
 }
 
-// Foreign has the known fields of a Hello of another version.
+// Foreign has the known fields of a Hello of another protocol version.
 type Foreign struct {
 	Tag         uint64 // the connection tag of the Hello's sender
 	Nonce       uint64 // 0 in version 1, which has none
@@ -123,20 +123,19 @@ type Foreign struct {
 	Version     uint8
 }
 
-// Reject is a refusal of a Hello.
+// Reject is the body of a packet that refuses a Hello.
 type Reject struct {
 	Reason     uint8  // one of the Reject constants
 	VersionMin uint8  // the versions that the sender of the Reject speaks
 	VersionMax uint8  //
-	Code       uint16 // code of the sender's owner (RejectOwner, RejectLater), else 0
-	Nonce      uint64 // nonce of the Hello, which proves that the sender has seen it
+	Code       uint16 // code of the sender's application (RejectOwner, RejectLater), else 0
+	Nonce      uint64 // nonce of the Hello, which proves that the sender has received it
 }
 
-// EncodeReject writes a Reject at the start of b, and returns the packet's length, which is less
-// than the length of any Hello of the version. The argument tag of EncodeReject is the Hello's
-// sender tag. The argument version of EncodeReject is the version of the Hello (Version, or the
-// version that ForeignHello returned), because the peer reads the packet as one of the peer's own
-// version.
+// EncodeReject writes a Reject at the start of b, and returns the length of the packet, which is
+// less than the length of any Hello. The argument tag is the sender's connection tag in the Hello.
+// The argument version is the protocol version of the Hello (Version, or the version that
+// ForeignHello returned).
 func EncodeReject(b []byte, tag uint64, version uint8, r Reject) int {
 	if version == 1 { // a header of 24 bytes, and the versions
 		b = b[:RejectBytesV1]
@@ -157,7 +156,7 @@ func EncodeReject(b []byte, tag uint64, version uint8, r Reject) int {
 	return RejectBytes
 }
 
-// DecodeReject reads a Reject from the header and payload that Decode returned.
+// DecodeReject decodes a Reject from the header and payload that Decode returned.
 func DecodeReject(h *Header, payload []byte) Reject {
 	return Reject{
 		Reason: h.Tag, VersionMin: payload[0], VersionMax: payload[1], Code: le.Uint16(payload[2:]),

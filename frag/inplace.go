@@ -2,13 +2,11 @@ package frag
 
 import "gobtl/internal/seq"
 
-// SetNumber replaces the packet number in the encoded packet b. A retransmission has a new packet
-// number.
+// SetNumber replaces the packet number in the encoded packet b, for a retransmission.
 func SetNumber(b []byte, number uint32) { le.PutUint32(b[12:16], number) }
 
-// SetAck replaces the acknowledgement in the encoded packet b, to prevent a retransmission from
-// repeating an old acknowledgement. The argument dup of SetAck sets FlagDup. The kind of the packet
-// must allow FlagAck.
+// SetAck replaces the acknowledgement in the encoded packet b, so that a retransmission carries the
+// latest acknowledgement. The argument dup sets FlagDup. The kind of the packet must allow FlagAck.
 func SetAck(b []byte, ack seq.Num, credit, creditBytes uint16, dup bool) {
 	c := (*[FragHeaderBytes]byte)(b)
 	c[2] = c[2]&^byte(FlagDup|FlagLater) | byte(FlagAck)
@@ -28,11 +26,11 @@ func ClearAck(b []byte) {
 	le.PutUint32(c[26:], 0)
 }
 
-// CarriesAck reports whether an encoded packet has FlagAck.
+// CarriesAck reports whether the encoded packet b has FlagAck.
 func CarriesAck(b []byte) bool { return Flags(b[2])&FlagAck != 0 }
 
-// PutFrag writes the header of a Frag without flags at the start of b, as Encode does, and returns
-// the header's length. Every small message over a reliable fabric has a header without flags.
+// PutFrag writes the header of a Frag without flags at the start of b, and returns the length of
+// the header.
 func PutFrag(b []byte, conn uint64, number uint32, tag uint8, payloadLen int) int {
 	c := (*[FragHeaderBytes]byte)(b)
 	le.PutUint32(c[0:], Magic|(Version<<4|uint32(KindFrag))<<8|uint32(tag)<<24)
@@ -43,14 +41,14 @@ func PutFrag(b []byte, conn uint64, number uint32, tag uint8, payloadLen int) in
 	return FragHeaderBytes
 }
 
-// SeqOf reads the sequence number of the encoded packet b, which has at least FragHeaderBytes.
+// SeqOf returns the sequence number of the encoded packet b, which has at least FragHeaderBytes.
 func SeqOf(b []byte) seq.Num { return seq.Num(le.Uint32(b[16:20])) }
 
-// NumberOf reads the packet number of the encoded packet b, which has at least FragHeaderBytes.
+// NumberOf returns the packet number of the encoded packet b, which has at least FragHeaderBytes.
 func NumberOf(b []byte) uint32 { return le.Uint32(b[12:16]) }
 
-// ConnOf reads the connection tag of a datagram that may be a packet. ConnOf returns 0 if the
-// datagram is too short.
+// ConnOf returns the connection tag of a datagram that may be a packet. If the datagram is too
+// short, ConnOf returns 0.
 func ConnOf(b []byte) uint64 {
 	if len(b) < FragHeaderBytes {
 		return 0

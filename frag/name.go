@@ -2,7 +2,7 @@ package frag
 
 import "slices"
 
-// Sizes of a Name's encoding, in bytes.
+// The constants are sizes of an encoded Name, in bytes.
 const (
 	NameBytesMax     = nameHeaderBytes + ProviderBytesMax + 2*AddrBytesMax
 	ProviderBytesMax = 64
@@ -11,8 +11,8 @@ const (
 	nameHeaderBytes = 16
 )
 
-// Name is the address that a module gives to its peers out of band, which enables the peers to
-// connect. A launcher's key-value store, a file, or a command line can carry a Name.
+// Name is the address of a module, which the module gives to its peers out of band. A launcher's
+// key-value store, a file, or a command line can carry a Name.
 type Name struct {
 	Provider     string // such as "ofi/udp", 1 to ProviderBytesMax printable ASCII
 	Incarnation  uint64 // random number of this run of the module, not 0
@@ -22,7 +22,7 @@ type Name struct {
 	Data         []byte
 }
 
-// Validate returns ErrName if a field is out of its range.
+// Validate returns ErrName if a field of the Name is out of its range.
 func (n *Name) Validate() error {
 	if len(n.Provider) < 1 || len(n.Provider) > ProviderBytesMax || n.Incarnation == 0 ||
 		n.MTUBytes < MTUBytesMin || n.CommandBytes < MTUBytesMin ||
@@ -53,7 +53,7 @@ func (n *Name) Append(b []byte) ([]byte, error) {
 	return append(b, n.Data...), nil
 }
 
-// ParseName reads the encoding that Append wrote, which must be all of b. The result of ParseName
+// ParseName decodes a Name that Append has encoded, which must be all of b. The result of ParseName
 // shares no memory with b. The error of ParseName is ErrName.
 func ParseName(b []byte) (Name, error) {
 	if len(b) < nameHeaderBytes || b[0] != nameVersion {

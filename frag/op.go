@@ -3,35 +3,37 @@ package frag
 // FeatureOps says that the sender accepts operations, which are packets with FlagOp.
 const FeatureOps uint64 = 1 << 2
 
-// OpCode is the role of a packet with FlagOp in an operation.
+// OpCode is the role that a packet with FlagOp has in its operation.
 type OpCode uint8
 
 // Packets with the codes OpPart and OpPlaced are puts. Packets with any other OpCode are Frags
 // without FlagPut.
 const (
-	// OpPart is a packet of a put with a notice. A notice is a message to a handler at the
-	// receiver, delivered after all bytes of the put have arrived.
+	// OpPart is a packet of a put with a notice. A notice is a message that the receiver passes to
+	// a handler after all bytes of the put have arrived.
 	OpPart OpCode = 1
-	// OpNotice is the notice of a put. An OpNotice has the notice's tag, the number of bytes to
-	// wait for (u32), and the content of the notice.
+	// OpNotice carries the notice of a put, which the receiver passes to a handler after all bytes
+	// of the put have arrived. An OpNotice has the tag of the handler, the number of bytes of the
+	// put (u32), and the content of the notice.
 	OpNotice OpCode = 2
-	// OpPlaced is a Frag with a whole put and the put's notice. In an OpPlaced, the last OpBytes of
-	// the payload are the content of the notice.
+	// OpPlaced is a Frag with a whole put and the notice of the put. In an OpPlaced, the last
+	// OpBytes of the payload are the content of the notice.
 	OpPlaced OpCode = 3
-	// OpGet requests bytes of a memory region. The payload of an OpGet is a Get of GetBytes.
+	// OpGet is a request to read bytes of a memory region. The payload of an OpGet is a Get of
+	// GetBytes.
 	OpGet OpCode = 4
-	// OpAtomic requests the change of a number in a memory region. The payload of an OpAtomic is an
+	// OpAtomic is a request to change a number in a memory region. The payload of an OpAtomic is an
 	// Atomic of AtomicBytes.
 	OpAtomic OpCode = 5
-	// OpResult answers an OpAtomic with Fetch. The payload of an OpResult is the old value, 8
-	// bytes.
+	// OpResult is the answer to an OpAtomic with Fetch. The payload of an OpResult is the value of
+	// the number before the change, 8 bytes.
 	OpResult OpCode = 6
-	// OpFailed reports that an OpGet can no longer be answered. The payload of an OpFailed is a
-	// reason of a Nack, 1 byte.
+	// OpFailed is the answer to an OpGet whose bytes can no longer be sent. The payload of an
+	// OpFailed is the reason, a Nack code of 1 byte.
 	OpFailed OpCode = 7
 )
 
-// The sizes of the payloads of operations are in bytes.
+// The constants are the sizes of the payloads of operations, in bytes.
 const (
 	NoticeBytesMax  = 64 // longest content of a notice
 	NoticeHeadBytes = 4  // the header of an OpNotice, before the content
@@ -56,8 +58,8 @@ var opPayload = [...]struct {
 	OpFailed: {FailedBytes, FailedBytes, false, false},
 }
 
-// decodeOp reads the fields of an operation. decodeOp returns false if the code is unknown, or a
-// reserved field is not zero.
+// decodeOp decodes the header fields of an operation. The result of decodeOp is false if the code
+// is unknown, or if a reserved field is not zero.
 func (h *Header) decodeOp(e []byte) bool {
 	op := le.Uint64(e)
 	h.Op, h.OpCode, h.OpBytes = uint32(op), OpCode(op>>32), uint8(op>>40)
@@ -65,7 +67,7 @@ func (h *Header) decodeOp(e []byte) bool {
 		(h.OpBytes == 0 || h.OpCode == OpPlaced && h.OpBytes <= NoticeBytesMax)
 }
 
-// opExtra is the encoding of the fields of an operation.
+// opExtra is the encoding of the header fields of an operation.
 func (h *Header) opExtra() uint64 {
 	return uint64(h.Op) | uint64(h.OpCode)<<32 | uint64(h.OpBytes)<<40
 }
@@ -84,15 +86,15 @@ func checkOp(h *Header) error {
 	return nil
 }
 
-// Get is the request of an OpGet. The request is for SizeBytes from Offset of the memory region
-// Handle. The answering end puts the bytes into the requester's region Answer, from its beginning
-// on.
+// Get is the payload of an OpGet. The request is for SizeBytes from Offset of the memory region
+// Handle. The peer writes the bytes to the requester's memory region Answer with a put, from the
+// beginning of the region.
 type Get struct {
 	Handle, Offset, Answer uint64
 	SizeBytes              uint32
 }
 
-// Marshal writes g into b, which must have GetBytes.
+// Marshal writes g to b, which must have GetBytes.
 func (g *Get) Marshal(b []byte) {
 	p := (*[GetBytes]byte)(b)
 	le.PutUint64(p[0:], g.Handle)
@@ -101,7 +103,8 @@ func (g *Get) Marshal(b []byte) {
 	le.PutUint64(p[24:], uint64(g.SizeBytes))
 }
 
-// DecodeGet reads the payload of an OpGet. DecodeGet returns false if a reserved field is not zero.
+// DecodeGet decodes the payload of an OpGet. The result of DecodeGet is false if a reserved field
+// is not zero.
 func DecodeGet(b []byte, g *Get) bool {
 	p := (*[GetBytes]byte)(b)
 	*g = Get{
@@ -127,16 +130,16 @@ const (
 	ActionRead        Action = 9
 )
 
-// Atomic is the request of an OpAtomic.
+// Atomic is the payload of an OpAtomic.
 type Atomic struct {
 	Handle, Offset   uint64
 	Operand, Compare uint64
 	Action           Action
 	WidthBytes       uint8 // 4 or 8; Offset is a multiple of WidthBytes
-	Fetch            bool  // whether the requester wants the old value
+	Fetch            bool  // whether the requester wants the value before the change
 }
 
-// Marshal writes a into b, which must have AtomicBytes.
+// Marshal writes a to b, which must have AtomicBytes.
 func (a *Atomic) Marshal(b []byte) {
 	p := (*[AtomicBytes]byte)(b)
 	le.PutUint64(p[0:], a.Handle)
@@ -150,8 +153,8 @@ func (a *Atomic) Marshal(b []byte) {
 	le.PutUint64(p[32:], last)
 }
 
-// DecodeAtomic reads the payload of an OpAtomic. DecodeAtomic returns false if the operation does
-// not exist.
+// DecodeAtomic decodes the payload of an OpAtomic. The result of DecodeAtomic is false if the
+// operation does not exist.
 func DecodeAtomic(b []byte, a *Atomic) bool {
 	p := (*[AtomicBytes]byte)(b)
 	last := le.Uint64(p[32:])
@@ -163,7 +166,7 @@ func DecodeAtomic(b []byte, a *Atomic) bool {
 	return last>>17 == 0 && a.Valid()
 }
 
-// Valid reports whether the action exists, the width is 4 or 8 bytes, and the numbers fit the
+// Valid reports whether the action exists, the width is 4 or 8 bytes, and the operands fit the
 // width.
 func (a *Atomic) Valid() bool {
 	switch {
@@ -177,7 +180,7 @@ func (a *Atomic) Valid() bool {
 	return a.WidthBytes == 8
 }
 
-// Apply returns the new value that the operation gives for an old value.
+// Apply returns the value after the atomic operation, if old is the value before.
 func (a *Atomic) Apply(old uint64) uint64 {
 	v := old
 	switch a.Action {
@@ -207,21 +210,21 @@ func (a *Atomic) Apply(old uint64) uint64 {
 	return v
 }
 
-// PutNotice writes the payload of an OpNotice into b, and returns the payload's length. The
-// argument waitsBytes of PutNotice is the number of bytes that the notice waits for, and says is
-// the content of the notice.
+// PutNotice writes the payload of an OpNotice to b, and returns the length of the payload. The
+// argument waitsBytes is the number of bytes of the put for which the notice waits, and says is the
+// content of the notice.
 func PutNotice(b []byte, waitsBytes uint32, says []byte) int {
 	le.PutUint32(b, waitsBytes)
 	return NoticeHeadBytes + copy(b[NoticeHeadBytes:], says)
 }
 
-// DecodeNotice reads the payload of an OpNotice.
+// DecodeNotice decodes the payload of an OpNotice.
 func DecodeNotice(b []byte) (waitsBytes uint32, says []byte) {
 	return le.Uint32(b), b[NoticeHeadBytes:]
 }
 
-// PutResult writes the payload of an OpResult into b.
+// PutResult writes the payload of an OpResult to b.
 func PutResult(b []byte, value uint64) { le.PutUint64(b, value) }
 
-// DecodeResult reads the payload of an OpResult.
+// DecodeResult decodes the payload of an OpResult.
 func DecodeResult(b []byte) uint64 { return le.Uint64(b) }

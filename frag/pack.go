@@ -1,20 +1,22 @@
 package frag
 
-// RecordHeaderBytes is the header of a record. A pack is a packet of several fragments, each of
-// which is a record of the pack:
+// RecordHeaderBytes is the length of the header of a record in a Pack. A Pack is a packet of
+// several fragments, each of which is a record with the following layout.
 //
 //	tag u8, flags u8, lengthBytes u16, then so many bytes: the payload
 //
-// The records of a pack follow each other without padding up to the end of the pack's payload. A
-// record with the flag Piece holds a chunk of a fragment instead of a whole fragment. The extra of
-// a Chunk, of PieceExtraBytes, then stands before the payload and counts in lengthBytes. Only the
-// first and the last record of a pack may be pieces. If the first and the last record are pieces,
-// the first record ends its fragment and the last record begins another fragment:
+// The records of a Pack follow each other without padding up to the end of the payload. A record
+// with the flag Piece (bit 0 of its flags) holds a chunk of a fragment and not a whole fragment. In
+// such a record, the PieceExtraBytes of a Chunk header stand before the payload and count in
+// lengthBytes. Only the first and the last record of a Pack may hold a chunk. If both the first and
+// the last record hold a chunk, the first record ends its fragment and the last record begins
+// another fragment.
 //
 //	| end of A | B whole | C whole | beginning of D |
 const RecordHeaderBytes = 4
 
-// PieceExtraBytes is the number of header bytes of a piece in addition to RecordHeaderBytes.
+// PieceExtraBytes is the number of header bytes that a record with a chunk has in addition to
+// RecordHeaderBytes.
 const PieceExtraBytes = chunkExtraBytes
 
 // recordTags, recordPiece and recordReserved are masks for the first two bytes of a record, read as
@@ -25,9 +27,9 @@ const (
 	recordReserved = 0xFE00
 )
 
-// PutRecord writes a record with a whole fragment at the start of b, and returns the record's
-// length, which is RecordHeaderBytes + len(payload). PutRecord does not check the values that
-// Decode would refuse. PutRecord panics if b is too short.
+// PutRecord writes a record with a whole fragment at the start of b, and returns the length of the
+// record, which is RecordHeaderBytes + len(payload). PutRecord does not check the tag and the
+// length. PutRecord panics if b is too short.
 func PutRecord(b []byte, tag uint8, payload []byte) int {
 	n := RecordHeaderBytes + len(payload)
 	le.PutUint32(b, uint32(tag)|uint32(len(payload))<<16)
@@ -35,16 +37,16 @@ func PutRecord(b []byte, tag uint8, payload []byte) int {
 	return n
 }
 
-// Piece is the place of a piece in its fragment. The fields of Piece are those of a Chunk in
-// Header.
+// Piece is the position of a chunk in its fragment, for a chunk in a record of a Pack. The fields
+// of Piece are those of a Chunk in Header.
 type Piece struct {
 	FragID, SizeBytes, OffsetBytes uint32
 	FirstBytes, ChunkBytes         uint16
 }
 
-// PutPiece writes a piece at the start of b, and returns the piece's length, which is
-// RecordHeaderBytes + PieceExtraBytes + len(payload). PutPiece does not check the values that
-// Decode would refuse. PutPiece panics if b is too short.
+// PutPiece writes a record with a chunk at the start of b, and returns the length of the record,
+// which is RecordHeaderBytes + PieceExtraBytes + len(payload). PutPiece does not check its
+// arguments. PutPiece panics if b is too short.
 func PutPiece(b []byte, tag uint8, p Piece, payload []byte) int {
 	n := RecordHeaderBytes + PieceExtraBytes + len(payload)
 	le.PutUint32(b, uint32(tag)|recordPiece|uint32(PieceExtraBytes+len(payload))<<16)
@@ -57,8 +59,7 @@ func PutPiece(b []byte, tag uint8, p Piece, payload []byte) int {
 	return n
 }
 
-// readPiece reads the piece at the start of p, and returns the length of the piece's payload. The
-// argument p of readPiece is the unread rest of a pack.
+// readPiece decodes the record with a chunk at the start of p, and returns the length of the chunk.
 func readPiece(p []byte) (piece Piece, payloadBytes int) {
 	e := (*[PieceExtraBytes]byte)(p[RecordHeaderBytes:])
 	return Piece{
@@ -67,18 +68,19 @@ func readPiece(p []byte) (piece Piece, payloadBytes int) {
 	}, int(le.Uint16(p[2:])) - PieceExtraBytes
 }
 
-// NextRecord splits the first record off the payload of a pack that Decode has accepted, or off the
-// rest of such a payload. The argument must not be empty. The results of NextRecord alias the
-// payload. If the record is a piece, DecodePiece decodes data.
+// NextRecord splits off the first record of the payload of a Pack that Decode has accepted. The
+// argument is the payload, or the rest that NextRecord returned before, and must not be empty. The
+// results of NextRecord alias the payload. If the record holds a chunk (see IsPiece), DecodePiece
+// decodes data.
 func NextRecord(payload []byte) (tag uint8, data, rest []byte) {
 	n := RecordHeaderBytes + int(le.Uint16(payload[2:]))
 	return payload[0], payload[RecordHeaderBytes:n:n], payload[n:]
 }
 
-// IsPiece reports whether the first record in the rest of a pack is a piece.
+// IsPiece reports whether the first record holds a chunk and not a whole fragment.
 func IsPiece(payload []byte) bool { return payload[1]&(recordPiece>>8) != 0 }
 
-// DecodePiece sets h to the header that the piece would have as a Chunk, and returns the piece's
+// DecodePiece sets h to the header of the chunk in a record of a Pack, and returns the chunk's
 // payload, which aliases data. The fields of h that belong to the whole packet are unchanged.
 func DecodePiece(tag uint8, data []byte, h *Header) (payload []byte) {
 	payload = data[PieceExtraBytes:]
@@ -89,14 +91,13 @@ func DecodePiece(tag uint8, data []byte, h *Header) (payload []byte) {
 	return payload
 }
 
-// checkRecords checks that p consists of one or more records. Most packs have only whole fragments,
-// whose records can be wrong only in length and tag.
+// checkRecords checks that p consists of one or more records. Most records hold whole fragments, of
+// which only length and tag can be wrong.
 func checkRecords(p []byte) error {
 	at := 0
 	for at+RecordHeaderBytes <= len(p) {
 		head := le.Uint32(p[at : at+RecordHeaderBytes])
 		next := at + RecordHeaderBytes + int(head>>16)
-		// The bits above the tag say whether the record is a piece.
 		if uint16(head) > TagUserMax || next > len(p) {
 			break
 		}
@@ -107,7 +108,7 @@ func checkRecords(p []byte) error {
 	return checkRecordsFrom(p, p[at:])
 }
 
-// checkRecordsFrom checks the rest p of a pack, whose records may be pieces.
+// checkRecordsFrom checks the rest p of the payload of a Pack, whose records may hold chunks.
 func checkRecordsFrom(whole, p []byte) error {
 	for {
 		if len(p) < RecordHeaderBytes {
@@ -135,7 +136,8 @@ func checkRecordsFrom(whole, p []byte) error {
 	}
 }
 
-// checkPiece checks the piece of n bytes at the start of p, which is the rest of the payload whole.
+// checkPiece checks the record with a chunk of n bytes at the start of p, which is the rest of the
+// payload whole.
 func checkPiece(whole, p []byte, n int) error {
 	if n <= RecordHeaderBytes+PieceExtraBytes {
 		return ErrLength
@@ -158,7 +160,7 @@ func checkPiece(whole, p []byte, n int) error {
 	return nil
 }
 
-// inFragment reports whether a piece with payloadBytes lies on its fragment's grid.
+// inFragment reports whether a chunk of payloadBytes has a valid position and size in its fragment.
 func (p *Piece) inFragment(payloadBytes int) bool {
 	g := grid{uint32(p.FirstBytes), uint32(p.ChunkBytes)}
 	if g.chunk < ChunkBytesMin {

@@ -8,34 +8,35 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A packet that has become too large for the path is sent again as Parts. Each Part has a slice of
-// the original datagram, including its header, and the sequence number of the packet. The receiver
-// reassembles the datagram, and handles the datagram as if it had come as one packet.
+// If the path no longer carries a packet of its size, the sender retransmits the packet in slices,
+// which are packets of the kind Part. Each Part has a slice of the original datagram, including the
+// datagram's header, and the sequence number of the packet. The receiver reassembles the datagram
+// from the slices, and processes the datagram as if it had come as one packet.
 //
 //	payload of a Part: offsetBytes u32, totalBytes u32, then bytes offset.. of the datagram
 //
-// Slices of different copies of a datagram may be mixed. The copies differ only in the sender's
-// number, ack and credits, which are in the first 32 bytes and therefore in one block.
+// Slices of different copies of a datagram may be mixed. The copies differ only in their first 32
+// bytes, which are always in one slice.
 
-// Sizes of Parts, in bytes.
+// The constants are sizes of Parts (slices of a datagram), in bytes.
 const (
 	PartHeaderBytes = FragHeaderBytes + partHeadBytes // header and head, before the slice
 	PartGrain       = 64                              // offsets are multiples of PartGrain
-	PartTotalMax    = 1 << 16                         // largest datagram in Parts, plus one byte
+	PartTotalMax    = 1 << 16                         // largest datagram in slices, plus one byte
 
 	partHeadBytes = 8
 	partBlocks    = PartTotalMax / PartGrain
 )
 
-// PartRoom is the largest slice that fits a Part of at most sizeBytes, for every slice of a
-// datagram except the last. PartRoom returns 0 if no slice fits.
+// PartRoom is the largest slice of a datagram in a Part of at most sizeBytes. PartRoom returns 0 if
+// no slice fits, and does not apply to the last slice of a datagram.
 func PartRoom(sizeBytes int) int {
 	return max(0, (sizeBytes-PartHeaderBytes)/PartGrain*PartGrain)
 }
 
-// PutPart writes the header and the head of a Part at the start of b, and returns their length,
-// PartHeaderBytes. The caller sets Conn, Number and Seq of h, and PutPart sets the other fields.
-// The caller writes sliceBytes of the datagram after the head.
+// PutPart writes the header of a Part, including the position of its slice, at the start of b, and
+// returns the length PartHeaderBytes. The caller sets Conn, Number and Seq of h, and PutPart sets
+// the other fields. The caller writes sliceBytes of the datagram after the header.
 func PutPart(b []byte, h *Header, offsetBytes, totalBytes, sliceBytes int) int {
 	*h = Header{
 		Kind: KindPart, Conn: h.Conn, Number: h.Number, Seq: h.Seq,
@@ -47,13 +48,13 @@ func PutPart(b []byte, h *Header, offsetBytes, totalBytes, sliceBytes int) int {
 	return n + partHeadBytes
 }
 
-// ReadPart reads the payload of a Part as Decode returned the payload. ReadPart returns the slice,
-// its offset in the datagram, and the datagram's length.
+// ReadPart decodes the payload of a Part that Decode has accepted. ReadPart returns the slice, its
+// offset in the datagram, and the datagram's length.
 func ReadPart(payload []byte) (offsetBytes, totalBytes int, slice []byte) {
 	return int(le.Uint32(payload)), int(le.Uint32(payload[4:])), payload[partHeadBytes:]
 }
 
-// checkPart checks the payload of a Part. The slice of a Part must have whole blocks or end the
+// checkPart checks the payload of a Part. A slice must have a multiple of the block size or end the
 // datagram, and must not be the whole datagram.
 func checkPart(p []byte) error {
 	offset, total := uint64(le.Uint32(p)), uint64(le.Uint32(p[4:]))
@@ -65,27 +66,27 @@ func checkPart(p []byte) error {
 	return nil
 }
 
-// ErrParts means that there is no memory to reassemble another datagram from Parts. The same Part
-// may be accepted later.
+// ErrParts means that there is no memory to reassemble another datagram from slices. The caller may
+// pass the same Part again later.
 var ErrParts = errors.New("frag: no memory for another datagram in Parts")
 
-// partsMax bounds the incomplete datagrams in Parts of one peer.
+// partsMax is the largest number of incomplete datagrams of one peer.
 const partsMax = 32
 
-// PartPool bounds the memory of the incomplete datagrams in Parts of all peers of a module.
+// PartPool limits the memory of the incomplete datagrams of all peers of a module.
 type PartPool struct {
 	bytesMax, bytes int
 }
 
-// NewPartPool returns a pool of at most bytesMax bytes. The Parts of the packet that is next in
-// order may exceed the pool, because other packets could otherwise delay that packet for ever.
+// NewPartPool returns a pool with a limit of bytesMax bytes. Slices of the packet that is next in
+// order may exceed the limit, because other packets could otherwise delay that packet for ever.
 func NewPartPool(bytesMax int) *PartPool { return &PartPool{bytesMax: bytesMax} }
 
-// Bytes is the number of bytes that the pool holds now.
+// Bytes is the number of bytes that are in use.
 func (p *PartPool) Bytes() int { return p.bytes }
 
-// Parts reassembles the datagrams of one peer, and holds only bytes that have arrived. A zero Parts
-// must be initialised by Init before use.
+// Parts reassembles the datagrams of one peer that arrive in slices, and holds only bytes that have
+// arrived. A zero Parts must be initialised by Init before use.
 type Parts struct {
 	pool *PartPool
 	list []*partial // unordered
@@ -101,22 +102,22 @@ type partial struct {
 	pieces []piece
 }
 
-// piece is a run of bytes of a datagram, from an offset on.
+// piece is a run of consecutive bytes of a datagram, starting at an offset.
 type piece struct {
 	offset int
 	data   []byte
 }
 
-// Init prepares a zero Parts for use with a pool.
+// Init makes a zero Parts ready for use with a pool.
 func (a *Parts) Init(pool *PartPool) { a.pool = pool }
 
 // Active is the number of incomplete datagrams.
 func (a *Parts) Active() int { return len(a.list) }
 
-// Add copies the new bytes of a Part with header h and payload, as Decode returned them. If the
-// Part completes its datagram, Add appends the datagram to dst, and returns the result. The
-// argument inOrder of Add says that the packet is the next packet of the peer's sequence. The error
-// ErrParts means that the Part was not accepted.
+// Add copies the new bytes of the slice in a Part, whose header and payload Decode returned. If the
+// slice completes its datagram, Add appends the datagram to dst, and returns the result. The
+// argument inOrder says that the packet is the next packet of the peer's sequence. The error
+// ErrParts means that the slice was not stored.
 func (a *Parts) Add(h *Header, payload []byte, inOrder bool, dst []byte) ([]byte, error) {
 	offset, total, slice := ReadPart(payload)
 	p := a.find(h.Seq)
@@ -144,7 +145,7 @@ func (a *Parts) Add(h *Header, payload []byte, inOrder bool, dst []byte) ([]byte
 	return dst, nil
 }
 
-// add copies the blocks that have not arrived before.
+// add copies the blocks of a slice that have not arrived before.
 func (p *partial) add(pool *PartPool, offset int, slice []byte) {
 	first, last := offset/PartGrain, (offset+len(slice)+PartGrain-1)/PartGrain
 	for b := first; b < last; {
@@ -175,15 +176,15 @@ func (a *Parts) find(n seq.Num) *partial {
 	return nil
 }
 
-// place makes room for another datagram. If there is no room for another datagram, place discards
-// the datagram with the highest sequence number, because all other packets wait for the packets
-// with the lowest numbers.
+// place makes room for a further datagram in the list. If the list is full, place discards the
+// datagram with the highest sequence number, because all other packets wait for the packets with
+// the lowest numbers.
 func (a *Parts) place(n seq.Num) bool {
 	return len(a.list) < partsMax || a.evict(n)
 }
 
-// room makes room for sizeBytes of the datagram n. If there is too little memory, room discards
-// datagrams with higher sequence numbers.
+// room frees memory for sizeBytes of the datagram with sequence number n. If there is too little
+// memory, room discards datagrams with higher sequence numbers.
 func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	for a.pool.bytes+sizeBytes > a.pool.bytesMax {
 		if !a.evict(n) {
@@ -209,8 +210,8 @@ func (a *Parts) evict(n seq.Num) bool {
 	return true
 }
 
-// Sweep discards each datagram for which keep is false. Such a datagram has arrived as a whole
-// packet.
+// Sweep discards each datagram with a sequence number for which keep returns false, because that
+// datagram has arrived as a whole packet.
 func (a *Parts) Sweep(keep func(seq.Num) bool) {
 	for i := len(a.list) - 1; i >= 0; i-- {
 		if p := a.list[i]; !keep(p.seq) {
@@ -219,7 +220,8 @@ func (a *Parts) Sweep(keep func(seq.Num) bool) {
 	}
 }
 
-// Drop discards all datagrams, because the peer is gone. Parts may be used again.
+// Drop discards all datagrams, because the peer is gone. After Drop, Parts may be used for another
+// peer.
 func (a *Parts) Drop() { a.Sweep(func(seq.Num) bool { return false }) }
 
 func (a *Parts) remove(p *partial) {
@@ -237,8 +239,7 @@ func (a *Parts) remove(p *partial) {
 	}
 }
 
-// Check reports the first broken invariant, and returns the number of bytes held. Check is for
-// tests and simulators.
+// Check reports the first broken invariant, and returns the number of bytes held.
 func (a *Parts) Check() (sizeBytes int, err error) {
 	if len(a.list) > partsMax {
 		return 0, fmt.Errorf("frag: %d datagrams in Parts", len(a.list))

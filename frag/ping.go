@@ -1,12 +1,12 @@
 package frag
 
-// A Ping asks whether a datagram of some size gets through, and whether the peer answers. A Ping
-// has the size that it tests. A Pong is never larger than its Ping.
+// A Ping tests whether a datagram of a certain size reaches the peer, and whether the peer answers.
+// A Ping has the size that it tests. A Pong is never larger than its Ping.
 //
 //	payload of a Ping: nonce u64, then zeros
 //	payload of a Pong: nonce u64, that of the Ping
 
-// Sizes of Pings and Pongs, in bytes.
+// The constants are sizes of Pings and Pongs, in bytes.
 const (
 	PingBytesMin = FragHeaderBytes + nonceBytes // the smallest Ping
 	PongBytes    = FragHeaderBytes + nonceBytes // every Pong
@@ -16,7 +16,7 @@ const (
 
 // EncodePing writes a whole packet of sizeBytes at the start of b, and returns sizeBytes. The
 // caller sets Kind (Ping or Pong), Conn and Number of the header h, and EncodePing sets the other
-// fields. The payload is the nonce and zeros. EncodePing panics if sizeBytes is less than
+// fields. The payload is the nonce followed by zeros. EncodePing panics if sizeBytes is less than
 // PingBytesMin, more than the longest packet, or more than len(b).
 func EncodePing(b []byte, h *Header, nonce uint64, sizeBytes int) int {
 	if sizeBytes < PingBytesMin || sizeBytes > FragHeaderBytes+PayloadBytesMax {
@@ -33,7 +33,7 @@ func EncodePing(b []byte, h *Header, nonce uint64, sizeBytes int) int {
 	return sizeBytes
 }
 
-// NonceOf reads the nonce of a Ping or Pong from the payload that Decode returned.
+// NonceOf returns the nonce in the payload of a Ping or Pong that Decode has accepted.
 func NonceOf(payload []byte) uint64 { return le.Uint64(payload) }
 
 // pingLength reports whether a Ping or a Pong can have a payload of n bytes.
@@ -41,8 +41,7 @@ func pingLength(kind Kind, n int) bool {
 	return n == nonceBytes || kind == KindPing && n > nonceBytes
 }
 
-// allZero reports whether every byte of b is zero. allZero compares words first, because a large
-// Ping has kilobytes of padding.
+// allZero reports whether every byte of b is zero.
 func allZero(b []byte) bool {
 	for len(b) >= 8 {
 		if le.Uint64(b) != 0 {

@@ -17,33 +17,34 @@ const (
 	DefaultGrowBytes    = 1 << 20
 )
 
-// PoolConfig bounds the memory for reassembly. A zero field means the default.
+// PoolConfig bounds the memory for reassembly. A zero field of PoolConfig means the default.
 type PoolConfig struct {
 	// FragBytesMax is the largest fragment that is reassembled. The module announces FragBytesMax
 	// in its Hello. The default of FragBytesMax is DefaultFragBytesMax, or BytesMax if BytesMax is
 	// less.
 	FragBytesMax uint32
-	// BytesMax bounds the buffers of all unfinished fragments, unreleased messages and idle buffers
-	// together. In addition to BytesMax, each Assembler may hold one packet of a fragment that
+	// BytesMax limits the sum of the buffers of all unfinished fragments, unreleased messages and
+	// idle buffers. In addition to BytesMax, each Assembler may hold one packet of a fragment that
 	// waits for memory (Assembler.Reserve). BytesMax is at least FragBytesMax. The default of
 	// BytesMax is DefaultPoolBytesMax, or FragBytesMax if FragBytesMax is more.
 	BytesMax int64
-	// PeerBytesMax bounds the buffers of the unfinished fragments of one Assembler. A peer that
-	// leaves its fragments unfinished therefore cannot stop the other peers. PeerBytesMax is
-	// between FragBytesMax and BytesMax, and the default is half way between the two.
+	// PeerBytesMax limits the buffers of the unfinished fragments of one Assembler. A peer that
+	// leaves its fragments unfinished therefore cannot take the memory of all other peers.
+	// PeerBytesMax is between FragBytesMax and BytesMax, and the default is half way between the
+	// two.
 	//
 	// In BytesMax and in PeerBytesMax, the last FragBytesMax bytes are a reserve for fragments that
 	// arrive in order (Assembler.Add). If a limit is not well above FragBytesMax, each loss or
 	// reordering makes the receiver refuse more packets.
 	PeerBytesMax int64
-	// GrowBytes is the initial memory of a fragment for which there is no idle buffer. A larger
-	// fragment gets four times as much memory each time its memory is full. A peer that only
+	// GrowBytes is the size of the first buffer of a fragment for which there is no idle buffer. A
+	// larger fragment gets four times as much memory each time its buffer is full. A peer that only
 	// announces a large fragment therefore costs no more than GrowBytes. The default of GrowBytes
 	// is DefaultGrowBytes.
 	GrowBytes int64
-	// KeepBytes bounds the idle buffers that are kept for reuse. Other buffers are left to the
-	// garbage collector. Fragments larger than KeepBytes allocate one buffer each. The default of
-	// KeepBytes is DefaultKeepBytes, and a negative value keeps no buffers.
+	// KeepBytes limits the sum of the idle buffers that are kept for reuse. Fragments larger than
+	// KeepBytes allocate one buffer each. The default of KeepBytes is DefaultKeepBytes, and a
+	// negative value keeps no buffers.
 	KeepBytes int64
 }
 
@@ -69,8 +70,8 @@ func (c PoolConfig) withDefaults() PoolConfig {
 	return c
 }
 
-// Validate returns an error that wraps ErrConfig if the limits contradict each other. Zero fields
-// count as their defaults.
+// Validate returns an error that wraps ErrConfig if the limits contradict each other. In this
+// check, zero fields count as their defaults.
 func (c PoolConfig) Validate() error {
 	c = c.withDefaults()
 	if c.FragBytesMax == 0 || c.BytesMax < int64(c.FragBytesMax) {
@@ -84,8 +85,8 @@ func (c PoolConfig) Validate() error {
 	return nil
 }
 
-// Buffers have classes of capacities, four to a power of two. The unused part of a buffer is
-// therefore less than a fifth of the buffer's capacity. The smallest capacity is 1 KiB.
+// Buffers have four classes of capacities for each power of two. The unused part of a buffer is
+// therefore less than a fifth of the buffer's capacity. The smallest capacity of a buffer is 1 KiB.
 const (
 	classBytesMinBits = 10
 	classesPerDouble  = 4
@@ -97,8 +98,6 @@ func classOf(sizeBytes uint32) int {
 	if sizeBytes <= 1<<classBytesMinBits {
 		return 0
 	}
-	// The value last = size-1 is in [2^k, 2^(k+1)). The two bits of last after its leading bit
-	// choose the quarter.
 	last := sizeBytes - 1
 	k := bits.Len32(last) - 1
 	quarter := int(last>>(k-2)) - classesPerDouble
@@ -111,12 +110,12 @@ func classBytes(class int) int64 {
 	return int64(classesPerDouble+class%classesPerDouble) << (k - 2)
 }
 
-// Message is a fragment that is being reassembled, or that is complete and on its way to its
-// handler.
+// Message is a fragment that is being reassembled, or a complete message on its way to its handler.
 type Message struct {
-	// Bytes is the message, valid until Release. The capacity of Bytes is its length.
+	// Bytes is the content of the message, valid until Release. The capacity of Bytes is its
+	// length.
 	Bytes []byte
-	// Tag is the handler's tag.
+	// Tag is the tag that selects the handler.
 	Tag uint8
 
 	state     messageState
@@ -125,13 +124,13 @@ type Message struct {
 	sizeBytes uint32
 	grid      grid
 	missing   uint32 // chunks not yet received
-	// arrivedBytes is the number of bytes that were written to the buffer.
+	// arrivedBytes is the number of bytes that received chunks have written to the buffer.
 	arrivedBytes int64
 	grownBytes   int64    // arrivedBytes when Stalled last saw progress
-	grownAt      int64    // the time of that progress; 0: Stalled has not looked yet
+	grownAt      int64    // the time of that progress; 0: Stalled has not seen the fragment yet
 	have         []uint64 // bit i: chunk i was received; for chunks with memory
 	mem          []byte
-	starter      bool // mem holds only the first packet, and counts in no budget
+	starter      bool // mem holds only the first packet, and counts in no limit
 	pool         *Pool
 	nextIdle     *Message
 }
@@ -145,7 +144,7 @@ const (
 	messageKept
 )
 
-// capBytes is the part of the message's buffer that counts in the budgets.
+// capBytes is the part of the message's buffer that counts in the memory limits.
 func (m *Message) capBytes() int64 {
 	if m.starter {
 		return 0
@@ -153,12 +152,12 @@ func (m *Message) capBytes() int64 {
 	return int64(len(m.mem))
 }
 
-// roomBytes is the number of bytes of the message that have memory.
+// roomBytes is the number of bytes of the message for which memory is allocated.
 func (m *Message) roomBytes() int64 { return int64(len(m.mem)) }
 
-// Release returns the message's buffer to the pool. Bytes must not be used afterwards. Any number
-// of messages may be unreleased, and messages may be released in any order. Each message must be
-// released only once.
+// Release returns the message's buffer to the pool. The caller must not use Bytes after Release.
+// Any number of messages may be unreleased, and messages may be released in any order. Each message
+// must be released only once.
 func (m *Message) Release() {
 	if m.state != messageWhole {
 		panic("frag: message released twice")
@@ -169,9 +168,8 @@ func (m *Message) Release() {
 // CapBytes is the capacity of the message's buffer.
 func (m *Message) CapBytes() int64 { return m.capBytes() }
 
-// Keep removes a complete message from its pool's budget until Return, which replaces Release. The
-// caller must count CapBytes in a budget of the caller. A kept message thus takes no memory from
-// unfinished fragments.
+// After Keep, a complete message does not count in the memory limits of its pool. The caller must
+// count CapBytes in a limit of its own, and later call Return instead of Release.
 func (m *Message) Keep() {
 	if m.state != messageWhole {
 		panic("frag: message kept that is not whole")
@@ -180,7 +178,8 @@ func (m *Message) Keep() {
 	m.pool.activeBytes -= m.capBytes()
 }
 
-// Return returns the buffer of a kept message to the pool. Bytes must not be used afterwards.
+// Return returns the buffer of a message to the pool, after a call of Keep. The caller must not use
+// Bytes after Return.
 func (m *Message) Return() {
 	if m.state != messageKept {
 		panic("frag: message returned that is not kept")
@@ -194,11 +193,12 @@ type Pool struct {
 	cfg         PoolConfig
 	activeBytes int64 // buffers of unfinished fragments and of unreleased messages
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
-	// favourite is the only fragment that may grow into the reserve, or nil if there is none.
+	// favourite is the only fragment that may grow into the memory reserve, or nil if there is
+	// none.
 	favourite *Message
 	idleBytes int64
 	idle      [classCount]*Message
-	// tables keeps the slot tables of idle assemblers, by size.
+	// tables keeps the unused slot tables of assemblers, by size.
 	tables [tableClasses][][]*Message
 }
 
@@ -219,14 +219,14 @@ func (p *Pool) ActiveBytes() int64 { return p.activeBytes }
 // IdleBytes returns the capacity of the buffers that are kept for reuse.
 func (p *Pool) IdleBytes() int64 { return p.idleBytes }
 
-// capacity returns the size of a class's buffers. The capacity is at most FragBytesMax, which makes
-// sure that every permitted fragment fits an empty pool.
+// capacity returns the size of a class's buffers. The capacity is at most FragBytesMax, so that
+// every permitted fragment fits in an empty pool.
 func (p *Pool) capacity(class int) int64 {
 	return min(classBytes(class), int64(p.cfg.FragBytesMax))
 }
 
-// get returns a buffer of a class for the fragment of a chunk of which nothing was received. get
-// returns nil if more than limitBytes would then be active.
+// get returns a buffer of a class for a new fragment, whose chunk has the header h. The result of
+// get is nil if more than limitBytes would then be in use.
 func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	capBytes := p.capacity(class)
 	if p.activeBytes+capBytes > limitBytes {
@@ -246,8 +246,8 @@ func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	return m
 }
 
-// expect prepares a message that has memory for a fragment of which nothing has arrived. The header
-// h gives the number of chunks. The bitmap covers only chunks that have memory (cover).
+// expect prepares a message that has a buffer for a new fragment. The header h gives the number of
+// chunks. The bitmap of received chunks covers only chunks that have memory (cover).
 func (m *Message) expect(h *Header) {
 	m.Tag, m.fragID, m.grid, m.sizeBytes = h.Tag, h.FragID, gridOf(h), h.SizeBytes
 	m.state, m.missing = messageAssembling, m.grid.chunks(h.SizeBytes)
@@ -262,8 +262,8 @@ func (m *Message) wordsOfRoom() int {
 	return int(m.grid.index(uint32(end-1))>>6) + 1
 }
 
-// cover extends the bitmap to each chunk that has memory. The bitmap takes about a thousandth of
-// the memory of chunks of ChunkBytesMin bytes, whatever size a peer announces.
+// cover extends the bitmap of received chunks to each chunk that has memory. The size of the bitmap
+// is at most about a thousandth of the allocated memory, whatever size a peer announces.
 func (m *Message) cover() {
 	words := m.wordsOfRoom()
 	if cap(m.have) < words {
@@ -274,8 +274,8 @@ func (m *Message) cover() {
 	clear(m.have[had:])
 }
 
-// beginClass is the class of the initial buffer of a fragment of sizeBytes. The class is that of
-// sizeBytes if the fragment is small or an idle buffer of that class is there.
+// beginClass is the class of the first buffer of a fragment of sizeBytes. The buffer holds the
+// whole fragment if the fragment is small or if an idle buffer of that class exists.
 func (p *Pool) beginClass(sizeBytes uint32) int {
 	class := classOf(sizeBytes)
 	if p.idle[class] != nil {
@@ -284,12 +284,12 @@ func (p *Pool) beginClass(sizeBytes uint32) int {
 	return min(class, classOf(uint32(min(p.cfg.GrowBytes, int64(p.cfg.FragBytesMax)))))
 }
 
-// growFactor is the factor by which a full buffer grows.
+// growFactor is the factor by which a full buffer is enlarged.
 const growFactor = 4
 
-// grow gives a fragment memory up to the byte end, and reports whether the fragment now has this
-// memory. grow returns false if more than limitBytes would then be active, or if end is far beyond
-// the bytes that have arrived.
+// grow enlarges the buffer of a fragment up to the byte end, and reports whether the buffer is now
+// large enough. The result of grow is false if more than limitBytes would then be in use, or if end
+// is far beyond the bytes that have arrived.
 func (p *Pool) grow(m *Message, end uint32, limitBytes int64) bool {
 	if int64(end) > growFactor*max(m.arrivedBytes, p.cfg.GrowBytes)+growAhead {
 		return false
@@ -314,8 +314,7 @@ func (p *Pool) enlarge(m *Message, class int) {
 	p.activeBytes += more
 }
 
-// growAhead is how far a chunk may be beyond the bytes that have arrived. A sender sends chunks in
-// order, and earlier missing chunks are in transit. A refused chunk is retransmitted.
+// growAhead is how far a chunk may be beyond the bytes that have arrived.
 const growAhead = 16 << 20
 
 // put returns a buffer to the pool.
@@ -335,11 +334,10 @@ func (p *Pool) put(m *Message) {
 	m.nextIdle = p.idle[m.class]
 	p.idle[m.class] = m
 	p.idleBytes += m.capBytes()
-	// has an effect only if a fragment began before its memory was free
 	p.evict(p.cfg.BytesMax - p.activeBytes)
 }
 
-// evict releases idle buffers, large ones first, until at most roomBytes are kept.
+// evict frees idle buffers, large ones first, until at most roomBytes are kept.
 func (p *Pool) evict(roomBytes int64) {
 	for class := classCount - 1; class >= 0 && p.idleBytes > roomBytes; class-- {
 		for p.idle[class] != nil && p.idleBytes > roomBytes {
@@ -351,7 +349,7 @@ func (p *Pool) evict(roomBytes int64) {
 	}
 }
 
-// Check reports the first broken bound. Check is for tests and simulators.
+// Check reports the first broken invariant of the pool.
 func (p *Pool) Check() error {
 	if p.activeBytes < 0 || p.idleBytes < 0 || p.activeBytes+p.idleBytes > p.cfg.BytesMax ||
 		p.idleBytes > max(p.cfg.KeepBytes, 0) {
@@ -361,8 +359,7 @@ func (p *Pool) Check() error {
 	return nil
 }
 
-// CheckIdle is Check, and also walks the idle buffers. CheckIdle is slow, and meant for an idle
-// pool.
+// CheckIdle is Check, and also walks the idle buffers.
 func (p *Pool) CheckIdle() error {
 	idle := int64(0)
 	for class, m := range p.idle {

@@ -1,6 +1,6 @@
 package frag
 
-// Reservation is the reserved place of a chunk that is going to be added.
+// Reservation is memory that was reserved for a chunk before the chunk is added.
 type Reservation struct {
 	// Begun says that the chunk is the first chunk of its fragment.
 	Begun bool
@@ -9,18 +9,17 @@ type Reservation struct {
 	chunk uint32
 }
 
-// Reserve does the part of Add that can fail. After Reserve, AddReserved of the same chunk
-// succeeds, if no other chunk was added in between. Reserve is for a packet with two pieces, which
-// must be accepted together or not at all. The argument first of Reserve is the reservation of the
-// first piece, or nil when the first piece is reserved.
+// Reserve does the part of Add that can fail, and reserves memory for a chunk of payloadBytes. If
+// no other chunk is added in between, AddReserved of the same chunk succeeds. Reserve is for a
+// packet with chunks of two fragments, which must be accepted together or not at all. The argument
+// first is the reservation of the first chunk, or nil for the first chunk itself.
 //
-// If the first piece will complete its fragment, the caller must release the completed Message
-// before adding the second piece. Until the release, the memory of both fragments is in use and may
-// exceed the budgets. If Reserve kept to the budgets, a sender whose next fragment begins in the
-// packet that ends the previous fragment could never make progress.
+// If the first chunk completes its fragment, the caller must release the completed Message before
+// adding the second chunk. Until the release, the memory of both fragments is in use and may exceed
+// the limits.
 //
-// The errors are those of Add. If a fragment was begun and the packet is not accepted, the caller
-// must call Forget.
+// The errors of Reserve are those of Add. If the chunk began a fragment and the packet is not
+// accepted, the caller must call Forget.
 func (a *Assembler) Reserve(h *Header, payloadBytes int, inOrder bool, first *Reservation) (
 	r Reservation, err error,
 ) {
@@ -44,8 +43,8 @@ func (a *Assembler) Reserve(h *Header, payloadBytes int, inOrder bool, first *Re
 	return r, err
 }
 
-// AddReserved is Add for a chunk with a reservation. ErrNotBegun means that the fragment is no
-// longer in progress.
+// AddReserved is Add for a chunk for which Reserve has reserved memory. ErrNotBegun means that the
+// fragment is no longer in progress.
 func (a *Assembler) AddReserved(h *Header, r *Reservation, payload []byte) (*Message, error) {
 	if r.m == nil || a.find(h.FragID) != r.m {
 		return nil, ErrNotBegun

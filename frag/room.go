@@ -1,20 +1,18 @@
 package frag
 
-// This file decides how much memory a fragment gets, and when. A fragment never holds memory while
-// it waits for more. A fragment that has begun finishes with its memory, or grows into a reserve
-// that only one fragment uses at a time.
+// This file decides how much memory a fragment gets, and when. A fragment that has begun needs no
+// more memory, or grows into a reserve that only one fragment uses at a time.
 
-// emptyPart bounds the unfilled memory that one peer may hold. A peer may leave empty one
-// emptyPart-th of the memory outside of the reserve that other peers have not left empty. Some
-// memory thus remains for any number of peers that leave memory empty.
+// emptyPart is the divisor that limits the allocated memory of one peer that no chunk has filled.
+// The limit is a fixed part of the memory that other peers have not left empty, without the
+// reserve. Some memory thus remains for any number of peers that leave allocated memory empty.
 const emptyPart = 16
 
-// beginLeast is the least initial memory of a fragment of a peer that has used up its share of
-// empty memory. The bitmap word that the fragment needs (Message.cover) is a thousandth of
-// beginLeast.
+// beginLeast is the least size of the first buffer of a fragment, for a peer with too much empty
+// memory.
 const beginLeast = 8 << 10
 
-// emptyBytes is the number of bytes of a fragment's memory that no chunk has filled.
+// emptyBytes is the number of bytes of a fragment's buffer that no chunk has filled.
 func (m *Message) emptyBytes() int64 {
 	if m.starter {
 		return 0
@@ -22,23 +20,23 @@ func (m *Message) emptyBytes() int64 {
 	return m.capBytes() - m.arrivedBytes
 }
 
-// fill notes that bytes of a fragment have arrived.
+// fill records that bytes of a fragment have arrived.
 func (a *Assembler) fill(m *Message, bytes int64) {
 	before := m.emptyBytes()
 	m.arrivedBytes += bytes
 	a.addEmpty(m.emptyBytes() - before)
 }
 
-// addEmpty adds to the peer's memory that no chunk has filled.
+// addEmpty adds bytes to the allocated memory of the peer that no chunk has filled.
 func (a *Assembler) addEmpty(bytes int64) {
 	a.emptyBytes += bytes
 	a.pool.emptyBytes += bytes
 }
 
-// hoards reports whether the peer has more unfilled memory than the peer needs. A peer could
-// otherwise take all memory with one packet for each of many fragments. A hoarding peer gets only
-// the memory that its packets fill, and some more. All peers are treated as hoarding if other peers
-// have left half of the memory empty, because many small shares add up to all memory.
+// hoards reports whether the peer has more empty allocated memory than is permitted. Without this
+// limit, a peer could take all memory with one packet for each of many fragments. A peer over the
+// limit gets only little more memory than its packets fill. If other peers have left half of the
+// memory empty, every peer counts as over the limit.
 func (a *Assembler) hoards() bool {
 	p := a.pool
 	others := p.emptyBytes - a.emptyBytes
@@ -46,7 +44,7 @@ func (a *Assembler) hoards() bool {
 	return others > share*emptyPart || a.emptyBytes > max(share, p.cfg.GrowBytes)
 }
 
-// beginClass is the class of the initial buffer of a fragment whose first chunk has n bytes.
+// beginClass is the class of the first buffer of a fragment whose first chunk has n bytes.
 func (a *Assembler) beginClass(sizeBytes uint32, n int) int {
 	class := a.pool.beginClass(sizeBytes)
 	if a.hoards() {
@@ -80,9 +78,9 @@ func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Me
 	return m, nil
 }
 
-// reserveBytes is the part of both budgets that a new fragment of sizeBytes may not use, if the
-// fragment begins with a buffer of the given class. The memory of the fragment leaving counts as
-// free.
+// reserveBytes is the part of both memory limits that a new fragment of sizeBytes may not use, if
+// the fragment begins with a buffer of the given class. The memory of the fragment leaving counts
+// as free.
 func (a *Assembler) reserveBytes(
 	sizeBytes uint32, class int, inOrder bool, leaving *Message,
 ) int64 {
@@ -92,7 +90,7 @@ func (a *Assembler) reserveBytes(
 		reserveBytes = 0
 	}
 	// A new fragment that must grow may not use the reserve while another fragment is the
-	// favourite, because the favourite could keep the new fragment from growing.
+	// favourite, which alone may grow into the reserve.
 	if class < classOf(sizeBytes) && p.favourite != nil && p.favourite != leaving {
 		reserveBytes = int64(p.cfg.FragBytesMax)
 	}
@@ -102,8 +100,8 @@ func (a *Assembler) reserveBytes(
 	return reserveBytes
 }
 
-// favour makes a fragment that has just begun the only one that may grow into the reserve. A
-// fragment is favoured only if the fragment has begun in the reserve and has to grow.
+// favour makes a new fragment the only one that may grow into the memory reserve. Only a fragment
+// that has begun in the reserve and has to grow becomes the favourite.
 func (p *Pool) favour(m *Message) {
 	inReserve := p.activeBytes > p.cfg.BytesMax-int64(p.cfg.FragBytesMax)
 	if inReserve && int(m.class) < classOf(m.sizeBytes) {
@@ -112,9 +110,9 @@ func (p *Pool) favour(m *Message) {
 }
 
 // growTo gives a fragment memory up to the byte end, where a chunk of n bytes ends. The last
-// FragBytesMax bytes of each budget are a reserve for one fragment alone, which began to grow into
-// the reserve while in order. The fragment in the reserve can be completed whatever other fragments
-// are in progress, and then releases the reserve for another fragment.
+// FragBytesMax bytes of each memory limit are a reserve for one fragment at a time, whose packets
+// arrive in order. The fragment in the reserve can always be completed, and then leaves the reserve
+// to another fragment.
 func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 	if a.hoards() && int64(end) > growFactor*(m.arrivedBytes+int64(n)) {
 		return false
@@ -136,12 +134,11 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 	return grown
 }
 
-// beginStarter begins a fragment without memory in the budgets, in the packet that ends another
-// fragment. A fragment that beginStarter begins gets room for only its first packet's bytes,
-// outside of all budgets. If the packet were refused, the ending fragment would hold its memory
-// while the sender waits for the memory of the new fragment. Two senders with refused packets of
-// this kind would wait for each other. Each peer can have only one fragment that beginStarter
-// began.
+// beginStarter begins a fragment outside of the memory limits, for a packet that also ends another
+// fragment. The buffer of such a fragment holds only the bytes of its first packet. Without this
+// buffer, the packet would be refused, and the other fragment would keep its memory while it waits
+// for the packet. Two senders in this state would wait for each other. Each peer can have only one
+// fragment that beginStarter has begun.
 func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 	if a.starter != nil || h.OffsetBytes != 0 {
 		return nil, ErrBudget
@@ -153,8 +150,8 @@ func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 	return m, nil
 }
 
-// settle gives a fragment that has room for only its first packet a buffer of the pool up to the
-// byte end. The conditions of settle are the same as for a new fragment.
+// settle gives a fragment that beginStarter has begun a buffer of the pool up to the byte end. The
+// memory limits apply to settle as to a new fragment.
 func (a *Assembler) settle(m *Message, end uint32, n int, inOrder bool) bool {
 	p := a.pool
 	class := max(a.beginClass(m.sizeBytes, n), classOf(end))

@@ -6,20 +6,19 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Optional abilities are bits of Hello.Features. Two ends use an optional ability if both ends
-// announce the ability.
+// Optional abilities are bits of Hello.Features, and are used if both ends announce them.
 const (
-	// FeatureSack says that an Ack packet carries a Sack.
+	// FeatureSack says that the payload of an Ack packet may be a Sack.
 	FeatureSack = 1 << 0
-	// FeatureAsk says that an Ack may ask for an acknowledgement (FlagAsk). FeatureAsk has no
+	// FeatureAsk says that an Ack may request an acknowledgement (FlagAsk). FeatureAsk has no
 	// effect in a reliable connection.
 	FeatureAsk = 1 << 4
-	// FeatureLater says that the acknowledgement of a lone answer may be delayed (FlagLater).
+	// FeatureLater says that the peer may delay the acknowledgement of a packet with FlagLater.
 	// FeatureLater has an effect only together with FeatureSack and FeatureAsk.
 	FeatureLater = 1 << 5
 )
 
-// Sizes of the body of an Ack with FlagSack.
+// The constants are sizes of the payload of an Ack with FlagSack.
 const (
 	SackHeadBytes  = 24  // a Sack without ranges
 	SackRangesMax  = 256 // largest number of ranges in a Sack
@@ -34,38 +33,40 @@ const (
 // the number Header.Ack+SackAhead+Start, and More packets follow.
 type SackRange struct{ Start, More uint16 }
 
-// end is the Start of the first packet after the range.
+// end is the value of Start for the first packet after the range.
 func (r SackRange) end() uint32 { return uint32(r.Start) + uint32(r.More) + 1 }
 
-// Sack is the body of an Ack with FlagSack. A Sack reports the packets that have arrived beyond the
-// first gap, and what the peer needs to measure the round trip.
+// Sack is the payload of an Ack with FlagSack. A Sack reports the packets that have arrived after
+// the first gap, and the times that the peer needs to measure the round trip.
 type Sack struct {
-	// Ranges are the packets that have been accepted beyond the first gap, in ascending order. At
-	// least one number lies between two ranges. Number Header.Ack+1 is always missing.
+	// Ranges are the packets that were accepted after the first gap, in ascending order. At least
+	// one missing packet lies between two ranges. The packet with the number Header.Ack+1 is always
+	// missing.
 	Ranges [SackRangesMax]SackRange
 	// Count is the number of valid elements of Ranges.
 	Count int
-	// Last is the number of the packet that was accepted last. DelayUs is the time since then, in
-	// microseconds. UnreadUs bounds the time that the packet had waited unread, which starts when
-	// the receiver last found its receive queue empty. Each time is at most 65535.
+	// Last is the number of the packet that was accepted last. DelayUs is the time since packet
+	// Last was accepted, in microseconds. UnreadUs is the longest time in microseconds that packet
+	// Last may have waited in the receive queue, measured from when the queue was last empty. Each
+	// of the two times is at most 65535.
 	Last              seq.Num
 	DelayUs, UnreadUs uint16
-	// Copies counts, modulo 2^32, the received packets that had been accepted before.
+	// Copies counts, modulo 2^32, the duplicate packets that were received.
 	Copies uint32
 	// LastNumber is the packet number (Header.Number) of the accepted copy of packet Last. LastData
 	// says that the accepted copy of packet Last came on the data channel. LastNumber and LastData
 	// are zero before the first packet.
 	LastNumber uint32
 	LastData   bool
-	// Marks counts, modulo 2^32, the packets that the network has marked with Congestion
-	// Experienced. Marks is 0 if the fabric does not report such marks.
+	// Marks counts, modulo 2^32, the received packets that the network has marked with Congestion
+	// Experienced. Marks is 0 if the fabric does not report Congestion Experienced.
 	Marks uint32
 }
 
 // Bytes is the length of the encoded Sack.
 func (s *Sack) Bytes() int { return SackHeadBytes + SackRangeBytes*s.Count }
 
-// Encode writes the Sack at the start of b and returns its length.
+// Encode writes the Sack at the start of b, and returns the length of the Sack.
 func (s *Sack) Encode(b []byte) int {
 	n := s.Bytes()
 	b = b[:n]
@@ -86,8 +87,8 @@ func (s *Sack) Encode(b []byte) int {
 	return n
 }
 
-// DecodeSack reads the payload of an Ack with FlagSack, which Decode has checked. Ranges beyond
-// Count are unchanged.
+// DecodeSack decodes the payload of an Ack with FlagSack, which Decode has checked. DecodeSack does
+// not change Ranges beyond Count.
 func DecodeSack(p []byte, s *Sack) {
 	s.DelayUs, s.UnreadUs = le.Uint16(p[0:]), le.Uint16(p[2:])
 	s.Copies, s.Last = le.Uint32(p[4:]), seq.Num(le.Uint32(p[8:]))
@@ -99,7 +100,7 @@ func DecodeSack(p []byte, s *Sack) {
 	}
 }
 
-// sackRange reads the i-th range of a Sack.
+// sackRange decodes the i-th range of a Sack.
 func sackRange(p []byte, i int) SackRange {
 	w := le.Uint32(p[SackHeadBytes+SackRangeBytes*i:])
 	return SackRange{uint16(w), uint16(w >> 16)}
@@ -127,9 +128,9 @@ func checkSack(p []byte) error {
 	return nil
 }
 
-// Words writes the ranges as bits. Bit i of words[w] is set if number Header.Ack+SackAhead+64w+i
-// has arrived. Words returns the number of words written, the last of which is not zero. The
-// argument words of Words must have room for WindowMax bits.
+// Words writes the ranges as a bitmap. Bit i of words[w] is set if number
+// Header.Ack+SackAhead+64w+i has arrived. Words returns the number of words written, the last of
+// which is not zero. The argument words must have room for WindowMax bits.
 func (s *Sack) Words(words []uint64) int {
 	if s.Count == 0 {
 		return 0
@@ -147,7 +148,8 @@ func (s *Sack) Words(words []uint64) int {
 	return n
 }
 
-// SetWords sets the ranges from bits, in the format that Words writes. At most most ranges are set.
+// SetWords sets the ranges from a bitmap in the format that Words writes. SetWords sets at most
+// most ranges.
 func (s *Sack) SetWords(words []uint64, most int) {
 	s.Count = 0
 	at, limit := uint32(0), uint32(64*len(words))

@@ -1,13 +1,12 @@
 package frag
 
-// growsBy is the divisor of a fragment's memory that gives the least growth which counts as
-// progress. A single packet now and then is too little.
+// growsBy is the divisor of a fragment's memory that gives the least number of new bytes that
+// counts as progress.
 const growsBy = 64
 
-// Stalled returns the memory of the fragments that have made no progress since the instant since.
-// The caller calls Stalled from time to time, with the current instant and an earlier one. A
-// fragment that Stalled sees for the first time counts as having made progress. Instants are above
-// 0, in any unit.
+// Stalled returns the memory of the fragments that have made no progress since the time since. The
+// caller calls Stalled periodically, with the current time and an earlier time. A fragment that
+// Stalled sees for the first time counts as having made progress. Times are above 0, in any unit.
 func (a *Assembler) Stalled(now, since int64) (bytes int64) {
 	for _, m := range a.slots {
 		switch {
@@ -21,16 +20,16 @@ func (a *Assembler) Stalled(now, since int64) (bytes int64) {
 	return bytes
 }
 
-// HasReserve reports whether the peer has the only fragment that may grow into the reserve. Only
-// the peer itself can delay the fragment that may grow into the reserve.
+// HasReserve reports whether one of the peer's fragments is the only one that may grow into the
+// memory reserve.
 func (a *Assembler) HasReserve() bool {
 	f := a.pool.favourite
 	return f != nil && a.find(f.fragID) == f
 }
 
-// Short reports whether a permitted fragment may find no memory because of the memory of other
-// fragments. If Short is false, the pool refuses a fragment only because of the peer's own share or
-// the peer's own table slots.
+// Short reports whether the memory of other fragments may prevent a permitted fragment from getting
+// memory. If Short is false, the pool refuses a fragment only because of limits of the fragment's
+// own peer.
 func (p *Pool) Short() bool {
 	return p.activeBytes > p.cfg.BytesMax-2*int64(p.cfg.FragBytesMax)
 }

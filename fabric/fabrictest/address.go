@@ -8,8 +8,8 @@ import (
 	"gobtl/fabric"
 )
 
-// testSourceNames checks that an endpoint that is a Sourcer reports where datagrams come from. The
-// senders are not inserted, and take turns within a batch.
+// testSourceNames checks that a Sourcer endpoint reports the senders of datagrams. The senders are
+// not inserted, and their datagrams alternate within a batch.
 func testSourceNames(t *testing.T, f *Fixture) {
 	rx := newPort(t, f)
 	sourcer, ok := rx.ep.(fabric.Sourcer)
@@ -47,7 +47,7 @@ func testSourceNames(t *testing.T, f *Fixture) {
 	if len(rx.sources[0]) == 0 {
 		return // permitted: a Sourcer may never know the source
 	}
-	// The reported source is a name, and an answer to that name reaches the sender.
+	// The reported source is a name, and a reply to that name must reach the sender.
 	back, err := rx.dom.Insert(rx.sources[0])
 	if err != nil {
 		t.Fatalf("Insert of a source: %v", err)
@@ -62,7 +62,7 @@ func testSourceNames(t *testing.T, f *Fixture) {
 	rx.collect(1)
 }
 
-// suffixed asks a Sourcer to append to a non-empty slice.
+// suffixed calls AppendSource of a Sourcer with a slice that is not empty.
 type suffixed struct {
 	fabric.Sourcer
 	t *testing.T
@@ -77,8 +77,8 @@ func (s suffixed) AppendSource(_ []byte, c *fabric.Completion) []byte {
 	return got
 }
 
-// testAddresses makes a domain that is an Addresser format its endpoints' names and parse them
-// again.
+// testAddresses checks that a domain that is an Addresser can parse the texts into which it formats
+// the names of its endpoints.
 func testAddresses(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	dom, ok := a.dom.(fabric.Addresser)
@@ -108,7 +108,7 @@ func testAddresses(t *testing.T, f *Fixture) {
 			t.Errorf("half a name is written like the whole: %q", text)
 		}
 	}
-	// An explicit second port is also accepted.
+	// ParseAddress must also accept an explicit second port.
 	text := dom.FormatName(a.ep.Name())
 	first, second, err := dom.ParseAddress(text + ",4711")
 	if err != nil || !bytes.Equal(first, a.ep.Name()) ||

@@ -7,7 +7,8 @@ import (
 )
 
 // Bench measures the cost of a provider's calls, in Go's benchmark format. One goroutine acts for
-// both ends. An exchange is therefore a send and its receipt instead of a round trip.
+// both ends. The benchmarks of exchanges therefore measure a send and its receipt, and not a round
+// trip.
 func Bench(b *testing.B, f Fixture) {
 	f.Patience = cmp.Or(f.Patience, defaultPatience)
 	b.Run("PollEmpty", func(b *testing.B) {
@@ -29,7 +30,8 @@ func Bench(b *testing.B, f Fixture) {
 	}
 }
 
-// benchPost measures only Post. The timer is stopped while the posted datagrams are received.
+// benchPost measures only Post. The benchmark's timer is stopped while the posted datagrams are
+// received.
 func benchPost(b *testing.B, f *Fixture, size int) {
 	l := newLoop(b, f)
 	b.SetBytes(int64(size))
@@ -50,7 +52,7 @@ func benchPost(b *testing.B, f *Fixture, size int) {
 	l.poll(l.rx, posted)
 }
 
-// benchExchange measures batches of datagrams from Post to the receiver's completions.
+// benchExchange measures batches of datagrams from Post to the completions at the receiver.
 func benchExchange(b *testing.B, f *Fixture, batch, size int) {
 	l := newLoop(b, f)
 	batch = min(batch, l.batch)

@@ -9,14 +9,14 @@ import (
 	"gobtl/fabric"
 )
 
-// A provider may pass a run of equal datagrams to the kernel as a single message, and may receive
-// such a run as a single message. These tests check that callers see no difference.
+// A provider may pass several datagrams of equal size to the kernel as one message, and may receive
+// them as one message. The tests in this file check that callers see no difference.
 
-// burstMax is the largest burst, which exceeds the 64 segments that older Linux kernels accept in
-// one message.
+// burstMax is the largest number of datagrams in a burst, which exceeds the 64 segments that older
+// Linux kernels accept in one message.
 const burstMax = 100
 
-// burstRoom is the number of datagrams that the suite may leave unread at a port.
+// burstRoom is the number of datagrams that the tests may leave unread at a port.
 func (q *port) burstRoom() int {
 	return min(burstMax, q.caps.RecvCapacity, q.caps.RxDepth)
 }
@@ -37,7 +37,7 @@ func (q *port) volley(to fabric.Addr, key uint64, sizes ...int) [][]byte {
 	return want
 }
 
-// expectIn is expect with Polls for at most room completions.
+// expectIn is expect with calls of Poll for at most room completions.
 func (q *port) expectIn(room int, want ...[]byte) {
 	q.tb.Helper()
 	q.await("a burst to arrive", func() bool {
@@ -79,16 +79,16 @@ func testEqualBursts(t *testing.T, f *Fixture) {
 	}
 }
 
-// testMixedBursts posts batches in which sizes and destinations change at random, with runs of
-// equal datagrams in between. The datagrams go from two domains to three endpoints that report
-// sources.
+// testMixedBursts posts batches in which sizes and destinations change at random, and that also
+// contain series of equal datagrams. The datagrams go from two domains to three endpoints that
+// report sources.
 func testMixedBursts(t *testing.T, f *Fixture) {
 	cfg := f.Endpoint
 	cfg.Source = true
 	left, right := newParty(t, f, fabric.DomainConfig{}), newParty(t, f, fabric.DomainConfig{})
 	to := []*port{left.open(cfg), right.open(cfg), right.open(cfg)}
 	from := []*port{newPort(t, f), newPort(t, f)}
-	// Each batch may go completely to one receiver.
+	// All datagrams of a batch may go to one receiver.
 	room := min(to[0].burstRoom(), to[1].burstRoom(), to[2].burstRoom()) / len(from)
 	if room == 0 {
 		t.Skipf("%s: holds %d datagrams unread", f.Name, to[0].caps.RecvCapacity)
@@ -123,8 +123,8 @@ func testMixedBursts(t *testing.T, f *Fixture) {
 	}
 }
 
-// scatter posts one batch to several ports, and posts the receives for the batch. scatter returns
-// the datagrams that each port will receive.
+// scatter posts one batch to several ports, and posts receives for the batch. scatter returns the
+// datagrams that each port will receive.
 func (q *port) scatter(rng *rand.Rand, to []*port, key uint64, count int) [][][]byte {
 	q.tb.Helper()
 	want := make([][][]byte, len(to))
@@ -149,7 +149,7 @@ func (q *port) scatter(rng *rand.Rand, to []*port, key uint64, count int) [][][]
 	return want
 }
 
-// expectFrom collects datagrams of several senders, and checks the order of each sender's
+// expectFrom receives datagrams of several senders, and checks the order of each sender's
 // datagrams.
 func (q *port) expectFrom(room int, want []datagram) {
 	q.tb.Helper()
@@ -158,8 +158,7 @@ func (q *port) expectFrom(room int, want []datagram) {
 		return len(q.arrived) >= len(want)
 	})
 	for _, d := range q.collect(len(want)) {
-		// Without sources the senders cannot be distinguished, and the next datagram of any sender
-		// is accepted.
+		// If the endpoint does not report sources, the next datagram of any sender is accepted.
 		same := func(w datagram) bool { return w.from == d.from }
 		i := slices.IndexFunc(want, func(w datagram) bool {
 			return same(w) && bytes.Equal(w.data, d.data)
@@ -175,9 +174,8 @@ func (q *port) expectFrom(room int, want []datagram) {
 	}
 }
 
-// testSizesChange leaves bursts of different sizes unread at the same time. The sizes that a
-// receiver has learnt from one burst are wrong for the next. A small datagram after a large one
-// must be alone in its buffer.
+// testSizesChange leaves bursts of different sizes unread at the same time. After a large datagram,
+// a small datagram must be alone in its buffer.
 func testSizesChange(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -212,8 +210,8 @@ func testSizesChange(t *testing.T, f *Fixture) {
 	}
 }
 
-// testSurplusWaits sends more datagrams than there are posted receives. The surplus must wait, in
-// order, until more receives are posted.
+// testSurplusWaits sends more datagrams than there are posted receives. The surplus datagrams must
+// wait, in order, until more receives are posted.
 func testSurplusWaits(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -227,7 +225,7 @@ func testSurplusWaits(t *testing.T, f *Fixture) {
 			b.stock(min(posted, bursts*each))
 			for j := range bursts {
 				key++
-				// the second burst is like the first, the others differ
+				// the second burst has the sizes of the first, and the others differ
 				size := all[(i+j/2*posted)%len(all)]
 				sizes := append(slices.Repeat([]int{size}, each-1), (size+1)/2)
 				want = append(want, a.volley(to, key, sizes...)...)
@@ -242,8 +240,8 @@ func testSurplusWaits(t *testing.T, f *Fixture) {
 	}
 }
 
-// testGatherLengths gathers datagrams of all lengths from buffers and regions at all offsets. The
-// datagrams come in bursts of equal sizes with a shorter last datagram.
+// testGatherLengths sends datagrams of all lengths from buffers and regions at all offsets. The
+// datagrams form bursts of equal sizes with a shorter last datagram.
 func testGatherLengths(t *testing.T, f *Fixture) {
 	a, b := gatherPorts(t, f)
 	to := a.insert(b)
@@ -293,8 +291,8 @@ func testGatherLengths(t *testing.T, f *Fixture) {
 	a.deregister(region)
 }
 
-// testRecvCapacityBursts leaves as many datagrams unread as Caps.RecvCapacity promises, as
-// testRecvCapacity does. The datagrams have all sizes, and are sent in batches.
+// testRecvCapacityBursts leaves as many datagrams unread as Caps.RecvCapacity promises. The
+// datagrams have all sizes, and are sent in batches.
 func testRecvCapacityBursts(t *testing.T, f *Fixture) {
 	mtu := newPort(t, f).caps.MTUBytes
 	sizes := append(burstSizes(newPort(t, f).caps), mtu/2+1, mtu/4+1)

@@ -1,5 +1,5 @@
-// Package fabrictest tests that a provider fulfils the contracts of package fabric. The tests of
-// each provider run the same suite:
+// Package fabrictest tests that a provider of package fabric fulfils its contract. The tests of
+// each provider run the suite as in the following example.
 //
 //	func TestConformance(t *testing.T) {
 //		nw := mem.New(mem.Config{})
@@ -15,14 +15,15 @@
 //		})
 //	}
 //
-// The suite assumes a network on which each datagram arrives once and in its sender's order.
-// Datagrams beyond Caps.RecvCapacity at one receiver may be lost. The loopback interface is a
-// network of this kind, and a fault injector without faults preserves these properties. The suite
-// sleeps only in tests of sleeping. A missing arrival fails a test after a deadline
-// (Fixture.Patience), with a sentence that describes the failure.
+// The suite requires a network on which each datagram arrives once and in the order of its sender.
+// Datagrams beyond Caps.RecvCapacity at one receiver may be lost. Suitable networks are the
+// loopback interface and a fault injector without faults. Only the tests of Wait and Sleep sleep.
+// If an expected datagram does not arrive within Fixture.Patience, the test fails with a
+// description of the failure.
 //
-// Every subtest follows the owner of each buffer. A completion for a buffer that was not posted, or
+// Every subtest tracks the owner of each buffer. A completion for a buffer that was not posted, or
 // a second completion for a posted buffer, fails the current test.
 //
-// A Fixture lists the abilities that a provider lacks, each with a reason that the skip shows.
+// A Fixture lists the tests that do not apply to a provider, each with a reason that the skipped
+// test shows.
 package fabrictest

@@ -76,8 +76,8 @@ func testArenaBuffersAreApart(t *testing.T, f *Fixture) {
 	}
 }
 
-// testExchangeBothWays works like fabtests' dgram. The server learns its client's name from the
-// first datagram.
+// testExchangeBothWays works like the test dgram of fabtests. The server learns the client's name
+// from the first datagram.
 func testExchangeBothWays(t *testing.T, f *Fixture) {
 	client, server := newPort(t, f), newPort(t, f)
 	client.stock(4)
@@ -217,8 +217,8 @@ func testBatchOrder(t *testing.T, f *Fixture) {
 }
 
 // testBatchStopsAtBadSend posts a batch with an invalid send in the middle. The earlier sends must
-// be accepted, n must point to the invalid send, and the caller may continue after the invalid
-// send.
+// be accepted, n must be the index of the invalid send, and the caller may continue after the
+// invalid send.
 func testBatchStopsAtBadSend(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -250,7 +250,7 @@ func testPollNothing(t *testing.T, f *Fixture) {
 			}
 		}
 	}
-	// A Poll without room must lose nothing.
+	// A Poll with an empty slice must lose nothing.
 	b.send(b.insert(a), []byte("x"))
 	for range 100 {
 		if n, err := a.ep.Poll(nil); n != 0 || err != nil {

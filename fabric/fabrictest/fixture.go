@@ -13,25 +13,26 @@ type Fixture struct {
 	// Name is shown in failures.
 	Name string
 	// Open opens a new Domain on each call, or fails tb. All Domains of one Fixture reach each
-	// other. The suite closes the Domains, some more than once.
+	// other. The suite closes the Domains, some of them more than once.
 	Open func(tb testing.TB, cfg fabric.DomainConfig) fabric.Domain
-	// Endpoint is the configuration of the suite's endpoints. A subtest changes only the fields
-	// that it tests.
+	// Endpoint is the configuration of the suite's endpoints. A subtest changes only the fields of
+	// Endpoint that it tests.
 	Endpoint fabric.EndpointConfig
-	// Patience is how long the suite waits for an event that must happen. 0 means 30 s. Only an
-	// overloaded machine comes near the default of 30 s.
+	// Patience is how long the suite waits for an event that must happen. The value 0 of Patience
+	// means 30 s.
 	Patience time.Duration
-	// Seed repeats the random traffic of a failure that printed the seed. 0 takes a new seed for
-	// each run.
+	// Seed repeats the random traffic of a failed test that printed the seed. The value 0 of Seed
+	// means a new seed for each run.
 	Seed uint64
 
-	// NoZeroLength is the reason why datagrams without bytes do not arrive, or empty if such
-	// datagrams arrive.
+	// NoZeroLength is the reason why empty datagrams do not arrive, or an empty string if they
+	// arrive.
 	NoZeroLength string
 	// NoTruncation is the reason why the provider does not report that a datagram was larger than
-	// its buffer, or empty if the provider does.
+	// its buffer, or an empty string if it reports this.
 	NoTruncation string
-	// Skip lists subtests to leave out, by name, with the reason. An unknown name fails the test.
+	// Skip maps the names of subtests to leave out to the reasons. An unknown name in Skip fails
+	// the test.
 	Skip map[string]string
 }
 

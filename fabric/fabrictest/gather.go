@@ -8,8 +8,8 @@ import (
 	"gobtl/fabric"
 )
 
-// gatherPorts skips a test that needs Caps.Gather if the provider has no Gather. Before the skip,
-// gatherPorts checks the provider's errors for regions.
+// gatherPorts skips a test that needs Caps.Gather if the provider lacks Caps.Gather. Before the
+// skip, gatherPorts checks the provider's errors for regions.
 func gatherPorts(t *testing.T, f *Fixture) (a, b *port) {
 	a, b = newPort(t, f), newPort(t, f)
 	if a.caps.Gather {
@@ -93,7 +93,7 @@ func testGather(t *testing.T, f *Fixture) {
 	a.deregister(second)
 }
 
-// testGatherBounds posts sends with regions and bytes that are not registered.
+// testGatherBounds posts sends with invalid regions and with bytes outside of a region.
 func testGatherBounds(t *testing.T, f *Fixture) {
 	a, b := gatherPorts(t, f)
 	to := a.insert(b)

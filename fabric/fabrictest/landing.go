@@ -8,17 +8,17 @@ import (
 	"gobtl/fabric"
 )
 
-// landing is the suite's record of the latest call of Lander.Land.
+// landing is the test's record of the latest call of Lander.Land.
 type landing struct {
-	whole     []byte // memory of the landing, with a guard before and after
+	whole     []byte // the memory passed to Land, with a guard before and after
 	mem       []byte
 	headBytes int
 	named     []named
 	count     int // datagrams that landed, in all landings
 }
 
-// named is a part of a landing that a completion has named, and the content of that part at that
-// time.
+// named is a part of the direct-receive memory that a completion has reported, with its content at
+// that time.
 type named struct {
 	off  int
 	data []byte
@@ -45,8 +45,8 @@ func (q *port) lander() fabric.Lander {
 	return l
 }
 
-// land sets a landing of sizeBytes for the bytes after the first headBytes of a datagram. If the
-// last Poll was filled, land may have to poll again before the landing is accepted.
+// land calls Land with sizeBytes of memory for the bytes after the first headBytes of each
+// datagram. If the last Poll was filled, land may have to poll again before Land succeeds.
 func (q *port) land(sizeBytes, headBytes int) {
 	q.tb.Helper()
 	l := q.lander()
@@ -69,7 +69,8 @@ func (q *port) land(sizeBytes, headBytes int) {
 	q.landing = landing{whole: whole, mem: mem, headBytes: headBytes, count: q.landing.count}
 }
 
-// landed returns the bytes of a datagram of which a part has landed.
+// landed returns the bytes of a datagram of which Poll has written a part to the direct-receive
+// memory.
 func (q *port) landed(c fabric.Completion) []byte {
 	q.tb.Helper()
 	l := &q.landing
@@ -91,7 +92,7 @@ func (q *port) landed(c fabric.Completion) []byte {
 	return slices.Concat(q.arena.Bytes(c.Buf)[:l.headBytes], data)
 }
 
-// checkLanding checks that landed bytes are unchanged, and that memory outside of the landing is
+// checkLanding checks that the reported bytes, and the memory around the direct-receive memory, are
 // unchanged.
 func (q *port) checkLanding() {
 	q.tb.Helper()
@@ -108,7 +109,8 @@ func (q *port) checkLanding() {
 	}
 }
 
-// testLanding receives bursts into landings that hold all of them, some or none.
+// testLanding receives bursts into direct-receive memory that holds all of their payloads, some or
+// none.
 func testLanding(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	b.lander()
@@ -118,7 +120,7 @@ func testLanding(t *testing.T, f *Fixture) {
 	for i, tc := range []struct {
 		sizes     []int
 		headBytes int
-		share     int // room in the landing, in percent of the bytes after the heads
+		share     int // size of the memory, in percent of the payload bytes
 	}{
 		{slices.Repeat([]int{mtu}, 20), 24, 100},
 		{slices.Repeat([]int{mtu}, 20), 0, 100},
@@ -157,7 +159,7 @@ func testLanding(t *testing.T, f *Fixture) {
 	}
 }
 
-// testLandingsChange sets a new landing or ends the landing after each Poll, while datagrams of
+// testLandingsChange calls Land with new memory or with nil after each Poll, while datagrams of
 // different sizes arrive.
 func testLandingsChange(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)

@@ -138,8 +138,9 @@ func testCloseDomainHeld(t *testing.T, f *Fixture) {
 	arena.Drop()
 }
 
-// testCloseWithPostedBuffers closes an endpoint with posted receives and unpolled sends. The caller
-// owns the buffers again, and uses them with the next endpoint of the same domain.
+// testCloseWithPostedBuffers closes an endpoint with posted receives and with sends whose
+// completions were not polled. After the close, the buffers belong to the caller, who uses them
+// with the next endpoint of the domain.
 func testCloseWithPostedBuffers(t *testing.T, f *Fixture) {
 	p, other := newParty(t, f, fabric.DomainConfig{Buffers: 12}), newPort(t, f)
 	other.tolerant = true // one send in each round goes to an endpoint that closes
@@ -185,7 +186,7 @@ func testCloseWithPostedBuffers(t *testing.T, f *Fixture) {
 	}
 }
 
-// reclaim takes back the buffers that a closed port had posted.
+// reclaim records that the buffers posted to a closed port belong to the suite.
 func (p *party) reclaim(q *port) {
 	for b, o := range p.owner {
 		if o.port == q {
@@ -219,8 +220,8 @@ func testReopenEndpoint(t *testing.T, f *Fixture) {
 	}
 }
 
-// testReopenDomain works like fabtests' rdm_multi_client. One server outlives many incarnations of
-// a client.
+// testReopenDomain works like the test rdm_multi_client of fabtests. In this test, one server
+// outlives many incarnations of a client.
 func testReopenDomain(t *testing.T, f *Fixture) {
 	server := newPort(t, f)
 	for i := range uint64(10) {

@@ -12,7 +12,7 @@ import (
 	"gobtl/fabric"
 )
 
-// testNoAllocations counts the allocations of the hot-path calls.
+// testNoAllocations counts the heap allocations of the calls on the hot path.
 func testNoAllocations(t *testing.T, f *Fixture) {
 	l := newLoop(t, f)
 	for _, tc := range []struct {
@@ -31,8 +31,8 @@ func testNoAllocations(t *testing.T, f *Fixture) {
 	}
 }
 
-// loop is a sender and a receiver that make only the fabric's own calls. A loop keeps no records of
-// buffers, because only the provider should be measured.
+// loop is a sender and a receiver that make only calls of package fabric. A loop keeps no records
+// of buffers, because only the provider is measured.
 type loop struct {
 	tb     testing.TB
 	tx, rx *port
@@ -41,7 +41,7 @@ type loop struct {
 	sends  [batchMax]fabric.Send
 	bufs   [batchMax]fabric.Buf
 	out    [batchMax]fabric.Completion
-	// waiting is the number of tx's sends without a completion.
+	// waiting is the number of sends of tx without a completion.
 	waiting int
 }
 
@@ -59,8 +59,8 @@ func newLoop(tb testing.TB, f *Fixture) *loop {
 	return l
 }
 
-// poll polls one endpoint, and posts the completed receives again. A failed completion shows as a
-// missing datagram. An error of a call ends the test.
+// poll polls one endpoint, and posts the received buffers again. A failed completion shows as a
+// missing datagram. An error of a fabric call ends the test.
 func (l *loop) poll(q *port, want int) (received int) {
 	for polls := 0; ; polls++ {
 		n, err := q.ep.Poll(l.out[:])
@@ -140,10 +140,10 @@ func (s *stream) message(i uint64) []byte {
 	return msg
 }
 
-// testRandomTraffic moves random batches among four endpoints of two domains. The unread datagrams
-// never exceed the receiver's promised capacity. Every datagram must arrive once, complete, and in
-// the order of its stream. With a reliable provider the capacity is the number of posted buffers,
-// because a send may stay in the queue until the receiver accepts the datagram.
+// testRandomTraffic sends random batches among four endpoints of two domains. The number of unread
+// datagrams never exceeds the capacity that the receiver promises. Every datagram must arrive once,
+// complete, and in the order of its stream. With a reliable provider, this capacity is the number
+// of posted buffers, because a send may stay in the queue until the receiver accepts the datagram.
 func testRandomTraffic(t *testing.T, f *Fixture) {
 	const steps = 3000
 	seed := cmp.Or(f.Seed, rand.Uint64())
@@ -207,7 +207,7 @@ func testRandomTraffic(t *testing.T, f *Fixture) {
 	}
 }
 
-// burst sends the next count datagrams of the stream and returns count.
+// burst sends the next count datagrams of the stream, and returns count.
 func (s *stream) burst(count int) int {
 	s.tx.tb.Helper()
 	sends := make([]fabric.Send, count)
@@ -219,7 +219,7 @@ func (s *stream) burst(count int) int {
 	return count
 }
 
-// check compares the arrived datagrams with the streams, and returns the number of the arrived
+// check compares the received datagrams with the streams, and returns the number of received
 // datagrams.
 func (q *port) check(streams []*stream) int {
 	q.tb.Helper()
@@ -269,7 +269,8 @@ func testConcurrentDomains(t *testing.T, f *Fixture) {
 	workers.Wait()
 }
 
-// pingPong sends a few datagrams, waits for as many datagrams of the peer, and repeats this.
+// pingPong repeatedly sends a few datagrams and waits for the same number of datagrams from the
+// peer.
 func pingPong(q *port, to fabric.Addr, pair uint64, first bool, rounds int) {
 	window := min(4, q.burstRoom()/2) // the peer may be one round ahead
 	message := func(mine bool, round, i int) []byte {

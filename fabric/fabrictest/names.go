@@ -9,8 +9,8 @@ import (
 	"gobtl/fabric"
 )
 
-// testMalformedNames inserts malformed names. Bytes that happen to be a valid name may be accepted,
-// but nothing may crash, and the domain must work afterwards.
+// testMalformedNames inserts malformed names. A provider may accept bytes that happen to be a valid
+// name, but it must not crash, and the domain must work afterwards.
 func testMalformedNames(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	name := b.ep.Name()
@@ -91,7 +91,7 @@ func testInsertIsCounted(t *testing.T, f *Fixture) {
 	c.expect([]byte("the other peer"))
 }
 
-// testRemoveAndInsertAgain works like fabtests' av_xfer.
+// testRemoveAndInsertAgain works like the test av_xfer of fabtests.
 func testRemoveAndInsertAgain(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	for i := range uint64(10) {

@@ -12,20 +12,21 @@ import (
 	"gobtl/fabric"
 )
 
-// defaultBuffers is enough for a subtest that does not fill a queue.
+// defaultBuffers is the number of buffers for a subtest that does not fill a queue.
 const defaultBuffers = 256
 
 // batchMax is the size of the batches that the suite posts and polls.
 const batchMax = 32
 
-// owner is the port that has posted a buffer. A nil port means that the suite owns the buffer.
+// owner is the port to which a buffer is posted. If the port is nil, the buffer belongs to the
+// suite.
 type owner struct {
 	port *port
 	op   fabric.Op
 }
 
-// party is a Domain under test with the suite's own record of its buffers. Like its Domain, a party
-// is used by one goroutine at a time.
+// party is a Domain under test with the suite's record of the owners of its buffers. One goroutine
+// at a time uses a party, as its Domain requires.
 type party struct {
 	tb    testing.TB
 	f     *Fixture
@@ -33,10 +34,11 @@ type party struct {
 	arena fabric.Arena
 	owner []owner // by Buf
 	free  []fabric.Buf
-	// guest says that a goroutine other than the test's uses the party. Package testing requires
-	// that only the test's own goroutine calls FailNow.
+	// guest says that a goroutine other than the test's goroutine uses the party. Package testing
+	// requires that only the test's goroutine calls FailNow.
 	guest bool
-	// stuck says that a Wait has not ended. The Domain is then still in use, and cannot be closed.
+	// stuck says that a call of Wait has not returned. The Domain is then in use, and cannot be
+	// closed.
 	stuck bool
 }
 
@@ -52,12 +54,12 @@ type port struct {
 	out     [batchMax]fabric.Completion
 	landing landing
 	filled  bool // the last Poll used all its room
-	// sourcer, if set, is asked for the source of each datagram. The results are in sources, in the
-	// order of arrived.
+	// sourcer, if not nil, is asked for the source of each datagram. The results are in sources, in
+	// the same order as in arrived.
 	sourcer fabric.Sourcer
 	sources [][]byte
-	// tolerant ports collect failed and truncated completions in spoiled. Such completions fail the
-	// test of any other port.
+	// A tolerant port collects failed and truncated completions in spoiled. At any other port such
+	// completions fail the test.
 	tolerant bool
 }
 
@@ -114,7 +116,7 @@ func (p *party) fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// insert makes the peer's name usable here.
+// insert makes the peer's name usable in this Domain.
 func (p *party) insert(peer *port) fabric.Addr {
 	p.tb.Helper()
 	a, err := p.dom.Insert(peer.ep.Name())
@@ -127,7 +129,7 @@ func (p *party) insert(peer *port) fabric.Addr {
 	return a
 }
 
-// take takes a free buffer.
+// take removes a buffer from the list of free buffers.
 func (p *party) take() fabric.Buf {
 	p.tb.Helper()
 	if len(p.free) == 0 {
@@ -140,8 +142,8 @@ func (p *party) take() fabric.Buf {
 
 func (p *party) give(b fabric.Buf) { p.free = append(p.free, b) }
 
-// await calls step until the result is true. If the wait takes longer than Patience, the test fails
-// with a sentence.
+// await calls step until step returns true. If await takes longer than Patience, the test fails
+// with the description what.
 func (p *party) await(what string, step func() bool) {
 	p.tb.Helper()
 	deadline := time.Now().Add(p.f.Patience)
@@ -165,7 +167,7 @@ func (q *port) stock(n int) {
 	}
 }
 
-// recv is Recv with the record of the buffers.
+// recv calls Recv and records the owners of the buffers.
 func (q *port) recv(bufs []fabric.Buf) (int, error) {
 	q.tb.Helper()
 	for _, b := range bufs { // before the call, because a datagram may arrive during the call
@@ -192,8 +194,8 @@ func (q *port) injected(s *fabric.Send) bool {
 	return size <= q.caps.InjectBytes
 }
 
-// post is Post with the record of the buffers. Buffers of accepted sends leave the suite until they
-// complete, and the other buffers stay with the caller.
+// post calls Post and records the owners of the buffers. Buffers of accepted sends belong to the
+// provider until the sends complete, and the other buffers stay with the caller.
 func (q *port) post(sends []fabric.Send) (int, error) {
 	q.tb.Helper()
 	n, err := q.ep.Post(sends)
@@ -211,7 +213,7 @@ func (q *port) post(sends []fabric.Send) (int, error) {
 	return n, err
 }
 
-// load takes a buffer, copies data to the buffer, and returns a send of the buffer.
+// load takes a free buffer, copies data to the buffer, and returns a send of the buffer.
 func (q *port) load(to fabric.Addr, data []byte) fabric.Send {
 	q.tb.Helper()
 	b := q.take()
@@ -221,7 +223,7 @@ func (q *port) load(to fabric.Addr, data []byte) fabric.Send {
 	return fabric.Send{To: to, Buf: b, Len: uint32(len(data))}
 }
 
-// postAll posts every send, polling while the queue is full.
+// postAll posts every send, and polls while the queue is full.
 func (q *port) postAll(sends []fabric.Send) {
 	q.tb.Helper()
 	q.await("a send to be taken", func() bool {
@@ -243,7 +245,8 @@ func (q *port) send(to fabric.Addr, data []byte) {
 	q.postAll([]fabric.Send{q.load(to, data)})
 }
 
-// poll polls once for at most room completions, checks the completions, and returns their number.
+// poll polls once for at most room completions, checks the completions, and returns the number of
+// completions.
 func (q *port) poll(room int) int {
 	q.tb.Helper()
 	for i := range q.out {
@@ -315,8 +318,8 @@ func (q *port) settle() {
 	})
 }
 
-// collect polls until n datagrams have arrived since the last collect, and returns the datagrams.
-// More than n datagrams fail the test.
+// collect polls until n datagrams have arrived since the last call of collect, and returns the
+// datagrams. If more than n datagrams arrive, the test fails.
 func (q *port) collect(n int) []datagram {
 	q.tb.Helper()
 	deadline := time.Now().Add(q.f.Patience)
@@ -334,7 +337,8 @@ func (q *port) collect(n int) []datagram {
 	return got
 }
 
-// hush polls for a while, and fails if more than n datagrams have arrived since the last collect.
+// hush polls for a while, and fails if more than n datagrams have arrived since the last call of
+// collect.
 func (q *port) hush(n int) {
 	q.tb.Helper()
 	for range 50 {
@@ -346,7 +350,7 @@ func (q *port) hush(n int) {
 	}
 }
 
-// expect collects the datagrams of the given contents, in the given order.
+// expect receives datagrams with the given contents in the given order.
 func (q *port) expect(want ...[]byte) {
 	q.tb.Helper()
 	got := q.collect(len(want))
@@ -358,7 +362,7 @@ func (q *port) expect(want ...[]byte) {
 	}
 }
 
-// expectAnyOrder collects the datagrams of the given contents, in any order.
+// expectAnyOrder receives datagrams with the given contents in any order.
 func (q *port) expectAnyOrder(want ...[]byte) {
 	q.tb.Helper()
 	for _, d := range q.collect(len(want)) {
@@ -370,11 +374,11 @@ func (q *port) expectAnyOrder(want ...[]byte) {
 	}
 }
 
-// head returns the first bytes of b, for messages.
+// head returns the first bytes of b, for error messages.
 func head(b []byte) []byte { return b[:min(len(b), 16)] }
 
-// pattern returns size bytes, each of which depends on key. A byte that is missing, shifted or from
-// another datagram is therefore detected.
+// pattern returns size bytes, each of which depends on key. A missing or shifted byte, or a byte
+// from another datagram, is therefore detected.
 func pattern(key uint64, size int) []byte {
 	b := make([]byte, size)
 	fill(b, key)

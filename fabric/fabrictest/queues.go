@@ -160,14 +160,13 @@ func testReceiveBuffersRotate(t *testing.T, f *Fixture) {
 		b.expect(want...)
 		b.stock(len(want))
 	}
-	// No buffer may be posted twice. After all posted buffers were filled, the endpoint has none
-	// left.
+	// The provider must not report a buffer twice.
 	if b.posted != inside || len(b.free) != 5-inside {
 		t.Fatalf("%d buffers posted and %d free of 5", b.posted, len(b.free))
 	}
 }
 
-// capacityRun opens a sender, and a receiver that has posted all permitted buffers.
+// capacityRun opens a sender and a receiver that has posted all permitted buffers.
 func capacityRun(t *testing.T, f *Fixture) (tx, rx *port, to fabric.Addr) {
 	caps := newPort(t, f).caps
 	tx = newPort(t, f)
@@ -176,7 +175,7 @@ func capacityRun(t *testing.T, f *Fixture) (tx, rx *port, to fabric.Addr) {
 	return tx, rx, tx.insert(rx)
 }
 
-// sequence sends count full-size datagrams that begin with their number.
+// sequence sends count full-size datagrams that begin with their sequence numbers.
 func (q *port) sequence(to fabric.Addr, count int) {
 	q.tb.Helper()
 	size := max(q.caps.MTUBytes, 4)
@@ -202,7 +201,7 @@ func (q *port) checkSequence(d datagram) int {
 	return int(i)
 }
 
-// maxCapacityTested bounds the time and memory of the capacity tests.
+// maxCapacityTested limits the time and memory of the capacity tests.
 const maxCapacityTested = 8192
 
 // testRecvCapacity leaves as many full-size datagrams unread as Caps.RecvCapacity promises.
@@ -229,9 +228,9 @@ func testRecvCapacity(t *testing.T, f *Fixture) {
 	rx.hush(0)
 }
 
-// testOverflow sends far more than the receiver promises to hold: some may be lost, none may be
-// altered or come twice, and the endpoint works afterwards. A provider may report late what waits,
-// so the datagram after the flood may be lost as well, and is sent again after many empty polls.
+// testOverflow sends far more datagrams than the receiver promises to hold, of which some may be
+// lost and none may be altered or come twice. The endpoint must work after the overflow, but a
+// provider may drop the first datagram after it, which is therefore sent repeatedly.
 func testOverflow(t *testing.T, f *Fixture) {
 	const again = 10_000
 	tx, rx, to := capacityRun(t, f)
@@ -310,7 +309,7 @@ func testOversize(t *testing.T, f *Fixture) {
 	a.settle()
 }
 
-// testTruncation receives datagrams that are larger than the buffer posted for them.
+// testTruncation receives datagrams that are larger than the posted buffers.
 func testTruncation(t *testing.T, f *Fixture) {
 	if f.NoTruncation != "" {
 		t.Skipf("%s: %s", f.Name, f.NoTruncation)

@@ -12,8 +12,8 @@ import (
 
 // interrupter returns a function that sends a signal to one thread of this process.
 func interrupter(tb testing.TB) (interrupt func(tid int), stop func()) {
-	// Catching the signal prevents the default action. Go installs handlers with SA_RESTART, but
-	// epoll_wait and similar calls ignore SA_RESTART and return EINTR.
+	// Catching the signal prevents the default action of the signal. The calls epoll_wait and ppoll
+	// return EINTR even with SA_RESTART, with which Go installs its handlers.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGUSR2)
 	pid := os.Getpid()

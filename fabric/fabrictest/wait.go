@@ -19,15 +19,15 @@ func (p *party) waiter() fabric.Waiter {
 	return w
 }
 
-// asleep calls Wait on another goroutine, which lets the caller detect a Wait that never ends. The
-// caller must not use the Domain until the channel has delivered.
+// asleep calls Wait on another goroutine, which lets the caller detect a Wait that never returns.
+// The caller must not use the Domain until the channel has delivered the result of Wait.
 func (p *party) asleep(w fabric.Waiter, timeout time.Duration) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Wait(timeout) }()
 	return ended
 }
 
-// awake waits for the end of asleep.
+// awake waits until the Wait that asleep has called returns.
 func (p *party) awake(ended <-chan error, what string) {
 	p.tb.Helper()
 	select {
@@ -41,8 +41,7 @@ func (p *party) awake(ended <-chan error, what string) {
 	}
 }
 
-// awaitPoll waits and polls until done returns true, as a caller's loop does. Wait may return
-// early.
+// awaitPoll calls Wait and Poll until done returns true.
 func (q *port) awaitPoll(w fabric.Waiter, timeout time.Duration, what string, done func() bool) {
 	q.tb.Helper()
 	deadline := time.Now().Add(q.f.Patience)
@@ -74,7 +73,7 @@ func testWaitTimesOut(t *testing.T, f *Fixture) {
 	}
 }
 
-// testWaitSeesDatagram sends to a sleeping domain, to each of its endpoints.
+// testWaitSeesDatagram sends a datagram to each endpoint of a sleeping domain.
 func testWaitSeesDatagram(t *testing.T, f *Fixture) {
 	p := newParty(t, f, fabric.DomainConfig{})
 	w := p.waiter()
@@ -170,8 +169,8 @@ func testWakeBeforeWait(t *testing.T, f *Fixture) {
 	w.Wake()
 }
 
-// testWaitAndSignals sends signals to the sleeping thread. After a signal, Wait must continue or
-// return without an error, and the port must receive the next datagram.
+// testWaitAndSignals sends signals to a thread that is in Wait. After a signal, Wait must continue
+// or return without an error, and the port must receive the next datagram.
 func testWaitAndSignals(t *testing.T, f *Fixture) {
 	rx, tx := newPort(t, f), newPort(t, f)
 	w := rx.waiter()

@@ -2,9 +2,9 @@ package impair
 
 import "sync/atomic"
 
-// Counts are the numbers of faults that a Domain made for arriving datagrams. One datagram may
-// count in several of the fields after Passed. Duplicated, Corrupted, Truncated, Reordered and
-// Delayed count copies.
+// Counts are the numbers of faults that a Domain has injected into arriving datagrams. One datagram
+// may count in several of the fields after Passed. Duplicated, Corrupted, Truncated, Reordered and
+// Delayed count copies of datagrams.
 type Counts struct {
 	Arrived    uint64 // taken from the inner domain
 	Passed     uint64 // of these, datagrams without any fault
@@ -16,13 +16,13 @@ type Counts struct {
 	Truncated  uint64
 }
 
-// counters are the atomic counters behind Counts.
+// counters are the atomic counters from which Counts are read.
 type counters struct {
 	arrived, passed, lost, duplicated, reordered, delayed, corrupted, truncated atomic.Uint64
 }
 
-// Counts returns the counters of all endpoints together, including closed endpoints. Any goroutine
-// may call Counts, at any time.
+// Counts returns the sums of the counters of all endpoints, including closed endpoints. Any
+// goroutine may call Counts, at any time.
 func (d *Domain) Counts() Counts {
 	c := &d.counters
 	return Counts{

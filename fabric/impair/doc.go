@@ -1,7 +1,7 @@
-// Package impair makes a good network bad. The package wraps the Domain of any provider, and loses,
-// duplicates, reorders, delays, corrupts and truncates the datagrams that arrive. The caller
-// chooses the rates and a seed. Faults are made only on the receiving side, and each end of a
-// connection impairs the datagrams that arrive there.
+// Package impair injects network faults. The package wraps the Domain of any provider, and drops,
+// duplicates, reorders, delays, corrupts and truncates arriving datagrams. The caller chooses the
+// probabilities of the faults and a seed. Faults are injected only at the receiver, and each end of
+// a connection needs its own wrapped Domain.
 //
 //	network -> inner endpoint -> hidden buffer
 //	              | lost? the buffer goes back to the inner endpoint
@@ -14,12 +14,13 @@
 //	              v
 //	           ready --copy--> a buffer that the caller posted with Recv
 //
-// The inner endpoint receives into hidden buffers that the caller never sees. Reserve adds the
-// hidden buffers, and the caller's arena does not show them. Held datagrams therefore take none of
-// the caller's buffers, and a duplicate needs no free buffer. The price is one copy per datagram.
+// The wrapped endpoint receives into hidden buffers that the caller never sees. Reserve adds the
+// hidden buffers to the configuration, and the caller's arena does not show them. A delayed or
+// duplicated datagram therefore takes none of the caller's buffers. The cost is one copy per
+// datagram.
 //
-// The same seed and the same sequence of arrivals give the same faults. Each endpoint has a PCG
-// generator, numbered in the order in which the endpoints of the domain are opened.
+// The same seed and the same sequence of arrivals give the same faults. Each endpoint has its own
+// PCG generator, which depends on the order in which the endpoints of the domain are opened.
 //
 // A Domain belongs to one goroutine at a time, as package fabric requires. Counts and Wake may be
 // called from any goroutine.

@@ -13,15 +13,15 @@ import (
 const (
 	// defaultBuffers is the number of buffers if fabric.DomainConfig.Buffers is 0.
 	defaultBuffers = 4096
-	// spareBuffers is how many hidden buffers Reserve adds beyond one for each visible buffer. The
-	// additional buffers are for datagrams that are held or delayed.
+	// spareBuffers is the number of hidden buffers that Reserve adds in addition to one for each
+	// visible buffer. The additional buffers are for reordered and delayed datagrams.
 	spareBuffers = 2048
 	// spareMin is the least number of hidden buffers that Wrap accepts.
 	spareMin = 16
 )
 
-// Domain impairs the datagrams that arrive at the endpoints of another Domain, which the wrapping
-// Domain owns. Domain implements fabric.Domain and fabric.Waiter.
+// Domain injects faults into the datagrams that arrive at the endpoints of another Domain, which
+// the wrapping Domain owns. Domain implements fabric.Domain and fabric.Waiter.
 type Domain struct {
 	inner     fabric.Domain
 	waiter    fabric.Waiter // nil if inner is no Waiter
@@ -41,13 +41,13 @@ var (
 	_ fabric.Waiter = (*Domain)(nil)
 )
 
-// errBadBuf is a value, and reporting errBadBuf allocates nothing.
+// errBadBuf is allocated once, so that reporting it allocates nothing.
 var errBadBuf error = &fabric.Error{
 	Provider: "impair", Op: "post", Errno: int(syscall.EINVAL), Text: "buffer outside the arena",
 }
 
-// Reserve returns cfg with the hidden buffers added that Wrap needs. The caller opens the inner
-// Domain with the result, and passes the original number of buffers to Wrap.
+// Reserve returns cfg with the additional hidden buffers that Wrap needs. The caller opens the
+// inner Domain with the returned configuration, and passes the original number of buffers to Wrap.
 func Reserve(cfg fabric.DomainConfig) fabric.DomainConfig {
 	if cfg.Buffers == 0 {
 		cfg.Buffers = defaultBuffers
@@ -58,8 +58,8 @@ func Reserve(cfg fabric.DomainConfig) fabric.DomainConfig {
 	return cfg
 }
 
-// Open opens the Domain that info describes, with the buffers that Reserve adds, and wraps the
-// Domain.
+// Open opens the Domain that info describes, with the hidden buffers that Reserve adds, and wraps
+// the Domain.
 func Open(info fabric.Info, cfg fabric.DomainConfig, f Faults) (*Domain, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -80,9 +80,10 @@ func Open(info fabric.Info, cfg fabric.DomainConfig, f Faults) (*Domain, error) 
 	return d, nil
 }
 
-// Wrap impairs an open Domain. The arena of the result shows only the first visibleBuffers buffers,
-// and the wrapper uses the others. The caller uses and closes the result instead of inner. Errors
-// wrap fabric.ErrBadConfig and leave inner unchanged.
+// Wrap injects faults into the datagrams of an open Domain. The arena of the result shows only the
+// first visibleBuffers buffers, and the wrapper uses the other buffers. The caller uses and closes
+// the result instead of inner. Errors wrap fabric.ErrBadConfig, and after an error inner is
+// unchanged.
 func Wrap(inner fabric.Domain, visibleBuffers int, f Faults) (*Domain, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func Wrap(inner fabric.Domain, visibleBuffers int, f Faults) (*Domain, error) {
 	return d, nil
 }
 
-// Faults returns the faults that the domain makes.
+// Faults returns the faults that the domain injects.
 func (d *Domain) Faults() Faults { return d.faults }
 
 // Info returns the inner Domain's Info with the faults among its Attrs.
@@ -117,9 +118,8 @@ func (d *Domain) Info() fabric.Info {
 // Arena returns the buffers that are not hidden.
 func (d *Domain) Arena() fabric.Arena { return d.all.Shrink(d.visible) }
 
-// OpenEndpoint opens an endpoint whose arrivals are impaired. The endpoint takes up to twice its
-// RxDepth of the hidden buffers, but never more than half of the remaining ones, which leaves
-// buffers for the next endpoint.
+// OpenEndpoint opens an endpoint that injects faults into arriving datagrams. The endpoint takes up
+// to twice its RxDepth of the hidden buffers, but at most half of the unused hidden buffers.
 func (d *Domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, fabric.ErrClosed
@@ -159,8 +159,8 @@ func (d *Domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 // DeregisterRegion implements fabric.Domain.
 func (d *Domain) DeregisterRegion(r fabric.Region) error { return d.inner.DeregisterRegion(r) }
 
-// Close closes the endpoints and the inner Domain. Held and delayed datagrams are lost. A second
-// Close does nothing and returns nil.
+// Close closes the endpoints and the inner Domain. Reordered and delayed datagrams that were not
+// delivered are lost. A second Close does nothing and returns nil.
 func (d *Domain) Close() error {
 	if d.closed {
 		return nil
@@ -178,7 +178,8 @@ func (d *Domain) Close() error {
 	return first
 }
 
-// forget removes a closed endpoint from the list, and takes back the endpoint's hidden buffers.
+// forget removes a closed endpoint from the list of endpoints, and takes back the endpoint's hidden
+// buffers.
 func (d *Domain) forget(e *endpoint) {
 	d.spares = append(d.spares, e.quota...)
 	if i := slices.Index(d.endpoints, e); i >= 0 {

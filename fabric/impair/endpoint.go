@@ -16,7 +16,8 @@ const (
 	holdMax     = 64                   // most datagrams held at once
 	holdTimeout = 1 * time.Millisecond // longest hold, even if too few datagrams have passed
 	pollBatch   = 32                   // completions taken from the inner endpoint at a time
-	// batches in one Poll, because a batch may be lost completely
+	// pollRounds is the number of batches in one Poll, because all datagrams of a batch may be
+	// dropped.
 	pollRounds = 16
 )
 
@@ -30,17 +31,17 @@ type arrival struct {
 	flipBit   int32 // the bit to invert, or -1
 }
 
-// hold is an arrival that later arrivals should overtake.
+// hold is a datagram that later datagrams should overtake.
 type hold struct {
 	arrival
 	until     mono.Time
-	remaining int // later arrivals that still have to overtake
+	remaining int // number of later datagrams that still have to overtake
 	overtaken bool
 }
 
-// endpoint implements fabric.Endpoint. Each of an endpoint's hidden buffers (quota) is in exactly
-// one state. A hidden buffer is posted to the inner endpoint, or idle, or referenced by one or two
-// arrivals in holds, line and ready.
+// endpoint implements fabric.Endpoint. Each hidden buffer of an endpoint (quota) is posted to the
+// inner endpoint, or idle, or referenced by one or two copies of datagrams in holds, line and
+// ready.
 type endpoint struct {
 	domain *Domain
 	inner  fabric.Endpoint
@@ -89,8 +90,8 @@ func newEndpoint(d *Domain, inner fabric.Endpoint, quota []fabric.Buf) *endpoint
 			e.delayed = oddsOf(f.DelayP)
 		}
 	}
-	// The inner endpoint may compute its capacity from the buffers posted to it, and has no more
-	// than the quota.
+	// The inner endpoint may compute its capacity from the posted buffers, of which there are at
+	// most quota.
 	e.caps.Landing = false       // an arrival may be held, altered or duplicated first
 	e.caps.RemoveCancels = false // a send may be held here
 	e.caps.PollsAll = false      // a Poll that loses a whole batch may leave more datagrams
@@ -103,7 +104,7 @@ func newEndpoint(d *Domain, inner fabric.Endpoint, quota []fabric.Buf) *endpoint
 func (e *endpoint) Caps() fabric.Caps { return e.caps }
 func (e *endpoint) Name() []byte      { return e.inner.Name() }
 
-// Post passes the sends to the inner endpoint. Only hidden buffers are refused here.
+// Post passes the sends to the inner endpoint. Post refuses sends of hidden buffers.
 func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -180,7 +181,7 @@ func (e *endpoint) time() mono.Time {
 	return e.domain.now()
 }
 
-// arrive decides which faults a datagram suffers.
+// arrive decides which faults an arriving datagram gets.
 func (e *endpoint) arrive(c *fabric.Completion, now mono.Time) {
 	count := &e.domain.counters
 	count.arrived.Add(1)
@@ -222,12 +223,12 @@ func (e *endpoint) arrive(c *fabric.Completion, now mono.Time) {
 	}
 }
 
-// damage truncates and corrupts a copy, with the configured probabilities, and reports whether the
-// copy has changed.
+// damage truncates and corrupts a copy of a datagram with the configured probabilities, and reports
+// whether the copy has changed.
 func (e *endpoint) damage(a *arrival) bool {
 	count := &e.domain.counters
 	damaged := false
-	// A datagram that is larger than its buffer has no bytes beyond the buffer.
+	// The bytes of a truncated datagram that did not fit in its buffer are missing.
 	room := min(a.sizeBytes, uint32(e.domain.all.Size()))
 	if room > 0 && e.dice.hit(e.truncate) {
 		a.sizeBytes = e.dice.below(room)
@@ -243,7 +244,7 @@ func (e *endpoint) damage(a *arrival) bool {
 	return damaged
 }
 
-// enqueue puts an arrival into the delay line or the ready queue, and reports whether the arrival
+// enqueue puts a datagram into the delay line or the ready queue, and reports whether the datagram
 // is delayed.
 func (e *endpoint) enqueue(a arrival, now mono.Time) bool {
 	if !e.dice.hit(e.delayed) {
@@ -256,7 +257,7 @@ func (e *endpoint) enqueue(a arrival, now mono.Time) bool {
 	return true
 }
 
-// overtake counts one more datagram that has passed the first n holds.
+// overtake records that one more datagram has overtaken the first n held datagrams.
 func (e *endpoint) overtake(n int, now mono.Time) {
 	left := 0
 	for i := range e.holds {
@@ -282,7 +283,7 @@ func (e *endpoint) letGo(h *hold, now mono.Time) {
 	e.enqueue(h.arrival, now)
 }
 
-// release makes datagrams ready whose hold or delay is over.
+// release moves datagrams whose hold or delay is over to the ready queue.
 func (e *endpoint) release(now mono.Time) {
 	if len(e.holds) > 0 {
 		left := 0
@@ -301,7 +302,7 @@ func (e *endpoint) release(now mono.Time) {
 	}
 }
 
-// deliver completes posted buffers with the datagrams that are ready.
+// deliver completes posted buffers with the datagrams of the ready queue.
 func (e *endpoint) deliver(out []fabric.Completion) int {
 	arena := &e.domain.all
 	n := 0
@@ -334,7 +335,6 @@ func (e *endpoint) refill() error {
 	rest := len(e.idle) - want
 	n, err := e.inner.Recv(e.idle[rest:])
 	e.outer += n
-	// The accepted buffers leave the list. The order of the other buffers does not matter.
 	e.idle = e.idle[:rest+copy(e.idle[rest:], e.idle[rest+n:])]
 	if errors.Is(err, fabric.ErrAgain) {
 		return nil // refill tries again later
@@ -342,7 +342,8 @@ func (e *endpoint) refill() error {
 	return err
 }
 
-// nextDue returns when a held or delayed datagram can be polled, or mono.Never.
+// nextDue returns the earliest time at which a held or delayed datagram can be polled, or
+// mono.Never.
 func (e *endpoint) nextDue() mono.Time {
 	if e.posted.Len() == 0 {
 		return mono.Never // nothing can be polled before the caller posts a buffer
@@ -357,8 +358,8 @@ func (e *endpoint) nextDue() mono.Time {
 	return due
 }
 
-// Close closes the inner endpoint. Held and delayed datagrams are lost. A second Close does nothing
-// and returns nil.
+// Close closes the inner endpoint. Reordered and delayed datagrams that were not delivered are
+// lost. A second Close does nothing and returns nil.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil

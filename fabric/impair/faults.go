@@ -10,23 +10,24 @@ import (
 	"gobtl/fabric"
 )
 
-// DelayMax bounds Faults.Delay.
+// DelayMax is the largest value of Faults.Delay.
 const DelayMax = 10 * time.Second
 
-// Faults describe the faults of arriving datagrams. Loss, Dup, Reorder, Corrupt and Truncate are
-// the probabilities of a fault, 0 to 1. The zero value makes no faults.
+// Faults describe the faults that are injected into arriving datagrams. Loss, Dup, Reorder, Corrupt
+// and Truncate are the probabilities of a fault, 0 to 1. The zero value injects no faults.
 type Faults struct {
 	Loss    float64 // the datagram does not arrive
 	Dup     float64 // the datagram arrives twice
 	Reorder float64 // 1 to 16 later datagrams overtake, if they come within 1 ms
-	// Delay is how much later a datagram arrives, 0 to DelayMax. DelayP is the share of datagrams
-	// that are delayed, and 0 means all of them. Datagrams without delay overtake the delayed ones.
+	// Delay is the additional delay of a delayed datagram, 0 to DelayMax. DelayP is the probability
+	// that a datagram is delayed, and 0 means that all datagrams are delayed. Datagrams without
+	// additional delay overtake delayed datagrams.
 	Delay    time.Duration
 	DelayP   float64
 	Corrupt  float64 // one bit is inverted, unless the datagram is empty
 	Truncate float64 // one to all bytes at the end are missing, unless empty
-	// Seed chooses the sequence of faults. Two ends with the same seed suffer the same sequence,
-	// each from its own arrivals. If the equality matters, the ends need different seeds.
+	// Seed selects the sequence of random faults. Two ends with the same seed get the same sequence
+	// of faults.
 	Seed uint64
 }
 
@@ -66,11 +67,11 @@ func (f Faults) Validate() error {
 	return nil
 }
 
-// Parse reads faults such as
+// Parse parses faults such as
 // "loss=1%,dup=0.5%,reorder=5%,delay=200us,corrupt=1e-4,truncate=0.1%,seed=7". The fields may stand
 // in any order, each field at most once. Probabilities are percentages or fractions, and the delay
 // has the format of time.ParseDuration. The texts "" and "none" mean no faults. Errors wrap
-// fabric.ErrBadConfig and name the wrong part.
+// fabric.ErrBadConfig and name the invalid part of the text.
 func Parse(s string) (Faults, error) {
 	var f Faults
 	if s = strings.TrimSpace(s); s == "" || s == "none" {
@@ -137,7 +138,7 @@ func parseProbability(s string) (float64, error) {
 	return math.Abs(v), nil // no negative zero
 }
 
-// String writes faults in the format of Parse. For every valid f, Parse(f.String()) is f.
+// String formats faults in the syntax of Parse. For every valid f, Parse(f.String()) is f.
 func (f Faults) String() string {
 	var parts []string
 	for _, p := range f.probabilities() {
@@ -158,7 +159,7 @@ func (f Faults) String() string {
 }
 
 // formatProbability prefers the shortest percentage that Parse converts back to the same number.
-// With 15 digits, the rounding error of the multiplication by 100 is invisible (1e-6 is 0.0001%).
+// The format has 15 digits, which hides the rounding error of the multiplication by 100.
 func formatProbability(p float64) string {
 	for _, digits := range []int{15, -1} {
 		s := strconv.FormatFloat(p*100, 'g', digits, 64) + "%"

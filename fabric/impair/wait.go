@@ -7,11 +7,10 @@ import (
 	"gobtl/internal/mono"
 )
 
-// napMax is how long Wait sleeps with a provider that cannot wait. Wait then returns after each
-// napMax.
+// napMax is the longest sleep of Wait if the inner provider has no Wait.
 const napMax = 100 * time.Microsecond
 
-// realClock returns the clock of a Domain. SetClock replaces the clock.
+// realClock returns the default clock of a Domain.
 func realClock() func() mono.Time {
 	start := time.Now()
 	return func() mono.Time { return mono.Time(time.Since(start)) }
@@ -61,7 +60,7 @@ func (d *Domain) Tend() {
 }
 
 // Wake implements fabric.Waiter. If the inner Domain is no Waiter, Wake does nothing, because Wait
-// ends soon.
+// returns after at most 100 us.
 func (d *Domain) Wake() {
 	if d.waiter != nil {
 		d.waiter.Wake()

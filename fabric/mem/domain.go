@@ -19,7 +19,7 @@ const (
 	maxRegions      = 1 << 20
 )
 
-// The errors of single operations are values, and reporting such an error allocates nothing.
+// The errors of single operations are allocated once, so that reporting an error allocates nothing.
 var (
 	errUnknownAddr = failure("fi_send", syscall.EINVAL, "unknown or removed peer address")
 	errRemoveAddr  = failure("fi_av_remove", syscall.EINVAL, "unknown or removed peer address")
@@ -41,7 +41,7 @@ type domain struct {
 	info      fabric.Info
 	arena     fabric.Arena
 	bell      *doorbell.Bell
-	addrBase  fabric.Addr // upper half of this domain's Addrs, so that another domain's are noticed
+	addrBase  fabric.Addr // upper half of this domain's Addrs, to detect those of other domains
 	peers     []peer      // by endpoint number: a look-up per packet is an index
 	regions   [][]byte    // by Region; nil entries are free, entry 0 always is
 	use       []int32     // by Buf: inUseByRecv, or the number of incomplete sends
@@ -82,9 +82,8 @@ func newDomain(nw *Network, id uint32, cfg fabric.DomainConfig) (*domain, error)
 		return nil, badConfig("an arena of %d buffers of %d bytes is more than %d bytes",
 			cfg.Buffers, stride, maxArenaBytes)
 	}
-	// The arena is an ordinary slice. The arena holds no pointers, and therefore the garbage
-	// collector does not scan the arena. The arena never moves, and no device or C code reads the
-	// arena.
+	// The arena is an ordinary slice without pointers, which the garbage collector neither scans
+	// nor moves.
 	memory := make([]byte, cfg.Buffers*stride)
 	arena, err := fabric.NewArena(memory, cfg.Buffers, stride, 0, cfg.BufferBytes)
 	if err != nil {
@@ -139,7 +138,7 @@ func (d *domain) Remove(a fabric.Addr) error {
 	return nil
 }
 
-// peer returns the entry of an Addr that this domain gave out and that is inserted now, or nil.
+// peer returns the entry of an Addr of this domain that is inserted now, or nil.
 func (d *domain) peer(a fabric.Addr) *peer {
 	number := a - d.addrBase // a huge number for other domains' addresses
 	if number >= fabric.Addr(len(d.peers)) || d.peers[number].inserts == 0 {
@@ -166,7 +165,6 @@ func (d *domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 	case len(mem) == 0:
 		return 0, badConfig("a region of no bytes")
 	}
-	// The slice in d.regions pins the memory, because Go's collector does not move it.
 	for r := 1; r < len(d.regions); r++ {
 		if d.regions[r] == nil {
 			d.regions[r] = mem
@@ -215,7 +213,7 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	return e, nil
 }
 
-// forget removes a closed endpoint from the list of open ones.
+// forget removes a closed endpoint from the list of open endpoints.
 func (d *domain) forget(e *endpoint) {
 	if i := slices.Index(d.endpoints, e); i >= 0 {
 		d.endpoints = slices.Delete(d.endpoints, i, i+1)

@@ -49,7 +49,7 @@ func newEndpoint(d *domain, cfg fabric.EndpointConfig) (*endpoint, error) {
 			InjectBytes: c.InjectBytes,
 			TxDepth:     cfg.TxDepth,
 			RxDepth:     cfg.RxDepth,
-			// posted buffers do not limit the datagrams in the inbox
+			// posted buffers do not limit the waiting datagrams
 			RecvCapacity: c.QueueDatagrams,
 			Gather:       !c.NoGather,
 			FreeRegions:  !c.NoGather && c.FreeRegions,
@@ -129,15 +129,14 @@ func (d *domain) gather(s *fabric.Send) ([]byte, error) {
 		return nil, errBadRegion
 	}
 	region := d.regions[s.Region]
-	// The bounds check subtracts instead of adding, because a sum of the caller's numbers could
-	// overflow.
+	// The bounds check uses a subtraction, because the sum of the caller's numbers could overflow.
 	if s.RegionOff > uint64(len(region)) || uint64(s.RegionLen) > uint64(len(region))-s.RegionOff {
 		return nil, errBadRegion
 	}
 	return region[s.RegionOff : s.RegionOff+uint64(s.RegionLen)], nil
 }
 
-// transmit carries one datagram over the network to the receiver's inbox, through the filter if
+// transmit carries one datagram over the network to the receiver's queue, through the filter if
 // there is one.
 func (e *endpoint) transmit(to *peer, head, tail []byte) {
 	nw := e.domain.nw
@@ -161,9 +160,9 @@ func (e *endpoint) transmit(to *peer, head, tail []byte) {
 	}
 }
 
-// Poll reports completed sends before datagrams. At most TxDepth sends are reported first. If
-// datagrams came first, a flood of datagrams could hide completed sends from a caller that polls
-// for one completion at a time.
+// Poll reports completed sends before received datagrams. There are at most TxDepth completed
+// sends. Completed sends come first so that a flood of datagrams cannot hide them from a caller
+// that polls for one completion at a time.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -236,8 +235,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// Land implements fabric.Lander. Land always succeeds with Caps.Landing, because a datagram leaves
-// the inbox only when Poll reports the datagram.
+// Land implements fabric.Lander. With Caps.Landing, Land always succeeds, because a datagram leaves
+// the queue only when Poll reports the datagram.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	if !e.caps.Landing {
 		return false
@@ -251,8 +250,8 @@ func (e *endpoint) pollable() bool {
 	return e.sent.Len() > 0 || e.posted.Len() > 0 && e.inbox.waiting()
 }
 
-// Close closes the endpoint. Waiting datagrams are lost. A second Close does nothing and returns
-// nil.
+// Close closes the endpoint. Datagrams in the receive queue are lost. A second Close does nothing
+// and returns nil.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil
@@ -260,7 +259,7 @@ func (e *endpoint) Close() error {
 	e.closed = true
 	e.domain.nw.detach(e.number)
 	e.inbox.shut()
-	// After Close the caller owns its buffers again, although no buffer completes.
+	// After Close the caller owns the buffers, although they do not complete.
 	for e.sent.Len() > 0 {
 		e.domain.use[e.sent.Pop()]--
 	}

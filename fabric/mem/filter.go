@@ -5,7 +5,7 @@ import "fmt"
 // Verdict is the decision of a Filter about one datagram.
 type Verdict uint8
 
-// Any value other than these verdicts counts as Drop.
+// Any value other than the following verdicts counts as Drop.
 const (
 	Deliver   Verdict = iota // let it pass
 	Drop                     // lose it
@@ -29,8 +29,8 @@ func (v Verdict) String() string {
 
 // Filter decides what happens to a datagram in transit. A Filter runs inside the sender's Post, and
 // must be safe for concurrent use if domains run on several goroutines. The arguments from and to
-// are endpoint names, which the filter must not change. The argument pkt is a copy that the filter
-// may corrupt in place but must not keep. A Filter may call the Network's methods.
+// are endpoint names, which the filter must not change. The argument pkt is a copy of the datagram
+// that the filter may corrupt in place but must not keep. A Filter may call the Network's methods.
 type Filter func(from, to []byte, pkt []byte) Verdict
 
 type heldDatagram struct {
@@ -39,8 +39,8 @@ type heldDatagram struct {
 	bytes []byte
 }
 
-// SetFilter sets the filter for the datagrams posted from now on. A nil filter delivers all
-// datagrams. Held datagrams stay held.
+// SetFilter sets the filter for the datagrams posted from now on. With a nil filter, all datagrams
+// are delivered. Datagrams that the previous filter has held wait until Release.
 func (nw *Network) SetFilter(f Filter) {
 	if f == nil {
 		nw.filter.Store(nil)
@@ -56,15 +56,15 @@ func (nw *Network) Held() int {
 	return len(nw.held)
 }
 
-// Release delivers every held datagram, the oldest first, without another call of the filter.
+// Release delivers all held datagrams, the oldest first, without another call of the filter.
 // Release returns the number of delivered datagrams.
 func (nw *Network) Release() int {
 	nw.mu.Lock()
 	held := nw.held
 	nw.held = nil
 	nw.mu.Unlock()
-	// The network is not locked during the deliveries, because a delivery wakes waiters, and a
-	// filter may be calling Release.
+	// The network is not locked during the deliveries, because a delivery wakes waiting goroutines,
+	// and a filter may be calling Release.
 	for _, h := range held {
 		nw.deliver(h.from, h.to, h.bytes, nil)
 	}
@@ -77,7 +77,7 @@ func (nw *Network) hold(from uint32, to *inbox, pkt []byte) {
 	nw.held = append(nw.held, heldDatagram{from: from, to: to, bytes: append([]byte(nil), pkt...)})
 }
 
-// deliver puts a datagram into the receiver's inbox, or counts the reason of a failure.
+// deliver puts a datagram into the receiver's queue, or counts the reason why it cannot.
 func (nw *Network) deliver(from uint32, to *inbox, head, tail []byte) {
 	result := putClosed
 	if to != nil {

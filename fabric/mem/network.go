@@ -9,7 +9,7 @@ import (
 	"gobtl/fabric"
 )
 
-// ProviderName is the Info.Provider of this package's networks.
+// ProviderName is the Info.Provider of the networks of this package.
 const ProviderName = "mem/local"
 
 const (
@@ -31,24 +31,24 @@ const (
 	maxEndpoints      = 1 << 24 // limit of the tables indexed by an endpoint's number
 )
 
-// Config sizes a Network and the endpoints opened on the Network. Zero fields mean the defaults.
+// Config sets the sizes of a Network and of its endpoints. Zero fields mean the defaults.
 type Config struct {
-	// MTUBytes is the largest datagram, 1 to 1 MiB. The default of MTUBytes is 1472, which is a UDP
-	// datagram on Ethernet.
+	// MTUBytes is the size of the largest datagram, 1 to 1 MiB. The default of MTUBytes is 1472,
+	// which is the largest UDP datagram on Ethernet.
 	MTUBytes int
-	// InjectBytes is the largest send that is complete when Post returns, at most MTUBytes. The
-	// default of InjectBytes is 1024, or MTUBytes if MTUBytes is less. With a negative InjectBytes
-	// every send with data yields a Completion.
+	// InjectBytes is the largest send without a Completion, at most MTUBytes. The default of
+	// InjectBytes is 1024, or MTUBytes if MTUBytes is less. With a negative InjectBytes every send
+	// with data yields a Completion.
 	InjectBytes int
-	// TxDepth and RxDepth are the depths of an endpoint whose EndpointConfig has none, 1 to 2^20.
-	// The default is 1024.
+	// TxDepth and RxDepth are the queue depths of an endpoint whose EndpointConfig has none, 1 to
+	// 2^20. The default of both depths is 1024.
 	TxDepth, RxDepth int
-	// QueueDatagrams is how many datagrams wait at an endpoint before more are dropped, 1 to 2^20
-	// and at most 1 GiB in total. The default is 1024.
+	// QueueDatagrams is how many datagrams can wait at an endpoint before further datagrams are
+	// dropped, 1 to 2^20 and at most 1 GiB in total. The default of QueueDatagrams is 1024.
 	QueueDatagrams int
-	// NoGather clears Caps.Gather, for tests of callers that must work without Gather.
+	// NoGather clears Caps.Gather, for tests of callers that must work without Caps.Gather.
 	NoGather bool
-	// FreeRegions sets Caps.FreeRegions. NoGather overrides FreeRegions.
+	// FreeRegions sets Caps.FreeRegions. If NoGather is true, FreeRegions has no effect.
 	FreeRegions bool
 	// NoLanding clears Caps.Landing.
 	NoLanding bool
@@ -115,8 +115,8 @@ type Counts struct {
 	Duplicated  uint64 // additional copies made by the filter
 }
 
-// Network is a set of endpoints that reach each other. The methods may be called from any
-// goroutine.
+// Network is a set of endpoints that reach each other. Any goroutine may call the methods of
+// Network.
 type Network struct {
 	cfg    Config
 	cfgErr error
@@ -131,8 +131,7 @@ type Network struct {
 	held       []heldDatagram
 }
 
-// New returns a separate network. If Validate of the Config fails, every Open fails with that
-// error.
+// New returns a separate network. If Validate of the Config fails, every Open returns that error.
 func New(cfg Config) *Network {
 	return &Network{
 		cfg:     cfg.withDefaults(),
@@ -141,8 +140,8 @@ func New(cfg Config) *Network {
 	}
 }
 
-// Counts returns the network's counters. Each counter is exact, but together the counters are a
-// consistent snapshot only while no Domain is posting.
+// Counts returns the network's counters. Each counter is exact, but the counters are a consistent
+// snapshot only while no Domain is posting.
 func (nw *Network) Counts() Counts {
 	return Counts{
 		Sent:        nw.sent.Load(),
@@ -166,7 +165,7 @@ func (nw *Network) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
 	return newDomain(nw, id, cfg)
 }
 
-// attach makes a new endpoint's inbox reachable, and returns the endpoint's number.
+// attach makes the receive queue of a new endpoint reachable, and returns the endpoint's number.
 func (nw *Network) attach(in *inbox) (uint32, error) {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
@@ -184,9 +183,9 @@ func (nw *Network) detach(number uint32) {
 	delete(nw.inboxes, number)
 }
 
-// resolve returns the number and the inbox of an endpoint's name. The inbox is nil if the endpoint
-// has been closed. A closed endpoint is no error, because a datagram to it is lost like a datagram
-// to a dead host.
+// resolve returns the number and the receive queue of an endpoint's name. The queue is nil if the
+// endpoint has been closed. A closed endpoint is no error, because a datagram to a closed endpoint
+// is lost like a datagram to a dead host.
 func (nw *Network) resolve(name []byte) (number uint32, in *inbox, err error) {
 	if len(name) != nameBytes || string(name[:len(namePrefix)]) != namePrefix {
 		return 0, nil, fmt.Errorf("%w: mem: %d bytes, want %d starting with %q",

@@ -6,20 +6,18 @@ import (
 	"gobtl/fabric"
 )
 
-// Only the registry uses the default network. Importers of this package can open "mem/local" by
-// name, and a test that wants its own network calls New.
+// Only the registry uses the default network. A test that needs a network of its own calls New.
 func init() { fabric.Register(New(Config{}).Provider()) }
 
 type provider struct{ nw *Network }
 
-// Provider returns the network as a fabric.Provider. The package registers the Provider of its
-// default network.
+// Provider returns the network as a fabric.Provider.
 func (nw *Network) Provider() fabric.Provider { return provider{nw} }
 
 func (provider) Family() string { return family }
 
-// GetInfo answers the names of this provider, and hints without a provider name. The network has no
-// addresses to bind, and therefore any Hints.Node other than the domain's name selects nothing.
+// GetInfo selects this provider for its name and for hints without a provider name. The network has
+// no addresses to bind, and therefore any Hints.Node other than the domain's name selects nothing.
 func (p provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	if p.nw.cfgErr != nil {
 		return nil, p.nw.cfgErr

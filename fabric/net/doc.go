@@ -1,23 +1,23 @@
-// Package net is a provider of package fabric on the UDP sockets of Go's package net: the provider
-// "net", for macOS, the BSDs and Windows. It uses no feature of one system, so it is simple and
-// works everywhere. On Linux the provider "udp" is several times as fast.
+// Package net is the provider "net" of package fabric on the UDP sockets of Go's package net, for
+// macOS, the BSDs and Windows. The provider uses no feature of a single operating system. On Linux
+// the provider "udp" is several times as fast as the provider "net".
 //
 //	Post                                   a goroutine for each endpoint         Poll
 //	one WriteToUDPAddrPort for each        waits for a posted buffer, then for   takes what the
 //	datagram; it waits while the           a datagram, and reads it into that    reader has put
 //	socket's buffer is full                buffer                                into the queue
 //
-// Endpoint names, addresses and datagrams are those of provider "udp": Info.Wire is "udp", and both
-// talk to each other. All sends are complete when the system has copied them; none makes a
-// Completion.
+// The endpoint names, addresses and datagrams are those of the provider "udp" (Info.Wire is "udp"),
+// and endpoints of the two providers can communicate. A send is complete when the operating system
+// has copied its bytes, and no send makes a Completion.
 //
-// Datagrams stay whole on Linux, macOS, FreeBSD and Windows. Elsewhere a datagram that exceeds the
-// path MTU arrives in fragments.
+// On Linux, macOS, FreeBSD and Windows, datagrams are never fragmented. On other systems, a
+// datagram that exceeds the path MTU arrives in fragments.
 //
-// A Domain and its endpoints belong to one goroutine, as package fabric says. The readers share
-// with it only the queue of their endpoint, under its lock, and the memory of the buffers that are
-// posted. A program that polls and never sleeps leaves the readers a processor: once in a while a
-// Poll that finds nothing parks for some microseconds.
+// A Domain and its endpoints belong to one goroutine, as package fabric requires. The reader
+// goroutines share with that goroutine only the queue of their endpoint, under its lock, and the
+// memory of the posted buffers. After some polls without a completion, a Poll parks its goroutine
+// for some microseconds, so that the reader goroutines get processor time.
 //
 //	provider.go   GetInfo and Open
 //	domain.go     domain: arena, addresses, sleeping

@@ -21,7 +21,7 @@ const (
 	cacheLineBytes = 64
 )
 
-// Errors of single operations; values, so that reporting one allocates nothing.
+// The errors of single operations are allocated once, so that reporting an error allocates nothing.
 var (
 	errUnknownAddr = failure("send", syscall.EINVAL, "unknown or removed peer address")
 	errRemoveAddr  = failure("remove", syscall.EINVAL, "unknown or removed peer address")
@@ -33,8 +33,8 @@ func failure(op string, errno syscall.Errno, text string) error {
 	return sysError{op: op, errno: errno, text: text}
 }
 
-// domain implements fabric.Domain and fabric.Sleeper. Everything but bell belongs to the goroutine
-// that uses the domain.
+// domain implements fabric.Domain and fabric.Sleeper. All fields except bell belong to the
+// goroutine that uses the domain.
 type domain struct {
 	local     inet.Local
 	info      fabric.Info
@@ -45,7 +45,7 @@ type domain struct {
 	endpoints []*endpoint
 	opened    int            // endpoints ever
 	bell      *doorbell.Bell // of who sleeps
-	polls     *doorbell.Bell // of the owner, when it polls in vain: see giveWay
+	polls     *doorbell.Bell // for the owner, when polls find nothing: see giveWay
 	vain      int            // polls in vain, in a row
 	pollable  func() bool
 	closed    bool
@@ -57,14 +57,14 @@ var (
 	_ fabric.Addresser = (*domain)(nil)
 )
 
-// buffers is the arena as the readers see it. A slot has at least a byte behind the caller's part:
-// a datagram that reaches it is too large.
+// buffers is the arena in the form that the reader goroutines use. A slot has at least one byte
+// after the caller's part, and a datagram that reaches this byte is too large.
 type buffers struct {
 	mem                []byte
 	count, stride, len int
 }
 
-// readInto returns a buffer's memory for a read.
+// readInto returns a buffer's memory for a read, which is longer than the caller's part.
 func (a *buffers) readInto(b fabric.Buf) []byte {
 	lo := int(b) * a.stride
 	return a.mem[lo : lo+a.len+1]
@@ -91,7 +91,7 @@ func openDomain(l *inet.Local, nodeText string, cfg fabric.DomainConfig) (*domai
 	return d, nil
 }
 
-// makeArena sizes and makes the arena: of ordinary memory, for nothing but package net looks at it.
+// makeArena allocates the arena in ordinary memory, because only package net reads and writes it.
 func (d *domain) makeArena(cfg fabric.DomainConfig) (err error) {
 	count, size := cfg.Buffers, cfg.BufferBytes
 	if count == 0 {
@@ -120,7 +120,8 @@ func (d *domain) makeArena(cfg fabric.DomainConfig) (err error) {
 	return nil
 }
 
-// Info implements fabric.Domain. Its attributes tell what has happened so far.
+// Info implements fabric.Domain. The attributes of the Info contain counts of events since the
+// domain was opened.
 func (d *domain) Info() fabric.Info {
 	info := d.info
 	info.Attrs = slices.Clone(info.Attrs)
@@ -142,7 +143,8 @@ func setAttr(attrs []fabric.Attr, name, value string) {
 
 func (d *domain) Arena() fabric.Arena { return d.arena }
 
-// Insert implements fabric.Domain. A link-local name is taken as one on this domain's own link.
+// Insert implements fabric.Domain. The name of a link-local address is assumed to be on this
+// domain's own link.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -165,7 +167,8 @@ func (d *domain) Remove(a fabric.Addr) error {
 	return nil
 }
 
-// RegisterRegion implements fabric.Domain: package net writes one piece of memory.
+// RegisterRegion always fails with fabric.ErrNotSupported, because package net can send only one
+// piece of memory.
 func (d *domain) RegisterRegion([]byte) (fabric.Region, error) {
 	if d.closed {
 		return 0, fabric.ErrClosed
@@ -181,7 +184,8 @@ func (d *domain) DeregisterRegion(fabric.Region) error {
 	return fabric.ErrNotSupported
 }
 
-// OpenEndpoint implements fabric.Domain. Depths are cut to what the provider has: Caps tells.
+// OpenEndpoint implements fabric.Domain. Depths above the provider's limits are reduced to the
+// limits, as Caps shows.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, fabric.ErrClosed
@@ -210,8 +214,8 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	return e, nil
 }
 
-// Close implements fabric.Domain. It releases everything even if it returns an error; a second
-// Close does nothing.
+// Close implements fabric.Domain. Close releases all resources even if it returns an error, and a
+// second Close does nothing.
 func (d *domain) Close() error {
 	if d.closed {
 		return nil
@@ -248,9 +252,9 @@ func (d *domain) Sleep(timeout time.Duration) error {
 	return nil
 }
 
-// giveWay is called after each poll in vain. The readers need a processor, and Go's scheduler asks
-// the network which of them can go on only when it has nothing else to run. So once in a while the
-// owner parks, until something arrives or a short time is over.
+// giveWay is called after each poll that found nothing. After a number of such polls, giveWay parks
+// the owner's goroutine for a short time, because Go's scheduler runs the reader goroutines only
+// when it has nothing else to run.
 func (d *domain) giveWay() {
 	if d.vain++; d.vain >= vainMost {
 		d.vain = 0
@@ -258,7 +262,7 @@ func (d *domain) giveWay() {
 	}
 }
 
-// somethingToPoll says whether Poll of an endpoint would report something.
+// somethingToPoll reports whether Poll of an endpoint would return a completion.
 func (d *domain) somethingToPoll() bool {
 	for _, e := range d.endpoints {
 		if e.inbox.waiting() {
@@ -268,7 +272,8 @@ func (d *domain) somethingToPoll() bool {
 	return false
 }
 
-// ParseAddress implements fabric.Addresser. A host is an IP address of this domain's version.
+// ParseAddress implements fabric.Addresser. The host must be an IP address of this domain's
+// version.
 func (d *domain) ParseAddress(text string) (first, second []byte, err error) {
 	return inet.ParseAddress(text, d.local.Version())
 }

@@ -11,7 +11,7 @@ import (
 	"gobtl/fabric/internal/inet"
 )
 
-// endpoint implements fabric.Endpoint. All but its inbox belongs to the domain's goroutine.
+// endpoint implements fabric.Endpoint. All fields except inbox belong to the domain's goroutine.
 type endpoint struct {
 	domain *domain
 	conn   *net.UDPConn
@@ -20,11 +20,11 @@ type endpoint struct {
 	inbox  *inbox
 	closed bool
 
-	origins []netip.AddrPort // senders of what the latest Poll has reported
+	origins []netip.AddrPort // senders of the datagrams that the latest Poll has reported
 
 	lastFrom netip.AddrPort // of the last datagram
 	lastAddr fabric.Addr
-	lastSeq  uint64 // of the changes to the peer table when lastAddr was looked up
+	lastSeq  uint64 // number of changes of the peer table when lastAddr was looked up
 }
 
 var (
@@ -32,7 +32,8 @@ var (
 	_ fabric.Sourcer  = (*endpoint)(nil)
 )
 
-// newEndpoint makes an endpoint of a socket, which it owns, and starts its reader.
+// newEndpoint makes an endpoint that owns the given socket, and starts the endpoint's reader
+// goroutine.
 func newEndpoint(d *domain, s socket, cfg fabric.EndpointConfig) *endpoint {
 	e := &endpoint{
 		domain: d,
@@ -40,7 +41,7 @@ func newEndpoint(d *domain, s socket, cfg fabric.EndpointConfig) *endpoint {
 		name:   s.name,
 		caps: fabric.Caps{
 			MTUBytes:        d.mtuBytes,
-			InjectBytes:     d.mtuBytes, // the system has copied it when Post returns
+			InjectBytes:     d.mtuBytes, // the system has copied the datagram when Post returns
 			TxDepth:         cfg.TxDepth,
 			RxDepth:         cfg.RxDepth,
 			RecvCapacity:    inet.Capacity(s.recvBytes, d.mtuBytes),
@@ -59,8 +60,8 @@ func (e *endpoint) Caps() fabric.Caps { return e.caps }
 
 func (e *endpoint) Name() []byte { return inet.EncodeName(e.name) }
 
-// Post implements fabric.Endpoint. It waits while the socket's send buffer is full. ErrAgain means
-// that the device's queue is full.
+// Post implements fabric.Endpoint. Post waits while the socket's send buffer is full. ErrAgain
+// means that the queue of the network device is full.
 func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -92,7 +93,7 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 	return nil
 }
 
-// sendError makes the error of a send that the system did not take.
+// sendError makes the error of a send that the system did not accept.
 func sendError(err error) error {
 	errno := errnoOf(err)
 	switch {
@@ -104,7 +105,8 @@ func sendError(err error) error {
 	return newError("send", err)
 }
 
-// Poll implements fabric.Endpoint. After many polls in vain it waits for parkTime at most.
+// Poll implements fabric.Endpoint. After many polls that found nothing, Poll waits for parkTime at
+// most.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -127,8 +129,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil // The next Poll reports the error.
 }
 
-// from returns the Addr of a sender. Looking it up costs; most datagrams are of the same sender as
-// the one before.
+// from returns the Addr of the sender with the given name. The last result is cached, because most
+// datagrams come from the same sender as the previous one.
 func (e *endpoint) from(name netip.AddrPort) fabric.Addr {
 	peers := &e.domain.peers
 	if name != e.lastFrom || e.lastSeq != peers.changes {
@@ -163,8 +165,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return e.inbox.post(bufs)
 }
 
-// Close is idempotent: the second one does nothing and returns nil. Datagrams that wait are lost.
-// When it returns, the reader has ended and touches no buffer any more.
+// A second Close does nothing and returns nil. Datagrams that were not polled are lost. When Close
+// returns, the reader goroutine has ended.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil

@@ -7,11 +7,11 @@ import (
 	"gobtl/fabric"
 )
 
-// maxPeers bounds the address vector.
+// maxPeers is the largest number of entries of the address vector.
 const maxPeers = 1<<31 - 1
 
-// peerTable is a domain's address vector. An Addr is an index and a generation, so that a removed
-// one is noticed.
+// peerTable is a domain's address vector. An Addr is an index and a generation, which detects an
+// Addr that was removed.
 type peerTable struct {
 	peers   []peer
 	free    []uint32
@@ -19,7 +19,7 @@ type peerTable struct {
 	changes uint64 // what makes an earlier find worthless
 }
 
-// peer is an entry; with inserts 0 it is free.
+// peer is an entry of the address vector, which is free if inserts is 0.
 type peer struct {
 	to      netip.AddrPort // with the zone of a link-local address
 	name    netip.AddrPort // without
@@ -40,7 +40,7 @@ func (t *peerTable) addr(i uint32) fabric.Addr {
 	return fabric.Addr(t.peers[i].gen)<<32 | fabric.Addr(i)
 }
 
-// find returns the Addr of a name that is inserted, else AddrUnknown.
+// find returns the Addr of an inserted name, or AddrUnknown.
 func (t *peerTable) find(name netip.AddrPort) fabric.Addr {
 	if i, ok := t.byName[name]; ok {
 		return t.addr(i)
@@ -48,7 +48,7 @@ func (t *peerTable) find(name netip.AddrPort) fabric.Addr {
 	return fabric.AddrUnknown
 }
 
-// insert adds a name, or counts it once more; zone is that of link-local addresses.
+// insert adds a name or counts a further insert, and zone is the zone of link-local addresses.
 func (t *peerTable) insert(name netip.AddrPort, zone string) (fabric.Addr, error) {
 	if i, ok := t.byName[name]; ok {
 		t.peers[i].inserts++
@@ -74,7 +74,7 @@ func (t *peerTable) insert(name netip.AddrPort, zone string) (fabric.Addr, error
 	return t.addr(i), nil
 }
 
-// remove undoes an insert and says whether there was one.
+// remove undoes one insert, and reports whether the name was inserted.
 func (t *peerTable) remove(a fabric.Addr) bool {
 	p := t.get(a)
 	if p == nil {

@@ -12,7 +12,7 @@ import (
 const (
 	// family is the name of the provider.
 	family = "net"
-	// wire is the name that it shares with provider udp.
+	// wire is the Info.Wire of this provider and of the provider udp.
 	wire = "udp"
 
 	defaultTxDepth = 4096
@@ -27,8 +27,8 @@ type provider struct{}
 
 func (provider) Family() string { return family }
 
-// GetInfo implements fabric.Provider. Addresses to which no socket can be bound, such as a
-// tentative one of IPv6, are left out.
+// GetInfo implements fabric.Provider. Addresses to which no socket can be bound, such as tentative
+// IPv6 addresses, are left out.
 func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	if h.Provider != "" && h.Provider != family && h.Provider != family+"/" {
 		return nil, nil
@@ -58,8 +58,8 @@ func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	return infos, nil
 }
 
-// Open implements fabric.Provider. It looks at the host's addresses again: an Info is plain data
-// that may have been kept, sent or written by hand.
+// Open implements fabric.Provider. Open reads the host's addresses again, because a program may
+// have stored, sent or written the Info by hand.
 func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	if info.Provider != family {
 		return nil, fmt.Errorf("%w: %q is not %q", fabric.ErrNoProvider, info.Provider, family)
@@ -79,7 +79,7 @@ func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, 
 		fabric.ErrNoProvider, info.Domain, info.Node, info.Src)
 }
 
-// newInfo describes a local address; recvBytes is the receive buffer that a socket gets there.
+// newInfo describes a local address, at which a socket gets a receive buffer of recvBytes.
 func newInfo(l *inet.Local, nodeText string, recvBytes int) fabric.Info {
 	format := "udp/ip4"
 	if l.Version() == 6 {

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// wantRecvBytes is the receive buffer asked for when the caller names none.
+	// wantRecvBytes is the requested size of the receive buffer if the caller names no size.
 	wantRecvBytes = 4 << 20
-	// wantSendBytes has room for some of the largest datagrams. The BSDs and macOS refuse a datagram
-	// that is larger than the buffer.
+	// wantSendBytes is the requested size of the send buffer, which holds some of the largest
+	// datagrams. The BSDs and macOS refuse a datagram that is larger than the send buffer.
 	wantSendBytes = 1 << 20
-	// leastBytes ends the search for a size that the system grants.
+	// leastBytes is the smallest buffer size that is requested.
 	leastBytes = 64 << 10
 )
 
@@ -26,19 +26,19 @@ const (
 type socket struct {
 	conn      *net.UDPConn
 	name      netip.AddrPort // without zone
-	recvBytes int            // of its receive buffer, as the system counts
+	recvBytes int            // size of the receive buffer, as the system counts
 }
 
 // option is a socket option whose value is a number.
 type option struct{ level, name, value int }
 
-// openSocket opens a socket bound to a local address and a port, 0 for any.
+// openSocket opens a socket bound to a local address and a port, and port 0 means any port.
 func openSocket(l *inet.Local, port uint16, cfg fabric.EndpointConfig) (socket, error) {
 	network := fmt.Sprintf("udp%d", l.Version())
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) {
 			for _, o := range dontFragment(l.Version()) {
-				_ = setOption(fd, o) // An older system lacks it: then datagrams may be fragmented.
+				_ = setOption(fd, o) // older systems lack the option and may fragment
 			}
 		})
 	}}
@@ -70,8 +70,8 @@ func openSocket(l *inet.Local, port uint16, cfg fabric.EndpointConfig) (socket, 
 	return s, nil
 }
 
-// askFor asks for a buffer of a size, and for half of it where the system refuses. What is granted
-// is read back, so failing is no error.
+// askFor requests a buffer of the given size, and half the size each time the system refuses. A
+// failure is ignored, because the caller reads back the granted size.
 func askFor(sizeBytes int, set func(int) error) {
 	for set(sizeBytes) != nil && sizeBytes > leastBytes {
 		sizeBytes /= 2
@@ -89,8 +89,8 @@ func granted(conn *net.UDPConn) (sizeBytes int, err error) {
 	return sizeBytes, errors.Join(err, failed)
 }
 
-// errnoOf returns the system's number in an error of package net, with the portable one in place of
-// Windows' own; 0 if there is none.
+// errnoOf returns the system's error number in an error of package net, or 0 if there is none, and
+// replaces error numbers of Windows by portable ones.
 func errnoOf(err error) syscall.Errno {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -99,7 +99,7 @@ func errnoOf(err error) syscall.Errno {
 	return portable(errno)
 }
 
-// newError makes an error of what package net returns.
+// newError makes an error from an error of package net.
 func newError(op string, err error) error {
 	errno := errnoOf(err)
 	if errno == 0 {
@@ -108,8 +108,8 @@ func newError(op string, err error) error {
 	return sysError{op: op, errno: errno, text: errno.Error()}
 }
 
-// sysError is the failure of a system call. It is no fabric.Error because the numbers of Windows
-// are larger than those.
+// sysError is the failure of a system call. A fabric.Error cannot hold the error numbers of
+// Windows.
 type sysError struct {
 	op    string
 	errno syscall.Errno
@@ -118,5 +118,5 @@ type sysError struct {
 
 func (e sysError) Error() string { return family + ": " + e.op + ": " + e.text }
 
-// Unwrap makes errors.Is(err, syscall.EADDRINUSE) and the like work.
+// Unwrap makes errors.Is(err, syscall.EADDRINUSE) and similar tests work.
 func (e sysError) Unwrap() error { return e.errno }

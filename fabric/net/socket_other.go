@@ -2,5 +2,5 @@
 
 package net
 
-// dontFragment returns the options by which datagrams of an IP version stay whole: none is known.
+// dontFragment returns no options, because the options of this system are not known.
 func dontFragment(int) []option { return nil }

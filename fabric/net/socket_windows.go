@@ -2,7 +2,7 @@ package net
 
 import "syscall"
 
-// Errors of Windows' sockets.
+// The constants are error numbers of Windows sockets.
 const (
 	wsaMessageSize syscall.Errno = 10040
 	wsaInUse       syscall.Errno = 10048
@@ -17,7 +17,7 @@ func recvBuffer(fd uintptr) (int, error) {
 	return syscall.GetsockoptInt(syscall.Handle(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF)
 }
 
-// portable returns the number of package syscall for one of Windows.
+// portable returns the error number of package syscall for an error number of Windows.
 func portable(errno syscall.Errno) syscall.Errno {
 	switch errno {
 	case wsaMessageSize:
@@ -32,8 +32,8 @@ func portable(errno syscall.Errno) syscall.Errno {
 
 func isCut(err error) bool { return errnoOf(err) == syscall.EMSGSIZE }
 
-// dontFragment returns the options by which datagrams of an IP version stay whole: IP_DONTFRAGMENT,
-// IPV6_DONTFRAG.
+// dontFragment returns the socket options IP_DONTFRAGMENT or IPV6_DONTFRAG, which disable
+// fragmentation.
 func dontFragment(version int) []option {
 	const dontFragment = 14
 	if version == 4 {

@@ -13,18 +13,19 @@ import (
 )
 
 const (
-	// A reader whose socket fails tries again after errorPause, and gives up after errorsMax failures
-	// in a row: an error of one datagram passes, that of a socket stays.
+	// A reader goroutine whose socket fails tries again after errorPause, and gives up after
+	// errorsMax consecutive failures.
 	errorPause = time.Millisecond
 	errorsMax  = 1000
-	// vainMost is how many polls in a row may find nothing until the next one parks for parkTime.
+	// vainMost is the number of consecutive polls without a completion after which the next poll
+	// parks for parkTime.
 	vainMost = 64
 	parkTime = 50 * time.Microsecond
 )
 
-// inbox is what an endpoint and its reader share: the posted buffers on their way to the reader,
-// and the datagrams on their way back. A buffer is in one of the two queues or in the reader's
-// hands, so RxDepth bounds them all together.
+// inbox is the state that an endpoint shares with its reader goroutine, with a queue of posted
+// buffers and a queue of received datagrams. A buffer is in one of the two queues or in use by the
+// reader goroutine, and RxDepth is the limit for all of them.
 type inbox struct {
 	ended chan struct{} // closed when the reader has ended
 
@@ -54,7 +55,7 @@ func newInbox(depth int) *inbox {
 	return in
 }
 
-// post gives buffers to the reader.
+// post passes buffers to the reader goroutine.
 func (in *inbox) post(bufs []fabric.Buf) (int, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -72,7 +73,7 @@ func (in *inbox) post(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// take reports datagrams, and appends their senders to origins. The error is final.
+// take reports received datagrams, and appends their senders to origins. An error of take is final.
 func (in *inbox) take(out []fabric.Completion, origins []netip.AddrPort) ([]netip.AddrPort, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -90,14 +91,14 @@ func (in *inbox) take(out []fabric.Completion, origins []netip.AddrPort) ([]neti
 	return origins, in.err
 }
 
-// waiting says whether take would report something.
+// waiting reports whether take would report a datagram.
 func (in *inbox) waiting() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.arrived.Len() > 0 || in.err != nil
 }
 
-// shut ends the reader, as soon as its socket is closed.
+// shut ends the reader goroutine after its socket was closed.
 func (in *inbox) shut() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -105,7 +106,7 @@ func (in *inbox) shut() {
 	in.more.Signal()
 }
 
-// next waits for a posted buffer; false: the endpoint closes.
+// next waits for a posted buffer, and returns false if the endpoint is closing.
 func (in *inbox) next() (fabric.Buf, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -119,7 +120,7 @@ func (in *inbox) next() (fabric.Buf, bool) {
 	return in.posted.Pop(), true
 }
 
-// put adds a datagram.
+// put appends a received datagram to the queue.
 func (in *inbox) put(a arrival) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -127,14 +128,15 @@ func (in *inbox) put(a arrival) {
 	in.arrived.Push(a)
 }
 
-// fail notes the error that ends the reader.
+// fail records the error that ends the reader goroutine.
 func (in *inbox) fail(err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.err = err
 }
 
-// read is the reader. It ends when the endpoint closes, or its socket fails for good.
+// read is the function of the reader goroutine. read returns when the endpoint closes, or when its
+// socket has failed errorsMax times in a row.
 func (in *inbox) read(conn *net.UDPConn, bufs buffers, bells ...*doorbell.Bell) {
 	defer close(in.ended)
 	for {
@@ -163,8 +165,8 @@ func ring(bells []*doorbell.Bell) {
 	}
 }
 
-// receive reads a datagram. Errors pass, such as those that a system reports for an earlier
-// send, unless they are many in a row.
+// receive reads one datagram. Single errors are ignored, because a system may report the error of
+// an earlier send.
 func receive(conn *net.UDPConn, mem []byte) (n int, from netip.AddrPort, err error) {
 	for range errorsMax {
 		n, from, err = conn.ReadFromUDPAddrPort(mem)

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// wantSocketBytes is the receive buffer that the package requests if the caller names no size.
+	// wantSocketBytes is the requested size of the receive buffer if the caller names no size.
 	wantSocketBytes = 4 << 20
-	// fallbackSocketBytes is the assumed receive buffer if the socket could not be found.
-	// fallbackSocketBytes is less than any system's default.
+	// fallbackSocketBytes is the assumed size of the receive buffer if the socket was not found.
+	// The value is less than the default size of any system.
 	fallbackSocketBytes = 64 << 10
 
 	udpName     = family + "/" + udpProvider
@@ -52,8 +52,8 @@ var (
 	_ fabric.Waiter = (*domain)(nil)
 )
 
-// openDomain opens the domain that e describes. The argument sourced of openDomain is the same
-// entry from a query with FI_SOURCE, or nil.
+// openDomain opens the domain that e describes. The argument sourced is the same entry from a query
+// with FI_SOURCE, or nil.
 func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	lay, err := newLayout(e.limits, cfg)
 	if err != nil {
@@ -88,7 +88,7 @@ func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, erro
 		return nil, failed(d.info.Provider, &fail)
 	}
 	d.info.Source = C.gofi_has_source(d.c) != 0
-	// The layer rxd opens queues that can wait, but has no wait descriptor.
+	// With the layer rxd, the queues have no usable wait descriptor.
 	d.info.CanWait = C.gofi_can_wait(d.c) != 0 && !e.layeredBy(rxdLayer)
 	mem := unsafe.Slice((*byte)(C.gofi_arena(d.c)), int(C.gofi_arena_bytes(d.c)))
 	d.arena, err = fabric.NewArena(mem, lay.count, lay.strideBytes, lay.headroomBytes, lay.sizeBytes)
@@ -102,13 +102,14 @@ func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, erro
 	return d, nil
 }
 
-// isUDP reports whether the domain is that of the udp provider, whose sockets this package knows.
+// isUDP reports whether the domain belongs to the udp provider, whose sockets this package uses
+// directly.
 func (d *domain) isUDP() bool {
 	return d.info.Provider == udpName || d.info.Provider == offloadName
 }
 
-// newRules derives the form of names from this host's own address. If libfabric does not report the
-// address before opening, the first endpoint's name gives the length.
+// newRules derives the format of endpoint names from this host's own address. If libfabric does not
+// report the address before opening, the first endpoint's name gives the length.
 func newRules(e *entry) nameRules {
 	r := nameRules{form: e.form, bytes: len(e.src), scope: e.form.scopeOf(e.src)}
 	switch e.form {
@@ -200,7 +201,7 @@ func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, 
 			RecvCapacity: rx,
 			Gather:       d.gathers(),
 			Source:       got.source != 0,
-			// The copies of a removed peer do not use the caller's memory.
+			// The copied sends to a removed peer do not use the caller's memory.
 			RemoveCancels: d.limits.quirks.copies,
 		},
 	}
@@ -208,8 +209,8 @@ func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, 
 	return e, nil
 }
 
-// tryBind binds a test socket in the same way as the udp provider. If the provider fails to bind,
-// all versions of libfabric to date leave the provider's socket open for ever.
+// tryBind binds a test socket in the same way as the udp provider. The test is necessary because
+// libfabric leaks the provider's socket if the provider fails to bind.
 func (d *domain) tryBind() error {
 	ap, ok := d.rules.form.addrPort(d.src)
 	if !ok {
@@ -223,15 +224,15 @@ func (d *domain) tryBind() error {
 	return err
 }
 
-// finish completes an endpoint whose name and descriptor are known.
+// finish completes the initialisation of an endpoint whose name and descriptor are known.
 func (e *endpoint) finish(recvBufferBytes int) {
 	d := e.domain
 	if d.rules.bytes == 0 && d.rules.form != formString {
 		d.rules.bytes = len(e.name)
 	}
-	// Peers compare names as bytes. The endpoint's name is therefore converted to its canonical
-	// form, if there is one. A wildcard address has no canonical form, but the owner may want to
-	// see the address.
+	// Peers compare endpoint names as bytes. The endpoint's name is therefore converted to its
+	// canonical form, if there is one. A wildcard address has no canonical form, and is kept for
+	// display.
 	if canon, err := d.rules.check(e.name); err == nil {
 		e.name = []byte(canon)
 	}
@@ -248,8 +249,9 @@ func (e *endpoint) finish(recvBufferBytes int) {
 }
 
 // takeSocket returns the descriptor of the udp provider's socket, or -1 if the socket was not
-// found. Sleeps then wait for that descriptor. libfabric's own wait descriptor is an epoll
-// instance, which costs time for every arrival while the instance watches the socket.
+// found. If the socket was found, sleeps wait for its descriptor instead of libfabric's wait
+// descriptor. libfabric's wait descriptor is an epoll instance, which costs time for every arriving
+// datagram while it watches the socket.
 func (e *endpoint) takeSocket() int {
 	local, ok := e.domain.rules.form.addrPort(e.name)
 	if !ok {
@@ -260,7 +262,7 @@ func (e *endpoint) takeSocket() int {
 		return -1
 	}
 	if e.waitFd >= 0 {
-		// The call fails if the socket is not in the set, which does no harm.
+		// If the socket is not in the epoll set, the call fails without effect.
 		_ = unix.EpollCtl(e.waitFd, unix.EPOLL_CTL_DEL, fd, nil)
 		e.waitFd = fd
 		C.gofi_wait_socket(e.c)
@@ -268,8 +270,8 @@ func (e *endpoint) takeSocket() int {
 	return fd
 }
 
-// sizeReceiveBuffer enlarges the receive buffer of the udp provider's socket. A failure is ignored,
-// and the capacity is then computed from the size of a default buffer.
+// sizeReceiveBuffer enlarges the receive buffer of the udp provider's socket. If the enlargement
+// fails, the capacity is computed from the size of a default buffer.
 func (e *endpoint) sizeReceiveBuffer(fd, ask int) {
 	if ask == 0 {
 		ask = wantSocketBytes
@@ -284,8 +286,8 @@ func (e *endpoint) sizeReceiveBuffer(fd, ask int) {
 	e.caps.RecvCapacity = socketCapacity(bytes, e.caps.MTUBytes)
 }
 
-// Close implements fabric.Domain. Close releases everything even if an error is returned. A second
-// Close does nothing.
+// Close implements fabric.Domain. Close releases all resources even if it returns an error. A
+// second Close does nothing.
 func (d *domain) Close() error {
 	if d.c == nil {
 		return nil

@@ -27,8 +27,9 @@ import (
 	"gobtl/fabric"
 )
 
-// The shim reads and writes slices of Send and Completion directly. If the structures in Go and C
-// differ, a line here does not compile, because the index into an array of length one is not 0.
+// The shim reads and writes slices of Send and Completion directly. If a structure has different
+// layouts in Go and C, one of the following lines does not compile, because its array index is not
+// 0.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(fabric.Send{})-C.sizeof_struct_gofi_send]
 	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Send{}.To)-unsafe.Offsetof(C.struct_gofi_send{}.to)]
@@ -74,7 +75,8 @@ type endpoint struct {
 	caps   fabric.Caps
 	name   []byte
 	waitFd int // -1: none
-	// noOffload is the reason why requested segmentation offload was not started, or empty.
+	// noOffload is the reason why the requested segmentation offload was not started, or an empty
+	// string.
 	noOffload string
 	landing   runtime.Pinner
 }
@@ -91,8 +93,8 @@ func (e *endpoint) Name() []byte { return slices.Clone(e.name) }
 // batch limits a slice's length to the range of a C int.
 func batch(n int) C.int { return C.int(min(n, math.MaxInt32)) }
 
-// result translates the result of a batch call. The text of an error costs an allocation, but
-// ErrAgain does not.
+// result translates the result of a batch call. The text of an error costs an allocation, and
+// ErrAgain costs none.
 func (e *endpoint) result(r int64) (int, error) {
 	code := resultCode(r)
 	switch code {
@@ -152,7 +154,7 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return e.result(r)
 }
 
-// Land implements fabric.Lander. The memory of the landing is pinned, because the shim keeps its
+// Land implements fabric.Lander. The direct-receive memory is pinned, because the shim keeps its
 // address.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	if e.c == nil || !e.caps.Landing {
@@ -170,11 +172,11 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	return true
 }
 
-// progress lets the provider work without returning completions. Tests need progress when one
-// thread acts for several processes. Programs call Poll.
+// progress lets the provider work without returning completions. Tests call progress when one
+// thread acts for several processes.
 func (e *endpoint) progress() { C.gofi_progress(e.c) }
 
-// Close implements fabric.Endpoint. Close releases everything even if an error is returned. A
+// Close implements fabric.Endpoint. Close releases all resources even if it returns an error. A
 // second Close does nothing.
 func (e *endpoint) Close() error {
 	if e.c == nil {
@@ -198,15 +200,15 @@ func (e *endpoint) Close() error {
 	return nil
 }
 
-// shmFolder is the folder in which the shm provider has a file for each endpoint. The name of the
-// file is the endpoint's name without shmMark.
+// shmFolder is the directory in which the shm provider has a file for each endpoint. The name of
+// the file is the endpoint's name without shmMark.
 const (
 	shmFolder = "/dev/shm"
 	shmMark   = "fi_shm://"
 )
 
 // forgetName removes the file of an endpoint of the shm provider. Peers that have mapped the file
-// keep the memory. The libfabric object is closed later, see linger_close.
+// keep its memory. The libfabric object is closed later, see linger_close.
 func (d *domain) forgetName(name []byte) {
 	file, ok := bytes.CutPrefix(name, []byte(shmMark))
 	file = bytes.TrimRight(file, "\x00")

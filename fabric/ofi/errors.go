@@ -8,12 +8,13 @@ import (
 	"gobtl/fabric"
 )
 
-// codeBase is the first of the shim's own codes. The shim's codes have the order of shim.h, from
-// GOFI_CODE_BASE on. Codes below codeBase are libfabric's.
+// codeBase is the first of the error codes that the shim defines. The codes of the shim have the
+// same order as in shim.h, beginning with GOFI_CODE_BASE. Codes below codeBase are error codes of
+// libfabric.
 const codeBase = 0x10000
 
-// refusals are the meanings of the shim's codes. Each has the call that failed, the errno, and the
-// text.
+// refusals describes the error codes that the shim defines. Each entry has the call that failed,
+// the errno, and the text.
 var refusals = [...]struct {
 	op    string
 	errno syscall.Errno
@@ -29,14 +30,15 @@ var refusals = [...]struct {
 	{"fi_getname", syscall.ENAMETOOLONG, "the endpoint's name is longer than 64 bytes"},
 }
 
-// calls names the libfabric calls of the data path, in shim.h's order from GOFI_CALL_NONE.
+// calls names the libfabric calls of the data path, in the order of GOFI_CALL_NONE and the
+// following constants of shim.h.
 var calls = [...]string{
 	"post", "fi_inject", "fi_send", "fi_sendv", "fi_recv", "fi_cq_read", "fi_cq_readerr", "fi_trywait",
 	"fi_sendmsg", "recvmsg",
 }
 
-// newError makes the typed error of a code. The function text returns libfabric's text for
-// libfabric's own codes.
+// newError makes the typed error of an error code. The function text returns libfabric's
+// description of libfabric's own codes.
 func newError(provider, op string, code int, text func(code int) string) *fabric.Error {
 	if i := code - codeBase; i >= 0 && i < len(refusals) {
 		r := refusals[i]

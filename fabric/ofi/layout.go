@@ -11,11 +11,10 @@ import (
 
 const (
 	// maxDatagramBytes is the largest UDP payload over IPv4. Providers that emulate datagrams over
-	// a stream advertise nearly 2^64, but a receive buffer must have a limit.
+	// a stream report a limit near 2^64, which is too large for a receive buffer.
 	maxDatagramBytes = 65507
-	// maxSegmentBytes is the largest datagram on reliable providers, whose messages have no
-	// relevant limit. The layer rxm of libfabric sends messages of maxSegmentBytes without asking
-	// the receiver first.
+	// maxSegmentBytes is the largest datagram with reliable providers. Messages of this size are
+	// sent by libfabric's layer rxm without a rendezvous.
 	maxSegmentBytes = 16 << 10
 
 	cacheLineBytes  = 64
@@ -25,11 +24,11 @@ const (
 	maxArenaBytes   = 1 << 40
 	maxDepth        = 1 << 15 // entries of a queue; the shim counts them in 16 bits
 	maxPrefixBytes  = 1 << 12 // limit for prefixes; real providers have 40 and 64
-	slackBytes      = 1       // slack that reveals a truncated datagram; see gofi_recv
+	slackBytes      = 1       // bytes that reveal a truncated datagram; see gofi_recv
 	minInfoMTUBytes = 1
 )
 
-// limits are the sizes as a provider reports them.
+// limits are the sizes that a provider reports.
 type limits struct {
 	maxMsgBytes, prefixBytes, injectBytes uint64
 	txPrefix, rxPrefix                    bool // FI_MSG_PREFIX in that direction
@@ -38,9 +37,8 @@ type limits struct {
 	quirks                                quirks
 }
 
-// mtuBytes is the largest payload. In some providers max_msg_size includes the prefix and in others
-// not. mtuBytes uses the smaller of the two possible sizes, as libfabric's own reliable-datagram
-// layer does.
+// mtuBytes is the size of the largest payload. Because some providers include the prefix in
+// max_msg_size and others do not, mtuBytes returns the smaller of the two possible sizes.
 func (l limits) mtuBytes() int {
 	most := maxDatagramBytes
 	if l.reliable {
@@ -54,14 +52,13 @@ const (
 	headerBytes6 = 40 + 8
 	// jumboBytes is the largest Ethernet MTU that the package uses.
 	jumboBytes = 9000
-	// plainBytes is the assumed MTU if the device's MTU is unknown, or the device is the loopback
-	// device.
+	// plainBytes is the assumed MTU if the device's MTU is unknown, or if the device is the
+	// loopback device.
 	plainBytes = 1500
 )
 
 // onDevice returns the limits of the udp provider on a device with the given MTU. The udp provider
-// itself always reports 1472, even if such a datagram leaves as two fragments, but accepts every
-// datagram that the device can carry.
+// always reports 1472, but accepts every datagram that the device can carry.
 func (l limits) onDevice(mtuBytes int, form nameForm) limits {
 	header := headerBytes4
 	if form == formSockIn6 {
@@ -81,11 +78,11 @@ func deviceMTU(name string) int {
 	return dev.MTU
 }
 
-// inject is the largest payload that fi_inject accepts, computed by the same rule.
+// inject is the largest payload for which the shim calls fi_inject.
 func (l limits) inject() int { return clip(sub(l.injectBytes, l.tx()), l.mtuBytes()) }
 
-// done is the largest payload whose send is complete when Post returns, because a copy has been
-// made.
+// done is the largest payload whose send is complete when Post returns, because the bytes were
+// copied.
 func (l limits) done() int {
 	if l.quirks.copies {
 		return l.mtuBytes()
@@ -110,7 +107,7 @@ func sub(a, b uint64) uint64 { return a - min(a, b) }
 
 func clip(v uint64, most int) int { return int(min(v, uint64(most))) }
 
-// depth returns a queue's depth, which is the requested depth within the provider's limit.
+// depth returns the depth of a queue, which is the requested depth reduced to the provider's limit.
 func depth(what string, asked int, provider uint64) (int, error) {
 	most := max(clip(provider, maxDepth), 1)
 	switch {
@@ -123,9 +120,9 @@ func depth(what string, asked int, provider uint64) (int, error) {
 	return min(asked, most), nil
 }
 
-// layout is the geometry of an arena. Each slot of strideBytes has headroomBytes, sizeBytes for the
-// caller, and at least slackBytes. The caller's bytes begin on a cache line. The prefix that the
-// provider puts before a message is at the end of the headroom.
+// layout describes the slots of an arena. Each slot of strideBytes has headroomBytes, sizeBytes for
+// the caller, and at least slackBytes. The caller's bytes begin at a cache line. The prefix that
+// the provider puts before a message is at the end of the headroom.
 type layout struct {
 	count, strideBytes, headroomBytes, sizeBytes int
 	txPrefixBytes, rxPrefixBytes                 int
@@ -153,8 +150,7 @@ func newLayout(l limits, cfg fabric.DomainConfig) (layout, error) {
 		lay.sizeBytes = lay.mtuBytes
 	}
 	if l.reliable {
-		// Reliable providers fail after a message that is larger than the posted buffer. In shm
-		// 1.17 fi_cq_read never returns, and net and tcp lose the connection.
+		// Reliable providers fail after a message that is larger than the posted buffer.
 		lay.sizeBytes = max(lay.sizeBytes, lay.mtuBytes)
 	}
 	if lay.count < 1 || lay.count > maxBuffers {

@@ -22,11 +22,12 @@ import (
 	"gobtl/fabric"
 )
 
-// soname is the library that is loaded. The dynamic linker searches for the library as usual, in
-// LD_LIBRARY_PATH, the program's own run path, and the system's folders.
+// soname is the name of the library that is loaded. The dynamic linker searches for the library in
+// LD_LIBRARY_PATH, the program's run path, and the system's directories.
 const soname = "libfabric.so.1"
 
-// load loads libfabric at the first call. Every call returns the same error if loading failed.
+// load loads libfabric at the first call. If loading failed, every call of load returns the same
+// error.
 var load = sync.OnceValue(func() error { return loadFrom(soname) })
 
 func loadFrom(file string) error {
@@ -42,15 +43,14 @@ func loadFrom(file string) error {
 	return nil
 }
 
-// guardLock is held during a guarded call of libfabric, because two concurrent guards would undo
+// guardLock is held during a guarded call of libfabric, because two concurrent calls would undo
 // each other's changes.
 var guardLock sync.Mutex
 
 // guard makes a call of libfabric that loads libraries, or opens or closes something. After the
-// call, guard restores the process's signal handlers, because with other handlers Go could not
-// recover from a nil dereference, and an ignored signal would end the program. Programs that the
-// process starts do not inherit descriptors that the call opens. guard holds the lock of package
-// syscall, and therefore no fork happens during the call.
+// call, guard restores the process's signal handlers, because Go's runtime needs its own handlers.
+// Programs that the process starts do not inherit descriptors that the call opens. guard holds the
+// fork lock of package syscall, and therefore no process is started during the call.
 func guard(call func()) {
 	guardLock.Lock()
 	defer guardLock.Unlock()
@@ -67,8 +67,8 @@ func guard(call func()) {
 	}
 }
 
-// inheritable lists the descriptors that programs started by this process would inherit. Few
-// descriptors are inheritable, because Go marks its own descriptors as close-on-exec.
+// inheritable lists the descriptors that programs started by this process would inherit. There are
+// usually few, because Go marks its own descriptors as close-on-exec.
 func inheritable() []int {
 	dir, err := os.Open("/proc/self/fd")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"gobtl/fabric"
 )
 
-// nameForm is the form of an address family's endpoint names.
+// nameForm is the format of the endpoint names of an address family.
 type nameForm uint8
 
 const (
@@ -27,17 +27,16 @@ const (
 	sockIn6Bytes = 28
 )
 
-// nameRules tell which bytes can be a peer's name. The rules protect the domain from malformed
-// names that came over the network, because libfabric trusts its callers and reads the length that
-// libfabric expects.
+// nameRules decide which bytes can be the name of a peer. The rules are necessary because libfabric
+// does not check names, which may come from the network.
 type nameRules struct {
 	form  nameForm
 	bytes int    // exact length, 0 while unknown
 	scope uint32 // IPv6 scope of this host's link-local address, or 0
 }
 
-// check returns the canonical form of a name. All names of the same peer have the same canonical
-// form.
+// check returns the canonical form of an endpoint name. All names of one peer have the same
+// canonical form.
 func (r nameRules) check(name []byte) (string, error) {
 	if len(name) == 0 || len(name) > fabric.MaxNameBytes || r.bytes != 0 && len(name) != r.bytes {
 		return "", badName("%d bytes long, want %s", len(name), r.want())
@@ -61,9 +60,8 @@ func (r nameRules) want() string {
 	return fmt.Sprintf("1 to %d", fabric.MaxNameBytes)
 }
 
-// checkSocket refuses a name that cannot be the address of one peer. A name with port 0, an
-// unspecified address or a multicast address is refused. A forged name must not make this host
-// flood a multicast group.
+// checkSocket refuses a socket address that cannot be the address of one peer. A name with port 0,
+// an unspecified address or a multicast address is refused.
 func (r nameRules) checkSocket(name []byte) (string, error) {
 	want := uint16(syscall.AF_INET)
 	if r.form == formSockIn6 {
@@ -89,8 +87,8 @@ func (r nameRules) checkSocket(name []byte) (string, error) {
 		return string(canon), nil
 	}
 	clear(canon[4:8]) // sin6_flowinfo
-	// A scope is a number that is valid only on the host that wrote the name. The scope of this
-	// host leads to a neighbour.
+	// A scope is valid only on the host that wrote the name, and is replaced by this host's own
+	// scope.
 	scope := uint32(0)
 	if ip.IsLinkLocalUnicast() {
 		scope = r.scope
@@ -112,7 +110,7 @@ func (f nameForm) addrPort(name []byte) (netip.AddrPort, bool) {
 	return netip.AddrPort{}, false
 }
 
-// scopeOf returns the scope of this host's own address.
+// scopeOf returns the scope in this host's own address.
 func (f nameForm) scopeOf(name []byte) uint32 {
 	if f == formSockIn6 && len(name) >= sockIn6Bytes {
 		return binary.NativeEndian.Uint32(name[24:])

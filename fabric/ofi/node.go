@@ -12,12 +12,12 @@ import (
 	"gobtl/fabric"
 )
 
-// lookupPatience bounds the search for a name.
+// lookupPatience is the time limit for the resolution of a host name.
 const lookupPatience = 5 * time.Second
 
-// numeric returns the addresses of a node's name, in numeric form for libfabric. For a name,
-// libfabric itself would take the first address that the system returns, of any family. A numeric
-// address is returned unchanged, and so is an empty node, which means any address.
+// numeric returns the addresses of a node in numeric form, for libfabric. numeric resolves host
+// names itself, because libfabric would take the first address of any family. A numeric address is
+// returned unchanged, and so is an empty node, which means any address.
 func numeric(node string) ([]string, error) {
 	if _, err := netip.ParseAddr(node); err == nil || node == "" {
 		return []string{node}, nil

@@ -12,8 +12,8 @@ import (
 	"fmt"
 )
 
-// The constants are the largest payloads of a datagram over IPv4 and over IPv6. A run is limited to
-// the same size.
+// The constants are the sizes of the largest payloads of a datagram over IPv4 and over IPv6. A
+// message of several datagrams is limited to the same size.
 const (
 	runBytes4 = 65535 - 20 - 8
 	runBytes6 = 65535 - 40 - 8
@@ -40,13 +40,13 @@ func (e *endpoint) startOffload(fd int) {
 	if C.gofi_offload_describe(e.c, &info); info.on == 0 {
 		return
 	}
-	// With offload, datagrams are copied into runs and out of runs anyway. Regions and landings
-	// therefore cost no additional copy.
+	// With offload, datagrams are copied between buffers and messages. Regions and direct-receive
+	// memory therefore cost no additional copy.
 	e.caps.FreeRegions, e.caps.Landing = e.caps.Gather, true
 }
 
-// offload describes the state of the endpoint's offload for display. The result of offload is empty
-// if offload was not requested.
+// offload describes the state of the endpoint's segmentation offload for display. If offload was
+// not requested, the result is empty.
 func (e *endpoint) offload() string {
 	if e.domain.info.Provider != offloadName {
 		return ""

@@ -24,7 +24,7 @@ import (
 )
 
 // errNoData is the result of fi_getinfo if no entry matches the hints. errNoSys means that the
-// requested version is newer than the library.
+// requested API version is newer than the library.
 const (
 	errNoData = int(syscall.ENODATA)
 	errNoSys  = int(syscall.ENOSYS)
@@ -47,7 +47,7 @@ type list struct {
 
 func (l *list) free() { C.gofi_freeinfo(l.head) }
 
-// request narrows the results of fi_getinfo.
+// request is the set of criteria for a call of fi_getinfo.
 type request struct {
 	hints   fabric.Hints
 	variant variant
@@ -56,7 +56,7 @@ type request struct {
 	rdm     bool   // reliable endpoints, else datagram endpoints
 }
 
-// query calls fi_getinfo. If no entry matches, query returns an empty list and a nil error.
+// query calls fi_getinfo. If no entry matches, query returns an empty list and no error.
 func query(r request) (*list, error) {
 	node := r.hints.Node
 	if r.rdm && strings.EqualFold(r.variant.prov, shmProvider) {
@@ -123,7 +123,8 @@ func (l *list) dropNeedless(v variant) {
 	})
 }
 
-// newEntry translates one result of fi_getinfo. newEntry returns false if the entry is not offered.
+// newEntry translates one result of fi_getinfo. The result is false if the entry is not offered to
+// callers.
 func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	var raw C.struct_gofi_info
 	C.gofi_describe(fi, &raw)
@@ -131,7 +132,7 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	if prov == "" || !r.variant.is(prov, r.rdm) {
 		return entry{}, false
 	}
-	// A layer on a datagram provider turns its endpoints into reliable endpoints.
+	// A layer on a datagram provider makes reliable endpoints.
 	if r.rdm && raw.rdm == 0 || !r.rdm && (raw.dgram == 0 || strings.Contains(prov, layerMark)) {
 		return entry{}, false
 	}
@@ -195,15 +196,14 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	return e, e.info.MTUBytes > 0
 }
 
-// isAt reports whether an entry has the requested local address. For a name, libfabric takes the
-// first address of any family.
+// isAt reports whether an entry has the requested local address.
 func (e *entry) isAt(node string) bool {
 	want, err := netip.ParseAddr(node)
 	have, ok := e.form.addrPort(e.src)
 	return err != nil || !ok || have.Addr().Unmap() == want.WithZone("").Unmap()
 }
 
-// layeredBy reports whether the given layer of libfabric makes the endpoints of this provider.
+// layeredBy reports whether the endpoints of the provider use the given layer of libfabric.
 func (e *entry) layeredBy(layer string) bool {
 	return strings.HasSuffix(providerOf(e.info.Provider), layer)
 }
@@ -263,8 +263,8 @@ func strerror(code int) string {
 	return C.GoString(C.gofi_strerror(C.int(code)))
 }
 
-// printable returns the usual text of an address, without port. The result of printable is empty if
-// the address has no usual text.
+// printable returns the usual text of an address, without port. If there is no usual text,
+// printable returns an empty string.
 func (f nameForm) printable(src []byte) string {
 	if ap, ok := f.addrPort(src); ok {
 		return ap.Addr().String()
@@ -275,8 +275,8 @@ func (f nameForm) printable(src []byte) string {
 	return ""
 }
 
-// rank orders providers. Hardware comes first, then providers that the list does not contain, then
-// the kernel's UDP and TCP. Providers that reach only this host come next, and emulations for
+// rank orders providers by preference. Hardware comes first, then unknown providers, then the
+// kernel's UDP and TCP. Providers that reach only this host come next, and emulations for
 // developers come last.
 func rank(info fabric.Info) int {
 	order := []string{
@@ -290,8 +290,8 @@ func rank(info fabric.Info) int {
 	return i
 }
 
-// reach orders addresses. Addresses that other hosts can reach come first, and the loopback device
-// comes last.
+// reach orders addresses by reachability. Addresses that other hosts can reach come first, and the
+// loopback device comes last.
 func reach(info fabric.Info) int {
 	ip, err := netip.ParseAddr(info.Src)
 	switch {
@@ -377,7 +377,7 @@ func listNode(h fabric.Hints, v variant) ([]fabric.Info, error) {
 	return infos, nil
 }
 
-// listOne lists the Infos that one request finds, best first.
+// listOne lists the Infos that one query finds, best first.
 func listOne(r request) ([]fabric.Info, error) {
 	plain, err := query(r)
 	defer plain.free()
@@ -386,7 +386,7 @@ func listOne(r request) ([]fabric.Info, error) {
 	}
 	var infos []fabric.Info
 	for _, e := range plain.entries {
-		// The shm provider has a second entry, for the memory of accelerators.
+		// The shm provider reports a second entry for the memory of accelerators.
 		if !slices.ContainsFunc(infos, func(i fabric.Info) bool { return same(i, e.info) }) {
 			infos = append(infos, e.info)
 		}
@@ -398,8 +398,8 @@ func listOne(r request) ([]fabric.Info, error) {
 	return infos, nil
 }
 
-// markSourced sets Source on the infos that a query with FI_SOURCE also finds. A query with
-// FI_SOURCE is necessary, because a provider need not report a capability that was not requested.
+// markSourced sets Source in the infos that a query with FI_SOURCE also finds. A separate query is
+// necessary, because a provider need not report a capability that was not requested.
 func markSourced(infos []fabric.Info, r request) {
 	r.source = true
 	sourced, err := query(r)
@@ -414,7 +414,7 @@ func markSourced(infos []fabric.Info, r request) {
 	}
 }
 
-// same reports whether two infos describe the same way to the same network.
+// same reports whether two infos describe the same provider on the same network.
 func same(a, b fabric.Info) bool {
 	return strings.EqualFold(a.Provider, b.Provider) && a.Fabric == b.Fabric &&
 		a.Domain == b.Domain && a.Src == b.Src && a.AddrFormat == b.AddrFormat
@@ -437,8 +437,7 @@ func (l *list) find(want fabric.Info) *entry {
 	return nil
 }
 
-// Open asks libfabric again, and opens the entry that matches the names in the info. An Info is
-// plain data that a program may have stored, sent or written by hand.
+// Open queries libfabric again, and opens the entry that matches the names in the info.
 func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	v, ok := variantOf(info.Provider)
 	if !ok || v.prov == "" {
@@ -467,7 +466,7 @@ func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, 
 // errNotFound means that libfabric has no entry for the request.
 var errNotFound = fmt.Errorf("%w of libfabric", fabric.ErrNoProvider)
 
-// openFound opens the first result of a request that matches info.
+// openFound opens the first result of a query that matches info.
 func openFound(r request, info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	plain, err := query(r)
 	defer plain.free()
@@ -479,7 +478,7 @@ func openFound(r request, info fabric.Info, cfg fabric.DomainConfig) (fabric.Dom
 		return nil, fmt.Errorf("%w: nothing for %q, domain %q, node %q", errNotFound,
 			info.Provider, info.Domain, info.Node)
 	}
-	// If the second query fails, the domain does not report sources.
+	// If the query with FI_SOURCE fails, the domain does not report sources.
 	r.source = true
 	sourced, err := query(r)
 	defer sourced.free()
@@ -490,7 +489,8 @@ func openFound(r request, info fabric.Info, cfg fabric.DomainConfig) (fabric.Dom
 	return openDomain(e, withSource, cfg)
 }
 
-// failed makes an error from the shim's failure f. The field op is a string constant of C.
+// failed makes an error from the failure f that the shim reports. The field op is a string constant
+// of C.
 func failed(provider string, f *C.struct_gofi_fail) error {
 	return newError(provider, C.GoString(f.op), int(f.code), strerror)
 }

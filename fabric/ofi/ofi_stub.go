@@ -8,8 +8,8 @@ import (
 	"gobtl/fabric"
 )
 
-// stub replaces the providers in a build without libfabric. Its methods return an error that says
-// so.
+// stub replaces the providers in a build without libfabric. All methods of stub return an error
+// that says that the build has no libfabric.
 type stub struct{}
 
 func init() { fabric.Register(stub{}) }

@@ -18,22 +18,20 @@ import (
 
 const maxPeers = 1<<31 - 1
 
-// peers are the peers to which a domain can send.
+// peers is the address vector of a domain.
 type peers struct {
 	all    []peer            // by the index in an Addr
 	free   []uint32          // indices for reuse
-	byName map[string]uint32 // canonical name to index, which makes Insert idempotent
-	// kept are the indices of removed peers, by canonical name. A removed peer is kept if the
-	// provider must not be told of the removal (quirks.keptPeers), or if the provider still has
-	// sends to the peer. A peer that is inserted again gets its old index, and the sends that the
-	// provider still has belong to the peer again.
+	byName map[string]uint32 // canonical name to index, so that equal names give one index
+	// kept holds the indices of removed peers, by canonical name. A removed peer is kept if the
+	// provider cannot remove peers (quirks.keptPeers), or if the provider has pending sends to the
+	// peer. A peer that is inserted again gets its old index, to which the pending sends belong.
 	kept    map[string]uint32
 	forgets int // number of kept peers at which forget is called
 }
 
 const (
-	// keptMost bounds the removed peers to which the provider still has sends. A removed peer to
-	// which the provider still has sends is stalled, or has ended without closing its connection.
+	// keptMost is the largest number of removed peers to which the provider has pending sends.
 	keptMost = 1 << 14
 	// forgetsLeast is the least number of kept peers at which forget is called.
 	forgetsLeast = 16
@@ -72,7 +70,7 @@ func (p *peers) take() (uint32, error) {
 	return i, nil
 }
 
-// renew gives an index a new generation.
+// renew changes the generation of an index.
 func (p *peers) renew(i uint32) {
 	p.all[i].gen++
 	if p.all[i].gen == 0 {
@@ -80,7 +78,7 @@ func (p *peers) renew(i uint32) {
 	}
 }
 
-// find returns the index of an Addr, or false if the Addr names no peer.
+// find returns the index of an Addr, or false if the Addr is not inserted.
 func (p *peers) find(a fabric.Addr) (uint32, bool) {
 	i := uint32(a)
 	ok := uint64(i) < uint64(len(p.all)) && p.all[i].count > 0 && p.all[i].addr(i) == a
@@ -88,9 +86,9 @@ func (p *peers) find(a fabric.Addr) (uint32, bool) {
 }
 
 // Insert implements fabric.Domain. If libfabric's provider refuses a name, the error wraps the
-// provider's *fabric.Error. The error of Insert also wraps ErrBadName if the name may be malformed.
-// The shm provider of libfabric 2 accepts 256 different names in a domain's life, including removed
-// ones. For further names the error wraps ErrAgain.
+// provider's *fabric.Error. If the name may be malformed, the error also wraps ErrBadName. The shm
+// provider of libfabric 2 accepts 256 different names during the life of a domain, including
+// removed ones. For further names, the error wraps ErrAgain.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.c == nil {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -117,7 +115,7 @@ func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 		}
 	}
 	p := &d.peers.all[i]
-	// Some providers read the longest name that they know, whatever the length of the name is.
+	// Some providers read the longest possible name, whatever the length of the name is.
 	var padded [fabric.MaxNameBytes]byte
 	copy(padded[:], canon)
 	var fail C.struct_gofi_fail
@@ -133,8 +131,7 @@ func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	return p.addr(i), nil
 }
 
-// roomForPeer returns nil if there is room for a peer that is not kept, or an error with the
-// reason.
+// roomForPeer returns nil if a new peer can be inserted, or an error with the reason.
 func (d *domain) roomForPeer() error {
 	p := &d.peers
 	if most := d.limits.quirks.keptPeers; most > 0 {
@@ -154,7 +151,7 @@ func (d *domain) roomForPeer() error {
 	return nil
 }
 
-// forget tells the provider to forget removed peers without remaining sends.
+// forget removes kept peers without pending sends from the provider.
 func (d *domain) forget() {
 	p := &d.peers
 	for name, i := range p.kept {
@@ -166,12 +163,11 @@ func (d *domain) forget() {
 	p.forgets = min(max(2*len(p.kept), forgetsLeast), keptMost)
 }
 
-// copied is the number of copied sends that the provider has.
+// copied is the number of copied sends that the provider has not completed.
 func (d *domain) copied() int { return int(C.gofi_copied(d.c)) }
 
-// refused makes the error for a name that the provider did not accept. For opaque names only the
-// provider knows whether a name is malformed or unreachable, and the provider's error does not tell
-// which.
+// refused makes the error for a name that the provider did not accept. For opaque names, the
+// provider's error does not tell whether the name is malformed or the peer unreachable.
 func (d *domain) refused(err error) error {
 	bad := errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EADDRNOTAVAIL)
 	if bad && d.rules.form != formSockIn && d.rules.form != formSockIn6 {
@@ -180,8 +176,8 @@ func (d *domain) refused(err error) error {
 	return err
 }
 
-// Remove implements fabric.Domain. For an Addr that names no peer, the error is a *fabric.Error
-// with EINVAL.
+// Remove implements fabric.Domain. If the Addr is not inserted, the error is a *fabric.Error with
+// EINVAL.
 func (d *domain) Remove(a fabric.Addr) error {
 	if d.c == nil {
 		return fabric.ErrClosed

@@ -12,49 +12,48 @@ import (
 	"strings"
 )
 
-// The constants describe deviations of providers from what the providers announce. A deviation
-// without a version applies to all versions.
+// The constants describe deviations of providers from what the providers report. A deviation
+// without a version number applies to all versions.
 const (
 	socketsProvider = "sockets"
 
 	// The sockets provider leaves a message in its TCP connection until the whole header has
-	// arrived. If the receive window closes within a header, the window never opens again, and the
-	// connection hangs for good. The bytes in flight of an endpoint are therefore at most half of
-	// the smallest initial TCP window of any system. Sends complete when the peer has received
-	// them, and no send is injected.
+	// arrived. If the TCP receive window closes within a header, the connection hangs for ever. An
+	// endpoint therefore has at most half of the smallest initial TCP window of any system in
+	// flight.
 	socketsHeaderBytes   = 24
 	socketsMTUBytes      = 1 << 10
 	socketsTxDepth       = 31
 	socketsUnderWayBytes = 32 << 10
 
-	// shmNoRemove is the first version of the shm provider with a defect after a remove (200 is the
-	// version in libfabric 2.0). A new address in the place of a removed address finds the old
-	// address's state, and a send to the new address dereferences NULL.
+	// shmNoRemove is the first version of the shm provider with a defect in the removal of
+	// addresses (200 is the version in libfabric 2.0). After a removal, a new address finds the
+	// state of the removed address, and a send to the new address crashes.
 	shmNoRemove = 200
-	// rxdLayer ends the names of datagram providers with libfabric's own reliability.
+	// rxdLayer ends the names of datagram providers with libfabric's own reliability layer.
 	rxdLayer = layerMark + "ofi_rxd"
 
 	// shmPeers is the size of the shm provider's table of peers.
 	shmPeers = 256
 )
 
-// quirks are the workarounds that the provider needs in addition to smaller limits.
+// quirks are the workarounds that a provider needs in addition to smaller limits.
 type quirks struct {
 	// privateSends says that the provider sends messages of its own through the queue of the
 	// caller's sends.
 	privateSends bool
-	// removeComplains says that fi_av_remove removes a peer, but returns EINVAL if no endpoint has
-	// a connection to the peer (sockets of libfabric 2).
+	// removeComplains says that fi_av_remove returns EINVAL for a peer without a connection,
+	// although it removes the peer (sockets provider of libfabric 2).
 	removeComplains bool
-	// copies says that the provider keeps sends for ever that a peer does not accept. The shim then
-	// passes copies to the provider.
+	// copies says that the provider keeps sends for ever if the peer does not accept them. If
+	// copies is true, the shim passes copies of the sends to the provider.
 	copies bool
-	// keptPeers is the number of peers that the provider has room for, if peers must not be
-	// removed. If keptPeers is 0, peers may be removed.
+	// keptPeers is the size of the provider's table of peers if peers must not be removed. If
+	// keptPeers is 0, peers may be removed.
 	keptPeers int
 }
 
-// flags are the quirks in the form that the shim needs.
+// flags returns the quirks in the form that the shim needs.
 func (q quirks) flags() C.uint32_t {
 	var flags C.uint32_t
 	if q.privateSends {
@@ -72,9 +71,9 @@ func (q quirks) flags() C.uint32_t {
 	return flags
 }
 
-// tamed returns the limits within which a provider works. The argument major of tamed is the number
-// before the dot of the provider's version, which is 117 in libfabric 1.17 and 206 in libfabric
-// 2.6.
+// tamed returns the limits within which a provider works correctly. The argument major is the
+// number before the dot of the provider's version, which is 117 in libfabric 1.17 and 206 in
+// libfabric 2.6.
 func (l limits) tamed(prov string, major uint32) limits {
 	switch prov {
 	case socketsProvider:
@@ -86,11 +85,9 @@ func (l limits) tamed(prov string, major uint32) limits {
 		if major >= shmNoRemove {
 			l.quirks.keptPeers = shmPeers
 		}
-		// With the shm provider a message above injectBytes stays in the sender's memory until the
-		// peer has accepted the message. If the peer has ended, the message stays for ever. From
-		// libfabric 2.0 on, a message above injectBytes stays in the sender's memory within one
-		// process too. From libfabric 2.5 on, the receiver of such a message follows an
-		// uninitialised pointer. Injected messages are copied.
+		// With the shm provider, a message above injectBytes stays in the sender's memory until the
+		// peer has accepted the message. If the peer has ended, such a message stays for ever.
+		// Injected messages are copied at once.
 		l.maxMsgBytes = min(l.maxMsgBytes, l.injectBytes)
 	default:
 		l.quirks.copies = l.reliable && keepsUntaken(prov)
@@ -98,19 +95,20 @@ func (l limits) tamed(prov string, major uint32) limits {
 	return l
 }
 
-// keepsUntaken reports whether a reliable provider keeps sends as long as the peer does not accept
-// them. Providers over TCP keep sends to a stalled peer. The layer rxd also keeps sends to a peer
+// keepsUntaken reports whether a reliable provider keeps sends until the peer accepts them.
+// Providers over TCP keep sends to a stalled peer, and the layer rxd also keeps sends to a peer
 // that has ended.
 func keepsUntaken(prov string) bool {
 	core, _, _ := strings.Cut(prov, layerMark)
 	return slices.Contains([]string{"net", "tcp", udpProvider}, core)
 }
 
-// unfit are providers that are not offered, because they have failed the test suites. The provider
-// sm2 (shared memory) crashes a process with two endpoints, and lnx links other providers together.
+// unfit are providers that are not offered, because they have failed the conformance tests. The
+// provider sm2 (shared memory) crashes a process with two endpoints, and lnx links other providers
+// together.
 var unfit = []string{"sm2", "lnx"}
 
-// fit reports whether a provider is offered. A layer's name follows ";" or ":".
+// fit reports whether a provider is offered. The name of a layer follows ";" or ":".
 func fit(prov string) bool {
 	return !slices.ContainsFunc(unfit, func(name string) bool {
 		return prov == name || strings.HasPrefix(prov, name+layerMark) ||
@@ -118,17 +116,17 @@ func fit(prov string) bool {
 	})
 }
 
-// canWait reports whether a provider's queues have a wait descriptor. No attribute of libfabric
-// tells. Domain.Info has the actual value after opening.
+// canWait reports whether a provider's queues have a wait descriptor. libfabric has no attribute
+// for this property. After opening, Domain.Info has the actual value.
 func canWait(prov string) bool {
 	return !slices.Contains([]string{"verbs", "efa"}, prov) && !strings.HasSuffix(prov, rxdLayer)
 }
 
-// tellsSource reports whether a provider's datagram endpoints know sources if the provider
-// announces so. The sockets provider knows sources only for FI_EP_RDM. Reliable endpoints are never
-// asked for sources, because shm reports the sources of removed peers, and net does not report all
-// sources.
+// tellsSource reports whether a provider that announces FI_SOURCE reports the sources of datagrams.
+// The sockets provider reports sources only for FI_EP_RDM. Reliable endpoints are never asked for
+// sources, because shm reports removed peers as sources, and net does not report all sources.
 func tellsSource(prov string) bool { return prov != socketsProvider }
 
-// loopsBack reports whether a provider's endpoints reach themselves. The NICs of usnic do not.
+// loopsBack reports whether a provider's endpoints reach themselves. The NICs of usnic cannot send
+// to themselves.
 func loopsBack(prov string) bool { return prov != "usnic" }

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ready is an epoll descriptor that watches the descriptors of a Wait. The epoll descriptor is
-// opened at the first call of ReadyFd, because an open epoll descriptor costs time for every
-// arrival.
+// ready is an epoll descriptor that watches all descriptors for which Wait waits. The epoll
+// descriptor is opened at the first call of ReadyFd, because an open epoll descriptor costs time
+// for every arriving datagram.
 type ready struct {
 	epoll int // 0: there is none
 	err   error
@@ -57,8 +57,9 @@ func (r *ready) close() {
 	}
 }
 
-// ArmReady implements fabric.Readier. If Info.CanWait is false, the longest sleep is 100 us. While
-// sends are outstanding on a provider that completes sends later, the longest sleep is 1 ms.
+// ArmReady implements fabric.Readier. If Info.CanWait is false, ArmReady returns at most 100 us.
+// While sends are outstanding on a provider that completes sends later, ArmReady returns at most 1
+// ms.
 func (d *domain) ArmReady() time.Duration {
 	if d.c == nil || d.bell.ready.err != nil {
 		return 0

@@ -25,7 +25,7 @@ const (
 	maxRegions      = 1<<regionIndexBits - 1
 )
 
-// regions are the memory that sends may gather from. The zero value has no memory.
+// regions are the memory regions from which sends may gather.
 type regions struct {
 	all  []region // by the index in a Region; entry 0 is none
 	free []uint32 // indices for reuse
@@ -37,7 +37,7 @@ type region struct {
 	used bool
 }
 
-// take returns the index of an unused region, with another generation than before.
+// take returns the index of an unused region, and changes the generation of the index.
 func (r *regions) take() (uint32, error) {
 	n := len(r.free)
 	if n == 0 {
@@ -65,7 +65,7 @@ func (r *regions) release() {
 	*r = regions{}
 }
 
-// gathers reports whether the provider can send from two places at once.
+// gathers reports whether the provider can send from two separate memory areas at once.
 func (d *domain) gathers() bool { return d.limits.iovLimit >= 2 }
 
 // RegisterRegion implements fabric.Domain. If mem is empty, the error wraps ErrBadConfig.
@@ -98,7 +98,7 @@ func (d *domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 	return id, nil
 }
 
-// DeregisterRegion implements fabric.Domain. Sends from the region must have completed.
+// DeregisterRegion implements fabric.Domain. All sends from the region must have completed.
 func (d *domain) DeregisterRegion(id fabric.Region) error {
 	if d.c == nil {
 		return fabric.ErrClosed

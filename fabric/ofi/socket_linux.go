@@ -25,25 +25,25 @@ const (
 	minSkbBytes    = 1024
 )
 
-// truesizeBytes returns the cost of a datagram, rounded up where kernels differ.
+// truesizeBytes returns the cost of a datagram in the receive buffer, rounded up where kernels
+// differ.
 func truesizeBytes(payload int) int {
 	n := max(payload+skbHeadBytes+skbSharedBytes, minSkbBytes)
 	return 1<<bits.Len(uint(n-1)) + skbBytes
 }
 
 // socketCapacity returns how many datagrams of mtu bytes a receive buffer holds at any time. The
-// argument buffer of socketCapacity is the size that SO_RCVBUF reads back. Linux returns the memory
-// of datagrams that were read only in units of a quarter of the buffer (udp_rmem_release). A
-// receiver that reads some datagrams and lets its peers send as many again can therefore count on
-// three quarters of the buffer.
+// argument buffer is the size that getsockopt returns for SO_RCVBUF. Linux releases the memory of
+// datagrams that were read only in units of a quarter of the buffer (udp_rmem_release).
+// socketCapacity therefore counts three quarters of the buffer.
 func socketCapacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/truesizeBytes(mtu), 1)
 }
 
-// findSocket returns the descriptor of the UDP socket that a provider opened for an endpoint with
-// the local address want. The search begins with the descriptors that the endpoint's wait
-// descriptor watches, and goes on with all descriptors of the process. The argument waitFd of
-// findSocket is an epoll instance, or -1.
+// findSocket returns the descriptor of the UDP socket that a provider has opened for an endpoint
+// with the local address want. The search begins with the descriptors that the endpoint's wait
+// descriptor watches, and goes on with all descriptors of the process. The argument waitFd is an
+// epoll instance, or -1.
 func findSocket(waitFd int, want netip.AddrPort) (int, error) {
 	for _, fd := range watched(waitFd) {
 		if isSocket(fd, want) {
@@ -113,10 +113,9 @@ func isSocket(fd int, want netip.AddrPort) bool {
 	return false
 }
 
-// sizeSocket requests a receive buffer of ask bytes, and returns the size that the kernel granted.
-// If ask is 0 or negative, the buffer stays unchanged. The granted size is twice the requested size
-// and at most twice net.core.rmem_max, because Linux also counts its own structures. The function
-// truesizeBytes counts Linux's structures, too.
+// sizeSocket requests a receive buffer of ask bytes, and returns the size that the kernel has
+// granted. If ask is 0 or negative, the buffer stays unchanged. The granted size is twice the
+// requested size and at most twice net.core.rmem_max, because Linux also counts its own structures.
 func sizeSocket(fd, ask int) (int, error) {
 	if ask > 0 {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, ask); err != nil {

@@ -4,7 +4,7 @@ package ofi
 
 import "strings"
 
-// The options of a provider stand at the end of the provider's registry name.
+// The options of a provider are suffixes of the provider's registry name.
 const (
 	// optionOffload turns on segmentation offload on the udp provider's socket, as in
 	// "ofi/udp+offload".
@@ -20,13 +20,13 @@ const (
 	layerMark = ";"
 )
 
-// variant is a decoded registry name.
+// variant is a parsed registry name.
 type variant struct {
 	prov         string // libfabric's name, or empty for the whole family
 	rdm, offload bool   // the options
 }
 
-// variantOf decodes a registry name. variantOf returns false for options that no provider has.
+// variantOf parses a registry name. The result is false for options that no provider has.
 func variantOf(name string) (variant, bool) {
 	_, prov, _ := strings.Cut(name, "/")
 	v := variant{prov: prov}
@@ -58,7 +58,7 @@ func (v variant) is(prov string, rdm bool) bool {
 		(v.rdm || !strings.EqualFold(base, udpProvider))
 }
 
-// option is the option at the end of the registry name, or empty.
+// option is the suffix of the registry name, or an empty string.
 func (v variant) option() string {
 	switch {
 	case v.offload:

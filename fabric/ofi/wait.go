@@ -22,10 +22,11 @@ import (
 )
 
 const (
-	// shortSleep bounds a sleep while sends are outstanding, because their completions wake no
-	// thread.
+	// shortSleep is the longest sleep while sends are outstanding, because their completions wake
+	// no thread.
 	shortSleep = time.Millisecond
-	// blindSleep bounds a sleep while an endpoint has no wait descriptor (Info.CanWait false).
+	// blindSleep is the longest sleep if an endpoint has no wait descriptor (Info.CanWait is
+	// false).
 	blindSleep = 100 * time.Microsecond
 )
 
@@ -45,8 +46,8 @@ func (d *domain) Wait(timeout time.Duration) error {
 	return d.bell.wait(timeout)
 }
 
-// beforeSleep prepares the descriptors for a sleep. beforeSleep returns the longest sleep (a
-// negative timeout means no limit), and whether there is something to poll.
+// beforeSleep prepares the descriptors for a sleep. beforeSleep returns the longest permitted sleep
+// (a negative time means no limit), and whether there is something to poll.
 func (d *domain) beforeSleep() (most time.Duration, ready bool, err error) {
 	r := int64(C.gofi_before_sleep(d.c))
 	if code := resultCode(r); code != 0 {
@@ -75,12 +76,12 @@ func atMost(timeout, most time.Duration) time.Duration {
 	return timeout
 }
 
-// bell has the descriptors for a sleep, which are a Bell for Wake and the descriptors of the
-// endpoints. A sleep uses ppoll instead of an epoll instance, because an epoll instance costs time
-// for every arrival, even if no thread sleeps.
+// bell holds the descriptors for which a sleeping thread waits, including the descriptor that Wake
+// makes readable. The thread sleeps in ppoll, because an epoll instance would cost time for every
+// arriving datagram, even if no thread sleeps.
 type bell struct {
 	*park.Bell
-	fds   []unix.PollFd // of the waiting goroutine; the first is the Bell's
+	fds   []unix.PollFd // of the waiting goroutine; the first is for Wake
 	time  unix.Timespec
 	ready ready
 }
@@ -95,13 +96,13 @@ func newBell() (*bell, error) {
 	return b, nil
 }
 
-// watch adds a descriptor.
+// watch adds a descriptor to those for which a sleep waits.
 func (b *bell) watch(fd int) {
 	b.fds = append(b.fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	b.ready.add(fd)
 }
 
-// unwatch removes a descriptor that may be watched.
+// unwatch removes a descriptor, if it is watched.
 func (b *bell) unwatch(fd int) {
 	b.fds = slices.DeleteFunc(b.fds, func(p unix.PollFd) bool { return p.Fd == int32(fd) })
 	b.ready.remove(fd)

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A peer can send descriptors with every packet. The last close of a file may block the process
-// that closes the file. A socket lingers for as long as its owner has set, and a FUSE file waits
-// for its file system. Dropping an unread packet also closes the descriptors in the packet. The
-// domain's loop therefore peeks at a packet before receiving the packet. The domain's loop closes
-// only ring memory of a peer, and leaves a socket with any other descriptor to another goroutine.
+// A peer can send file descriptors with every packet on a Unix socket. Closing a descriptor may
+// block, because a socket may linger and a FUSE file waits for its file system. Dropping an unread
+// packet also closes the descriptors in the packet. The domain's loop therefore peeks at each
+// packet before receiving it. The domain's loop closes only the memory of rings, and leaves a
+// socket with any other descriptor to another goroutine.
 
-// closers close descriptors whose close may block. A domain has one closers. Each descriptor counts
-// against the process that sent the descriptor, until the descriptor is closed.
+// closers close descriptors whose close may block, on another goroutine. Each domain has one
+// closers. Each descriptor counts against the process that sent it, until the descriptor is closed.
 type closers struct {
 	lock  sync.Mutex
 	queue []closing
@@ -24,17 +24,16 @@ type closers struct {
 	busy  bool // the goroutine is running
 }
 
-// closing is a socket of a peer, and the descriptors that came through the socket.
+// closing is a socket of a peer with the descriptors that were received through the socket.
 type closing struct {
 	pid int32
 	fds []int
 }
 
-// nobody is the process id for an unknown process. The process of a domain that was called or
-// refused is unknown.
+// nobody stands for an unknown process id.
 const nobody = -1
 
-// close closes descriptors that came from a process, now or later, and never blocks.
+// close closes descriptors that came from a process, possibly later, and never blocks.
 func (c *closers) close(pid int32, fds ...int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -70,8 +69,8 @@ func (c *closers) run() {
 	c.queue, c.busy = nil, false
 }
 
-// held returns how many sockets are not closed yet. The result its of held counts the sockets of
-// one process, and all counts the sockets of all processes.
+// held returns how many sockets wait to be closed. The result its counts the sockets of one
+// process, and all counts the sockets of all processes.
 func (c *closers) held(pid int32) (its, all int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -79,9 +78,9 @@ func (c *closers) held(pid int32) (its, all int) {
 }
 
 // drop closes a socket of a peer. If no descriptor waits in the socket, drop closes the socket at
-// once.
+// once, and otherwise on another goroutine.
 func (c *closers) drop(pid int32, fd int) {
-	// After the shutdown the peer can send nothing more on the socket. A socket that was never
+	// After the shutdown, the peer can send nothing more on the socket. A socket that was never
 	// connected is empty as well.
 	_ = unix.Shutdown(fd, unix.SHUT_RDWR)
 	// The sender's credentials distinguish an empty packet from the end of the stream.
@@ -102,7 +101,7 @@ func (c *closers) drop(pid int32, fd int) {
 	}
 }
 
-// credentialsBytes is the size of control data that has only the sender's credentials.
+// credentialsBytes is the size of control data that contains only the sender's credentials.
 const credentialsBytes = 32
 
 // packet is the kind of the first packet in a socket.
@@ -114,8 +113,7 @@ const (
 	packetOther        // the packet has descriptors
 )
 
-// first peeks at the first packet of a socket. The argument oob of first must have no room for
-// descriptors.
+// first peeks at the first packet in a socket. The argument oob must be too small for descriptors.
 func first(fd int, oob []byte) packet {
 	var b [1]byte
 	n, oobn, flags, _, err := unix.Recvmsg(fd, b[:], oob, unix.MSG_DONTWAIT|unix.MSG_PEEK)

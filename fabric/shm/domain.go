@@ -83,7 +83,7 @@ func openDomain(info fabric.Info, cfg fabric.DomainConfig) (_ fabric.Domain, err
 	return d, d.loop.open(d)
 }
 
-// mapArena sizes and maps the arena.
+// mapArena computes the size of the arena and maps it.
 func (d *domain) mapArena(cfg fabric.DomainConfig) (err error) {
 	count, size := cfg.Buffers, cfg.BufferBytes
 	if count == 0 {
@@ -117,7 +117,7 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) (err error) {
 	return nil
 }
 
-// release frees the resources that openDomain took.
+// release frees the resources that openDomain has allocated.
 func (d *domain) release() {
 	d.sleeper.close()
 	d.loop.close()
@@ -143,7 +143,7 @@ func (d *domain) Insert(b []byte) (fabric.Addr, error) {
 	return d.peers.insert(n)
 }
 
-// Remove implements fabric.Domain. Sends that still wait for the peer end with ECANCELED.
+// Remove implements fabric.Domain. Sends that wait for room in the peer's ring end with ECANCELED.
 func (d *domain) Remove(a fabric.Addr) error {
 	if d.closed {
 		return fabric.ErrClosed
@@ -194,8 +194,8 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	return e, nil
 }
 
-// endpoint returns the endpoint with a number. endpoint returns nil if the endpoint is closed or
-// never existed.
+// endpoint returns the endpoint with the given number, or nil if the endpoint is closed or never
+// existed.
 func (d *domain) endpoint(number uint16) *endpoint {
 	for _, e := range d.endpoints {
 		if e != nil && e.number == number {

@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// tendPolls is the number of polls between two checks of the descriptors for new and vanished
-	// peers, because each check is a system call. An endpoint without incoming rings checks after
-	// every tendIdlePolls polls.
+	// tendPolls is the number of polls between two checks for new and vanished peers, because each
+	// check is a system call. An endpoint without incoming rings checks after every tendIdlePolls
+	// polls.
 	tendPolls     = 512
 	tendIdlePolls = 8
-	// scanRings is the number of rings that a poll scans in addition to the ring that had a
-	// datagram last. If there are no more than scanRings rings, a poll scans all rings.
+	// scanRings is the number of rings that a poll checks in addition to the ring that had a
+	// datagram last.
 	scanRings = 8
-	// scanIdle is the number of rings that a poll scans if there are more than scanRings and the
-	// last scan found no datagram. Each scanned ring costs a cache line or two, and many idle rings
-	// must not slow an active ring down.
+	// scanIdle is the number of rings that a poll checks instead of scanRings if the previous check
+	// found no datagram. Each checked ring costs a cache line or two, and many idle rings must not
+	// slow down an active ring.
 	scanIdle = 2
-	// injectBytes is the size up to which a datagram is complete when Post returns. Without room in
-	// its ring a datagram of at most injectBytes is copied into the queue.
+	// injectBytes is the size up to which a send makes no completion. If the ring has no room, a
+	// datagram of at most injectBytes is copied into the queue of waiting sends.
 	injectBytes = 256
-	// readersShare is the divisor for the part of the queue that is reserved for peers that do
-	// read. Each peer that does not read its ring may have one place in the reserved part of the
-	// queue.
+	// readersShare is the divisor for the part of the queue of waiting sends that is reserved for
+	// peers that read their rings. Each peer that does not read its ring may have one waiting send
+	// in the reserved part.
 	readersShare = 8
 )
 
@@ -46,8 +46,8 @@ type endpoint struct {
 	unsent  int              // sends that wait for room
 	stalled []*outLink       // the links of the sends that wait for room
 
-	// posted are the receive buffers. The receive buffer posted last is filled first, because its
-	// memory is still in the cache.
+	// posted holds the receive buffers. The buffer posted last is filled first, because its memory
+	// is likely to be in the cache.
 	posted  []fabric.Buf
 	landing fabric.Landing
 	rings   []*inLink
@@ -58,7 +58,7 @@ type endpoint struct {
 	polls   uint32
 }
 
-// sent is the result of a send that has ended.
+// sent is the result of a completed or failed send.
 type sent struct {
 	buf   fabric.Buf
 	errno int32
@@ -99,7 +99,7 @@ func (e *endpoint) Name() []byte {
 	return n.append(nil)
 }
 
-// Post implements fabric.Endpoint. A send without room in its ring waits in a queue, only behind
+// Post implements fabric.Endpoint. A send for which the ring has no room waits in a queue after
 // earlier sends to the same peer.
 func (e *endpoint) Post(sends []fabric.Send) (n int, err error) {
 	if e.closed {
@@ -168,9 +168,8 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 			return l, nil
 		}
 	}
-	// The waiting sends to one peer may take at most as many places as remain free. All peers that
-	// do not read must leave a reserve to peers that do read. A send with room in its ring needs a
-	// place only for a moment.
+	// The waiting sends to one peer may take at most as many places in the queue as stay free.
+	// Peers that do not read must leave a reserve to peers that read.
 	reserve := e.caps.TxDepth / readersShare
 	if l.waiting.Len() >= free-reserve && (l.waiting.Len() > 0 || free == 0) {
 		return nil, fabric.ErrAgain
@@ -178,7 +177,7 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 	return l, e.hold(l, s, inject)
 }
 
-// hold keeps a send until the ring has room.
+// hold puts a send into the queue until the ring has room.
 func (e *endpoint) hold(l *outLink, s *fabric.Send, inject bool) error {
 	l.waiting.Grow(e.caps.TxDepth)
 	h := held{Send: *s, injected: inject}
@@ -203,9 +202,8 @@ func (e *endpoint) hold(l *outLink, s *fabric.Send, inject bool) error {
 	return nil
 }
 
-// ended records the result of a send that had to wait. A send that was complete when Post returned
-// gets no completion. If a send that was complete when Post returned fails later, the next Post to
-// its peer returns the error.
+// ended records the result of a send that had to wait. An injected send gets no completion. If an
+// injected send fails later, the next Post to its peer returns the error.
 func (e *endpoint) ended(l *outLink, h *held, errno syscall.Errno) {
 	switch {
 	case !h.injected:
@@ -215,7 +213,7 @@ func (e *endpoint) ended(l *outLink, h *held, errno syscall.Errno) {
 	}
 }
 
-// link returns the outgoing link to a peer.
+// link returns the outgoing link to a peer, and creates it if necessary.
 func (e *endpoint) link(p *peer) *outLink {
 	if e.slot < len(p.links) && p.links[e.slot] != nil {
 		return p.links[e.slot]
@@ -228,7 +226,7 @@ func (e *endpoint) link(p *peer) *outLink {
 	return l
 }
 
-// sendStalled sends waiting datagrams whose rings now have room.
+// sendStalled sends waiting datagrams whose rings have room now.
 func (e *endpoint) sendStalled() {
 	keep := e.stalled[:0]
 	for _, l := range e.stalled {
@@ -270,7 +268,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// receive scans the ring that had a datagram last, and some of the other rings in turn.
+// receive checks the ring that had a datagram last, and some of the other rings in turn.
 func (e *endpoint) receive(out []fabric.Completion) (n int) {
 	if len(e.rings) == 1 {
 		q := e.rings[0]
@@ -279,8 +277,8 @@ func (e *endpoint) receive(out []fabric.Completion) (n int) {
 		}
 		return e.drain(q, out)
 	}
-	// The other rings get a fair share, which is half of the room in out. If a poll has room for
-	// one completion, the other rings get every second poll.
+	// The other rings get half of the room in out. If out has room for one completion, every second
+	// poll checks the other rings.
 	if e.others = len(out) == 1 && !e.others; e.hot != nil && !e.others {
 		n = e.drain(e.hot, out[:max(1, len(out)/2)])
 	}
@@ -309,7 +307,7 @@ func (e *endpoint) receive(out []fabric.Completion) (n int) {
 	return n
 }
 
-// drain receives the datagrams of a ring, as long as there are posted buffers and room in out.
+// drain receives the datagrams of a ring as long as there are posted buffers and room in out.
 func (e *endpoint) drain(q *inLink, out []fabric.Completion) (n int) {
 	for n < len(out) && len(e.posted) > 0 {
 		pkt, err := q.ring.next()
@@ -383,8 +381,8 @@ func (e *endpoint) pollable() bool {
 }
 
 // Close closes the endpoint. A second Close does nothing and returns nil. Received datagrams that
-// were not polled are lost. Datagrams in the peers' rings stay available to the peers. Sends that
-// still wait for room in a ring are lost.
+// were not polled are lost. Peers can still read the datagrams in their rings. Sends that wait for
+// room in a ring are lost.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil

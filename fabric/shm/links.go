@@ -15,36 +15,34 @@ import (
 
 const (
 	// If the total size of a domain's rings exceeds ringsLarge, new rings have at most ringMiddle
-	// bytes. If the total exceeds ringBudget, new rings have ringBytesMin bytes. A peer that comes
-	// after a hundred idle peers still gets a ring for ten of the largest datagrams.
+	// bytes. If the total size exceeds ringBudget, new rings have ringBytesMin bytes.
 	ringsLarge = 64 << 20
 	ringMiddle = 1 << 20
 	ringBudget = 256 << 20
-	// takenBudget is the total size of rings accepted from peers above which a domain accepts only
-	// the smallest rings. takenBudget suffices for 256 peers with a single destination each.
+	// takenBudget is the total size of accepted rings above which a domain accepts only rings of
+	// the smallest size. The value suffices for 256 peers with one ring each.
 	takenBudget = 256 * ringBytesMax
-	// linksMax bounds the rings that a domain makes, and separately the rings that a domain accepts
-	// from peers.
+	// linksMax is the largest number of rings that a domain creates, and also of rings that a
+	// domain accepts.
 	linksMax = 2048
-	// linksPerProcess bounds the rings accepted from one process. Processes of other PID namespaces
-	// have the same id 0, and together leave linksPerProcess rings to all other processes.
+	// linksPerProcess bounds the rings accepted from one process. All processes of other PID
+	// namespaces have the process id 0, and share the limit of one process.
 	linksPerProcess = 256
-	// silentMax bounds the links on which no hello has come. If there are more, the oldest is
-	// dropped. A hello normally comes directly after the connection. A peer that was stopped
-	// between connection and hello tries again.
+	// silentMax is the largest number of connected sockets on which the first packet (hello) has
+	// not arrived. Beyond that number, the domain closes the oldest of these sockets. A peer that
+	// was stopped between the connection and its first packet connects again.
 	silentMax = 64
-	// skipsMaxLog2 is the logarithm (base 2) of the largest number of skips of a link to a busy
-	// peer before the next attempt. The number of skips of a link doubles after each failed
-	// attempt.
+	// skipsMaxLog2 is the base-2 logarithm of the largest number of skipped attempts to connect to
+	// a busy peer. The number of skipped attempts doubles after each failed attempt.
 	skipsMaxLog2 = 10
 	// refusedSends is the number of sends that fail after a peer has refused a ring, before the
-	// peer is offered another ring. The number doubles after each refusal.
+	// next ring is offered. The number doubles after each refusal.
 	refusedSends     = 4
 	refusedSendsLog2 = 6
 )
 
-// outLink is the outgoing link from an endpoint to a peer's endpoint. The link is a ring and its
-// socket.
+// outLink is the outgoing link from an endpoint to a peer's endpoint, which consists of a ring and
+// its socket.
 type outLink struct {
 	ep       *endpoint
 	to       name
@@ -57,14 +55,14 @@ type outLink struct {
 	taken    bool // the peer has accepted the ring
 	refused  int  // sends that fail before the next attempt, after a refusal
 	refusals int  // refusals since the peer last accepted a ring
-	// waiting are the sends for which the ring has no room, oldest first.
+	// waiting holds the sends for which the ring has no room, oldest first.
 	waiting fifo.Queue[held]
 	listed  bool          // in the endpoint's list of links that wait
 	lost    syscall.Errno // error of lost sends that were complete with Post; 0: none
 }
 
-// held is a send that waits for room. An injected send has its bytes in held, because Post has
-// returned the buffer to the caller.
+// held is a send that waits for room in a ring. The bytes of an injected send are copied to held,
+// because the buffer belongs to the caller.
 type held struct {
 	fabric.Send
 	injected bool
@@ -74,7 +72,7 @@ type held struct {
 // heldKept is the number of sends for which an empty queue keeps its memory.
 const heldKept = 256
 
-// tellLost returns, once, the error of completed sends that did not arrive.
+// tellLost returns the error of lost injected sends once.
 func (l *outLink) tellLost() error {
 	errno := l.lost
 	l.lost = 0
@@ -85,8 +83,8 @@ func sendFailed(errno syscall.Errno) error {
 	return failure("fi_send", errno, errno.Error())
 }
 
-// ringSize is the size of a domain's next ring, at most most. The argument ringBytes of ringSize is
-// the total size of the domain's rings.
+// ringSize is the size of a domain's next ring, at most most. The argument ringBytes is the total
+// size of the domain's rings.
 func ringSize(most, ringBytes int) int {
 	for _, c := range []struct{ size, budget int }{
 		{most, ringsLarge}, {min(most, ringMiddle), ringBudget},
@@ -98,8 +96,8 @@ func ringSize(most, ringBytes int) int {
 	return ringBytesMin
 }
 
-// takesBytes is the largest ring that the domain now accepts from a process. One process may use at
-// most half of the total budget.
+// takesBytes is the size of the largest ring that the domain accepts from a process now. One
+// process may use at most half of the total size.
 func (d *domain) takesBytes(pid int32) int {
 	if d.takenBytes+ringBytesMax > takenBudget ||
 		d.loop.bytesOf[pid]+ringBytesMax > takenBudget/2 {
@@ -108,7 +106,7 @@ func (d *domain) takesBytes(pid int32) int {
 	return ringBytesMax
 }
 
-// ringsBytes is the total size of count rings of a domain. Each ring has at most most bytes.
+// ringsBytes is the total size of count rings of a domain, each of at most most bytes.
 func ringsBytes(most, count int) (sum int) {
 	for range count {
 		sum += ringSize(most, sum)
@@ -116,8 +114,8 @@ func ringsBytes(most, count int) (sum int) {
 	return sum
 }
 
-// open connects to the peer, makes the ring, and passes the ring to the peer. EAGAIN means that the
-// peer cannot be reached now, and any other error means that the peer cannot be reached at all.
+// open connects to the peer, creates the ring, and passes the ring to the peer. EAGAIN means that
+// the peer cannot be reached now, and any other error means that the peer cannot be reached at all.
 func (l *outLink) open() error {
 	d := l.ep.domain
 	if _, held := d.loop.closers.held(nobody); d.loop.outLinks+held >= linksMax {
@@ -150,7 +148,7 @@ func (l *outLink) open() error {
 	return err
 }
 
-// makeRing makes the ring, unless the ring remains from the previous attempt.
+// makeRing creates the ring, unless a ring exists from the previous attempt.
 func (l *outLink) makeRing() error {
 	if l.ring.mem != nil {
 		return nil
@@ -170,8 +168,8 @@ func (l *outLink) makeRing() error {
 	return nil
 }
 
-// passes reports whether an error is temporary. Either the peer is too busy, or this process or
-// system is short of descriptors or memory.
+// passes reports whether an error of connecting to a peer is temporary. Temporary errors are a busy
+// peer, and a lack of descriptors or memory.
 func passes(err error) bool {
 	return slices.ContainsFunc([]error{
 		unix.EAGAIN, unix.EINTR, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ENOSPC,
@@ -179,8 +177,8 @@ func passes(err error) bool {
 	}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// later schedules another attempt and returns EAGAIN if the error err is temporary. For any other
-// error, later returns err.
+// If err is temporary, later schedules another attempt and returns EAGAIN. For any other error,
+// later returns err.
 func (l *outLink) later(err error) error {
 	if !passes(err) {
 		return err
@@ -190,7 +188,7 @@ func (l *outLink) later(err error) error {
 	return unix.EAGAIN
 }
 
-// close releases the ring and the socket. After close the peer still reads datagrams already in the
+// close releases the ring and the socket. After close the peer can still read the datagrams in the
 // ring.
 func (l *outLink) close() {
 	if l.fd >= 0 {
@@ -224,7 +222,7 @@ func (l *outLink) fail(errno syscall.Errno) {
 	}
 }
 
-// flush publishes the datagrams put into the ring, and wakes the peer if the peer sleeps.
+// flush makes the datagrams in the ring visible to the peer, and wakes the peer if it sleeps.
 func (l *outLink) flush() {
 	if l.fd < 0 {
 		return
@@ -236,8 +234,8 @@ func (l *outLink) flush() {
 	}
 }
 
-// send puts a datagram into the ring, and opens the ring if necessary. If the result again of send
-// is true, the ring has no room, or the peer is too busy to open the ring. An errno other than 0
+// send copies a datagram into the ring, and opens the ring if necessary. If the result again is
+// true, the ring has no room, or the peer is too busy to accept the ring. An errno other than 0
 // means that the peer does not exist.
 func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	if again, errno = l.reach(); again || errno != 0 {
@@ -254,7 +252,7 @@ func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	return !l.ring.put(d.arena.Bytes(s.Buf)[:s.Len], tail), 0
 }
 
-// sendHeld is send for a send that has waited.
+// sendHeld is send for a send that has waited in the queue.
 func (l *outLink) sendHeld(h *held) (again bool, errno syscall.Errno) {
 	if !h.injected {
 		return l.send(&h.Send)
@@ -287,7 +285,7 @@ func (l *outLink) reach() (again bool, errno syscall.Errno) {
 	return false, 0
 }
 
-// goOn sends the waiting datagrams. If the peer is gone, the sends fail.
+// goOn sends the waiting datagrams. If the peer is gone, the waiting sends fail.
 func (l *outLink) goOn() {
 	for l.waiting.Len() > 0 {
 		h := l.waiting.Front()
@@ -335,7 +333,7 @@ type inLink struct {
 	given  bool // fd belongs to the closers
 }
 
-// event is called when the peer sends its hello, wakes this process, or is gone.
+// event is called when the peer sends its first packet, wakes this process, or is gone.
 func (q *inLink) event() {
 	if q.ep == nil {
 		if err := q.meet(); err != nil && !errors.Is(err, unix.EAGAIN) {
@@ -349,7 +347,7 @@ func (q *inLink) event() {
 	}
 }
 
-// meet reads the hello and maps the ring.
+// meet receives the peer's first packet and maps the ring in it.
 func (q *inLink) meet() error {
 	o := &q.domain.loop
 	number, memfd, err := readHello(q.fd, q.pid, &o.closers, o.oob[:])

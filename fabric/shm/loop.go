@@ -12,8 +12,9 @@ import (
 	"gobtl/internal/park"
 )
 
-// loop watches a domain's descriptors, which are the listening socket, the sockets of all rings,
-// and the bell. Polls check the descriptors now and then, and sleeps wait for them.
+// loop watches the descriptors of a domain, which are the listening socket, the sockets of all
+// rings, and the descriptor of Wake. Polls check the descriptors from time to time, and sleeps wait
+// for the descriptors.
 type loop struct {
 	domain   *domain
 	epoll    int
@@ -27,7 +28,7 @@ type loop struct {
 	perPID   map[int32]int
 	bytesOf  map[int32]int // total size of the rings of each process
 	closers  closers
-	deaf     int // checks until the listening socket is watched again; 0: watched
+	deaf     int // calls of tend until the listening socket is watched again; 0: watched
 	events   [16]unix.EpollEvent
 	scratch  [16]byte
 	oob      [oobBytes]byte
@@ -37,14 +38,14 @@ type loop struct {
 	pollTime unix.Timespec
 }
 
-// oobBytes is the room for the descriptors of a hello. There is room for one descriptor and for one
-// excess descriptor.
+// oobBytes is the size of the control data in a peer's first packet. The size suffices for the
+// descriptor of the ring and one excess descriptor.
 const oobBytes = 24
 
 // watched is the owner of a descriptor.
 type watched interface{ event() }
 
-// The first two slots do not belong to links.
+// The first two slots are for the listening socket and the descriptor of Wake.
 const (
 	slotListen = 0
 	slotBell   = 1
@@ -101,8 +102,8 @@ func (o *loop) remove(fd, slot int) {
 	o.hear() // a descriptor is free now
 }
 
-// deafTends is the number of checks for which the listening socket is not watched after the process
-// had no descriptor to accept a peer.
+// deafTends is the number of calls of tend for which the listening socket is not watched after the
+// process had no free descriptor for a peer.
 const deafTends = 128
 
 // hear watches the listening socket again.
@@ -112,9 +113,9 @@ func (o *loop) hear() {
 	}
 }
 
-// tend handles events on the descriptors without waiting, and reports whether the bell has rung.
-// After tend the bell keeps ringing, because a Wait or a Sleep must still see the bell. Because
-// tend consumes all other events, tend also ends a Sleep in progress.
+// tend handles pending events of the descriptors without waiting, and reports whether Wake was
+// called. tend does not consume the event of Wake, because a Wait or a Sleep must also see it. tend
+// consumes all other events, and therefore also ends a Sleep in progress.
 func (o *loop) tend() (rung bool) {
 	if o.deaf > 1 {
 		o.deaf--
@@ -129,7 +130,7 @@ func (o *loop) tend() (rung bool) {
 		case slot == slotBell:
 			rung = true
 		case slot == park.Timer: // the timer of a Sleep
-		case o.slots[slot] != nil: // otherwise the previous event has closed the link
+		case o.slots[slot] != nil: // without a slot, the previous event has closed the link
 			o.slots[slot].event()
 		}
 	}
@@ -164,9 +165,9 @@ func (o *loop) accept() {
 	}
 }
 
-// acceptOne accepts one peer, if a descriptor is free for the peer's socket and another one for the
-// ring that comes with the hello. Without a descriptor for the ring, the hello would be lost and
-// the peer refused.
+// acceptOne accepts one peer if two descriptors are free, one for the peer's socket and one for the
+// ring in the peer's first packet. Without a descriptor for the ring, the first packet would be
+// lost.
 func (o *loop) acceptOne() (fd int, err error) {
 	spare, err := unix.FcntlInt(uintptr(o.listen), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -177,8 +178,8 @@ func (o *loop) acceptOne() (fd int, err error) {
 	return fd, err
 }
 
-// mostIn is the number of links that a domain accepts. Each link needs a descriptor, and half of
-// the process's limit is left to other uses.
+// mostIn is the largest number of links that a domain accepts. Each link needs a descriptor, and
+// half of the process's descriptors are left to other uses.
 func mostIn() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -187,8 +188,8 @@ func mostIn() int {
 	return int(min(linksMax, limit.Cur/2))
 }
 
-// admit makes a link from a socket. An admitted peer must belong to this user, and the peer's
-// process must not have too many links.
+// admit makes an incoming link from an accepted socket. The peer must belong to this user, and the
+// peer's process must not have too many links.
 func (o *loop) admit(fd int) bool {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil || cred.Uid != o.domain.name.uid || !o.mayTake(cred.Pid) {
@@ -221,14 +222,14 @@ func (o *loop) mayTake(pid int32) bool {
 	return o.inLinks+all < o.inMax && o.perPID[pid]+its < most
 }
 
-// heard notes that the hello of a link has come.
+// heard records that the first packet of a link has arrived.
 func (o *loop) heard(q *inLink) {
 	if i := slices.Index(o.silent, q); i >= 0 {
 		o.silent = slices.Delete(o.silent, i, i+1)
 	}
 }
 
-// left notes that a link of a process is gone.
+// left records that a link of a process is gone.
 func (o *loop) left(pid int32) {
 	o.inLinks--
 	if o.perPID[pid]--; o.perPID[pid] == 0 {

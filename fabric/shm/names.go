@@ -31,7 +31,7 @@ const (
 // same place.
 type place uint64
 
-// findPlace hashes the kernel's boot id, and the device and inode of /dev/shm.
+// findPlace computes a hash of the kernel's boot id, and of the device and inode of /dev/shm.
 func findPlace() (place, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -66,7 +66,8 @@ func (n *name) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint16(b, n.endpoint)
 }
 
-// parseName decodes a name. A name from another host, another container or another user is invalid.
+// parseName decodes an endpoint name. A name from another host, another container or another user
+// is invalid.
 func parseName(b []byte, own *name) (n name, err error) {
 	if len(b) != nameBytes || b[0] != nameVersion {
 		return n, fmt.Errorf("%w: %d bytes are no name of version %d", fabric.ErrBadName, len(b),
@@ -93,7 +94,7 @@ func (n *name) fileName() string { return hex.EncodeToString(n.id[:]) }
 
 func socketDir(uid uint32) string { return filepath.Join(memoryDir, fmt.Sprintf("gobtl-%d", uid)) }
 
-// newName draws the name of a new domain.
+// newName makes a random name for a new domain.
 func newName() (name, error) {
 	p, err := findPlace()
 	if err != nil {
@@ -104,8 +105,9 @@ func newName() (name, error) {
 	return n, nil
 }
 
-// openDir opens the directory of the user's sockets, and makes the directory if it is missing. Only
-// the user may have access to the directory, because another user could otherwise pose as a peer.
+// openDir opens the directory of the user's sockets, and creates the directory if it is missing.
+// Only the user may have access to the directory, because another user could otherwise pretend to
+// be a peer.
 func openDir(uid uint32) (fd int, err error) {
 	dir := socketDir(uid)
 	if err := unix.Mkdir(dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
@@ -134,20 +136,20 @@ func openDir(uid uint32) (fd int, err error) {
 	return fd, nil
 }
 
-// notOurs is the error for a directory of another user. While the directory exists, this user
-// cannot use the provider, and only the owner or root can remove the directory.
+// notOurs is the error for a directory that belongs to another user. While that directory exists,
+// this user cannot use the provider, and only the owner or root can remove the directory.
 func notOurs(dir string, st *unix.Stat_t) error {
 	return fmt.Errorf("%w: %s belongs to user %d, mode %#o; it must be a directory of this user alone",
 		fabric.ErrUnavailable, dir, st.Uid, st.Mode)
 }
 
-// inDir is the path of a file in an open directory. Because openDir has checked the directory, the
-// directory belongs to the user.
+// inDir is the path of a file in an open directory. The path refers to the directory that openDir
+// has checked.
 func inDir(dir int, name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", dir, name) }
 
-// sweep removes the sockets of owners that are gone. A call checks only a few sockets from a random
-// position on, because opening a domain should not pay for all earlier crashes. Sockets that were
-// made or checked within the last minute are skipped, because a check wakes the owner.
+// sweep removes sockets of processes that have ended. A call checks only a few sockets from a
+// random position on, because the number of stale sockets is not limited. Sockets that were created
+// or checked within the last minute are skipped, because a check wakes the owner.
 func sweep(fd int, c *closers) {
 	const (
 		listed  = 256
@@ -198,6 +200,6 @@ func removeIfDead(path string, c *closers) {
 		_ = unix.Unlink(path) // another process may have removed the socket
 		return
 	}
-	// The modification time of a socket's file is the time when the owner was last seen alive.
+	// The modification time of a socket's file records when the owner was last found alive.
 	_ = unix.UtimesNanoAt(unix.AT_FDCWD, path, nil, unix.AT_SYMLINK_NOFOLLOW)
 }

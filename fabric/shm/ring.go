@@ -30,24 +30,24 @@ const (
 	wordEnd  = 0
 	wordSkip = 1 << 32
 
-	// publishBytes bounds the unpublished part of a batch. With more bytes, the receiver should
-	// begin to read.
+	// publishBytes is the largest amount of a batch that is not visible to the receiver yet. Beyond
+	// publishBytes, the receiver should begin to read.
 	publishBytes = 16 << 10
 
-	// touchBytes is the amount of a ring's memory that is populated together at its first use. A
-	// single page fault costs as much as ten messages, but many rings are never used completely.
+	// touchBytes is the amount of a ring's memory that is populated together at its first use.
+	// Populating saves page faults, each of which costs as much as ten messages.
 	touchBytes = 64 << 10
 	// firstBytes is the size of the beginning of a ring that is populated by page faults, because
 	// many peers send only a few small datagrams.
 	firstBytes = 4 << 10
 )
 
-// errRing means that no correct sender writes the contents of a ring.
+// errRing means that a ring has contents that no correct sender writes.
 var errRing = errors.New("shm: a ring has impossible contents")
 
-// ring is one process's view of a ring, which is memory that sender and receiver map. All positions
-// in a ring count bytes from the time when the ring was made. The low bits of a position are the
-// offset in the ring.
+// ring is one process's view of the memory of a ring, which sender and receiver map. A position in
+// a ring is the number of bytes written before that position since the ring was created. The low
+// bits of a position are the offset in the memory.
 type ring struct {
 	mem  []byte // the whole mapping
 	data unsafe.Pointer
@@ -89,7 +89,7 @@ func (r *ring) bytes(pos, n uint64) []byte {
 	return r.mem[at : at+n : at+n]
 }
 
-// recordBytes is the room that a datagram of the given size takes in a ring.
+// recordBytes is the number of bytes that a datagram of the given size takes in a ring.
 func recordBytes(size uint64) uint64 {
 	return (size + wordBytes + ringAlign - 1) &^ (ringAlign - 1)
 }
@@ -106,15 +106,15 @@ type sendRing struct {
 	wake  uint32 // how the receiver sleeps and must be woken
 }
 
-// format writes the values that the receiver checks.
+// format writes the values in the ring's memory that the receiver checks.
 func (s *sendRing) format() {
 	*(*uint64)(unsafe.Pointer(&s.mem[offMagic])) = ringMagic
 	*(*uint64)(unsafe.Pointer(&s.mem[offSize])) = s.size
 }
 
 // room finds room for a record of n bytes, and returns the number of bytes to skip before the
-// record. The result ok of room is false if the ring has no room now. The receiver's head is
-// accepted if it is within the bytes put in, because a false value only harms the receiver's own
+// record. The result ok is false if the ring has no room now. The head comes from the receiver and
+// is accepted if it is within the written bytes, because a false head harms only the receiver's own
 // ring.
 func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	left := s.size - s.tail&(s.size-1)
@@ -132,8 +132,8 @@ func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	return skip, s.tail+need-s.taken <= s.size
 }
 
-// put copies a datagram into the ring, and the next publish makes the datagram visible. put returns
-// false if the ring has no room.
+// put copies a datagram into the ring, and the next publish makes the datagram visible. The result
+// is false if the ring has no room.
 func (s *sendRing) put(head, tail []byte) bool {
 	size := uint64(len(head) + len(tail))
 	n := recordBytes(size)
@@ -149,9 +149,8 @@ func (s *sendRing) put(head, tail []byte) bool {
 		s.tail += skip
 	}
 	if !s.open {
-		// The receiver polls the cache line of the old end. The new end is therefore written first.
-		// Between a write of the new end and a later write of the word, the cache line could move
-		// to the receiver and would have to be fetched again.
+		// The new end is written before the record's size, because the receiver polls the cache
+		// line of the old end.
 		s.end = s.tail + n
 		*s.word(s.end) = wordEnd
 	}
@@ -165,8 +164,8 @@ func (s *sendRing) put(head, tail []byte) bool {
 	return true
 }
 
-// begin writes the word of the record at the tail. If the record is the first invisible record,
-// begin keeps the word for publish.
+// begin writes the word of the record at the tail. If the record is the first of a batch, begin
+// leaves the word to publish.
 func (s *sendRing) begin(word uint64) {
 	if !s.open {
 		s.first, s.word1, s.open = s.tail, word, true
@@ -175,9 +174,9 @@ func (s *sendRing) begin(word uint64) {
 	*s.word(s.tail) = word
 }
 
-// publish makes the records of the batch visible. publish first writes the new end of the ring's
-// records, and then the batch's first word over the old end. The store of the first word is a full
-// barrier, and therefore the sleep flag is read after the store.
+// publish makes the records of the batch visible to the receiver. publish first writes the new end
+// of the records, and then the word of the first record over the old end. The store of that word is
+// a full memory barrier, and therefore the sleep flag is read after the store.
 func (s *sendRing) publish() {
 	if !s.open {
 		return
@@ -199,14 +198,14 @@ type recvRing struct {
 	told uint64 // the head that was last published to the sender
 }
 
-// check reports whether the memory is a ring.
+// check reports whether the memory has the format of a ring.
 func (q *recvRing) check() bool {
 	return *(*uint64)(unsafe.Pointer(&q.mem[offMagic])) == ringMagic &&
 		*(*uint64)(unsafe.Pointer(&q.mem[offSize])) == q.size
 }
 
 // next returns the datagram at the head, or nil if there is none. The sender can still change the
-// bytes, and the caller must copy the bytes before examining them.
+// bytes, and the caller must copy them before examining them.
 func (q *recvRing) next() ([]byte, error) {
 	for skipped := false; ; skipped = true {
 		word := atomic.LoadUint64(q.word(q.at))
@@ -235,10 +234,9 @@ func (q *recvRing) advance(size int) {
 // waiting reports whether the ring has a datagram to read.
 func (q *recvRing) waiting() bool { return atomic.LoadUint64(q.word(q.at)) != wordEnd }
 
-// giveBack publishes the head to the sender after an eighth of the ring was read. The result of
-// giveBack says how the sender sleeps, if the sender waits for room. Seven eighths of the ring hold
-// any datagram. If a sender finds no room, the receiver will therefore call giveBack again with
-// enough bytes read.
+// After an eighth of the ring was read, giveBack publishes the head to the sender. The result tells
+// how the sender sleeps, if the sender waits for room. Any datagram fits in seven eighths of the
+// ring, and therefore a sender without room gets a further call of giveBack.
 func (q *recvRing) giveBack() (how uint32) {
 	if q.at-q.told < q.size/8 {
 		return awake
@@ -248,7 +246,7 @@ func (q *recvRing) giveBack() (how uint32) {
 	return takeBack(q.wants())
 }
 
-// takeBack clears the word by which the other process says that it sleeps, and returns the old
+// takeBack clears the word in which the other process says that it sleeps, and returns the old
 // value of the word. If the other process is awake, takeBack only reads the word, which leaves the
 // cache line with the other process.
 func takeBack(word *uint32) uint32 {

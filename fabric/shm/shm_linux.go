@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// mtuBytes is the largest datagram. The smallest ring holds a datagram of mtuBytes at any
-	// position, even while the receiver has not reported the last eighth of the ring that the
-	// receiver read.
+	// mtuBytes is the largest datagram. A datagram of mtuBytes fits at any position of the smallest
+	// ring, even if the receiver has not published the last eighth that it has read.
 	mtuBytes     = 96<<10 - ringAlign
 	defaultDepth = 4096
 	maxDepth     = 1 << 16
 	domainName   = "shm"
 )
 
-// The ring is large enough for mtuBytes, because a negative constant of type uint does not compile.
+// If the smallest ring is too small for mtuBytes, the line does not compile, because its constant
+// is negative.
 const _ = uint(ringBytesMin/8*7 - 2*(mtuBytes+ringAlign) - ringAlign)
 
-// GetInfo answers the provider's name, and hints without a provider name. There is no address to
-// bind, and therefore any Hints.Node other than the domain's name selects nothing.
+// GetInfo selects this provider for its name and for hints without a provider name. There is no
+// address to bind, and therefore any Hints.Node other than the domain's name selects nothing.
 func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	switch h.Provider {
 	case "", ProviderName, ProviderName + "/":
@@ -54,7 +54,7 @@ func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, 
 	return openDomain(info, cfg)
 }
 
-// fileLimit is the process's file size limit in bytes, which bounds the process's rings.
+// fileLimit is the process's file size limit in bytes, which also limits the size of rings.
 func fileLimit() uint64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) != nil {
@@ -63,10 +63,10 @@ func fileLimit() uint64 {
 	return limit.Cur
 }
 
-// manyPeers is the number of peers for which Info states the memory use.
+// manyPeers is the number of peers for which the Info states the memory use.
 const manyPeers = 256
 
-// newInfo describes the provider. Processes with the same Fabric reach each other.
+// newInfo describes the provider. Processes with the same Fabric can reach each other.
 func newInfo(here place) fabric.Info {
 	host, err := os.Hostname()
 	if err != nil {
@@ -91,7 +91,7 @@ func newInfo(here place) fabric.Info {
 	}
 }
 
-// attrs states the memory of rings of at most ringMost bytes.
+// attrs returns attributes with the memory of rings of at most ringMost bytes.
 func attrs(ringMost int) []fabric.Attr {
 	return []fabric.Attr{
 		{Name: "reach", Value: "processes of this user that see the same " + memoryDir},

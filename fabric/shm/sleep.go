@@ -12,24 +12,22 @@ import (
 	"gobtl/internal/park"
 )
 
-// sleeper is the state of Sleep. Sleep waits on a duplicate of the loop's epoll descriptor, which
-// is registered with Go's own poller. The first Arm makes the duplicate, and a domain that uses
-// only Wait needs no duplicate.
+// sleeper is the state of Sleep. Sleep waits for a duplicate of the loop's epoll descriptor, which
+// is registered with Go's own poller. The first Arm creates the duplicate.
 //
 //	Arm    the owner       says in the rings that this side sleeps, and looks once more
 //	Sleep  any goroutine   parks until a peer knocks, one comes or goes, or the bell rings
 //
 // The sleep flag of a ring causes only one wake-up, because the waking peer clears the flag. A flag
-// may remain set when the Sleep is over, and then the peer's next datagram costs an extra system
+// may remain set after the Sleep, and the peer's next datagram then costs an additional system
 // call.
 type sleeper struct {
 	made  bool
 	park  park.Parker
 	asked bool // the Sleep ends for a retry after a pause
 	most  time.Duration
-	// sleeping is set from Arm to the end of the Sleep. While sleeping is set, the owner must tell
-	// the Sleep of events that the owner consumes, because consumed events no longer show on the
-	// descriptor.
+	// sleeping is set from Arm to the end of the Sleep. While sleeping is set, the owner must end
+	// the Sleep when it consumes an event, because the descriptor no longer shows that event.
 	sleeping atomic.Bool
 }
 
@@ -90,15 +88,16 @@ func (s *sleeper) close() {
 	}
 }
 
-// still cancels the deadline of a completed Sleep. The deadline would otherwise affect other users
-// of the loop's descriptor.
+// still cancels the deadline of a completed Sleep. Without still, the deadline would affect other
+// users of the loop's descriptor.
 func (s *sleeper) still() {
 	if s.made {
 		s.park.Still()
 	}
 }
 
-// stalled makes a Sleep in progress end when there is room for a link that has stalled after Arm.
+// stalled makes a Sleep in progress end when the ring of a link that has stalled after Arm has
+// room.
 func (s *sleeper) stalled(l *outLink) {
 	if !s.sleeping.Load() {
 		return
@@ -109,7 +108,7 @@ func (s *sleeper) stalled(l *outLink) {
 			return // the peer will wake the Sleep
 		}
 	}
-	s.tell(l.ep.domain.bell) // the ring has room now, or only a retry after a pause helps
+	s.tell(l.ep.domain.bell) // room now, or a retry after a pause is necessary
 }
 
 // receives makes a Sleep in progress end for datagrams at an endpoint that has posted its first

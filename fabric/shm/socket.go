@@ -21,12 +21,12 @@ const (
 	sealsOfRings = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 )
 
-// The socket of a ring carries one packet from the sender with the hello and the ring's memory.
-// After the hello, the socket carries wake-up packets of one byte in both directions. The
-// receiver's first wake-up packet says that the receiver has accepted the ring. Calls on the socket
-// never block, whatever the peer does.
+// The first packet on the socket of a ring (hello) comes from the sender and contains the ring's
+// memory. After the first packet, the socket carries wake-up packets of one byte in both
+// directions. The receiver's first wake-up packet says that the receiver has accepted the ring.
+// Calls on the socket never block, whatever the peer does.
 
-// listen binds a domain's socket.
+// listen creates a domain's socket and listens on it.
 func listen(n *name, c *closers) (fd int, err error) {
 	for range listenTries {
 		var dir int
@@ -45,13 +45,13 @@ func listen(n *name, c *closers) (fd int, err error) {
 	return fd, nil
 }
 
-// listenTries bounds the retries. A retry is necessary if another process removes the empty
-// directory before the first socket is in the directory.
+// listenTries is the largest number of attempts. A further attempt is necessary if another process
+// removes the directory before the socket is in it.
 const listenTries = 100
 
-// listenIn binds a domain's socket in a directory. The socket has a temporary name until the domain
-// listens on the socket. A socket with a domain's name on which no process listens is therefore
-// stale, and no lock is needed to find out. ENOENT means that the directory is gone.
+// listenIn creates a domain's socket in an open directory. The socket has a temporary name until
+// the domain listens on it. A socket with a final name on which no process listens is therefore
+// stale. ENOENT means that the directory was removed.
 func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	sweep(dir, c)
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -74,8 +74,8 @@ func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	return fd, nil
 }
 
-// unlisten removes a domain's socket. If the directory is then empty, unlisten also removes the
-// directory.
+// unlisten removes a domain's socket. If the directory is empty after that, unlisten also removes
+// the directory.
 func unlisten(n *name) {
 	_ = unix.Unlink(n.socketPath())
 	_ = unix.Rmdir(socketDir(n.uid)) // fails unless the directory is empty
@@ -94,7 +94,7 @@ func call(to *name) (fd int, err error) {
 	return fd, nil
 }
 
-// hello passes a new ring for an endpoint to the called domain. EAGAIN means that the peer is too
+// hello passes a new ring for an endpoint to the peer's domain. EAGAIN means that the peer is too
 // busy now.
 func hello(fd int, to *name, memfd int) error {
 	var b [helloBytes]byte
@@ -107,15 +107,15 @@ func hello(fd int, to *name, memfd int) error {
 	return err
 }
 
-// errHello means that a peer's first packet is not a valid hello.
+// errHello means that a peer's first packet is invalid.
 var errHello = errors.New("shm: not a hello")
 
-// errForeign means that a peer has passed a descriptor that is not ring memory. The peer's socket
-// was given to the closers.
+// errForeign means that a peer has passed a descriptor that is not the memory of a ring. After
+// errForeign, the peer's socket belongs to the closers.
 var errForeign = fmt.Errorf("%w: a descriptor of no memory", errHello)
 
-// readHello reads the number of the addressed endpoint, and receives the ring's memory. Any other
-// descriptor goes to the closers, together with the socket.
+// readHello receives a peer's first packet, with the number of the addressed endpoint and the
+// ring's memory. Any other descriptor goes to the closers, together with the socket.
 func readHello(fd int, pid int32, c *closers, oob []byte) (endpoint uint16, memfd int, err error) {
 	var hello [helloBytes]byte
 	const flags = unix.MSG_DONTWAIT | unix.MSG_CMSG_CLOEXEC | unix.MSG_PEEK
@@ -146,7 +146,7 @@ func readHello(fd int, pid int32, c *closers, oob []byte) (endpoint uint16, memf
 	return binary.LittleEndian.Uint16(hello[8:]), fds[0], nil
 }
 
-// rights returns the descriptors that came with a packet.
+// rights returns the descriptors that were received with a packet.
 func rights(oob []byte) (fds []int) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -161,20 +161,20 @@ func rights(oob []byte) (fds []int) {
 	return fds
 }
 
-// knock wakes the peer at the other end of a socket. If the packet cannot be sent, the peer has
-// unread packets, which wake the peer.
+// knock sends a wake-up packet to the peer at the other end of a socket. If the packet cannot be
+// sent, the peer has unread packets that wake it.
 func knock(fd int) {
 	_ = unix.Send(fd, knockBytes[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }
 
 var knockBytes = [1]byte{1}
 
-// knocksRead is the number of wake-up packets that are read at once. An honest peer sends one
-// packet per request, and a peer that sends without end must not delay the other peers.
+// knocksRead is the number of wake-up packets that are read at once. The number is limited because
+// a peer that sends packets without end must not delay other peers.
 const knocksRead = 4
 
-// hush reads pending wake-up packets. The results of hush say whether there were any packets, and
-// whether the peer still exists. A peer that sends descriptors is treated as gone, and the
+// hush reads pending wake-up packets. The results say whether there were any packets, and whether
+// the peer still exists. A peer that sends descriptors at this point is treated as gone, and the
 // descriptors stay in the socket.
 func hush(fd int, scratch []byte) (knocks, alive bool) {
 	var oob [1]byte
@@ -194,8 +194,8 @@ func hush(fd int, scratch []byte) (knocks, alive bool) {
 	return knocks, true // more packets will be read the next time
 }
 
-// makeRing makes the memory of a ring for sending. The memory of a ring is sealed, because reading
-// beyond the end of a truncated file would raise a signal in the receiver.
+// makeRing creates the memory of a ring for sending. The memory is sealed, because reading beyond
+// the end of a truncated file would raise a signal in the receiver.
 func makeRing(sizeBytes int) (mem []byte, memfd int, err error) {
 	memfd, err = unix.MemfdCreate("gobtl-ring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -216,8 +216,8 @@ func makeRing(sizeBytes int) (mem []byte, memfd int, err error) {
 	return mem, memfd, nil
 }
 
-// mapRing maps the memory that a peer has passed. mapRing accepts only the memory of a ring of at
-// most mostBytes.
+// mapRing maps the memory that a peer has passed, and accepts only sealed memory of at most
+// mostBytes.
 func mapRing(memfd, mostBytes int) ([]byte, error) {
 	seals, err := unix.FcntlInt(uintptr(memfd), unix.F_GET_SEALS, 0)
 	if err != nil || seals&sealsWanted != sealsWanted {

@@ -13,7 +13,7 @@ const (
 	maxRegions = 1 << 20
 )
 
-// The errors of single operations are values, and reporting such an error allocates nothing.
+// The errors of single operations are allocated once, so that reporting an error allocates nothing.
 var (
 	errUnknownAddr = failure("fi_send", syscall.EINVAL, "unknown or removed peer address")
 	errRemoveAddr  = failure("fi_av_remove", syscall.EINVAL, "unknown or removed peer address")
@@ -27,8 +27,8 @@ func failure(op string, errno syscall.Errno, text string) error {
 	return &fabric.Error{Provider: ProviderName, Op: op, Errno: int(errno), Text: text}
 }
 
-// peerTable is a domain's address vector. An Addr is an index and a generation. The generation
-// detects an Addr that was removed.
+// peerTable is a domain's address vector. An Addr is an index and a generation, which detects an
+// Addr that was removed.
 type peerTable struct {
 	peers  []peer
 	free   []uint32
@@ -71,8 +71,8 @@ func (t *peerTable) insert(n name) (fabric.Addr, error) {
 	return fabric.Addr(p.gen)<<32 | fabric.Addr(i), nil
 }
 
-// remove undoes an insert. The last remove closes the links and cancels waiting sends, because the
-// sends to a stalled peer would occupy places that other peers need.
+// remove undoes an insert. The last remove closes the links and cancels waiting sends, which would
+// otherwise occupy the queue of waiting sends.
 func (t *peerTable) remove(a fabric.Addr) error {
 	p := t.get(a)
 	if p == nil {
@@ -94,8 +94,8 @@ func (t *peerTable) remove(a fabric.Addr) error {
 	return nil
 }
 
-// regionTable holds the registered memory. A Region is an index from 1 on. To register memory means
-// only to keep a reference to the memory, because only this process reads the memory.
+// regionTable holds the registered memory. A Region is an index from 1 on. Registering memory only
+// keeps a reference to the memory.
 type regionTable struct {
 	slots [][]byte
 	free  []fabric.Region
@@ -130,15 +130,14 @@ func (t *regionTable) remove(r fabric.Region) error {
 	return nil
 }
 
-// gather returns the part of a region that a send refers to. The result ok of gather is false if
-// the region has no such part.
+// gather returns the part of a region that a send refers to. The result ok is false if the part is
+// outside of the region.
 func (t *regionTable) gather(s *fabric.Send) (mem []byte, ok bool) {
 	if uint64(s.Region) >= uint64(len(t.slots)) {
 		return nil, false
 	}
 	mem = t.slots[s.Region]
-	// The bounds check subtracts instead of adding, because a sum of the caller's numbers could
-	// overflow.
+	// The bounds check uses a subtraction, because the sum of the caller's numbers could overflow.
 	if s.RegionOff > uint64(len(mem)) || uint64(s.RegionLen) > uint64(len(mem))-s.RegionOff {
 		return nil, false
 	}

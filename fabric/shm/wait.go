@@ -15,9 +15,10 @@ import (
 )
 
 // Wait implements fabric.Waiter. Wait sets the sleep flag in each ring, checks all rings once more,
-// and sleeps. Wait first sleeps on the flags for a moment if such naps pay, and then on the
-// sockets. A peer that has read a flag sends a wake-up. Rings of endpoints without posted receives
-// do not end the Wait, because their datagrams could not be polled.
+// and sleeps. If wake-ups usually come soon, Wait first sleeps on the flags as futexes for a short
+// time, and then on the sockets. A peer that finds a flag set wakes this process. Rings of
+// endpoints without posted receives do not end the Wait, because their datagrams cannot be
+// received.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed
@@ -62,8 +63,8 @@ func (d *domain) somethingToPoll() bool {
 	return false
 }
 
-// retryPause is the pause before a retry that no event triggers. The result of retryPause is
-// negative if no retry waits for a pause.
+// retryPause is the pause before the next retry that no event triggers. The result of retryPause is
+// negative if no retry is necessary.
 func (d *domain) retryPause() time.Duration {
 	pause := time.Duration(-1)
 	for _, e := range d.endpoints {
@@ -82,7 +83,7 @@ func (d *domain) retryPause() time.Duration {
 	return pause
 }
 
-// sayAsleep sets the flags that tell peers whether and how to wake this process.
+// sayAsleep sets the flags in the rings that tell peers whether and how to wake this process.
 func (d *domain) sayAsleep(how uint32) {
 	for _, e := range d.endpoints {
 		if e == nil {
@@ -102,7 +103,7 @@ func (d *domain) sayAsleep(how uint32) {
 }
 
 // A busy peer is called again after pauses that grow from retryPause on. The pause doubles at most
-// retryPausesLog2 times. Accepting peers after a lack of descriptors is tried again after the
+// retryPausesLog2 times. After a lack of descriptors, the domain accepts peers again after the
 // longest pause.
 const (
 	retryPause      = time.Millisecond
@@ -117,7 +118,7 @@ func sooner(timeout, pause time.Duration) time.Duration {
 	return min(timeout, pause)
 }
 
-// tryAgain makes the next poll do the retries that are due after a pause.
+// tryAgain makes the next poll do the retries whose pause is over.
 func (d *domain) tryAgain() {
 	for _, e := range d.endpoints {
 		if e == nil {
@@ -130,10 +131,10 @@ func (d *domain) tryAgain() {
 	d.loop.deaf = min(d.loop.deaf, 1)
 }
 
-// olderThan reports whether an instant of the system's clock is more than age ago.
+// olderThan reports whether a time of the system's clock is more than age ago.
 func olderThan(t time.Time, age time.Duration) bool { return time.Since(t) > age }
 
-// hasRoom reports whether a waiting datagram could be sent now.
+// hasRoom reports whether a waiting datagram of the endpoint could be sent now.
 func (e *endpoint) hasRoom() bool {
 	return slices.ContainsFunc(e.stalled, (*outLink).hasRoom)
 }

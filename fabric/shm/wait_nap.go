@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These are the values of a ring's sleep flags. The value of a sleep flag tells the peer, which
-// clears the flag, how to wake the sleeper.
+// The constants are the values of the sleep flags of a ring. The flag tells the peer, which clears
+// the flag, how to wake the sleeping process.
 const (
 	awake    = 0
 	onSocket = 1 // by a packet on the socket; also for any unknown value
@@ -19,33 +19,33 @@ const (
 )
 
 const (
-	// napMost is the longest nap of a Wait before the Wait sleeps on the descriptors. A nap delays
-	// events that only descriptors report, which are coming and leaving peers.
+	// napMost is the longest futex sleep of a Wait, before the Wait sleeps on the descriptors. A
+	// futex sleep does not see new and vanished peers, which only the descriptors report.
 	napMost = 200 * time.Microsecond
-	// napWords is the largest number of flags in a nap. Each flag costs a tenth of a microsecond,
-	// and with more flags the descriptors are as fast.
+	// napWords is the largest number of flags in a futex sleep. With more flags, sleeping on the
+	// descriptors is as fast as the futex sleep, because each flag costs 0.1 us.
 	napWords = 8
-	// napTend is the number of naps between two checks of the descriptors.
+	// napTend is the number of futex sleeps between two checks of the descriptors.
 	napTend = 16
 )
 
-// The values of napper.bell.
+// The constants are the values of napper.bell.
 const (
 	bellSilent  = 0
 	bellListens = 1 // a nap is in progress
 	bellRung    = 2
 )
 
-// napper makes Wait sleep on the rings' flags by futex, as long as most wake-ups come soon. A
-// wake-up through a socket costs twice as much.
+// napper makes Wait sleep on the flags of the rings by futex, as long as most wake-ups come soon. A
+// wake-up through a socket costs twice as much as a futex wake-up.
 type napper struct {
-	pays bool // the latest sleep or nap has ended before napMost
+	pays bool // the latest sleep on the flags or descriptors ended before napMost
 	off  bool // the system has no futex_waitv
 	most time.Duration
 	bell atomic.Uint32 // Wake ends a nap through bell
 	ends uint          // naps that peers or Wake have ended
 
-	// The fields begin and beginNs are the same instant by Go's clock and by the system's clock.
+	// The fields begin and beginNs are the same time by Go's clock and by the system's clock.
 	begin   time.Time
 	beginNs int64
 	words   [napWords + 1]futexWait
@@ -72,8 +72,8 @@ func (p *napper) open() {
 	p.most, p.begin, p.beginNs = napMost, time.Now(), ts.Nano()
 }
 
-// nap sleeps for a short time from now on. A negative timeout means no limit other than that of
-// naps. nap returns the rest of the timeout, and whether the Wait is over.
+// nap sleeps on the flags of the rings for a short time. A negative timeout means no limit other
+// than napMost. nap returns the rest of the timeout, and whether the Wait is over.
 func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, over bool) {
 	p := &d.napper
 	n := d.napOn()
@@ -88,7 +88,7 @@ func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, 
 	d.sayAsleep(awake)
 	switch {
 	case !p.bell.CompareAndSwap(bellListens, bellSilent):
-		return timeout, false // Wake was called, and the bell must be read
+		return timeout, false // Wake was called, and its descriptor must be read
 	case ended:
 	case timeout < 0:
 		return timeout, false
@@ -101,14 +101,14 @@ func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, 
 	return timeout, true
 }
 
-// hush ends the ringing of the bell.
+// hush resets the state of Wake.
 func (d *domain) hush() {
 	d.bell.Hush()
 	d.napper.bell.Store(bellSilent)
 }
 
-// napOn collects the words for a nap, and returns their number. The result of napOn is negative if
-// there are no words or too many words, or if a retry is due after a pause.
+// napOn collects the flags for a futex sleep, and returns their number. The result is negative if a
+// futex sleep is not possible now.
 func (d *domain) napOn() (n int) {
 	if d.retryPause() >= 0 {
 		return -1
@@ -141,7 +141,8 @@ func (d *domain) napOn() (n int) {
 
 func address(word *uint32) uint64 { return uint64(uintptr(unsafe.Pointer(word))) }
 
-// sleep waits until a peer clears one of the words. sleep returns false if the time is over before.
+// sleep waits until a peer clears one of the flags. The result is false if the time most has passed
+// before.
 func (p *napper) sleep(words int, now time.Time, most time.Duration) bool {
 	const second = int64(time.Second)
 	at := p.beginNs + int64(now.Sub(p.begin)) + int64(most)
@@ -158,7 +159,7 @@ func (p *napper) sleep(words int, now time.Time, most time.Duration) bool {
 	return false
 }
 
-// ring ends a nap.
+// ring ends a futex sleep.
 func (p *napper) ring() {
 	if p.bell.Swap(bellRung) == bellListens {
 		wakeFutex((*uint32)(unsafe.Pointer(&p.bell)), futexInside)
@@ -174,7 +175,7 @@ func rouse(fd int, word *uint32, how uint32) {
 	knock(fd)
 }
 
-// wakeFutex wakes a sleeper on a word. The system call of wakeFutex returns at once, and therefore
+// wakeFutex wakes a process that sleeps on a word. The system call never blocks, and therefore
 // bypasses Go's scheduler.
 func wakeFutex(word *uint32, flags uintptr) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake|flags, 1,

@@ -16,7 +16,7 @@ const (
 	maxRegions      = 1 << 20
 )
 
-// The errors of single operations are values, and reporting such an error allocates nothing.
+// The errors of single operations are allocated once, so that reporting an error allocates nothing.
 var (
 	errUnknownAddr = failure("fi_send", syscall.EINVAL, "unknown or removed peer address")
 	errRemoveAddr  = failure("fi_av_remove", syscall.EINVAL, "unknown or removed peer address")
@@ -129,15 +129,15 @@ func (nw *Network) info(n *Node) fabric.Info {
 	}
 }
 
-// Info returns the Info of a domain that would be opened on this node. Callers use Info to size the
-// domain.
+// Info returns the Info of a domain that Open would open on this node. Callers use the Info to
+// choose the sizes of the domain.
 func (n *Node) Info() fabric.Info { return n.nw.info(n) }
 
 func (d *domain) Info() fabric.Info   { return d.info }
 func (d *domain) Arena() fabric.Arena { return d.arena }
 
-// Insert accepts the name of any port, open or not. A datagram to a port that is not open is lost,
-// like a datagram to a host that is down.
+// Insert accepts the name of any port, even if the port is not open. A datagram to a port that is
+// not open is lost, like a datagram to a dead host.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -172,7 +172,7 @@ func (d *domain) Remove(a fabric.Addr) error {
 	return nil
 }
 
-// peer returns the entry of an Addr that this domain gave out and that is inserted now, or nil.
+// peer returns the entry of an Addr of this domain that is inserted now, or nil.
 func (d *domain) peer(a fabric.Addr) *peer {
 	i := a - d.addrBase // a huge number for other domains' addresses
 	if i >= fabric.Addr(len(d.peers)) || d.peers[i].inserts == 0 {
@@ -190,7 +190,7 @@ func (d *domain) addrOf(p Port) fabric.Addr {
 	return d.addrBase | fabric.Addr(i)
 }
 
-// misuse notes an error that a correct caller never causes, and returns the error.
+// misuse records an error that a correct caller never causes, and returns the error.
 func (d *domain) misuse(err error) error {
 	d.node.nw.violate(Port{d.node.index, 0}, "%v", err)
 	return err
@@ -242,8 +242,7 @@ func (d *domain) gather(s *fabric.Send) ([]byte, error) {
 		return nil, errBadRegion
 	}
 	mem := d.regions[s.Region].mem
-	// The bounds check subtracts instead of adding, because a sum of the caller's numbers could
-	// overflow.
+	// The bounds check uses a subtraction, because the sum of the caller's numbers could overflow.
 	if s.RegionOff > uint64(len(mem)) || uint64(s.RegionLen) > uint64(len(mem))-s.RegionOff {
 		return nil, errBadRegion
 	}
@@ -283,8 +282,8 @@ func (d *domain) Close() error {
 	return nil
 }
 
-// shut closes the domain, but keeps the content of its memory. The owner of a crashed process may
-// still examine the memory.
+// shut closes the domain and keeps the content of its memory, which the owner of a crashed process
+// may examine.
 func (d *domain) shut() {
 	for _, e := range d.ports {
 		if e != nil {

@@ -19,12 +19,13 @@ type endpoint struct {
 	posted ring[fabric.Buf] // posted receive buffers, filled in the order of posting
 	sends  ring[sendOp]     // sends without a completion so far
 	missed uint64           // datagrams that found the queue full
-	// number of the oldest sends that have left, and complete at the next Poll
+	// left is the number of the oldest sends that have left the endpoint and complete at the next
+	// Poll.
 	left  int
 	land  fabric.Landing
 	ahead ring[fabric.Completion] // completions of received datagrams, for the next Poll
-	// origins are the senders of the datagrams that were received since the Poll before the latest
-	// one. There are no more origins than buffers.
+	// origins are the senders of the datagrams that the latest Poll has received and reported, or
+	// received for the next Poll.
 	origins []Port
 }
 
@@ -43,7 +44,7 @@ var (
 	_ fabric.Overrunner = (*endpoint)(nil)
 )
 
-// maxOrigins bounds the datagrams whose senders AppendSource knows.
+// maxOrigins is the largest number of datagrams whose senders AppendSource knows.
 const maxOrigins = 1 << 16
 
 func newEndpoint(d *domain, cfg fabric.EndpointConfig) *endpoint {
@@ -97,7 +98,7 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 }
 
 // again decides whether a Post ends with ErrAgain, and sets *limit to the number of sends that Post
-// accepts before returning ErrAgain.
+// accepts before that.
 func (e *endpoint) again(limit *int) bool {
 	n := e.domain.node
 	if n.againPosts > 0 {
@@ -166,7 +167,7 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 
 // heldUp reports whether a reliable network accepts no datagram to the port now. The network
 // accepts no datagram if the receiver's queue is full, or if an injected send would overtake an
-// earlier send that has not left.
+// earlier send that has not left the endpoint.
 func (e *endpoint) heldUp(port Port, sizeBytes int) bool {
 	to := e.domain.node.nw.endpoint(port)
 	return to != nil && to.queue.count >= to.domain.node.queueDatagrams() ||
@@ -195,7 +196,8 @@ func (e *endpoint) postOp(s *fabric.Send, to *peer, fails bool) error {
 		e.leave(&op.crc)
 		return nil
 	}
-	// Each timer of a late send makes the oldest send leave, which keeps the order of the sends.
+	// Each timer of a late send transmits the oldest waiting send, which keeps the order of the
+	// sends.
 	nw.timer(nw.now.Add(d.node.dice.within(late)), timerLeave, e.ref)
 	return nil
 }
@@ -223,8 +225,8 @@ func (e *endpoint) read(s *fabric.Send, p *packet) {
 	}
 }
 
-// leave transmits the oldest send that has not left. The argument crc of leave is the checksum of
-// the send's bytes, or nil.
+// leave transmits the oldest send that has not left the endpoint. The argument crc is the checksum
+// of the send's bytes, or nil.
 func (e *endpoint) leave(crc *uint32) {
 	op := e.sends.at(e.left)
 	e.left++
@@ -243,7 +245,7 @@ func (e *endpoint) leave(crc *uint32) {
 	n.wake(n.nw.now)
 }
 
-// Poll reports completed sends before datagrams, because there are few sends.
+// Poll reports completed sends before received datagrams.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -277,8 +279,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// completeSend returns the buffer of a send to the caller. If the buffer has changed since Post,
-// completeSend records a violation.
+// completeSend completes a send and returns its buffer to the caller. If the buffer has changed
+// since Post, completeSend records a violation.
 func (e *endpoint) completeSend() fabric.Completion {
 	d := e.domain
 	op := e.sends.pop()
@@ -299,7 +301,7 @@ func (e *endpoint) completeSend() fabric.Completion {
 }
 
 // receive copies the oldest datagram into the oldest posted buffer. The filled buffer stays in use
-// until Poll reports the completion.
+// until Poll reports its completion.
 func (e *endpoint) receive() fabric.Completion {
 	d := e.domain
 	nw := d.node.nw
@@ -390,7 +392,7 @@ func (e *endpoint) shut() {
 		d.node.nw.queued--
 		d.node.nw.drop(KindUnreachable, e.queue.pop())
 	}
-	// After Close the caller owns its buffers again, although no buffer completes.
+	// After Close the caller owns the buffers, although they do not complete.
 	for e.sends.count > 0 {
 		op := e.sends.pop()
 		d.use[op.send.Buf]--

@@ -20,9 +20,9 @@ func (p *packet) checksum() uint32 {
 	return p.crc
 }
 
-// Memory keeps the memory of closed networks for later networks. A thousand short runs then need
-// not allocate a thousand arenas. The networks whose Configs share a Memory must be used by one
-// goroutine, one after the other. The zero Memory is ready for use.
+// Memory keeps the memory of closed networks for later networks. With a Memory, a thousand short
+// runs need not allocate a thousand arenas. The networks whose Configs share a Memory must be used
+// by one goroutine, one after the other. The zero Memory is ready for use.
 //
 // All bytes that were ever posted, for sending or receiving, are zeroed before reuse. Bytes that a
 // caller wrote to a buffer and never posted may remain.
@@ -31,7 +31,7 @@ type Memory struct {
 	arenas  [][]byte
 }
 
-// packetChunk is the number of packets made at a time.
+// packetChunk is the number of packets that are allocated at a time.
 const packetChunk = 32
 
 // newPacket returns an unused packet without bytes.
@@ -82,7 +82,8 @@ func (p *packet) copyOf(o *packet) {
 	p.crc, p.hasCRC, p.spoilt = o.crc, o.hasCRC, o.spoilt
 }
 
-// arenaMemory returns memory for a domain's arena. Buffers that were posted before are zeroed.
+// arenaMemory returns memory for a domain's arena. Buffers that an earlier domain has posted are
+// zeroed.
 func (nw *Network) arenaMemory(sizeBytes int) []byte {
 	mem := nw.cfg.Memory
 	if mem == nil {
@@ -99,8 +100,8 @@ func (nw *Network) arenaMemory(sizeBytes int) []byte {
 	return make([]byte, sizeBytes)
 }
 
-// Close ends all processes and domains without another event, and gives the network's memory to
-// Config.Memory. No buffer of the network's domains may be used afterwards.
+// Close ends all processes and domains without further events, and gives the network's memory to
+// Config.Memory. After Close, the caller must not use any buffer of the network's domains.
 func (nw *Network) Close() {
 	if nw.closed {
 		return

@@ -27,45 +27,45 @@ const (
 	maxViolations     = 16
 )
 
-// Config describes a Network and the endpoints opened on the Network. Zero fields mean the
-// defaults.
+// Config describes a Network and its endpoints. Zero fields mean the defaults.
 type Config struct {
 	Seed uint64
-	// MTUBytes is the largest datagram of the endpoints, 1 to 1 MiB. The default is 1472.
+	// MTUBytes is the size of the largest datagram, 1 to 1 MiB. The default of MTUBytes is 1472.
 	MTUBytes int
-	// InjectBytes is the largest send that is complete when Post returns. The default of
-	// InjectBytes is 1024, or MTUBytes if MTUBytes is less. A negative InjectBytes means 0.
+	// InjectBytes is the size of the largest send without a Completion. The default of InjectBytes
+	// is 1024, or MTUBytes if MTUBytes is less. A negative InjectBytes means 0.
 	InjectBytes int
-	// TxDepth and RxDepth are the depths of an endpoint whose EndpointConfig has none. The default
-	// is 1024.
+	// TxDepth and RxDepth are the queue depths of an endpoint whose EndpointConfig has none. The
+	// default of both depths is 1024.
 	TxDepth, RxDepth int
-	// QueueDatagrams is how many datagrams wait at an endpoint before more are dropped. The default
-	// is 1024.
+	// QueueDatagrams is how many datagrams can wait at an endpoint before further datagrams are
+	// dropped. The default of QueueDatagrams is 1024.
 	QueueDatagrams int
-	// Reliable makes the network reliable and ordered, and the Info of each domain says so. Only
-	// Delay, Jitter, BytesPerSecond and Cut of a Path have an effect. Datagrams between two
-	// endpoints never overtake each other. A receiver whose queue is full blocks its senders
-	// (ErrAgain). Datagrams to an endpoint that is not open and datagrams that a Filter drops are
-	// lost.
+	// Reliable makes the network reliable and ordered, and the Info of each domain says so. With
+	// Reliable, only Delay, Jitter, BytesPerSecond and Cut of a Path have an effect. Datagrams
+	// between two endpoints of a reliable network never overtake each other. A receiver whose queue
+	// is full blocks its senders (ErrAgain). Datagrams to an endpoint that is not open and
+	// datagrams that a Filter drops are lost.
 	Reliable bool
 	// NoGather clears Caps.Gather.
 	NoGather bool
-	// FreeRegions sets Caps.FreeRegions. NoGather overrides FreeRegions.
+	// FreeRegions sets Caps.FreeRegions. If NoGather is true, FreeRegions has no effect.
 	FreeRegions bool
 	// NoLanding clears Caps.Landing.
 	NoLanding bool
 	// NoSource hides the source address of datagrams (fabric.Sourcer).
 	NoSource bool
-	// PollAhead is how many further datagrams a Poll that fills out may receive into buffers and
-	// landing. The next Poll reports these datagrams. Real providers that receive several datagrams
-	// in one call also report some datagrams only at the next Poll.
+	// PollAhead is how many further datagrams a Poll may receive after it has filled out. The next
+	// Poll reports these further datagrams. Real providers that receive several datagrams in one
+	// system call behave in the same way.
 	PollAhead int
-	// PassCost is the virtual time that one pass of a process takes. The default is 1 us.
+	// PassCost is the virtual time that one call of Process.Progress takes. The default of PassCost
+	// is 1 us.
 	PassCost time.Duration
 	// Observe is called for every event, in order. If Observe is nil, no function is called.
 	Observe func(*Event)
-	// Memory is reused from earlier networks that were closed. If Memory is nil, the network
-	// allocates its memory.
+	// Memory is the memory of earlier closed networks, which this network uses. If Memory is nil,
+	// the network allocates its memory.
 	Memory *Memory
 }
 
@@ -104,7 +104,7 @@ func badConfig(format string, args ...any) error {
 	return fmt.Errorf("%w: sim: %s", fabric.ErrBadConfig, fmt.Sprintf(format, args...))
 }
 
-// Network is a set of nodes that reach each other, with its own time.
+// Network is a set of nodes that reach each other, with a virtual time of its own.
 type Network struct {
 	cfg    Config
 	now    mono.Time
@@ -149,7 +149,7 @@ func New(cfg Config) (*Network, error) {
 // Now is the virtual time, which starts at 1.
 func (nw *Network) Now() mono.Time { return nw.now }
 
-// At calls fn as an event of its own at t, or now if t is past.
+// At calls fn as an event of its own at t, or now if t is in the past.
 func (nw *Network) At(t mono.Time, fn func()) {
 	var ref uint32
 	if n := len(nw.idle); n > 0 {
@@ -163,7 +163,7 @@ func (nw *Network) At(t mono.Time, fn func()) {
 	nw.timer(t, timerCall, ref)
 }
 
-// After is At for an instant d from now.
+// After calls fn as an event of its own after the time d.
 func (nw *Network) After(d time.Duration, fn func()) { nw.At(nw.now.Add(d), fn) }
 
 func (nw *Network) timer(at mono.Time, what uint8, ref uint32) {
@@ -172,7 +172,7 @@ func (nw *Network) timer(at mono.Time, what uint8, ref uint32) {
 }
 
 // next is the time of the next event, or Never if there is none. At the same time, datagrams and
-// calls come before passes, and a pass therefore sees all datagrams that have arrived.
+// calls come before passes, so that a pass sees all datagrams that have arrived.
 func (nw *Network) next() (at mono.Time, pass bool) {
 	at = mono.Never
 	if len(nw.timers) > 0 {
@@ -184,7 +184,7 @@ func (nw *Network) next() (at mono.Time, pass bool) {
 	return at, false
 }
 
-// Step runs the next event. It returns false if nothing is pending.
+// Step runs the next event. Step returns false if there is no event.
 func (nw *Network) Step() bool {
 	at, pass := nw.next()
 	if at == mono.Never {
@@ -194,7 +194,7 @@ func (nw *Network) Step() bool {
 	return true
 }
 
-// RunUntil runs all events up to and including t, and then sets the time to t.
+// RunUntil runs all events up to and including time t, and then sets the virtual time to t.
 func (nw *Network) RunUntil(t mono.Time) {
 	for {
 		at, pass := nw.next()
@@ -229,10 +229,11 @@ func (nw *Network) run(at mono.Time, pass bool) {
 	}
 }
 
-// Filter is called for a datagram that leaves a node, before any fault applies to the datagram.
+// Filter is called for each datagram that leaves a node, before any fault is injected into the
+// datagram.
 type Filter func(d *Datagram) Verdict
 
-// Datagram is valid only during the call of the Filter. The Filter must not alter Data.
+// A Datagram is valid only during the call of the Filter. The Filter must not alter Data.
 type Datagram struct {
 	ID       uint64
 	From, To Port
@@ -266,7 +267,7 @@ func (nw *Network) transmit(p *packet) {
 	nw.link(p.from.Node, p.to.Node).carry(p, v)
 }
 
-// drop ends a packet.
+// drop ends a packet without delivery.
 func (nw *Network) drop(kind Kind, p *packet) {
 	nw.datagram(kind, p)
 	nw.release(p)
@@ -304,9 +305,9 @@ func (nw *Network) endpoint(p Port) *endpoint {
 	return d.ports[p.Index]
 }
 
-// Inject sends a datagram that no endpoint has posted, such as an attacker's datagram or junk. An
-// injected datagram has the path's delay and none of the path's faults. The Filter does not see the
-// datagram.
+// Inject sends a datagram that no endpoint has posted, such as the datagram of an attacker. An
+// injected datagram has the delay of the path, but no faults of the path. The Filter is not called
+// for an injected datagram.
 func (nw *Network) Inject(from, to Port, data []byte) {
 	p := nw.newPacket()
 	p.data = append(p.data, data...)
@@ -326,12 +327,12 @@ func (nw *Network) Hash() uint64 { return nw.hash }
 // InFlight is the number of datagrams in transit.
 func (nw *Network) InFlight() int { return nw.inFlight }
 
-// Queued is the number of datagrams that wait at their receivers.
+// Queued is the number of datagrams in the receive queues.
 func (nw *Network) Queued() int { return nw.queued }
 
-// Violations lists the first 16 mistakes of the users of the fabric. Examples are a buffer altered
-// or posted again before its completion, a send to a removed address, and memory that was
-// deregistered during a send.
+// Violations lists the first 16 errors of the users of the fabric. Examples of such errors are a
+// buffer that was altered or posted again before its completion, a send to a removed address, and
+// memory that was deregistered during a send.
 func (nw *Network) Violations() []error { return slices.Clone(nw.violations) }
 
 func (nw *Network) violate(p Port, format string, args ...any) {

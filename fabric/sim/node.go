@@ -11,30 +11,29 @@ import (
 
 // Process is the program that a node runs, for example a *btl.Module.
 type Process interface {
-	// Progress does one pass.
+	// Progress does the work that is due at the time now.
 	Progress(now mono.Time) (int, error)
-	// Deadline is when the next pass is due even if nothing arrives.
+	// Deadline is the time at which Progress must be called even if nothing arrives.
 	Deadline() mono.Time
 }
 
 // NodeFaults are the faults of a host. The zero value has no faults.
 type NodeFaults struct {
 	// PostAgain is the probability that a Post begins a series of up to AgainPosts (at least 1)
-	// Posts that end with ErrAgain. The first Post of a series of ErrAgain may still accept some of
-	// its sends.
+	// Posts that end with ErrAgain. The first Post of such a series may accept some of its sends.
 	PostAgain  float64
 	AgainPosts int
-	// SendError is the probability that a send fails and its datagram is lost. The send completes
-	// with an Errno. If the send makes no completion, Post refuses the send.
+	// SendError is the probability that a send fails and its datagram is lost. The failed send
+	// completes with an Errno. If the failed send makes no completion, Post returns the error.
 	SendError float64
 	// RecvError is the probability that a datagram is lost and its receive completes with an Errno.
 	RecvError float64
-	// LateSends is how much later than Post a send may leave and complete. The bytes of a late send
-	// are read when the send leaves, as hardware does. A caller that reuses the buffer too early is
-	// therefore detected.
+	// LateSends is the longest time after Post at which a send leaves the endpoint and completes.
+	// The bytes of a late send are read when the send leaves the endpoint, as hardware does. A
+	// caller that reuses the buffer too early is therefore detected.
 	LateSends time.Duration
-	// QueueDatagrams is the length of the receive queues from now on. Zero means the length in the
-	// Config.
+	// QueueDatagrams is the length of the receive queues from now on. The value 0 of QueueDatagrams
+	// means the length in the Config.
 	QueueDatagrams int
 }
 
@@ -63,9 +62,9 @@ type Node struct {
 	againPosts  int  // rest of a series of ErrAgain
 }
 
-// Node returns the node with the given name, and makes the node if there is none. Names have 1 to
-// 32 printable bytes, and other names are changed to such a name. A network has at most 65536
-// nodes. Beyond that limit Node returns the last node.
+// Node returns the node with the given name, and creates it if there is none. Names have 1 to 32
+// printable bytes, and any other name is changed to such a name. A network has at most 65536 nodes.
+// Beyond that limit, Node returns the last node.
 func (nw *Network) Node(name string) *Node {
 	name = nodeName(name)
 	if n := nw.byName[name]; n != nil {
@@ -100,11 +99,12 @@ func (nw *Network) Nodes() []*Node { return slices.Clone(nw.nodes) }
 // Name is the node's name.
 func (n *Node) Name() string { return n.name }
 
-// Index is the node's number, from 0, which is also Port.Node.
+// Index is the number of the node, from 0, which is also Port.Node.
 func (n *Node) Index() int { return n.index }
 
-// Open opens the node's domain. Open fails while another domain of the node is open. Open after a
-// Close or Crash is a restart at the same address, and the endpoints have the same names as before.
+// Open opens the node's domain. Open fails while another domain of the node is open. A call of Open
+// after Close or Crash is a restart at the same address, and the endpoints have the same names as
+// before.
 func (n *Node) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
 	if n.nw.closed {
 		return nil, fabric.ErrClosed
@@ -127,7 +127,8 @@ func (n *Node) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
 	return d, nil
 }
 
-// Run makes p the node's process, whose passes begin now. If p is nil, the passes end.
+// Run makes p the node's process, whose passes (calls of Progress) begin now. If p is nil, the
+// passes end.
 func (n *Node) Run(p Process) {
 	n.proc = p
 	n.run++
@@ -138,15 +139,16 @@ func (n *Node) Run(p Process) {
 	}
 }
 
-// Kick requests a pass now. An owner calls Kick after work with the process outside of a pass.
+// Kick requests a call of Progress of the node's process now. A test calls Kick after it has given
+// the process work outside of a call of Progress.
 func (n *Node) Kick() {
 	n.kicked = n.inPass
 	n.wake(n.nw.now)
 }
 
-// Crash ends the process as a SIGKILL would. The process gets no more passes, calls on its domain
-// return ErrClosed, and datagrams in its queues are lost. Datagrams that the process has sent stay
-// in transit.
+// Crash ends the process as SIGKILL would. After Crash, Progress of the process is not called,
+// calls on its domain return ErrClosed, and datagrams in its queues are lost. Datagrams that the
+// process has sent stay in transit.
 func (n *Node) Crash() {
 	n.note(KindCrash, nil)
 	n.Run(nil)
@@ -155,7 +157,8 @@ func (n *Node) Crash() {
 	}
 }
 
-// Pause gives the process no pass for d, as if the process computed or was stopped.
+// For the time d after Pause, Progress of the node's process is not called, as if the process
+// computed or was stopped.
 func (n *Node) Pause(d time.Duration) {
 	n.note(KindPause, nil)
 	n.pausedUntil = max(n.pausedUntil, n.nw.now.Add(d))
@@ -164,7 +167,8 @@ func (n *Node) Pause(d time.Duration) {
 	}
 }
 
-// SetPace keeps at least d between the process's passes. A d of 0 means Config.PassCost.
+// SetPace sets the least time between two calls of Progress of the node's process. A d of 0 means
+// Config.PassCost.
 func (n *Node) SetPace(d time.Duration) {
 	n.pace = d
 	if n.wanted != mono.Never {
@@ -193,7 +197,7 @@ func (n *Node) note(kind Kind, err error) {
 	n.nw.record(Event{Kind: kind, From: p, To: p, Err: err}, 0)
 }
 
-// wake requests a pass at t, or as soon after t as the node can.
+// wake requests a call of Progress at time t, or as soon after t as the node can.
 func (n *Node) wake(t mono.Time) {
 	if n.proc == nil || n.inPass || t == mono.Never {
 		return
@@ -213,7 +217,7 @@ func (n *Node) setPass(t mono.Time) {
 	}
 }
 
-// pass runs the process once, and schedules the next pass.
+// pass calls Progress of the node's process once, and schedules the next call.
 func (n *Node) pass() {
 	now, proc, run := n.nw.now, n.proc, n.run
 	if n.passes > 0 && n.pace > n.nw.cfg.PassCost && now == n.lastPass.Add(n.pace) &&

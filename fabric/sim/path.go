@@ -12,42 +12,44 @@ import (
 // Path is the network between two nodes, in one direction. The zero value is a perfect network
 // without delay. Probabilities are per datagram.
 type Path struct {
-	// Delay is the delay of every datagram. Jitter is an additional delay, uniform in [0,Jitter).
-	// Later datagrams overtake earlier ones if the jitter makes them arrive first.
+	// Delay is the delay of every datagram. Jitter is the upper bound of an additional random
+	// delay, uniform in [0,Jitter). With Jitter, later datagrams may overtake earlier datagrams.
 	Delay, Jitter time.Duration
-	// BytesPerSecond is the rate of the line. Zero means an infinite rate.
+	// BytesPerSecond is the rate of the line. The value 0 of BytesPerSecond means an infinite rate.
 	BytesPerSecond int
-	// QueueBytes bounds the bytes that wait for the line or are on the line. A datagram beyond the
-	// bound is dropped, unless the line is idle. Zero means no bound.
+	// QueueBytes is the largest number of bytes that wait for the line or are on the line. A
+	// datagram beyond QueueBytes is dropped, unless the line is idle. The value 0 of QueueBytes
+	// means no limit.
 	QueueBytes int
-	// Line is shared by all paths that refer to the same Line, as the common bottleneck of these
-	// paths. For each datagram, the rate and the bound of the queue are BytesPerSecond and
-	// QueueBytes of the path that the datagram takes. If Line is nil, the path has a line of its
-	// own.
+	// Line is the common bottleneck of all paths that refer to the same Line. For each datagram,
+	// the rate and the queue limit are BytesPerSecond and QueueBytes of the datagram's path. If
+	// Line is nil, the path has a line of its own.
 	Line *Line
 
 	// Loss is the probability that a datagram is lost, independent of other datagrams.
 	Loss float64
-	// BurstStart and BurstEnd are the probabilities to enter and leave the bad state. In the bad
-	// state datagrams are lost with the probability BurstLoss (the model of Gilbert and Elliott).
+	// BurstStart and BurstEnd are the probabilities to enter and to leave the bad state of the
+	// path. In the bad state, a datagram is lost with the probability BurstLoss (the model of
+	// Gilbert and Elliott).
 	BurstStart, BurstEnd, BurstLoss float64
 	// Duplicate is the probability of a second copy. Reorder is the probability of an additional
 	// delay of up to ReorderDelay.
 	Duplicate, Reorder float64
 	ReorderDelay       time.Duration
-	// BitFlip is the probability that one to three bits are inverted. Truncate is the probability
-	// that a part is cut off. Junk is the probability that random bytes are also sent. Replay is
-	// the probability that one of the last 64 datagrams is sent again, up to two seconds later.
+	// BitFlip is the probability that one to three bits of a datagram are inverted. Truncate is the
+	// probability that a datagram is truncated. Junk is the probability that a datagram of random
+	// bytes is sent in addition to a datagram. Replay is the probability that one of the last 64
+	// datagrams is sent again, up to two seconds later.
 	BitFlip, Truncate, Junk, Replay float64
 	// Checksum makes the receiver drop datagrams that BitFlip has damaged, as UDP's checksum does.
 	Checksum bool
 	// Cut makes the path lose all datagrams.
 	Cut bool
-	// MTUBytes is the largest datagram that the path carries. Larger datagrams are lost. Zero means
-	// no limit.
+	// MTUBytes is the size of the largest datagram that the path carries. Larger datagrams are
+	// lost. The value 0 of MTUBytes means no limit.
 	MTUBytes int
 	// MTUTold informs the sender of a datagram above MTUBytes, as ICMP does. After the first
-	// datagram above MTUBytes, Post refuses further datagrams above MTUBytes until SetPath.
+	// datagram above MTUBytes, Post refuses all datagrams above MTUBytes until SetPath.
 	MTUTold bool
 }
 
@@ -56,15 +58,15 @@ const (
 	nsPerS     = int(time.Second)
 )
 
-// Line sends one datagram after the other. The zero value is an idle line. A Line belongs to one
-// Network.
+// Line is a transmission line, which sends one datagram after the other. The zero value is an idle
+// line. A Line belongs to one Network.
 type Line struct {
 	free mono.Time // when the line has sent all accepted datagrams
 	rest int       // remaining fraction of a nanosecond, in 1/BytesPerSecond
 }
 
-// FreeAt is the instant at which the line has sent all datagrams accepted so far. The instant is
-// past if no datagram waits.
+// FreeAt is the time at which the line has sent all datagrams accepted so far. If no datagram
+// waits, the time is in the past.
 func (line *Line) FreeAt() mono.Time { return line.free }
 
 // link is a Path with its state.
@@ -76,7 +78,7 @@ type link struct {
 	burst bool // in the bad state
 	own   Line
 
-	// arrival of the latest datagram, by endpoints; reliable networks only
+	// last is the arrival time of the latest datagram between two endpoints of a reliable network.
 	last map[[2]int]mono.Time
 
 	old     []*packet // the last datagrams, for Replay
@@ -89,7 +91,7 @@ func newLink(nw *Network, from, to int) *link {
 	return &link{nw: nw, dice: newDice(nw.cfg.Seed, dicePath, from, to)}
 }
 
-// link returns the path from one node to another.
+// link returns the path from one node to another node.
 func (nw *Network) link(from, to int) *link {
 	if from < 0 || to < 0 || from >= len(nw.nodes) || to >= len(nw.nodes) {
 		return nw.nowhere
@@ -104,17 +106,17 @@ func (nw *Network) link(from, to int) *link {
 	return n.out[to]
 }
 
-// SetPath sets the path of one direction for datagrams that leave from now on. The arguments from
-// and to may be the same node.
+// SetPath sets the path from one node to another for datagrams that leave from now on. The
+// arguments from and to may be the same node.
 func (nw *Network) SetPath(from, to *Node, p Path) {
 	l := nw.link(from.index, to.index)
 	l.path, l.told = p, 0
 }
 
-// Path returns the path of one direction.
+// Path returns the path from one node to another node.
 func (nw *Network) Path(from, to *Node) Path { return nw.link(from.index, to.index).path }
 
-// carry applies the path's faults to a datagram that leaves its node, and sends the datagram.
+// carry injects the path's faults into a datagram that leaves its node, and sends the datagram.
 func (l *link) carry(p *packet, v Verdict) {
 	nw, path := l.nw, &l.path
 	if nw.cfg.Reliable {
@@ -162,7 +164,7 @@ func (l *link) carry(p *packet, v Verdict) {
 	l.send(p, at, late)
 }
 
-// carryReliably carries a datagram without loss. On a reliable network a datagram overtakes no
+// carryReliably carries a datagram without loss. On a reliable network, a datagram overtakes no
 // other datagram between the same endpoints.
 func (l *link) carryReliably(p *packet, v Verdict) {
 	if l.path.Cut {
@@ -189,14 +191,14 @@ func (l *link) carryReliably(p *packet, v Verdict) {
 	l.nw.timer(at, timerArrive, p.ref)
 }
 
-// send puts a datagram in transit that leaves the line at the instant at.
+// send puts a datagram in transit that leaves the line at the time at.
 func (l *link) send(p *packet, at mono.Time, late time.Duration) {
 	l.nw.inFlight++
 	l.nw.timer(at.Add(l.path.Delay).Add(late), timerArrive, p.ref)
 }
 
-// line puts a datagram on the line, and returns when the datagram has left the line. The result ok
-// of line is false if the queue is full.
+// line puts a datagram on the line, and returns the time when the datagram has left the line. The
+// result ok is false if the queue of the line is full.
 func (l *link) line(sizeBytes int) (at mono.Time, ok bool) {
 	rate := l.path.BytesPerSecond
 	if rate <= 0 {
@@ -232,8 +234,8 @@ func (line *Line) waiting(now mono.Time, bytesPerSecond int) int {
 	return int(min(n, math.MaxInt/2))
 }
 
-// lost decides whether the datagram is lost, and how. lost returns KindSent if the datagram is not
-// lost.
+// lost decides whether a datagram is lost, and for which reason. The result is KindSent if the
+// datagram is not lost.
 func (l *link) lost() Kind {
 	path := &l.path
 	if l.burst {
@@ -279,8 +281,8 @@ func (l *link) flip(p *packet) {
 	p.spoilt = l.path.Checksum
 }
 
-// extras sends additional datagrams with a datagram. The additional datagrams are old datagrams,
-// and junk with the addresses of p.
+// extras sends additional datagrams after a datagram. The additional datagrams are replays of
+// earlier datagrams, and junk with the addresses of p.
 func (l *link) extras(p *packet) {
 	nw, path := l.nw, &l.path
 	if l.dice.chance(path.Junk) {
@@ -308,8 +310,8 @@ func (l *link) extras(p *packet) {
 	l.oldNext = (l.oldNext + 1) % replayRing
 }
 
-// junk fills a packet with random bytes. Half of the packets begin like this project's packets,
-// which lets them pass the receiver's first check.
+// junk fills a packet with random bytes. Half of the packets begin like valid packets, so that the
+// receiver's first check accepts them.
 func (l *link) junk(p *packet) {
 	const (
 		magic    = 0xB7

@@ -13,13 +13,13 @@ const (
 	maxPorts       = 1 << 16 // limit of the name format
 )
 
-// Port is the address of an endpoint. A Port is the node, and the endpoint's number in the order in
-// which the node's domain opened its endpoints. A btl.Module has its command channel at 0 and its
-// data channel at 1.
+// Port is the address of an endpoint. A Port consists of the node and the endpoint's number, in the
+// order in which the node's domain opened its endpoints. The command channel of a btl.Module has
+// the number 0, and the data channel has the number 1.
 type Port struct{ Node, Index int }
 
-// Name returns the name of the endpoint at this port, as Endpoint.Name does. The name of a Port
-// stays the same when the node restarts.
+// Name returns the name of the endpoint at this port, as Endpoint.Name does. When the node
+// restarts, the name of a Port stays the same.
 func (p Port) Name() []byte {
 	return p.appendName(make([]byte, 0, portNameBytes))
 }

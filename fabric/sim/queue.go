@@ -36,15 +36,14 @@ func (r *ring[T]) pop() T {
 // at returns the item i places after the oldest.
 func (r *ring[T]) at(i int) *T { return &r.items[(r.head+i)&(len(r.items)-1)] }
 
-// These are the actions of a timer.
+// The constants are the actions of a timer.
 const (
 	timerArrive = 1 + iota // ref: a packet
 	timerLeave             // ref: an endpoint with a late send
 	timerCall              // ref: a function given to At
 )
 
-// timer is a future event. A timer holds no pointers, and moving a timer in the heap is therefore
-// cheap.
+// timer is a future event. A timer holds no pointers, so that moving a timer in the heap is cheap.
 type timer struct {
 	at   mono.Time
 	seq  uint64 // orders timers at the same instant by creation
@@ -73,7 +72,7 @@ func (h *timerHeap) push(t timer) {
 	s[i] = t
 }
 
-// pop removes the first timer. The heap must not be empty.
+// pop removes and returns the earliest timer. The heap must not be empty.
 func (h *timerHeap) pop() timer {
 	s := *h
 	first, last := s[0], s[len(s)-1]
@@ -104,8 +103,9 @@ func (h *timerHeap) pop() timer {
 	return first
 }
 
-// passHeap is a binary heap of the nodes by the time of their next pass. Each node stores its index
-// in the heap. Nodes without a next pass are also in the heap, with the time Never.
+// passHeap is a binary heap of the nodes by the time of their next call of Progress. Each node
+// stores its index in the heap. Nodes without a next call are also in the heap, with the time
+// Never.
 type passHeap []*Node
 
 func (h passHeap) less(a, b *Node) bool {
@@ -118,7 +118,7 @@ func (h *passHeap) add(n *Node) {
 	h.up(n)
 }
 
-// moved restores the order after n.passAt has changed.
+// moved restores the order of the heap after n.passAt has changed.
 func (h passHeap) moved(n *Node) {
 	h.up(n)
 	h.down(n)

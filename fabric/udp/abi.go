@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The Go versions of the kernel's structures have numbers instead of pointers. The garbage
-// collector does not scan blocks of structures without pointers, and such structures are written
-// without write barriers. Go's own alignment gives the same padding as C.
+// The Go versions of the kernel's structures have numbers instead of pointers. Without pointers,
+// the garbage collector does not scan the structures, and writes need no write barriers. Go's own
+// alignment gives the same padding as C.
 
 type iovec struct {
 	base, len uintptr
@@ -47,15 +47,15 @@ const (
 	cmsgBytes       = unsafe.Sizeof(cmsg{})
 )
 
-// The compiler checks the sizes, because a negative array length does not build.
+// If a size is wrong, the following lines do not compile, because an array length is negative.
 type (
 	_ [unsafe.Sizeof(msghdr{}) - unix.SizeofMsghdr]byte
 	_ [unix.SizeofMsghdr - unsafe.Sizeof(msghdr{})]byte
 	_ [unsafe.Sizeof(iovec{}) - unix.SizeofIovec]byte
 )
 
-// segmentControl returns the control message that makes the kernel cut a message into datagrams.
-// Each datagram has the size that setSegment sets.
+// segmentControl returns the control message that makes the kernel split a message into datagrams.
+// Each of these datagrams has the size that setSegment sets.
 func segmentControl() cmsg {
 	return cmsg{len: cmsgHeaderBytes + 2, level: unix.SOL_UDP, kind: unix.UDP_SEGMENT}
 }
@@ -64,8 +64,9 @@ func (c *cmsg) setSegment(sizeBytes int) {
 	*(*uint16)(unsafe.Pointer(&c.value)) = uint16(sizeBytes)
 }
 
-// segment returns the size of the datagrams that the kernel has coalesced, or 0 without coalescing.
-// The argument ctlLen of segment is the length that the kernel wrote to the message's header.
+// segment returns the size of the datagrams that the kernel has coalesced, or 0 if the message is a
+// single datagram. The argument ctlLen is the length of the control data that the kernel has
+// written.
 func (c *cmsg) segment(ctlLen uintptr) int {
 	if ctlLen < cmsgHeaderBytes+4 || c.level != unix.SOL_UDP || c.kind != unix.UDP_GRO {
 		return 0
@@ -76,8 +77,8 @@ func (c *cmsg) segment(ctlLen uintptr) int {
 // sockaddr holds a sockaddr_in or sockaddr_in6.
 type sockaddr [unix.SizeofSockaddrInet6]byte
 
-// makeSockaddr returns the socket address of an IP address and port. The argument scope of
-// makeSockaddr is the zone of a link-local address.
+// makeSockaddr returns the socket address of an IP address and port. The argument scope is the zone
+// of a link-local address.
 func makeSockaddr(ap netip.AddrPort, scope uint32) (sa sockaddr, lenBytes uint32) {
 	binary.BigEndian.PutUint16(sa[2:], ap.Port())
 	if ap.Addr().Is4() {

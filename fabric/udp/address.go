@@ -11,7 +11,8 @@ import (
 
 var _ fabric.Addresser = (*domain)(nil)
 
-// ParseAddress implements fabric.Addresser. A host is an IP address of this domain's version.
+// ParseAddress implements fabric.Addresser. The host must be an IP address of this domain's
+// version.
 func (d *domain) ParseAddress(text string) (first, second []byte, err error) {
 	return inet.ParseAddress(text, d.local.Version())
 }
@@ -22,7 +23,7 @@ func (d *domain) FormatName(name []byte) string { return inet.FormatName(name, d
 // Host implements fabric.Addresser.
 func (d *domain) Host(name []byte) []byte { return inet.Host(name) }
 
-// scope is the zone of link-local addresses as this host numbers it.
+// scope is the zone of link-local addresses, as this host numbers it.
 func scope(l *inet.Local) uint32 { return uint32(l.Index) }
 
 // bindAddress is the kernel's form of a local address and port.

@@ -12,20 +12,19 @@ import (
 )
 
 // direct is a second socket of an endpoint, with the same address and port, which is connected to
-// the peer with most of the sends. The kernel looks up the route of a connected socket only once
-// instead of for each datagram, which saves 0.6 us per round trip. The second socket receives the
-// datagrams from the peer's address. All other datagrams still go to the endpoint's first socket,
-// also if the peer answers from another address.
+// the peer with most of the sends. For a connected socket, the kernel looks up the route once and
+// not for each datagram, which saves 0.6 us per round trip. The second socket receives the
+// datagrams from the address of that peer. All other datagrams go to the endpoint's first socket.
 //
-// An endpoint that sends to many peers has no second socket. The second socket is opened when one
-// peer has had a clear majority of the sends for a while, and is closed when the majority ends.
-// Each time the threshold for the next one rises. A socket that is to be closed is first read until
-// it is empty, or for directLeaving polls, in turns with the first socket. Datagrams between the
-// last read and the close are lost, as any datagram may be.
+// An endpoint that sends equally to many peers has no second socket. The second socket is opened
+// when one peer has had a clear majority of the sends for a while, and is closed when the majority
+// ends. Each time a second socket is opened, the threshold for the next one rises. A socket that is
+// to be closed is first read until it is empty, or for directLeaving polls, alternating with the
+// first socket. Datagrams that arrive between the last read and the close are lost.
 type direct struct {
 	sock    *socket // nil: no second socket
 	to      fabric.Addr
-	off     bool   // not used, by option or for good; why has the reason
+	off     bool   // not used, by option or after errors; why has the reason
 	why     string // the reason of off
 	fails   int    // consecutive failures to open the socket
 	leaving bool   // the socket sends nothing more and closes when it is empty
@@ -34,7 +33,7 @@ type direct struct {
 
 	// The candidate is the peer that may have the majority of the sends. The lead is the number of
 	// calls of Post to the candidate minus the number of calls to all other peers. While there is a
-	// second socket, hits counts the calls to the peer of the second socket among posts calls.
+	// second socket, hits is the number of calls of Post to its peer, of posts calls in total.
 	candidate   fabric.Addr
 	lead        int
 	needed      int
@@ -45,9 +44,9 @@ type direct struct {
 	both  bool // the next poll reads both sockets, after a sleep
 }
 
-// directLead is the number of calls of Post by which one peer must first lead all other peers
-// together. The necessary lead doubles after each opened socket, up to directLeadMax. Tests change
-// directLead.
+// directLead is the number of calls of Post by which one peer must lead all other peers together
+// before the first second socket is opened. The necessary lead doubles after each opened socket, up
+// to directLeadMax. Tests change directLead.
 var directLead = 256
 
 const (
@@ -55,16 +54,16 @@ const (
 	// directPosts is the number of calls of Post between two checks of the majority.
 	directPosts = 1024
 	// directOther is the number of polls between two reads of the socket that was not the last to
-	// receive, because each read costs a system call. After directQuiet polls without a datagram
-	// the two sockets take turns.
+	// receive, because each read is a system call. After directQuiet polls without a datagram, the
+	// two sockets are read alternately.
 	directOther = 16
 	directQuiet = 64
-	// directLeaving is the number of polls for which a closing socket is still read. directLeaving
-	// prevents a flooding peer from keeping its socket for ever.
+	// directLeaving is the largest number of polls for which a socket that is to be closed is read.
+	// The limit prevents a flooding peer from keeping its socket open for ever.
 	directLeaving = 256
-	// directFails is how many consecutive attempts to open the socket may fail. Each attempt needs
-	// twice as many calls of Post as the previous one. An attempt may fail temporarily, or because
-	// of the peer's address.
+	// directFails is the number of consecutive failed attempts to open the second socket after
+	// which the endpoint gives up. Each attempt needs twice as many calls of Post as the previous
+	// one.
 	directFails = 4
 )
 
@@ -76,7 +75,7 @@ func newDirect(o Options) direct {
 	return t
 }
 
-// vote counts the peer of a call of Post. If the majority has changed, vote opens or closes the
+// vote counts a call of Post to a peer. If the majority has changed, vote opens or closes the
 // second socket.
 func (e *endpoint) vote(to fabric.Addr) {
 	t := &e.direct
@@ -119,8 +118,8 @@ func (e *endpoint) openDirect(to fabric.Addr) {
 	}
 	at := d.local
 	at.Port = e.sock.name.Port()
-	// The first socket shares its port only while the second socket is bound. No other socket can
-	// therefore share the port.
+	// The first socket shares its port only while the second socket is being bound. No socket of
+	// another program can therefore share the port.
 	err := e.sock.sharePort(true)
 	var s *socket
 	if err == nil {
@@ -153,11 +152,11 @@ func (e *endpoint) closeDirect() {
 	}
 	e.counts.overflown += t.sock.drops()
 	e.domain.sleeper.forget(t.sock)
-	_ = t.sock.close() // datagrams that were sent are not lost by the close
+	_ = t.sock.close() // the close does not lose datagrams that were sent
 	t.sock, t.to, t.leaving = nil, fabric.AddrUnknown, false
 }
 
-// sendsTo reports whether sends to a peer go through the connected socket.
+// sendsTo reports whether sends to a peer go through the connected second socket.
 func (t *direct) sendsTo(to fabric.Addr) bool {
 	return t.sock != nil && to == t.to && !t.leaving
 }
@@ -200,7 +199,7 @@ func (e *endpoint) pollDirect(rows int) (int, error) {
 	return got, err
 }
 
-// pollLeaving is pollDirect while the connected socket is closing.
+// pollLeaving is pollDirect while the connected socket is to be closed.
 func (e *endpoint) pollLeaving(rows int) (got int, err error) {
 	t := &e.direct
 	t.left++
@@ -242,7 +241,7 @@ func (s *socket) sharePort(on bool) error {
 		unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, value))
 }
 
-// attr describes the state for display.
+// attr describes the state of the second socket for display.
 func (t *direct) attr() fabric.Attr {
 	if t.off {
 		return fabric.Attr{Name: "connect", Value: "off: " + t.why}

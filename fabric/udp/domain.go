@@ -61,7 +61,7 @@ func (a *buffers) bytes(b fabric.Buf) []byte {
 	return a.mem[lo : lo+a.len]
 }
 
-// addr returns a buffer's address for the kernel.
+// addr returns the address of a buffer for the kernel.
 func (a *buffers) addr(b fabric.Buf) uintptr { return a.base + uintptr(b)*uintptr(a.stride) }
 
 var (
@@ -93,7 +93,7 @@ func openDomain(
 	return d, nil
 }
 
-// mapArena sizes and maps the arena.
+// mapArena computes the size of the arena and maps it.
 func (d *domain) mapArena(cfg fabric.DomainConfig) error {
 	count, size := cfg.Buffers, cfg.BufferBytes
 	if count == 0 {
@@ -117,9 +117,8 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) error {
 		return err
 	}
 	if stride <= 16<<10 {
-		// Huge pages save time for small buffers, but would waste memory for large buffers, of
-		// which most pages stay untouched. The call of madvise is only a hint, and its error is
-		// ignored.
+		// Huge pages save time for small buffers, and would waste memory for large buffers, most of
+		// which is never used. The call of madvise is only a hint, and its error is ignored.
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
 	}
 	if d.arena, err = fabric.NewArena(mem, count, stride, 0, size); err != nil {
@@ -135,8 +134,7 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) error {
 }
 
 // strideBytes returns the distance between the beginnings of two buffers. The distance is an odd
-// number of cache lines, because an odd number spreads the beginnings of the buffers over all sets
-// of a cache.
+// number of cache lines, which spreads the beginnings of the buffers over all sets of a cache.
 func strideBytes(size int) int {
 	lines := (size + cacheLineBytes - 1) / cacheLineBytes
 	return (lines | 1) * cacheLineBytes
@@ -150,7 +148,7 @@ func mapMemory(sizeBytes int) ([]byte, error) {
 }
 
 // Info returns the Info with which the domain was opened. The attributes in the Info describe the
-// present state and the counts so far.
+// present state and the counts of events so far.
 func (d *domain) Info() fabric.Info {
 	info := d.info
 	info.Attrs = slices.Clone(info.Attrs)
@@ -273,8 +271,8 @@ func (d *domain) openEndpoint(
 	return e, nil
 }
 
-// Close implements fabric.Domain. Close releases everything even if an error is returned. A second
-// Close does nothing.
+// Close implements fabric.Domain. Close releases all resources even if it returns an error. A
+// second Close does nothing.
 func (d *domain) Close() error {
 	if d.closed {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"gobtl/fabric/internal/inet"
 )
 
-// The errors of single operations are values, and reporting such an error allocates nothing.
+// The errors of single operations are allocated once, so that reporting an error allocates nothing.
 var (
 	errUnknownAddr = failure("send", unix.EINVAL, "unknown or removed peer address")
 	errRemoveAddr  = failure("remove", unix.EINVAL, "unknown or removed peer address")
@@ -79,14 +79,14 @@ type endpoint struct {
 	tx     sender
 	rx     receiver
 	direct direct
-	// recvAsked is the requested receive buffer in bytes.
+	// recvAsked is the requested size of the receive buffer in bytes.
 	recvAsked int
 	pathSize  bool // ICMP reports of the path MTU are believed
 }
 
 var _ fabric.Endpoint = (*endpoint)(nil)
 
-// newEndpoint makes an endpoint of a socket. The endpoint owns the socket, also if newEndpoint
+// newEndpoint makes an endpoint of a socket. The endpoint owns the socket, even if newEndpoint
 // fails.
 func newEndpoint(d *domain, s *socket, cfg fabric.EndpointConfig) (*endpoint, error) {
 	e := &endpoint{
@@ -121,7 +121,7 @@ func (e *endpoint) Caps() fabric.Caps { return e.caps }
 
 func (e *endpoint) Name() []byte { return inet.EncodeName(e.sock.name) }
 
-// total returns the endpoint's counts so far.
+// total returns the endpoint's counts of events so far.
 func (e *endpoint) total() counts {
 	c := e.counts
 	c.overflown += e.sock.drops()
@@ -142,8 +142,8 @@ func (e *endpoint) Overruns() uint64 {
 // pollable reports whether Poll would return a completion without a system call.
 func (e *endpoint) pollable() bool { return e.rx.deliverable() }
 
-// Close closes the endpoint. Waiting datagrams are lost. A second Close does nothing and returns
-// nil.
+// Close closes the endpoint. Datagrams in the receive buffer are lost. A second Close does nothing
+// and returns nil.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil

@@ -31,8 +31,9 @@ func (d *domain) parseGroup(group string) (netip.AddrPort, error) {
 	return ap, nil
 }
 
-// InsertGroup implements fabric.Grouper. Datagrams are sent by the domain's own device, and pass no
-// router (the kernel's default for multicast). Members on this host receive the datagrams, too.
+// InsertGroup implements fabric.Grouper. Datagrams to the group are sent through the domain's own
+// device, and no router forwards them (the kernel's default for multicast). Members of the group on
+// this host receive the datagrams, too.
 func (d *domain) InsertGroup(group string) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -69,8 +70,9 @@ func (d *domain) OpenGroup(group string, cfg fabric.EndpointConfig) (fabric.Endp
 	return ep, nil
 }
 
-// openGroupSocket opens a socket that is bound to a group and is a member on the device of a local
-// address. A socket that is bound to a group receives only datagrams to that group.
+// openGroupSocket opens a socket that is bound to a group and is a member of the group on the
+// device of a local address. A socket that is bound to a group receives only datagrams to that
+// group.
 func openGroupSocket(
 	l *inet.Local, group netip.AddrPort, o Options, recvBytes int,
 ) (*socket, error) {
@@ -102,7 +104,7 @@ func openGroupSocket(
 	return s, nil
 }
 
-// joinGroup makes the socket a member of a group on the device of a local address. After joinGroup
+// joinGroup makes the socket a member of a group on the device of a local address. After joinGroup,
 // the socket receives no datagrams to groups that only other sockets of this host have joined.
 func (s *socket) joinGroup(l *inet.Local, group netip.Addr) error {
 	if group.Is4() {
@@ -116,8 +118,7 @@ func (s *socket) joinGroup(l *inet.Local, group netip.Addr) error {
 		unix.IPV6_JOIN_GROUP, &unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(l.Index)}))
 }
 
-// multicastBy makes the device of a local address send the datagrams that the socket sends to
-// groups.
+// multicastBy makes the socket send its multicast datagrams through the device of a local address.
 func (s *socket) multicastBy(l *inet.Local) error {
 	if l.Version() == 4 {
 		return sysError("setsockopt", unix.SetsockoptIPMreqn(s.fd, unix.IPPROTO_IP,

@@ -8,30 +8,31 @@ import (
 	"gobtl/fabric"
 )
 
-// landMinBytes is the size of single datagrams from which a landing pays. For shorter datagrams,
-// receiving several messages by one system call saves more than avoiding a copy.
+// landMinBytes is the least size of single datagrams that are received directly into the memory
+// that Land has set. For smaller datagrams, receiving several messages by one system call saves
+// more time than avoiding a copy.
 const landMinBytes = 16 << 10
 
-// landing is the memory for the bytes after the heads of datagrams. A row (the buffers for one
-// message) with a landing has two iovecs for each datagram, which suits only datagrams of the
-// stride's size. All other datagrams are assembled again in their buffers.
+// landing is the direct-receive memory for the bytes after the heads of datagrams. With direct
+// receive, the I/O vector of a message has two entries for each datagram, and fits only datagrams
+// of the expected size (stride). Datagrams of other sizes are copied to their buffers.
 type landing struct {
 	mem     []byte
 	head    int // bytes of each datagram that stay in its buffer
 	off     int // where the next datagram lands
 	waiting int // landed datagrams in receiver.pending
 
-	// The fields slots and rest describe the row that was prepared last. The field slots is the
-	// number of datagrams whose body lands. The field rest is the room in the landing, after slots
-	// datagrams, for a shorter datagram.
+	// The fields slots and rest describe the I/O vector that was prepared last. The field slots is
+	// the number of datagrams whose bytes are received directly. The field rest is the number of
+	// bytes of direct-receive memory after slots datagrams.
 	slots, rest int
 }
 
 var _ fabric.Lander = (*endpoint)(nil)
 
-// Land implements fabric.Lander. Only datagrams of the expected size land. The datagrams of a
-// coalesced run, including a shorter last one, and single datagrams that fill a buffer have the
-// expected size.
+// Land implements fabric.Lander. Only datagrams of the expected size are received directly. These
+// are the datagrams of a coalesced message, including a shorter last one, and single datagrams that
+// fill a buffer.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	l := &e.rx.land
 	if e.closed || l.waiting > 0 {
@@ -41,7 +42,8 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	return true
 }
 
-// lands reports whether the next row gets a landing, and prepares the landing.
+// lands reports whether the next message is received directly into the memory that Land has set,
+// and computes slots and rest.
 func (r *receiver) lands(wide int) bool {
 	l := &r.land
 	l.slots, l.rest = 0, 0
@@ -57,7 +59,7 @@ func (r *receiver) lands(wide int) bool {
 	return true
 }
 
-// prepareLanding is prepare for one row whose datagrams land.
+// prepareLanding is prepare for one message that is received directly.
 func (r *receiver) prepareLanding(wide int) {
 	l := &r.land
 	bufs := &r.domain.buffers
@@ -88,7 +90,7 @@ func (r *receiver) prepareLanding(wide int) {
 	r.seal(0, 0, v)
 }
 
-// deliverLanded is deliver for the row of prepareLanding.
+// deliverLanded is deliver for a message that was received directly.
 func (r *receiver) deliverLanded(out []fabric.Completion, n, wide int) int {
 	l := &r.land
 	stride := r.stride
@@ -104,7 +106,7 @@ func (r *receiver) deliverLanded(out []fabric.Completion, n, wide int) int {
 		r.counts.misfit++
 		placed, off = 0, r.gatherLanded(list, size, stride)
 	case size > l.head && (size != stride || l.slots == 0):
-		// A single datagram has another size.
+		// A single datagram with an unexpected size is copied to its buffer.
 		off = r.gatherLanded(list, size, stride)
 		copy(r.domain.buffers.bytes(list[0]), r.scratch[off:off+size])
 		l.slots, l.rest = 0, 0
@@ -140,8 +142,8 @@ func (r *receiver) deliverLanded(out []fabric.Completion, n, wide int) int {
 	return n
 }
 
-// landOne returns how much of datagram i of a row has landed, and where. Bytes that should not have
-// landed are copied back to the datagram's buffer.
+// landOne returns how many bytes of datagram i were received directly, and their offset. Bytes that
+// were wrongly received directly are copied back to the datagram's buffer.
 func (r *receiver) landOne(b fabric.Buf, i, lenBytes, stride int) (landed, at int) {
 	l := &r.land
 	at = l.off + i*(stride-l.head)
@@ -156,7 +158,7 @@ func (r *receiver) landOne(b fabric.Buf, i, lenBytes, stride int) (landed, at in
 	return 0, 0
 }
 
-// gatherLanded is gather for the row of prepareLanding.
+// gatherLanded is gather for a message that was received directly.
 func (r *receiver) gatherLanded(list []fabric.Buf, size, stride int) (off int) {
 	l := &r.land
 	inside := min(size, len(list)*stride)

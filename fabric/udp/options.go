@@ -10,7 +10,7 @@ import (
 // family is the name of the provider, before any options.
 const family = "udp"
 
-// Options turn off features of the kernel. Features that the kernel lacks are off in any case.
+// Options turn off features of the kernel. Features that the kernel lacks are always off.
 type Options struct {
 	NoGSO  bool // send each datagram as one message (no UDP_SEGMENT)
 	NoGRO  bool // receive each datagram as one message (no UDP_GRO)
@@ -41,8 +41,8 @@ func (o *Options) flags() []optionFlag {
 	}
 }
 
-// parseName returns o with the options in a provider name added. parseName returns false if the
-// name does not belong to this family.
+// parseName parses a provider name, and returns o with the options in the name added. The result is
+// false if the name does not belong to this family.
 func (o Options) parseName(name string) (Options, bool) {
 	parts := strings.Split(strings.TrimSuffix(name, "/"), ";")
 	if parts[0] != family {

@@ -14,14 +14,14 @@ const (
 	maxPeers  = 1<<31 - 1
 )
 
-// peerTable is a domain's address vector. An Addr is an index and a generation. The generation
-// detects an Addr that was removed.
+// peerTable is a domain's address vector. An Addr is an index and a generation, which detects an
+// Addr that was removed.
 type peerTable struct {
 	chunks []*[peerChunk]peerSlot // blocks that never move: the kernel reads addresses in them
 	peers  []peer                 // by index
 	free   []uint32
 	byName map[netip.AddrPort]uint32
-	// changes counts the changes that make earlier results of find invalid.
+	// changes counts the changes after which earlier results of find are invalid.
 	changes uint64
 }
 
@@ -89,7 +89,7 @@ func (t *peerTable) insert(name netip.AddrPort, scope uint32) (fabric.Addr, erro
 	return t.addr(i), nil
 }
 
-// grow adds a chunk of free peers.
+// grow adds a chunk of unused peers.
 func (t *peerTable) grow() error {
 	n := len(t.peers)
 	if n+peerChunk > maxPeers {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadyFd implements fabric.Readier. The result of ReadyFd is the descriptor on which a Sleep
+// ReadyFd implements fabric.Readier. The descriptor is the epoll descriptor for which a Sleep
 // waits.
 func (d *domain) ReadyFd() (int, error) {
 	s := &d.sleeper

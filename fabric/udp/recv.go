@@ -13,31 +13,33 @@ import (
 const (
 	rxRows     = 16              // messages of one system call
 	rxSegments = runSegmentsMost // datagrams that the kernel coalesces at most
-	// Every message of UDP is shorter than messageBytes, whether coalesced or not.
+	// messageBytes is larger than every UDP message, coalesced or not.
 	messageBytes = 1 << 16
-	// adaptBytes is the size from which a run is worth predicting. Shorter runs are cheap to copy.
+	// adaptBytes is the least size of a coalesced message for which datagram sizes are predicted.
+	// Smaller messages are cheap to copy.
 	adaptBytes = 4 << 10
-	// calmSingles is the number of consecutive single datagrams that ends the prediction of runs.
+	// calmSingles is the number of consecutive single datagrams after which no coalesced message is
+	// expected.
 	calmSingles = 16
-	// learnRuns is the number of runs from which the length of later runs is predicted.
+	// learnRuns is the number of coalesced messages from which the length of later messages is
+	// predicted.
 	learnRuns = 16
-	// Each row has a scratch tail of messageBytes for bytes that do not fit the row's buffers. The
-	// headroom before the tail has room for the bytes in the row's buffers, which are less than two
-	// messages.
+	// Each I/O vector ends with messageBytes of scratch memory, for bytes that do not fit in the
+	// buffers. The headroom before that scratch memory takes copies of the bytes in the buffers,
+	// which are less than two messages.
 	headroomBytes = 2 * messageBytes
 	scratchBytes  = headroomBytes + messageBytes
 
-	errorsInRow = 4 // errors of the socket survived in one Poll
+	errorsInRow = 4 // socket errors that are ignored in one Poll
 )
 
-// receiver holds the posted buffers and the headers for the kernel. A row is the memory for one
-// message, and has wide buffers of stride bytes each and the scratch tail. If stride is the size of
-// the datagrams that the kernel has coalesced, each datagram is in its own buffer without another
-// copy. If stride differs from the size of the datagrams, the datagrams are copied to their
-// buffers.
+// receiver holds the posted buffers and the message headers for the kernel. A row is the I/O vector
+// for one message, with wide buffers of stride bytes each and scratch memory at the end. If stride
+// is the size of the datagrams that the kernel has coalesced, each datagram is received into its
+// own buffer. If stride is any other size, the datagrams are copied to their buffers.
 //
-// While only single datagrams come, rows are one buffer wide, because the kernel reads a header of
-// two iovecs fastest.
+// While only single datagrams arrive, each I/O vector has one buffer, because the kernel handles
+// short I/O vectors fastest.
 type receiver struct {
 	domain *domain
 	counts *counts
@@ -63,8 +65,8 @@ type receiver struct {
 	pending []pendingRecv // ring of datagrams that did not fit the caller's completions
 	head    int
 	waiting int
-	// inScratch is the number of pending datagrams in scratch. A datagram in its buffer never waits
-	// behind a datagram in scratch.
+	// inScratch is the number of pending datagrams in scratch memory. A datagram in a buffer never
+	// waits behind a datagram in scratch memory.
 	inScratch int
 	land      landing
 
@@ -73,8 +75,8 @@ type receiver struct {
 	lastSeq  uint64 // changes of the peer table when lastAddr was looked up
 }
 
-// pendingRecv is a datagram that was received but not polled. A pending datagram is in its buffer,
-// or still in scratch.
+// pendingRecv is a datagram that was received but not polled. The bytes of the datagram are in its
+// buffer, or in scratch memory.
 type pendingRecv struct {
 	done fabric.Completion
 	off  int // offset in scratch; -1 if the datagram is in done.Buf
@@ -113,20 +115,20 @@ func (r *receiver) release() {
 	r.top, r.waiting, r.inScratch = 0, 0, 0
 }
 
-// narrow prepares rows for single datagrams.
+// narrow prepares I/O vectors for single datagrams.
 func (r *receiver) narrow() {
 	r.stride = min(r.domain.buffers.len, messageBytes)
 	r.wide = 1
 }
 
-// widen prepares rows for runs of datagrams of the given size.
+// widen prepares I/O vectors for coalesced messages of datagrams of the given size.
 func (r *receiver) widen(segment int) {
 	r.stride = segment
 	r.wide = r.widest()
 	r.runs, r.length = 0, 0
 }
 
-// widest is the largest number of datagrams of stride bytes in a run.
+// widest is the largest number of datagrams of stride bytes in a message.
 func (r *receiver) widest() int { return min((messageBytes-1)/r.stride+1, rxSegments) }
 
 // Recv implements fabric.Endpoint.
@@ -149,9 +151,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// Poll implements fabric.Endpoint. After a system call that has found something, Poll makes no
-// further system call. Poll therefore reports a received datagram before looking for the next
-// datagram.
+// Poll implements fabric.Endpoint. After a system call that has received a message, Poll makes no
+// further system call.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -160,8 +161,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	n := 0
 	if r.waiting > 0 {
 		n = r.drain(out)
-		// Datagrams left over from an earlier call may move the landing. No new datagram may land
-		// before the caller has seen the earlier datagrams.
+		// If datagrams of an earlier call were reported, or are pending, the caller must see them
+		// before new datagrams are received directly.
 		if r.waiting > 0 || n > 0 && r.land.mem != nil {
 			return n, nil
 		}
@@ -203,8 +204,8 @@ func (r *receiver) deliverable() bool {
 	return r.waiting > 0 && (r.pending[r.head].off < 0 || r.top > 0)
 }
 
-// prepare fills headers for messages with wide buffers each, and returns the number of messages.
-// The argument room of prepare is the number of completions that the caller has room for.
+// prepare fills headers for messages with I/O vectors of wide buffers each, and returns the number
+// of messages. The argument room is the number of completions that the caller has room for.
 func (r *receiver) prepare(wide, room int) int {
 	rows := 1
 	if r.burst > 1 && r.mmsg {
@@ -231,8 +232,8 @@ func (r *receiver) prepare(wide, room int) int {
 	return rows
 }
 
-// seal finishes the header of a row. The row has count iovecs from index first on, and the scratch
-// tail.
+// seal finishes the header of a message, whose I/O vector is called a row. The I/O vector has count
+// buffers from index first on, and the scratch memory.
 func (r *receiver) seal(row, first, count int) {
 	r.iov[first+count] = iovec{uintptr(unsafe.Pointer(&r.scratch[r.tail(row)])), messageBytes}
 	h := &r.hdr[row]
@@ -241,8 +242,9 @@ func (r *receiver) seal(row, first, count int) {
 	h.nameLen = unix.SizeofSockaddrInet6
 }
 
-// arrived returns the size of the message in a row. For a run, segment is the size of the
-// datagrams. The completion done has the fields that all datagrams of the message share.
+// arrived returns the size of the message that was received into an I/O vector. If the kernel has
+// coalesced the message, segment is the size of its datagrams. The result done has the completion
+// fields that all datagrams of the message share.
 func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) {
 	h := &r.hdr[row]
 	done = fabric.Completion{From: fabric.AddrUnknown, Op: fabric.OpRecv, Origin: uint16(row)}
@@ -252,10 +254,10 @@ func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) 
 	return int(h.size), r.ctl[row].segment(h.ctlLen), done
 }
 
-// tail is the offset at which the scratch tail of a row begins.
+// tail is the offset at which the scratch memory of an I/O vector (row) begins.
 func (r *receiver) tail(row int) int { return row*scratchBytes + headroomBytes }
 
-// receiveFrom requests messages from the kernel. An error is final.
+// receiveFrom receives messages from the kernel. An error of receiveFrom is final.
 func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 	for range errorsInRow {
 		var n int
@@ -276,18 +278,18 @@ func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 		case unix.EBADF, unix.ENOTSOCK, unix.EFAULT, unix.EINVAL:
 			return 0, newError("recv", errno)
 		default:
-			// The error belongs to an earlier send, and does not concern the receiver.
+			// The error belongs to an earlier send, and receiving can continue.
 			e.counts.pending++
 		}
 	}
 	return 0, nil
 }
 
-// deliver reports the messages in the first rows. The argument n of deliver is the number of
-// completions in out before the call, and the result is the number of completions in out after the
-// call. Datagrams that do not fit out wait in pending.
+// deliver reports the messages in the first I/O vectors (rows). The argument n is the number of
+// completions in out before the call, and the result is the number after the call. Datagrams for
+// which out has no room wait in pending.
 func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
-	stride := r.stride // the stride of these rows; adapt changes the stride for later rows
+	stride := r.stride // the stride of these I/O vectors; adapt changes it for later ones
 	r.top -= rows * wide
 	for row := range rows {
 		size, segment, done := r.arrived(row)
@@ -314,7 +316,7 @@ func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 			done.Buf, done.Len = list[i], uint32(lenBytes)
 			n = r.report(out, n, done, row*scratchBytes+i*stride)
 		}
-		// Buffers that this row did not need stay posted.
+		// Buffers that this message did not need stay posted.
 		r.top += copy(r.stack[r.top:], list[placed:])
 		if size > 0 {
 			n = r.spread(out, n, done, off, size, segment)
@@ -323,8 +325,8 @@ func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 	return n
 }
 
-// complete fills the completion of a datagram field by field. Building a struct elsewhere and
-// copying the struct costs more, because the processor waits until the fields are written.
+// complete fills the completion of a datagram field by field, which is faster than copying a
+// struct.
 func complete(
 	c *fabric.Completion, from fabric.Addr, b fabric.Buf, lenBytes, landed, at, row int,
 ) {
@@ -332,8 +334,8 @@ func complete(
 	c.Landed, c.LandedOff, c.Origin = uint32(landed), uint32(at), uint16(row)
 }
 
-// placed returns how many datagrams of a run are in their buffers, and the offset in scratch of the
-// other datagrams.
+// placed returns how many datagrams of a coalesced message are in their buffers, and the offset of
+// the other datagrams in scratch memory.
 func (r *receiver) placed(row int, list []fabric.Buf, size, segment, stride int) (count, off int) {
 	r.adapt(size, segment)
 	if segment == stride {
@@ -343,8 +345,8 @@ func (r *receiver) placed(row int, list []fabric.Buf, size, segment, stride int)
 	return 0, r.gather(row, list, size, stride)
 }
 
-// gather copies the content of a row's buffers to scratch, directly before the row's tail, and
-// returns the offset of the copy.
+// gather copies the content of the buffers of an I/O vector to scratch memory, and returns the
+// offset of the copy.
 func (r *receiver) gather(row int, list []fabric.Buf, size, stride int) (off int) {
 	inside := min(size, len(list)*stride)
 	off = r.tail(row) - inside
@@ -355,8 +357,9 @@ func (r *receiver) gather(row int, list []fabric.Buf, size, stride int) (off int
 	return off
 }
 
-// join assembles a single datagram in the first buffer of a row. The rest of a joined datagram is
-// in the next buffers and in the tail. Bytes beyond the buffer's size are dropped.
+// join copies a single datagram to the first buffer of its I/O vector. The beginning of the
+// datagram is in that buffer, and the rest is in the next buffers and in scratch memory. Bytes
+// beyond the size of the buffer are dropped.
 func (r *receiver) join(row int, list []fabric.Buf, size, stride int) {
 	bufs := &r.domain.buffers
 	whole := bufs.bytes(list[0])
@@ -368,7 +371,7 @@ func (r *receiver) join(row int, list []fabric.Buf, size, stride int) {
 	copy(to, r.scratch[r.tail(row):])
 }
 
-// spread reports the datagrams of a run that are in scratch.
+// spread reports the datagrams of a coalesced message that are in scratch memory.
 func (r *receiver) spread(
 	out []fabric.Completion, n int, done fabric.Completion, off, size, segment int,
 ) int {
@@ -386,15 +389,15 @@ func (r *receiver) spread(
 	return n
 }
 
-// fetch takes a posted buffer and copies a datagram from scratch to the buffer.
+// fetch takes a posted buffer and copies a datagram from scratch memory to the buffer.
 func (r *receiver) fetch(done *fabric.Completion, off int) {
 	r.top--
 	done.Buf = r.stack[r.top]
 	copy(r.domain.buffers.bytes(done.Buf), r.scratch[off:off+int(done.Len)])
 }
 
-// report reports a datagram that is in its buffer. The headroom of the datagram's row is free from
-// the offset spare on.
+// report reports a datagram that is in its buffer. The scratch memory before the end of the I/O
+// vector is unused from the offset spare on.
 func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion, spare int) int {
 	if n < len(out) && r.waiting == 0 {
 		out[n] = done
@@ -404,8 +407,8 @@ func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion
 		r.hold(done, -1)
 		return n
 	}
-	// An earlier datagram waits for a buffer. The earlier datagram must not wait while this
-	// datagram occupies a buffer.
+	// If an earlier datagram waits for a buffer, this datagram is moved to scratch memory and its
+	// buffer is freed.
 	copy(r.scratch[spare:spare+int(done.Len)], r.domain.buffers.bytes(done.Buf))
 	r.stack[r.top] = done.Buf
 	r.top++
@@ -425,7 +428,7 @@ func (r *receiver) hold(done fabric.Completion, off int) {
 	}
 	at := (r.head + r.waiting) % len(r.pending)
 	from := r.names[done.Origin]
-	done.Origin = uint16(rxRows + at) // the row is reused for other messages before that Poll
+	done.Origin = uint16(rxRows + at) // the I/O vector is reused before that Poll
 	r.pending[at] = pendingRecv{done, off, from}
 	r.waiting++
 	if off >= 0 {
@@ -436,7 +439,7 @@ func (r *receiver) hold(done fabric.Completion, off int) {
 	}
 }
 
-// drain reports the datagrams that earlier messages have left.
+// drain reports the datagrams that earlier system calls have received.
 func (r *receiver) drain(out []fabric.Completion) (n int) {
 	for n < len(out) && r.waiting > 0 {
 		p := &r.pending[r.head]
@@ -458,8 +461,8 @@ func (r *receiver) drain(out []fabric.Completion) (n int) {
 	return n
 }
 
-// single and adapt learn from a received message how to prepare the next rows. The method single is
-// for a single datagram, and adapt for a run.
+// single and adapt learn from a received message how to prepare the next I/O vectors. The method
+// single is for a single datagram, and adapt is for a coalesced message.
 
 func (r *receiver) single(size int) {
 	if r.wide == 1 {
@@ -480,9 +483,9 @@ func (r *receiver) adapt(size, segment int) {
 	if segment != r.stride {
 		return
 	}
-	// Each buffer in a row costs time, even if the run does not fill the buffer. A row therefore
-	// has only twice as many buffers as the latest runs had datagrams. The datagrams of a longer
-	// run that exceed the row are in scratch.
+	// An I/O vector has at most twice as many buffers as the latest messages had datagrams, because
+	// each buffer costs time. If a message has more datagrams, the remaining datagrams are received
+	// into scratch memory.
 	n := (size-1)/segment + 1
 	if n > r.wide {
 		r.widen(segment)

@@ -15,8 +15,7 @@ const (
 )
 
 // regionTable holds the registered memory. A Region is an index and a generation, and index 0 means
-// no region. To register memory means only to hold a reference to the memory, as the package
-// comment explains.
+// no region. Registering memory only keeps a reference to the memory (see the package comment).
 type regionTable struct {
 	slots []regionSlot
 	free  []uint32
@@ -59,7 +58,7 @@ func (t *regionTable) get(r fabric.Region) []byte {
 	return s.mem
 }
 
-// drop forgets a region, and reports whether the region was registered.
+// drop removes a region, and reports whether the region was registered.
 func (t *regionTable) drop(r fabric.Region) bool {
 	if t.get(r) == nil {
 		return false

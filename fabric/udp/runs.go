@@ -13,24 +13,25 @@ import (
 )
 
 const (
-	// runSegmentsMost is the largest number of datagrams in a message that the kernel cuts up.
-	// runSegmentsMost is UDP_MAX_SEGMENTS of the kernel since Linux 6.9, which long-term kernels
-	// have also adopted.
+	// runSegmentsMost is the largest number of datagrams in a message that the kernel splits. The
+	// value is UDP_MAX_SEGMENTS of the kernel since Linux 6.9, which older long-term kernels have
+	// adopted.
 	runSegmentsMost = 128
-	// runSegmentsOld is the number of datagrams that every kernel with UDP_SEGMENT accepts.
+	// runSegmentsOld is the number of datagrams in a message that every kernel with UDP_SEGMENT
+	// accepts.
 	runSegmentsOld = 64
 
-	// gsoBytes is the largest packet of a Linux device that reports no limit (GSO_LEGACY_MAX_SIZE).
+	// gsoBytes is the size of the largest packet of a Linux device that reports no limit
+	// (GSO_LEGACY_MAX_SIZE).
 	gsoBytes = 1 << 16
-	// linkBytes is the length of the Ethernet header, which counts as part of the packet. Devices
-	// without an Ethernet header accept linkBytes more than computed here.
+	// linkBytes is the length of the Ethernet header, which counts as part of the packet.
 	linkBytes = 14
 )
 
-// runBounds bound the messages that the kernel cuts up. The kernel accepts a message longer than
-// bytes, up to the largest IP packet, but cuts such a message into datagrams before the device.
-// Cutting in the kernel costs several times as much with loopback, veth, TAP and cards that
-// segment.
+// runBounds are the limits of the messages that the kernel splits into datagrams. The kernel
+// accepts a message longer than bytes, up to the largest IP packet, but then splits it before the
+// device. With loopback, veth, TAP and network cards that segment, splitting in the kernel costs
+// several times as much.
 type runBounds struct {
 	bytes    uint64
 	segments int
@@ -41,9 +42,8 @@ type deviceBounds struct {
 	bytes4, bytes6, segments uint64
 }
 
-// boundsOf returns the bounds for messages from a local address. The device of the local address
-// and the loopback device must accept the messages, because messages to an address of this host
-// leave by the loopback device.
+// boundsOf returns the limits of messages from a local address. The limits of the loopback device
+// also apply, because messages to an address of this host go through the loopback device.
 func boundsOf(l *inet.Local) runBounds {
 	least := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}
 	for index, d := range deviceBoundsAll() {
@@ -56,8 +56,8 @@ func boundsOf(l *inet.Local) runBounds {
 	return least.runs(l.Version())
 }
 
-// runs returns the bounds for a version of IP. The defaults of Linux replace limits that no device
-// has reported.
+// runs returns the limits for a version of IP. Linux's defaults replace limits that the device has
+// not reported.
 func (d deviceBounds) runs(version int) runBounds {
 	bytes, headers, most := d.bytes4, uint64(inet.Headers4Bytes), uint64(inet.MaxPayload4Bytes)
 	if version == 6 {
@@ -74,14 +74,14 @@ func (d deviceBounds) runs(version int) runBounds {
 	return runBounds{bytes: min(room, most), segments: int(min(d.segments, runSegmentsMost))}
 }
 
-// linkDevice is a device as the kernel describes it.
+// linkDevice is a network device as the kernel describes it.
 type linkDevice struct {
 	deviceBounds
 	loopback bool
 }
 
-// deviceBoundsAll asks the kernel for all devices, and returns the devices by index. If the
-// kernel's answer fails, the result is nil.
+// deviceBoundsAll asks the kernel for all devices, and returns the devices by index. If the query
+// fails, the result is nil.
 func deviceBoundsAll() map[int]linkDevice {
 	table, err := syscall.NetlinkRIB(syscall.RTM_GETLINK, syscall.AF_UNSPEC)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// These numbers bound one system call. The numbers also bound how long the thread stays in the
-	// kernel, because the garbage collector may have to wait for the thread.
+	// The constants limit the size of one system call. The limit is necessary because the garbage
+	// collector may have to wait for a thread in a system call.
 	txMessages = 32
 	txIovecs   = 1024
 )
@@ -23,12 +23,12 @@ type sender struct {
 	direct  *direct
 	gso     bool
 	nameLen uint32    // length of a peer's address
-	runs    runBounds // bounds of messages that the kernel cuts up
+	runs    runBounds // limits of messages that the kernel splits
 
 	msgs  []mmsghdr
 	iov   []iovec
 	ctl   []cmsg
-	via   []bool // by message: goes through the connected socket
+	via   []bool // by message: is sent through the connected socket
 	first []int  // by message: index of the first send; one extra entry at the end
 	count int    // messages planned
 }
@@ -52,8 +52,8 @@ func (t *sender) init(e *endpoint, gso bool) {
 	}
 }
 
-// run is the message that is being planned. All datagrams of the message have the size of the first
-// datagram, and only the last one may be shorter.
+// run is the message to which plan adds sends. All datagrams of the message have the size of the
+// first datagram, and only the last one may be shorter.
 type run struct {
 	to          fabric.Addr
 	segment     uint64 // size of the first datagram
@@ -64,8 +64,7 @@ type run struct {
 }
 
 // plan groups the first sends into messages, as many messages as one system call takes. The result
-// taken of plan is the number of sends in the messages. The error of plan is that of the next send,
-// or nil.
+// taken is the number of sends in the messages. The error is that of the next send, or nil.
 func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	var r run
 	m, v := -1, 0
@@ -146,15 +145,14 @@ func (t *sender) address(m int, to fabric.Addr, slot *peerSlot) {
 
 // part returns sizeBytes of a region from off on, or nil if the region is too small.
 func part(mem []byte, off, sizeBytes uint64) []byte {
-	// The bounds check subtracts instead of adding, because a sum of the caller's numbers could
-	// overflow.
+	// The bounds check uses a subtraction, because the sum of the caller's numbers could overflow.
 	if mem == nil || off > uint64(len(mem)) || sizeBytes > uint64(len(mem))-off {
 		return nil
 	}
 	return mem[off : off+sizeBytes]
 }
 
-// seal finishes message m, whose iovecs end before v. If m is -1, seal does nothing.
+// seal finishes message m, whose I/O vector ends before index v. If m is -1, seal does nothing.
 func (t *sender) seal(m, v int, r *run) {
 	if m < 0 {
 		return
@@ -169,8 +167,8 @@ func (t *sender) seal(m, v int, r *run) {
 	}
 }
 
-// Post implements fabric.Endpoint. ErrAgain means that the socket's send buffer or the device's
-// queue is full.
+// Post implements fabric.Endpoint. ErrAgain means that the socket's send buffer or the queue of the
+// device is full.
 func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -193,8 +191,8 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 		lo, hi := done+e.tx.first[sent], done+e.tx.first[sent+1]
 		done = lo
 		if e.tx.via[sent] && !isFull(errno) && !maybeOffload(errno) {
-			// The endpoint's other socket may succeed where the connected socket fails, because the
-			// state of the connected socket may be outdated.
+			// The endpoint's first socket may succeed where the connected socket fails, because the
+			// route of the connected socket may be outdated.
 			e.direct.leaving = true
 			continue
 		}
@@ -202,8 +200,8 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 			return done, e.sendError(errno)
 		}
 		if errno == unix.EINVAL && hi-lo > runSegmentsOld {
-			// The kernel may accept fewer datagrams in one message. The smaller limit is tried only
-			// once.
+			// If the kernel refuses a message with many datagrams, the lower limit of older kernels
+			// is tried once.
 			e.tx.runs.segments = runSegmentsOld
 			continue
 		}
@@ -216,7 +214,7 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	return done, nil
 }
 
-// flush passes the planned messages to the kernel, and returns how many messages the kernel
+// flush passes the planned messages to the kernel, and returns how many messages the kernel has
 // accepted. An errno other than 0 belongs to the next message.
 func (e *endpoint) flush() (sent int, errno unix.Errno) {
 	again := false
@@ -240,14 +238,14 @@ func (e *endpoint) flush() (sent int, errno unix.Errno) {
 		case again || isFull(errno):
 			return sent, errno
 		default:
-			// The error may be an earlier error of the socket that this call only reports.
+			// The error may belong to an earlier send, and this call may only report it.
 			again = true
 		}
 	}
 	return sent, 0
 }
 
-// push makes one system call for the planned messages from index from on.
+// push makes one system call for the planned messages, beginning with the index from.
 func (e *endpoint) push(from int) (int, unix.Errno) {
 	msgs, fd := e.tx.msgs[from:e.tx.count], e.sock.fd
 	if t := &e.direct; t.sock != nil {
@@ -271,20 +269,20 @@ func (e *endpoint) push(from int) (int, unix.Errno) {
 	return 1, sendMsg(fd, m)
 }
 
-// iovecAt returns the iovec at an address that plan has stored in a message header.
+// iovecAt returns the I/O vector entry at an address that plan has stored in a message header.
 func (t *sender) iovecAt(addr uintptr) *iovec {
 	base := uintptr(unsafe.Pointer(&t.iov[0]))
 	return &t.iov[(addr-base)/unsafe.Sizeof(iovec{})]
 }
 
-// isFull reports whether an error is temporary and means a full queue.
+// isFull reports whether an error means that a queue is temporarily full.
 func isFull(errno unix.Errno) bool {
 	return errno == unix.EAGAIN || errno == unix.ENOBUFS || errno == unix.ENOMEM
 }
 
-// maybeOffload reports whether an error of a run may disappear if the datagrams are sent one by
-// one. EIO comes from a device that cannot compute checksums. EINVAL and EMSGSIZE come from kernels
-// that refuse the run for other reasons.
+// maybeOffload reports whether the error of a message may disappear if its datagrams are sent one
+// by one. EIO comes from a device that cannot compute checksums. EINVAL and EMSGSIZE come from
+// kernels that refuse the message for other reasons.
 func maybeOffload(errno unix.Errno) bool {
 	return errno == unix.EIO || errno == unix.EINVAL || errno == unix.EMSGSIZE
 }
@@ -299,10 +297,9 @@ func (e *endpoint) sendError(errno unix.Errno) error {
 	return newError("send", errno)
 }
 
-// postSingly sends the datagrams of a run one by one after the run failed with the error why. If
-// the datagrams are accepted, the kernel or the device does not cut up messages, and the endpoint
-// stops using UDP_SEGMENT. The error EMSGSIZE is an exception, because the next path may accept the
-// run.
+// After a message of several datagrams has failed with the error why, postSingly sends its
+// datagrams one by one. If the datagrams are accepted, the endpoint stops using UDP_SEGMENT. The
+// error EMSGSIZE is an exception, because another path may accept the message.
 func (e *endpoint) postSingly(sends []fabric.Send, why unix.Errno) (int, error) {
 	e.counts.gsoSingly++
 	done := 0

@@ -12,27 +12,28 @@ import (
 	"gobtl/internal/park"
 )
 
-// sleeper is the state of Sleep. Sleep waits on an epoll descriptor with the domain's sockets and
-// the domain's bell. The epoll descriptor is registered with Go's own poller. The first Arm opens
-// the descriptor, and a domain that uses only Wait needs no descriptor.
+// sleeper is the state of Sleep. Sleep waits for an epoll descriptor, which watches the domain's
+// sockets and the descriptor of Wake. The epoll descriptor is registered with Go's own poller. The
+// first Arm opens the epoll descriptor.
 //
 //	Arm    the owner       which sockets: those with receives posted
 //	Sleep  any goroutine   parks until the epoll descriptor is readable
 //
 // A datagram should wake a thread only during a Sleep. The sockets therefore report events to the
-// epoll set only for a Sleep. A socket in the set still costs its senders about a hundred
-// nanoseconds a packet. The sockets leave the set when much was received since the last Arm, and
-// return with the next Arm.
+// epoll set only during a Sleep. Each socket in the epoll set costs its senders about a hundred
+// nanoseconds per packet. The sockets are therefore removed from the epoll set after many received
+// datagrams, and added by the next Arm.
 //
-// Silencing each socket after a Sleep and enabling it before the next Sleep takes two system calls.
-// The sockets stay enabled if repeatedly no more is received between two Sleeps than the datagram
-// that has ended the first Sleep. As soon as more is received, the sockets are silenced again.
+// Disabling the events of a socket after a Sleep and enabling them before the next Sleep takes two
+// system calls. If repeatedly nothing is received between two Sleeps except the datagram that has
+// ended the first Sleep, the events of the sockets stay enabled. As soon as more datagrams are
+// received between two Sleeps, the events are disabled again.
 type sleeper struct {
 	made    bool
 	epoll   int
 	park    park.Parker
-	lingers int // receipts until the sockets leave the set; 0: the set is empty; the owner's
-	calm    int // consecutive Arms after few receipts; the owner's, under mu
+	lingers int // polls with datagrams until the set is emptied; 0: it is empty; the owner's
+	calm    int // consecutive Arms after few datagrams; the owner's, under mu
 
 	mu    sync.Mutex // guards what the owner and the sleeping goroutine share
 	on    bool       // a Sleep is armed or in progress
@@ -41,13 +42,13 @@ type sleeper struct {
 }
 
 const (
-	// lingersMax is how many polls may find something before the sockets leave the set. Leaving the
-	// epoll set and returning to the set costs as much as receiving a dozen packets through sockets
-	// in the set.
+	// lingersMax is the number of polls with datagrams after which the sockets are removed from the
+	// epoll set. Removing the sockets from the epoll set and adding them again costs as much as a
+	// dozen packets received through sockets in the set.
 	lingersMax = 64
-	// calmFinds is how many polls may find something between two Sleeps that count as calm.
-	// calmLeast is the number of consecutive calm intervals between Sleeps after which the sockets
-	// stay enabled in the epoll set.
+	// calmFinds is the largest number of polls with datagrams between two Sleeps that count as few.
+	// calmLeast is the number of consecutive intervals with few datagrams after which the events of
+	// the sockets stay enabled.
 	calmFinds = 1
 	calmLeast = 4
 )
@@ -65,8 +66,8 @@ func (d *domain) Arm() bool {
 	return true
 }
 
-// armAll makes arrivals at the endpoints end the Sleep. armAll returns false if there is something
-// to poll, or if a system call fails.
+// armAll makes arriving datagrams at the endpoints end the Sleep. The result is false if there is
+// something to poll, or if a system call fails.
 func (s *sleeper) armAll(endpoints []*endpoint) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +112,7 @@ func (s *sleeper) open(bell int) bool {
 	return true
 }
 
-// add makes arrivals at a new socket end the Sleep in progress, if there is one. If add fails, the
+// If a Sleep is in progress, add makes datagrams at a new socket end the Sleep. If add fails, the
 // next Arm does the same.
 func (s *sleeper) add(sock *socket) {
 	s.mu.Lock()
@@ -121,8 +122,8 @@ func (s *sleeper) add(sock *socket) {
 	}
 }
 
-// forget notes that a socket is about to be closed, and thereby leaves the set. After the close,
-// the kernel may reuse the descriptor's number for another file.
+// forget removes a socket that is about to be closed. After the close, the kernel may reuse the
+// number of the descriptor for another file.
 func (s *sleeper) forget(sock *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +136,7 @@ func (s *sleeper) unlist(sock *socket) {
 	s.set = slices.DeleteFunc(s.set, is)
 }
 
-// received notes that a poll has found something. Only the owner may call received.
+// received records that a poll has received a datagram. Only the owner may call received.
 func (s *sleeper) received() {
 	if s.lingers == 0 {
 		return
@@ -149,8 +150,8 @@ func (s *sleeper) received() {
 	}
 }
 
-// still silences the descriptor after a Sleep has ended, for a caller that waits on the descriptor
-// itself.
+// After a Sleep, still disables the events of the sockets, for a caller that waits for the
+// descriptor itself.
 func (s *sleeper) still() {
 	s.park.Still()
 	s.mu.Lock()
@@ -158,7 +159,8 @@ func (s *sleeper) still() {
 	s.quiet()
 }
 
-// stir ends the calm, because more is received between two Sleeps.
+// stir ends the state in which events stay enabled, because more datagrams are received between two
+// Sleeps.
 func (s *sleeper) stir() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,14 +168,15 @@ func (s *sleeper) stir() {
 	s.quiet()
 }
 
-// quiet silences all sockets, unless a Sleep is armed or in progress. The caller must hold mu.
+// quiet disables the events of all sockets, unless a Sleep is armed or in progress. The caller must
+// hold mu.
 func (s *sleeper) quiet() {
 	if !s.on {
 		s.hushAll()
 	}
 }
 
-// leave removes the sockets from the set, unless a Sleep is armed or in progress.
+// leave removes the sockets from the epoll set, unless a Sleep is armed or in progress.
 func (s *sleeper) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +197,7 @@ func (s *sleeper) close() {
 	}
 }
 
-// arm makes arrivals at a socket end the Sleep.
+// arm makes arriving datagrams at a socket end the Sleep.
 func (s *sleeper) arm(sock *socket) bool {
 	if slices.Contains(s.armed, sock) {
 		return true
@@ -214,7 +217,7 @@ func (s *sleeper) arm(sock *socket) bool {
 	return true
 }
 
-// hush stops arrivals at a socket from ending a Sleep.
+// hush stops arriving datagrams at a socket from ending a Sleep.
 func (s *sleeper) hush(sock *socket) {
 	if i := slices.Index(s.armed, sock); i >= 0 {
 		s.armed = slices.Delete(s.armed, i, i+1)
@@ -222,8 +225,8 @@ func (s *sleeper) hush(sock *socket) {
 	}
 }
 
-// drop removes a socket from the set. A socket that is only hushed still ends every Sleep with its
-// errors, as long as no poll reads the errors.
+// drop removes a socket from the epoll set. A socket whose events are only disabled ends every
+// Sleep with its errors until a poll reads the errors.
 func (s *sleeper) drop(sock *socket) {
 	if slices.Contains(s.set, sock) {
 		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, sock.fd, nil)
@@ -237,7 +240,7 @@ func (s *sleeper) hushAll() {
 	}
 }
 
-// disarm stops arrivals from ending a Sleep.
+// disarm stops arriving datagrams from ending a Sleep.
 func (s *sleeper) disarm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,7 +248,7 @@ func (s *sleeper) disarm() {
 	s.hushAll()
 }
 
-// slept notes that the Sleep is over.
+// slept records that the Sleep is over.
 func (s *sleeper) slept() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,22 +16,23 @@ import (
 )
 
 const (
-	// wantRecvBytes is the receive buffer that the provider requests if the caller names no size.
+	// wantRecvBytes is the requested size of the receive buffer if the caller names no size.
 	wantRecvBytes = 4 << 20
-	// wantSendBytes has room for some messages of 64 KiB that wait for a device, and bounds the
-	// queue in front of a slow device.
+	// wantSendBytes is the requested size of the send buffer, which holds some messages of 64 KiB
+	// and limits the queue of a slow device.
 	wantSendBytes = 1 << 20
 	// maxSocketBytes is the largest size of a socket buffer, because the kernel doubles the size in
 	// a number of 32 bits.
 	maxSocketBytes = 1<<30 - 1
 )
 
-// openSocket opens a socket bound to a local address, with its options set and its buffers sized.
+// openSocket opens a socket bound to a local address, and sets its options and the sizes of its
+// buffers.
 func openSocket(l *inet.Local, o Options, recvBytes int, pathSize bool) (*socket, error) {
 	return newSocket(l, func(s *socket) error { return s.setUp(l, o, recvBytes, pathSize) })
 }
 
-// newSocket opens a socket and calls setUp. If setUp fails, newSocket closes the socket.
+// newSocket opens a socket and calls setUp, and closes the socket if setUp fails.
 func newSocket(l *inet.Local, setUp func(*socket) error) (*socket, error) {
 	family := unix.AF_INET
 	if l.Version() == 6 {
@@ -88,8 +89,8 @@ func (s *socket) setUp(l *inet.Local, o Options, recvBytes int, pathSize bool) e
 	return sysError("getsockopt", err)
 }
 
-// dontFragment disables fragmentation of datagrams. Unless pathSize is set, dontFragment also
-// disables refusals because of ICMP reports about the path.
+// dontFragment disables fragmentation of datagrams. Unless pathSize is set, dontFragment also makes
+// the kernel ignore ICMP reports about the path MTU.
 func dontFragment(fd, version int, pathSize bool) error {
 	of4, of6 := unix.IP_PMTUDISC_PROBE, unix.IPV6_PMTUDISC_PROBE
 	if pathSize {
@@ -111,8 +112,8 @@ func dontFragment(fd, version int, pathSize bool) error {
 	return nil
 }
 
-// setBuffer requests a socket buffer, beyond the system's limit if permitted. A failure is ignored,
-// because the caller reads back the granted size.
+// setBuffer requests the size of a socket buffer, beyond the system's limit if permitted. A failure
+// is ignored, because the caller reads back the granted size.
 func setBuffer(fd, option, force, sizeBytes int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, sizeBytes) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, sizeBytes)
@@ -128,7 +129,7 @@ type features struct {
 	recvBytes, sendBytes int
 }
 
-// detect asks the kernel for its features, and turns coalescing on.
+// detect determines the features of the kernel, and turns coalescing on.
 func detect(fd int, o Options) features {
 	var f features
 	f.gso, f.noGSO = true, ""
@@ -149,7 +150,7 @@ func detect(fd int, o Options) features {
 		f.noMmsgWhy = "by option"
 		return f
 	}
-	// A call with no messages does nothing, if the system call exists.
+	// A call with no messages shows whether the system call exists, and does nothing else.
 	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), 0, 0, 0, 0, 0)
 	if f.mmsg = errno == 0; !f.mmsg {
 		f.noMmsgWhy = errno.Error()
@@ -172,7 +173,7 @@ func (f *features) attrs() []fabric.Attr {
 	}
 }
 
-// probe opens a socket on an address to find out the features there.
+// probe determines the features of a socket on a local address.
 func probe(l *inet.Local, o Options) (features, error) {
 	probed := *l
 	probed.Port = 0 // the caller may use the port itself
@@ -192,9 +193,9 @@ const (
 )
 
 // drops returns how many packets the kernel has dropped at the socket. The kernel drops a packet
-// because of a full receive buffer, or rarely because of a damaged packet. drops returns 0 if the
-// kernel does not report drops (before Linux 4.12). A run of datagrams that arrives as one packet,
-// as with UDP_GRO, counts once.
+// because of a full receive buffer, or rarely because of a damaged packet. If the kernel does not
+// report drops (before Linux 4.12), the result is 0. Several datagrams that arrive as one packet,
+// as with UDP_GRO, count once.
 func (s *socket) drops() uint64 {
 	var words [memInfoWords]uint32
 	sizeBytes := uint32(unsafe.Sizeof(words))
@@ -206,7 +207,7 @@ func (s *socket) drops() uint64 {
 	return uint64(words[memInfoDrops])
 }
 
-// sysError converts an error of package unix to a fabric.Error. sysError returns nil for nil.
+// sysError converts an error of package unix to a fabric.Error, and nil to nil.
 func sysError(op string, err error) error {
 	if errno, ok := err.(unix.Errno); ok { //nolint:errorlint // unix returns them bare
 		return newError(op, errno)
@@ -214,9 +215,9 @@ func sysError(op string, err error) error {
 	return err
 }
 
-// The functions make the system calls of the hot path. No such call blocks, and therefore the calls
-// bypass Go's scheduler. The batch bounds the kernel's work for one call. The pointers are to heap
-// blocks that the endpoint references.
+// The following functions make the system calls of the hot path. None of these system calls blocks,
+// and therefore they bypass Go's scheduler. The size of a batch limits the time of one call. The
+// pointers are to heap memory that the endpoint references.
 
 func sendTo(fd int, v *iovec, m *msghdr) unix.Errno {
 	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), v.base, v.len, 0, m.name,

@@ -13,7 +13,7 @@ import (
 )
 
 // Wait implements fabric.Waiter. A socket of an endpoint without posted receives does not end the
-// Wait, because nothing that arrives there could be polled.
+// Wait, because the endpoint could not receive a datagram.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed

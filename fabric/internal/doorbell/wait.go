@@ -1,11 +1,12 @@
-// Package doorbell is how providers whose datagrams arrive on other goroutines of the process let a
-// Domain's goroutine sleep. A ring costs one atomic load while the owner is awake.
+// Package doorbell lets the goroutine of a Domain sleep until other goroutines of the process have
+// datagrams for the Domain. While the Domain's goroutine is awake, a ring costs one atomic load.
 //
 //	owner:   says that it sleeps, then looks at its queues
 //	sender:  fills a queue, then looks whether the owner sleeps
 //
-// So one of the two sees the other, and no ring is lost. RingIfAsleep and Wake belong to any
-// goroutine, Wait and Arm to the one that uses the Domain, Sleep to one goroutine at a time.
+// Because each side first writes and then reads, no ring is lost. Any goroutine may call
+// RingIfAsleep and Wake, the goroutine that uses the Domain may call Wait and Arm, and one
+// goroutine at a time may call Sleep.
 package doorbell
 
 import (
@@ -13,7 +14,7 @@ import (
 	"time"
 )
 
-// Bell wakes the goroutine that sleeps on it. New makes one.
+// Bell wakes the goroutine that sleeps on the Bell. New makes a Bell.
 type Bell struct {
 	asleep atomic.Bool
 	woken  atomic.Bool // a Wake that no sleep has answered yet
@@ -28,14 +29,14 @@ func New() *Bell {
 	return &Bell{ring: make(chan struct{}, 1), timer: timer}
 }
 
-// RingIfAsleep ends a sleep in progress, after a queue was filled.
+// RingIfAsleep ends a sleep in progress, after the caller has filled a queue.
 func (b *Bell) RingIfAsleep() {
 	if b.asleep.Load() {
 		b.pull()
 	}
 }
 
-// Wake ends the sleep in progress, or the next one.
+// Wake ends the sleep in progress, or the next sleep.
 func (b *Bell) Wake() {
 	b.woken.Store(true)
 	b.pull()
@@ -48,7 +49,8 @@ func (b *Bell) pull() {
 	}
 }
 
-// Wait returns when pollable says true, on a ring, or after timeout (negative: no limit).
+// Wait returns when pollable returns true, on a ring, or after timeout (a negative timeout means no
+// limit).
 func (b *Bell) Wait(timeout time.Duration, pollable func() bool) {
 	if b.Arm(pollable) && timeout != 0 {
 		b.Sleep(timeout)
@@ -56,11 +58,11 @@ func (b *Bell) Wait(timeout time.Duration, pollable func() bool) {
 	b.asleep.Store(false)
 }
 
-// Arm prepares a Sleep. It returns false if the owner should poll first: pollable says true, or a
-// Wake has not been answered.
+// Arm prepares a Sleep. Arm returns false if the caller should poll first, because pollable returns
+// true or because of an earlier Wake.
 func (b *Bell) Arm(pollable func() bool) bool {
 	select {
-	case <-b.ring: // left over from an earlier sleep: its cause is looked at below
+	case <-b.ring: // left over from an earlier sleep, whose cause is checked below
 	default:
 	}
 	b.asleep.Store(true)
@@ -71,7 +73,7 @@ func (b *Bell) Arm(pollable func() bool) bool {
 	return true
 }
 
-// Sleep returns on a ring since Arm, or after timeout (negative: no limit).
+// Sleep returns on a ring since Arm, or after timeout (a negative timeout means no limit).
 func (b *Bell) Sleep(timeout time.Duration) {
 	if timeout < 0 {
 		<-b.ring
@@ -84,5 +86,5 @@ func (b *Bell) Sleep(timeout time.Duration) {
 		}
 	}
 	b.asleep.Store(false)
-	b.woken.Store(false) // a Wake that came meanwhile has ended this sleep
+	b.woken.Store(false) // a concurrent Wake has ended this sleep
 }

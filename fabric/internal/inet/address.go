@@ -11,8 +11,9 @@ import (
 	"gobtl/fabric"
 )
 
-// splitPorts reads "HOST:4000", "HOST:4000,4711", ":4000" or "[::1]:4000": a host, two ports. The
-// second one is the next after the first where it is not told. Without a port all is the host.
+// splitPorts splits a text such as "HOST:4000", "HOST:4000,4711", ":4000" or "[::1]:4000" into a
+// host and two ports. If the text has one port, the second port is the next number. A text without
+// a port is a host.
 func splitPorts(text string) (host string, ports [2]uint16, err error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return addr.String(), ports, nil
@@ -58,8 +59,8 @@ func parsePort(text, port string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// ParseAddress reads the address of a module with sockets of an IP version, as
-// fabric.Addresser.ParseAddress does: an IP address and one port or two.
+// ParseAddress parses the address of a module on UDP sockets, which is an IP address of the given
+// version with one or two ports (see fabric.Addresser).
 func ParseAddress(text string, version int) (first, second []byte, err error) {
 	host, ports, err := splitPorts(text)
 	if err != nil {
@@ -79,7 +80,7 @@ func ParseAddress(text string, version int) (first, second []byte, err error) {
 	return first, second, nil
 }
 
-// FormatName writes a name as fabric.Addresser.FormatName does.
+// FormatName formats an endpoint name as fabric.Addresser.FormatName does.
 func FormatName(name []byte, version int) string {
 	ap, err := DecodeName(name, version)
 	if err != nil {
@@ -88,8 +89,9 @@ func FormatName(name []byte, version int) string {
 	return ap.String()
 }
 
-// Host returns the part of a name that identifies its host: an IPv4 address, or the first half of
-// an IPv6 address. The owner of an IPv6 network chooses the second half at will.
+// Host returns the part of a name that identifies its host, which is an IPv4 address or the first
+// half of an IPv6 address. The second half is left out, because the owner of an IPv6 network can
+// choose the second half freely.
 func Host(name []byte) []byte {
 	const at, network6Bytes = 1 + 2, 8
 	switch len(name) {

@@ -3,24 +3,24 @@ package inet
 import "math/bits"
 
 // The constants give the cost of a datagram in a socket's receive buffer (skb->truesize). The cost
-// is the sk_buff itself, and the block with the headers, the bytes and the skb_shared_info.
+// includes the sk_buff, and a block with the headers, the payload and the skb_shared_info.
 const (
 	skbSharedBytes = 320
 	skbHeadBytes   = 28 + 64 // UDP and IP headers, and room for the link's
 	skbBytes       = 256
 	minSkbBytes    = 1024
-	// Above skbLinearMax, the bytes are in pages of their own.
+	// The payload bytes above skbLinearMax are in pages of their own.
 	skbLinearMax = 16 << 10
 	pageBytes    = 4 << 10
 )
 
-// FixedBytes is fabric.Caps.RecvFixedBytes: the cost of a small datagram is assumed to be that of
-// half a page, because some drivers use that much.
+// FixedBytes is the value of fabric.Caps.RecvFixedBytes, and assumes that a small datagram takes
+// half a page, as with some drivers.
 const FixedBytes = pageBytes/2 + skbBytes
 
-// TruesizeBytes returns the cost of a datagram, rounded up where kernels differ. TruesizeBytes
-// returns the cost of a datagram from this host. Drivers that give each datagram a whole page make
-// small datagrams cost up to twice as much.
+// TruesizeBytes returns the cost of a datagram from this host in the receive buffer, rounded up
+// where kernels differ. With drivers that give each datagram a whole page, small datagrams cost up
+// to twice as much.
 func TruesizeBytes(payload int) int {
 	n := max(payload+skbHeadBytes+skbSharedBytes, minSkbBytes)
 	if n <= skbLinearMax {
@@ -29,11 +29,10 @@ func TruesizeBytes(payload int) int {
 	return (payload+pageBytes-1)/pageBytes*pageBytes + minSkbBytes + skbBytes
 }
 
-// Capacity returns how many datagrams of mtu bytes a receive buffer holds at any time. The
-// argument buffer of Capacity is the size that SO_RCVBUF reads back. Linux returns the memory
-// of datagrams that were read only in units of a quarter of the buffer (udp_rmem_release). A
-// receiver that reads some datagrams and lets its peers send as many again can therefore count on
-// three quarters of the buffer.
+// Capacity returns how many datagrams of mtu bytes a receive buffer can hold at any time. The
+// argument buffer is the size that getsockopt returns for SO_RCVBUF. Linux releases the memory of
+// datagrams that were read only in units of a quarter of the buffer (udp_rmem_release). Capacity
+// therefore counts three quarters of the buffer.
 func Capacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/TruesizeBytes(mtu), 1)
 }

@@ -1,11 +1,11 @@
-// Package inet is what the providers on UDP sockets share: endpoint names, the notation of
-// addresses, the addresses of this host, and how many datagrams a receive buffer holds. Providers
-// that use it understand each other's names.
+// Package inet contains the code that all providers on UDP sockets share, which handles endpoint
+// names, textual addresses, addresses of this host, and the capacity of receive buffers. Providers
+// that use package inet can connect to each other.
 //
 //	+---------+--------------+-------------------+
 //	| 4 or 6  | port         | IP address        |   a name
 //	+---------+--------------+-------------------+
 //	 1 byte    2, big-endian  4 or 16
 //
-// Its functions keep nothing: any goroutine may call them.
+// The functions have no state, and any goroutine may call them.
 package inet

@@ -13,9 +13,9 @@ import (
 	"gobtl/fabric"
 )
 
-// Headers4Bytes and Headers6Bytes are the sizes of the headers of IP and UDP, MaxPayload4Bytes and
-// MaxPayload6Bytes the largest payloads of one IP packet. An IPv6 packet could carry a little more,
-// but a message that Linux cuts up into datagrams could not.
+// Headers4Bytes and Headers6Bytes are the sizes of the IP and UDP headers, and MaxPayload4Bytes and
+// MaxPayload6Bytes are the largest UDP payloads. The IPv6 value is the limit for a message that
+// Linux splits into datagrams.
 const (
 	Headers4Bytes    = 20 + 8
 	Headers6Bytes    = 40 + 8
@@ -33,7 +33,7 @@ type Local struct {
 	Ports    [2]uint16  // of the first two endpoints, 0 for any; all others have any
 	Port     uint16     // of the endpoint that is being opened
 
-	inner bool // the device leads to no other host, as far as can be seen
+	inner bool // the device seems to lead to no other host
 }
 
 // Version is 4 or 6.
@@ -44,7 +44,7 @@ func (l *Local) Version() int {
 	return 6
 }
 
-// PayloadBytes is the largest datagram that leaves the device whole.
+// PayloadBytes is the largest datagram that leaves the device without fragmentation.
 func (l *Local) PayloadBytes() int {
 	if l.Addr.Is4() {
 		return min(l.MTUBytes-Headers4Bytes, MaxPayload4Bytes)
@@ -52,7 +52,7 @@ func (l *Local) PayloadBytes() int {
 	return min(l.MTUBytes-Headers6Bytes, MaxPayload6Bytes)
 }
 
-// node is a parsed Hints.Node, which selects addresses of this host. An address must satisfy all
+// node is a parsed Hints.Node, which selects addresses of this host. An address must match all
 // fields that are set.
 type node struct {
 	device   string     // name of the device, or empty
@@ -61,7 +61,7 @@ type node struct {
 	ports    [2]uint16
 }
 
-// parseNode reads an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0"), "localhost", or ""
+// parseNode parses an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0"), "localhost", or ""
 // for any address. Ports for the first and the second endpoint may follow, as in "192.0.2.1:4000",
 // "[::1]:4000", ":4000", "0.0.0.0:4000", "eth0:4000" and "192.0.2.1:4000,4711".
 func parseNode(text string) (node, error) {
@@ -81,8 +81,9 @@ func parseNode(text string) (node, error) {
 	return n, nil
 }
 
-// match returns the local that the node picks of a device's address, if it does. All of 127.0.0.0/8
-// is this host's, although the device names one address of it.
+// If the node selects the address l, match returns l with the node's ports and address. All
+// addresses of 127.0.0.0/8 belong to this host, although the loopback device reports only one of
+// them.
 func (n node) match(l Local) (Local, bool) {
 	l.Ports = n.ports
 	switch {
@@ -100,8 +101,9 @@ func (n node) match(l Local) (Local, bool) {
 	return l, false
 }
 
-// Locals lists the addresses that a Hints.Node picks, best first: those that other hosts reach
-// first, the loopback device last. A Node that cannot be read is an error that wraps ErrNoProvider.
+// Locals lists the addresses that a Hints.Node selects, beginning with those that other hosts can
+// reach and ending with the loopback device. If the text is not a valid Node, the error wraps
+// ErrNoProvider.
 func Locals(nodeText string) ([]Local, error) {
 	want, err := parseNode(nodeText)
 	if err != nil {
@@ -158,7 +160,7 @@ func newLocal(dev net.Interface, a net.Addr) (Local, bool) {
 }
 
 // bridgesNoHardware reports whether a device is a bridge without hardware ports. A bridge without
-// hardware connects containers or virtual machines of this host.
+// hardware ports connects containers or virtual machines of this host.
 func bridgesNoHardware(device string) bool {
 	ports, err := os.ReadDir("/sys/class/net/" + device + "/brif")
 	if err != nil {
@@ -170,8 +172,8 @@ func bridgesNoHardware(device string) bool {
 	})
 }
 
-// reach orders addresses by their reachability: those of devices without carrier, and of bridges
-// between containers, behind all others but loopback.
+// reach orders addresses so that those of devices without carrier and of bridges between containers
+// come after all others except loopback.
 func (l *Local) reach() int {
 	if l.Addr.IsLoopback() {
 		return 6

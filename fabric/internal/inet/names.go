@@ -13,10 +13,10 @@ const (
 	nameBytes6 = 1 + 2 + 16
 )
 
-// EncodeName returns the name of an endpoint with this address.
+// EncodeName returns the name of an endpoint with the given address.
 func EncodeName(ap netip.AddrPort) []byte { return AppendName(nil, ap) }
 
-// AppendName appends the name of an endpoint with this address to name.
+// AppendName appends the name of an endpoint with the given address to name.
 func AppendName(name []byte, ap netip.AddrPort) []byte {
 	if ip := ap.Addr(); ip.Is6() {
 		name = binary.BigEndian.AppendUint16(append(name, 6), ap.Port())
@@ -28,10 +28,9 @@ func AppendName(name []byte, ap netip.AddrPort) []byte {
 	return append(name, bytes[:]...)
 }
 
-// DecodeName reads a name that came from anywhere. It refuses what cannot be the address of one
-// peer that a socket of the given IP version reaches: port 0, the unspecified address, a broadcast
-// or multicast address (a forged name must not make a sender flood a group). The error wraps
-// fabric.ErrBadName.
+// DecodeName decodes a name, which need not be trusted. DecodeName refuses names that cannot be one
+// peer's address of the given IP version, such as port 0 and unspecified, broadcast and multicast
+// addresses. The error of DecodeName wraps fabric.ErrBadName.
 func DecodeName(name []byte, version int) (netip.AddrPort, error) {
 	want := nameBytes4
 	if version == 6 {

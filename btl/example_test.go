@@ -2,51 +2,27 @@ package btl_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log"
 	"time"
 
 	"gobtl/btl"
 	"gobtl/btl/runner"
-	"gobtl/fabric"
 	"gobtl/fabric/mem"
+	"gobtl/internal/testnet"
 )
-
-// openModule opens a module on an in-process network. A program imports a provider's package for
-// its name instead, and asks fabric.GetInfo for it.
-func openModule(net *mem.Network, cfg btl.Config) (*btl.Module, error) {
-	infos, err := net.Provider().GetInfo(fabric.Hints{})
-	if err != nil {
-		return nil, err
-	}
-	sizes, err := cfg.DomainConfig(infos[0])
-	if err != nil {
-		return nil, err
-	}
-	domain, err := net.Open(sizes)
-	if err != nil {
-		return nil, err
-	}
-	return btl.Open(domain, cfg)
-}
 
 // Embedding under a layer that owns the thread and the clock, as an MPI's progress engine does: the
 // module does nothing but in Progress.
 func Example() {
 	network := mem.New(mem.Config{})
-	server, err := openModule(network, btl.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	server := testnet.Module(network)
 	defer server.Close()
-	client, err := openModule(network, btl.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	client := testnet.Module(network)
 	defer client.Close()
 
 	const echo, answer = 1, 2
-	if err := server.Handle(echo, func(ep *btl.Endpoint, _ btl.Tag, data []byte) {
+	testnet.Check(server.Handle(echo, func(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 		f, err := ep.Alloc(answer, len(data))
 		if err != nil {
 			return // out of resources: a real server would queue it
@@ -55,38 +31,28 @@ func Example() {
 		if _, err := ep.Send(ep.Now(), f); err != nil {
 			_ = ep.Free(f)
 		}
-	}); err != nil {
-		log.Fatal(err)
-	}
+	}))
 	done := false
-	if err := client.Handle(answer, func(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	testnet.Check(client.Handle(answer, func(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 		fmt.Printf("echo of %d bytes: %.13s\n", len(data), data)
 		done = true
-	}); err != nil {
-		log.Fatal(err)
-	}
+	}))
 
 	// The server's name travels out of band: a launcher's key-value store, a file, a command line.
 	start := time.Now()
 	clock := func() btl.Time { return btl.Time(time.Since(start)) }
 	ep, err := client.Connect(clock(), server.Name())
-	if err != nil {
-		log.Fatal(err)
-	}
+	testnet.Check(err)
 	f, err := ep.Prepare(echo, append([]byte("hello, world "), make([]byte, 100_000)...))
-	if err != nil {
-		log.Fatal(err)
-	}
+	testnet.Check(err)
 	f.OnDone = func(_ *btl.Fragment, err error) { fmt.Println("acknowledged:", err == nil) }
-	if _, err := ep.Send(clock(), f); err != nil { // waits in the queue until the connection stands
-		log.Fatal(err)
-	}
+	_, err = ep.Send(clock(), f) // waits in the queue until the connection is open
+	testnet.Check(err)
 	for !done {
 		now := clock()
 		for _, m := range []*btl.Module{client, server} {
-			if _, err := m.Progress(now); err != nil {
-				log.Fatal(err)
-			}
+			_, err := m.Progress(now)
+			testnet.Check(err)
 		}
 	}
 	// Output:
@@ -97,45 +63,27 @@ func Example() {
 // A put writes into memory that the peer has exposed; no handler of the peer takes part.
 func ExampleEndpoint_PreparePut() {
 	network := mem.New(mem.Config{})
-	target, err := openModule(network, btl.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	origin, err := openModule(network, btl.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	target := testnet.Module(network)
+	origin := testnet.Module(network)
 	defer target.Close()
 	region, err := target.Expose(make([]byte, 16), btl.RemoteWrite)
-	if err != nil {
-		log.Fatal(err)
-	}
+	testnet.Check(err)
 	run := runner.New(origin, runner.Config{}, nil)
 	passive := runner.New(target, runner.Config{}, nil)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 
 	ep, err := run.Connect(ctx, target.Name())
-	if err != nil {
-		log.Fatal(err)
-	}
+	testnet.Check(err)
 	// The handle is told to the origin by a message of the program's own.
-	if err := run.Put(ctx, ep, []byte("written"), region.Handle(), 4); err != nil {
-		log.Fatal(err)
-	}
+	testnet.Check(run.Put(ctx, ep, []byte("written"), region.Handle(), 4))
 	// Puts happen on the loop of the target, which must stand still while its memory is read.
-	if err := passive.Do(ctx, func(*btl.Module) error {
+	testnet.Check(passive.Do(ctx, func(*btl.Module) error {
 		fmt.Printf("%q\n", region.Bytes()[2:12])
 		return nil
-	}); err != nil {
-		log.Fatal(err)
-	}
-	if err := run.Close(ctx); err != nil {
-		log.Fatal(err)
-	}
-	if err := passive.Close(ctx); err != nil {
-		log.Fatal(err)
-	}
+	}))
+	testnet.Check(run.Close(ctx))
+	testnet.Check(passive.Close(ctx))
 	// Output:
 	// "\x00\x00written\x00"
 }
@@ -146,39 +94,28 @@ func ExampleModule_PullArrivals() {
 	network := mem.New(mem.Config{})
 	var ends [2]*btl.Module
 	for i := range ends {
-		m, err := openModule(network, btl.Config{})
-		if err != nil {
-			log.Fatal(err)
-		}
+		m := testnet.Module(network)
 		defer m.Close()
 		m.PullCompletions(true)
-		if err := m.HandlePulled(1); err != nil {
-			log.Fatal(err)
-		}
+		testnet.Check(m.HandlePulled(1))
 		ends[i] = m
 	}
 	ep, err := ends[0].Connect(0, ends[1].Name())
-	if err != nil {
-		log.Fatal(err)
-	}
+	testnet.Check(err)
 	for _, text := range []string{"one", "two"} {
 		f, err := ep.Prepare(1, []byte(text))
-		if err != nil {
-			log.Fatal(err)
-		}
-		f.Signal = true // or Send may say that it is done, and nothing is left to be told
-		if _, err := ep.Send(0, f); err != nil {
-			log.Fatal(err)
-		}
+		testnet.Check(err)
+		f.Signal = true // Report the completion even if Send returns Done.
+		_, err = ep.Send(0, f)
+		testnet.Check(err)
 	}
 	arrivals, completions := make([]btl.Arrival, 8), make([]btl.Completion, 8)
 	sent, now := 0, btl.Time(0)
 	for sent < 2 {
 		now = now.Add(10 * time.Microsecond)
 		for _, m := range ends {
-			if _, err := m.Progress(now); err != nil {
-				log.Fatal(err)
-			}
+			_, err := m.Progress(now)
+			testnet.Check(err)
 			for i := range m.PullArrivals(arrivals) {
 				fmt.Printf("arrived: %s\n", arrivals[i].Bytes())
 			}
@@ -194,4 +131,68 @@ func ExampleModule_PullArrivals() {
 	// arrived: one
 	// arrived: two
 	// sent: 2
+}
+
+// A server decides which peers may connect. The label of a peer comes with its request.
+func ExampleModule_Admit() {
+	network := mem.New(mem.Config{})
+	server, client := testnet.Module(network), testnet.Module(network)
+	const full = 7 // a code of the program
+	server.Admit(func(btl.Request) btl.Verdict { return btl.Refuse(full) })
+	serving := runner.New(server, runner.Config{}, nil)
+	asking := runner.New(client, runner.Config{}, nil)
+	ctx := context.Background()
+
+	_, err := asking.Connect(ctx, server.Name())
+	var refused *btl.RefusedError
+	if errors.As(err, &refused) {
+		fmt.Println("refused with code", refused.Code)
+	}
+	testnet.Check(asking.Close(ctx))
+	testnet.Check(serving.Close(ctx))
+	// Output: refused with code 7
+}
+
+// An atomic operation changes one number in the memory of a peer, and returns the old value.
+func ExampleAtomic() {
+	network := mem.New(mem.Config{})
+	owner, other := testnet.Module(network), testnet.Module(network)
+	region, err := owner.Expose(make([]byte, 8), btl.RemoteAtomic)
+	testnet.Check(err)
+	owning := runner.New(owner, runner.Config{}, nil)
+	run := runner.New(other, runner.Config{}, nil)
+	ctx := context.Background()
+	ep, err := run.Connect(ctx, owner.Name())
+	testnet.Check(err)
+	for range 3 {
+		old, err := run.Atomic(ctx, ep, btl.Atomic{
+			Target: region.Handle(), Action: btl.ActionAdd, WidthBytes: 8, Operand: 10, Fetch: true,
+		})
+		testnet.Check(err)
+		fmt.Println("it was", old)
+	}
+	testnet.Check(run.Close(ctx))
+	testnet.Check(owning.Close(ctx))
+	// Output:
+	// it was 0
+	// it was 10
+	// it was 20
+}
+
+// The counters of a module are always on.
+func ExampleStats() {
+	network := mem.New(mem.Config{})
+	server, client := testnet.Module(network), testnet.Module(network)
+	testnet.Check(server.Handle(1, func(*btl.Endpoint, btl.Tag, []byte) {}))
+	serving := runner.New(server, runner.Config{}, nil)
+	run := runner.New(client, runner.Config{}, nil)
+	ctx := context.Background()
+	ep, err := run.Connect(ctx, server.Name())
+	testnet.Check(err)
+	testnet.Check(run.Send(ctx, ep, 1, []byte("hello")))
+	stats := run.Stats()
+	fmt.Println("resent:", stats.Retransmits(), "peers:", stats.Endpoints)
+	testnet.Check(run.Close(ctx))
+	testnet.Check(serving.Close(ctx))
+	// Output: resent: 0 peers: 1
 }

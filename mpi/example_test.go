@@ -106,3 +106,88 @@ func ExampleWindow() {
 	})
 	// Output: [0 0 5 6]
 }
+
+// A program without a launcher is a job of one rank.
+func ExampleWorld() {
+	ctx := context.Background()
+	var cfg mpi.Config
+	cfg.Fabric.Provider, cfg.Fabric.Node = "udp", "127.0.0.1"
+	world, err := mpi.Init(ctx, cfg)
+	check(err)
+	fmt.Println("rank", world.Rank(), "of", world.Size())
+	check(world.Finalize(ctx))
+	// Output: rank 0 of 1
+}
+
+// A Layout names values that do not lie side by side, here a column of a matrix.
+func ExampleLayout() {
+	ranks(2, func(ctx context.Context, world *mpi.World) {
+		if world.Rank() == 0 {
+			matrix := []int32{
+				1, 2, 3,
+				4, 5, 6,
+			}
+			column, err := mpi.Strided(matrix[1:], 2, 1, 3) // 2 blocks of 1 value, 3 values apart
+			check(err)
+			check(column.Send(ctx, &world.Comm, 1, 0))
+			return
+		}
+		values := make([]int32, 2)
+		_, err := mpi.Recv(ctx, &world.Comm, values, 0, 0)
+		check(err)
+		fmt.Println(values)
+	})
+	// Output: [2 5]
+}
+
+// A Group is a set of ranks. All ranks of the group make a communicator of it.
+func ExampleGroup() {
+	ranks(4, func(ctx context.Context, world *mpi.World) {
+		ends, err := world.Group().Incl(0, 3)
+		check(err)
+		comm, err := world.Create(ctx, ends) // nil at ranks outside of the group
+		check(err)
+		if world.Rank() == 3 {
+			fmt.Println("rank", comm.Rank(), "of", comm.Size())
+		}
+		if comm != nil {
+			comm.Free()
+		}
+	})
+	// Output: rank 1 of 2
+}
+
+// The ranks of a Cart form a grid, here a ring.
+func ExampleCart() {
+	ranks(4, func(ctx context.Context, world *mpi.World) {
+		ring, err := mpi.NewCart(ctx, &world.Comm, []int{4}, []bool{true})
+		check(err)
+		from, to, err := ring.Shift(0, 1) // neighbours in dimension 0, one step away
+		check(err)
+		if ring.Rank() == 0 {
+			fmt.Println("from", from, "to", to)
+		}
+		ring.Free()
+	})
+	// Output: from 3 to 1
+}
+
+// An Op combines values of any type, here the largest value and its place (MPI_MAXLOC).
+func ExampleOp() {
+	type place struct{ value, rank int64 }
+	larger := mpi.NewOp(func(low, high place) place {
+		if high.value > low.value {
+			return high
+		}
+		return low
+	}, false)
+	ranks(3, func(ctx context.Context, world *mpi.World) {
+		own := []place{{value: []int64{4, 9, 2}[world.Rank()], rank: int64(world.Rank())}}
+		best := make([]place, 1)
+		check(mpi.Allreduce(ctx, &world.Comm, own, best, larger))
+		if world.Rank() == 0 {
+			fmt.Println(best[0].value, "at rank", best[0].rank)
+		}
+	})
+	// Output: 9 at rank 1
+}

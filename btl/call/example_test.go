@@ -1,39 +1,26 @@
 package call_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"log"
+	"io"
+	"strings"
 
 	"gobtl/btl"
 	"gobtl/btl/call"
 	"gobtl/btl/runner"
-	"gobtl/fabric"
 	"gobtl/fabric/mem"
+	"gobtl/internal/testnet"
 )
 
-// exampleNode makes a Node on a network within the process. A program opens a Domain of its
-// provider in its place.
+// exampleNode makes a Node on a network within the process.
 func exampleNode(network *mem.Network) (*call.Node, []byte) {
-	var cfg btl.Config
-	infos, err := network.Provider().GetInfo(fabric.Hints{})
-	check(err)
-	sizes, err := cfg.DomainConfig(infos[0])
-	check(err)
-	domain, err := network.Open(sizes)
-	check(err)
-	module, err := btl.Open(domain, cfg)
-	check(err)
+	module := testnet.Module(network)
 	node, err := call.New(module, call.Config{Tag: 1})
-	check(err)
+	testnet.Check(err)
 	return node, module.Name()
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
 }
 
 // A server halves even numbers, and a client gets its answers and its errors.
@@ -52,18 +39,54 @@ func ExampleNode() {
 	client, _ := exampleNode(network)
 	run := client.Start(runner.Config{}, nil)
 	peer, err := run.Connect(ctx, name)
-	check(err)
+	testnet.Check(err)
 	answer, err := client.Call(ctx, peer, half, []byte{42})
 	fmt.Println(answer[0], err)
 	_, err = client.Call(ctx, peer, half, []byte{41})
 	var remote call.RemoteError
 	fmt.Println(errors.As(err, &remote), string(remote))
 
-	check(client.Close(ctx))
-	check(run.Close(ctx))
-	check(server.Close(ctx))
-	check(serving.Close(ctx))
+	testnet.Check(client.Close(ctx))
+	testnet.Check(run.Close(ctx))
+	testnet.Check(server.Close(ctx))
+	testnet.Check(serving.Close(ctx))
 	// Output:
 	// 21 <nil>
 	// true odd
+}
+
+// A body may be larger than memory: CallStream reads and writes it in pieces.
+func ExampleStreamHandler() {
+	ctx, network := context.Background(), mem.New(mem.Config{})
+	server, name := exampleNode(network)
+	const upper uint16 = 2
+	var handler call.StreamHandler = func(
+		_ context.Context, _ *btl.Endpoint, request io.Reader, answer io.Writer,
+	) error {
+		lines := bufio.NewScanner(request)
+		for lines.Scan() {
+			if _, err := fmt.Fprintln(answer, strings.ToUpper(lines.Text())); err != nil {
+				return err
+			}
+		}
+		return lines.Err()
+	}
+	server.HandleStream(upper, handler)
+	serving := server.Start(runner.Config{}, nil)
+
+	client, _ := exampleNode(network)
+	run := client.Start(runner.Config{}, nil)
+	peer, err := run.Connect(ctx, name)
+	testnet.Check(err)
+	var answer strings.Builder
+	request := strings.NewReader("one\ntwo\n")
+	testnet.Check(client.CallStream(ctx, peer, upper, request, &answer))
+	fmt.Print(answer.String())
+	testnet.Check(client.Close(ctx))
+	testnet.Check(run.Close(ctx))
+	testnet.Check(server.Close(ctx))
+	testnet.Check(serving.Close(ctx))
+	// Output:
+	// ONE
+	// TWO
 }

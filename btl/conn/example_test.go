@@ -4,38 +4,21 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 
-	"gobtl/btl"
 	"gobtl/btl/conn"
 	"gobtl/btl/runner"
-	"gobtl/fabric"
 	"gobtl/fabric/mem"
+	"gobtl/internal/testnet"
 )
 
-// exampleNode makes a Node on a network within the process. A program opens a Domain of its
-// provider in its place.
+// exampleNode makes a Node on a network within the process.
 func exampleNode(network *mem.Network) (*conn.Node, []byte) {
-	var cfg btl.Config
-	infos, err := network.Provider().GetInfo(fabric.Hints{})
-	check(err)
-	sizes, err := cfg.DomainConfig(infos[0])
-	check(err)
-	domain, err := network.Open(sizes)
-	check(err)
-	module, err := btl.Open(domain, cfg)
-	check(err)
+	module := testnet.Module(network)
 	node, err := conn.New(module, conn.Config{Tag: 1})
-	check(err)
+	testnet.Check(err)
 	return node, module.Name()
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
 }
 
 // A Conn goes to a service, which a Listener of the peer has.
@@ -44,35 +27,35 @@ func ExampleConn() {
 	server, name := exampleNode(network)
 	serving := server.Start(runner.Config{}, nil)
 	listener, err := server.Listen("shout")
-	check(err)
+	testnet.Check(err)
 	go func() {
 		c, err := listener.Accept()
-		check(err)
+		testnet.Check(err)
 		text, err := io.ReadAll(c) // until the client has closed its half
-		check(err)
+		testnet.Check(err)
 		_, err = fmt.Fprintf(c, "%s!", text)
-		check(err)
-		check(c.Close())
+		testnet.Check(err)
+		testnet.Check(c.Close())
 	}()
 
 	client, _ := exampleNode(network)
 	run := client.Start(runner.Config{}, nil)
 	peer, err := run.Connect(ctx, name)
-	check(err)
+	testnet.Check(err)
 	c, err := client.Dial(ctx, peer, "shout")
-	check(err)
+	testnet.Check(err)
 	_, err = io.WriteString(c, "hello")
-	check(err)
-	check(c.CloseWrite())
+	testnet.Check(err)
+	testnet.Check(c.CloseWrite())
 	answer, err := io.ReadAll(c)
-	check(err)
-	check(c.Close())
+	testnet.Check(err)
+	testnet.Check(c.Close())
 	fmt.Printf("%s\n", answer)
 
-	check(client.Close(ctx))
-	check(run.Close(ctx))
-	check(server.Close(ctx))
-	check(serving.Close(ctx))
+	testnet.Check(client.Close(ctx))
+	testnet.Check(run.Close(ctx))
+	testnet.Check(server.Close(ctx))
+	testnet.Check(serving.Close(ctx))
 	// Output: hello!
 }
 
@@ -82,7 +65,7 @@ func ExampleListener() {
 	server, name := exampleNode(network)
 	serving := server.Start(runner.Config{}, nil)
 	listener, err := server.Listen("web")
-	check(err)
+	testnet.Check(err)
 	web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "this is %s", r.URL.Path)
 	})}
@@ -91,7 +74,7 @@ func ExampleListener() {
 	node, _ := exampleNode(network)
 	run := node.Start(runner.Config{}, nil)
 	peer, err := run.Connect(ctx, name)
-	check(err)
+	testnet.Check(err)
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -99,16 +82,61 @@ func ExampleListener() {
 		},
 	}}
 	answer, err := client.Get("http://any.name/page")
-	check(err)
+	testnet.Check(err)
 	text, err := io.ReadAll(answer.Body)
-	check(err)
-	check(answer.Body.Close())
+	testnet.Check(err)
+	testnet.Check(answer.Body.Close())
 	fmt.Printf("%s\n", text)
 
-	check(web.Close())
-	check(node.Close(ctx))
-	check(run.Close(ctx))
-	check(server.Close(ctx))
-	check(serving.Close(ctx))
+	testnet.Check(web.Close())
+	testnet.Check(node.Close(ctx))
+	testnet.Check(run.Close(ctx))
+	testnet.Check(server.Close(ctx))
+	testnet.Check(serving.Close(ctx))
 	// Output: this is /page
+}
+
+// A Node has any number of connections to one peer, for example one for each request.
+func ExampleNode() {
+	ctx, network := context.Background(), mem.New(mem.Config{})
+	server, name := exampleNode(network)
+	serving := server.Start(runner.Config{}, nil)
+	listener, err := server.Listen("length")
+	testnet.Check(err)
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return // The listener is closed.
+			}
+			text, err := io.ReadAll(c)
+			testnet.Check(err)
+			fmt.Fprint(c, len(text))
+			testnet.Check(c.Close())
+		}
+	}()
+
+	client, _ := exampleNode(network)
+	run := client.Start(runner.Config{}, nil)
+	peer, err := run.Connect(ctx, name)
+	testnet.Check(err)
+	for _, text := range []string{"one", "three"} {
+		c, err := client.Dial(ctx, peer, "length")
+		testnet.Check(err)
+		_, err = io.WriteString(c, text)
+		testnet.Check(err)
+		testnet.Check(c.CloseWrite())
+		answer, err := io.ReadAll(c)
+		testnet.Check(err)
+		testnet.Check(c.Close())
+		fmt.Printf("%s: %s\n", text, answer)
+	}
+	testnet.Check(listener.Close())
+	testnet.Check(client.Close(ctx))
+	testnet.Check(run.Close(ctx))
+	testnet.Check(server.Close(ctx))
+	testnet.Check(serving.Close(ctx))
+	// Output:
+	// one: 3
+	// three: 5
 }

@@ -22,31 +22,31 @@ import (
 type cli struct {
 	usage.Own
 
-	Pair    pairCmd    `cmd:"" help:"Measure between two processes on this host, each on a core."`
-	Serve   serveCmd   `cmd:"" help:"Wait for clients; \"run\" on the other host measures."`
+	Pair    pairCmd    `cmd:"" help:"Measure between two processes on this host, each pinned to a CPU."`
+	Serve   serveCmd   `cmd:"" help:"Wait for clients, which measure by \"run\" on another host."`
 	Run     runCmd     `cmd:"" help:"Measure against a \"serve\" on another host."`
 	Rate    pairCmd    `kong:"cmd,set='tests=rate',set='layer=both',help='Small messages per second: pair --test rate --layer both.'"`
 	Compare compareCmd `cmd:"" help:"Measure beside libfabric, UCX, Open MPI and iperf3, in turns."`
 	Report  reportCmd  `cmd:"" help:"Make one HTML page with tables and plots of JSON reports."`
 	Info    infoCmd    `cmd:"" help:"List the fabric's providers and their attributes."`
-	Params  paramsCmd  `cmd:"" help:"List every tunable of the transport, its value and its source."`
+	Params  paramsCmd  `cmd:"" help:"List every option of the transport, its value and where the value comes from."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
-const cliDescription = `Latency and bandwidth between two processes, of the transport and of the
-bare fabric below it. Sizes are bytes with the binary suffixes K, M and G; latency is half a round
-trip; MB is 1000000 bytes.`
+const cliDescription = `Measure latency and bandwidth between two processes, of the transport and
+of the bare fabric below it. Sizes are bytes with the binary suffixes K, M and G; latency is half a
+round trip; MB is 1000000 bytes.`
 
 // reportFlags say how to report.
 //
 //nolint:lll // A struct tag cannot be broken.
 type reportFlags struct {
 	Format  string        `help:"text, json (one document), csv or gobench (for benchstat). Default: ${default}." placeholder:"NAME" enum:"text,json,csv,gobench" default:"text"`
-	Stream  bool          `name:"json-stream" help:"Write JSON objects, one a line: start, each interval, end with the whole document. Sets --interval 1s unless it is given."`
-	HDR     string        `name:"hdr" help:"Write the half round trips of each interval, or else of each round, to FILE as an HdrHistogram log, in ns." placeholder:"FILE"`
-	Verbose bool          `short:"v" help:"In the text also what both sides knew of the path, say of the provider, and counted; json always has it."`
+	Stream  bool          `name:"json-stream" help:"Write one JSON object on each line: the start, each interval, and the end with the whole report. The default of --interval is then 1s."`
+	HDR     string        `name:"hdr" help:"Write half round trips in ns to FILE, as an HdrHistogram log: one histogram for each interval, or for each round without --interval." placeholder:"FILE"`
+	Verbose bool          `short:"v" help:"In the text, also print each side's view of the path and the provider, and all counters. json always has them."`
 	Metrics string        `help:"Serve Prometheus metrics of this side on HOST:PORT/metrics while running." placeholder:"ADDR"`
-	Timeout time.Duration `help:"Time to reach the peer and to agree with it." default:"5s"`
+	Timeout time.Duration `help:"Time for the connection and the agreement with the peer." default:"5s"`
 }
 
 // Validate is called by kong after parsing.

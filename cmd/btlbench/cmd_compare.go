@@ -21,16 +21,16 @@ import (
 //
 //nolint:lll // A struct tag cannot be broken.
 type compareCmd struct {
-	Table      string        `help:"network: through the kernel's network. host: two processes of one host, by memory that they share. Default: ${default}." enum:"network,host" default:"network" placeholder:"NAME"`
-	Rounds     int           `help:"Times that every system is measured; medians are reported. Default: ${default}." default:"5" placeholder:"N"`
+	Table      string        `help:"network: systems that use the kernel's network. host: systems that use shared memory of one host. Default: ${default}." enum:"network,host" default:"network" placeholder:"NAME"`
+	Rounds     int           `help:"Number of rounds; each round measures every system, and the report has medians. Default: ${default}." default:"5" placeholder:"N"`
 	Duration   time.Duration `help:"Time for each figure in each round. Default: ${default}." default:"200ms"`
 	Quick      bool          `help:"One short round of a few sizes: does everything work?"`
-	System     []string      `help:"Only these systems; see --list." placeholder:"NAMES"`
-	List       bool          `help:"List the systems, each with a command that it runs, and measure nothing."`
+	System     []string      `help:"Measure only these systems; --list names them." placeholder:"NAMES"`
+	List       bool          `help:"List the systems and their commands, and measure nothing."`
 	CPUs       plan.CPUList  `name:"cpus" help:"The client's and the server's CPU, or none. Default: the first two." placeholder:"LIST"`
 	Out        string        `help:"Directory for compare.json, compare.csv and the plots. Default: ${default}." default:"bin/compare" placeholder:"DIR" type:"path"`
 	UpdateDocs string        `help:"Write the report into FILE between its lines compare:begin and compare:end, and the plots into plots/ beside it." placeholder:"FILE" type:"path"`
-	Limit      time.Duration `help:"Time after which a process that measures is given up. Default: ${default}." default:"60s"`
+	Limit      time.Duration `help:"Longest time for a measuring process. Default: ${default}." default:"60s"`
 }
 
 // Validate is called by kong after parsing.

@@ -20,8 +20,8 @@ import (
 type infoCmd struct {
 	Provider string `help:"Only this provider, or family (\"ofi/\")." placeholder:"NAME"`
 	Domain   string `help:"Only this device." placeholder:"NAME"`
-	Node     string `help:"Only what reaches from this local address." placeholder:"ADDR"`
-	Verbose  bool   `short:"v" help:"Every attribute, a block for each."`
+	Node     string `help:"Only networks with this local address." placeholder:"ADDR"`
+	Verbose  bool   `short:"v" help:"All attributes of each network."`
 	Format   string `help:"text or json. Default: ${default}." placeholder:"NAME" enum:"text,json" default:"text"`
 }
 

@@ -17,7 +17,7 @@ import (
 //
 //nolint:lll // A struct tag cannot be broken.
 type paramsCmd struct {
-	Name   string   `arg:"" optional:"" help:"Only this tunable."`
+	Name   string   `arg:"" optional:"" help:"Show only this option."`
 	Set    []string `help:"Show the values as they would be with this setting. Repeatable." placeholder:"NAME=VALUE" sep:"none"`
 	Format string   `help:"text or json. Default: ${default}." placeholder:"NAME" enum:"text,json" default:"text"`
 }

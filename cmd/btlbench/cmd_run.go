@@ -24,8 +24,8 @@ import (
 type runFlags struct {
 	plan.Flags
 	reportFlags
-	Node string       `help:"Local address for the fabric. Default: the one that leads to the peer." placeholder:"ADDR"`
-	CPUs plan.CPUList `name:"cpus" help:"CPUs to pin to. pair takes those of the client's streams, then as many of the server's (default the first two); run and serve take some, each stream one in turn (default none)." placeholder:"LIST"`
+	Node string       `help:"Local address for the fabric. Default: the address that leads to the peer." placeholder:"ADDR"`
+	CPUs plan.CPUList `name:"cpus" help:"CPUs to which the threads are pinned. pair: the CPUs of the client's streams, then the CPUs of the server's (default: the first two). run and serve: one CPU for each stream in turn (default: none)." placeholder:"LIST"`
 }
 
 func (f *runFlags) validate() error {
@@ -50,7 +50,7 @@ func (f *runFlags) validate() error {
 //
 //nolint:lll // A struct tag cannot be broken.
 type runCmd struct {
-	Address string `arg:"" help:"HOST or HOST:PORT of a \"btlbench serve\". Without a port: the one at which serve listens by itself." name:"host"`
+	Address string `arg:"" help:"HOST or HOST:PORT of a \"btlbench serve\". Without a port: the default port of serve." name:"host"`
 	runFlags
 }
 

@@ -20,11 +20,11 @@ const defaultPort = "4711"
 //nolint:lll // A struct tag cannot be broken.
 type serveCmd struct {
 	Listen  string        `help:"HOST:PORT to listen on for clients; port 0 picks one. Default: ${default}." default:":${port}" placeholder:"ADDR"`
-	Once    bool          `help:"End after one client, with all of its streams."`
-	Clients int           `help:"Clients served at the same time; each of --parallel streams is one. They measure beside each other. Default: ${default}." default:"16" placeholder:"N"`
-	Node    string        `help:"Local address for the fabric. Default: the one that the client came to." placeholder:"ADDR"`
+	Once    bool          `help:"End after the first client, including all its streams."`
+	Clients int           `help:"Largest number of clients at the same time; each of a client's --parallel streams counts as one. Default: ${default}." default:"16" placeholder:"N"`
+	Node    string        `help:"Local address for the fabric. Default: the address to which the client connected." placeholder:"ADDR"`
 	CPUs    plan.CPUList  `name:"cpus" help:"CPUs to pin to, each client to one in turn. Default: none." placeholder:"LIST"`
-	Set     []string      `help:"Set a tunable on this side, whatever the client asks for. Repeatable." placeholder:"NAME=VALUE" sep:"none"`
+	Set     []string      `help:"Set an option of the transport on this side, which overrides the client's --set. Repeatable." placeholder:"NAME=VALUE" sep:"none"`
 	Metrics string        `help:"Serve Prometheus metrics of this side on HOST:PORT/metrics." placeholder:"ADDR"`
 	Timeout time.Duration `help:"Time for a client to introduce itself." default:"5s"`
 

@@ -17,8 +17,8 @@ import (
 )
 
 const cliDescription = `Run a program N times, as the ranks of one job. The ranks find each other by
-PMI-1, as under mpiexec: with package launch, or as programs of MPICH do. When one of them dies the
-others are ended, but with --keep-going, and btlrun ends with its status.`
+PMI-1, as under mpiexec: by package launch, or as programs of MPICH do. When a rank dies, btlrun
+ends the other ranks, and then ends with the status of the dead rank.`
 
 // cli holds the options and arguments of the command line.
 //
@@ -27,15 +27,15 @@ type cli struct {
 	usage.Own
 
 	Ranks   int           `short:"n" name:"np" default:"1" placeholder:"N" help:"Ranks to start. Default: ${default}."`
-	Hosts   string        `short:"H" placeholder:"A,B:2" help:"Hosts in the order in which ranks are given to them: one in each turn, or as many as stand behind the colon. Default: all ranks on this host. It is known by its name and as localhost; others need btlrun, and the program, at the same paths."`
-	Rsh     string        `default:"ssh -x -T -o BatchMode=yes" placeholder:"CMD" help:"Remote shell: words, before the host. Default: ${default}."`
-	Remote  string        `name:"remote-btlrun" placeholder:"PATH" help:"btlrun on the other hosts. Default: the path of this one."`
-	Label   *bool         `short:"l" negatable:"" help:"Begin each line with the rank that has written it. Default: if standard output is a terminal, and there are several."`
-	Dir     string        `name:"wdir" placeholder:"PATH" help:"Directory in which the ranks begin. Default: the present one."`
-	Grace   time.Duration `default:"5s" help:"Time for the ranks to end by themselves when one has died, after a SIGTERM. Default: ${default}."`
-	Keep    bool          `name:"keep-going" help:"Let the others go on when a rank has died, or a host is lost, for programs that do without it."`
+	Hosts   string        `short:"H" placeholder:"A,B:2" help:"Hosts, which get ranks in turns: one rank in each turn, or as many as stand behind the colon (a:2,b:2). Other hosts need btlrun and the program at the same paths. Default: all ranks on this host, whose name is also localhost."`
+	Rsh     string        `default:"ssh -x -T -o BatchMode=yes" placeholder:"CMD" help:"Remote shell with its arguments. Default: ${default}."`
+	Remote  string        `name:"remote-btlrun" placeholder:"PATH" help:"Path of btlrun on other hosts. Default: the path of this btlrun."`
+	Label   *bool         `short:"l" negatable:"" help:"Begin each line of output with its rank. Default: only if standard output is a terminal and the job has several ranks."`
+	Dir     string        `name:"wdir" placeholder:"PATH" help:"Working directory of the ranks. Default: the current directory."`
+	Grace   time.Duration `default:"5s" help:"After a rank has died, time between SIGTERM and SIGKILL for the other ranks. Default: ${default}."`
+	Keep    bool          `name:"keep-going" help:"Do not end the other ranks when a rank dies or a host is lost."`
 	Start   time.Duration `name:"start-timeout" default:"30s" help:"Time for a host to answer. Default: ${default}."`
-	Format  string        `default:"text" enum:"text,json" placeholder:"NAME" help:"text, or json: the last line on standard error is an object with the status of the job. Default: ${default}."`
+	Format  string        `default:"text" enum:"text,json" placeholder:"NAME" help:"text or json. With json, the last line on standard error is an object with the status of the job. Default: ${default}."`
 	Command []string      `arg:"" passthrough:"partial" placeholder:"PROG" help:"The program and its arguments."`
 }
 

@@ -19,10 +19,10 @@ import (
 	"gobtl/stream"
 )
 
-const cliDescription = `Move messages of one size in one direction, and tell of each one that is
-missing. Run it twice: as it is it receives, with --send it sends. Both sides must have the same
--m, -t, --mode and --first. Without -x, --listen and --connect the two ask for each other's identity
-on their terminals.`
+const cliDescription = `Move messages of one size in one direction, and report every missing
+message. One process receives, and another process, with --send, sends. Both processes must have the
+same -m, -t, --mode and --first. Without -x, --listen and --connect each process asks on its
+terminal for the identity of the other process.`
 
 // cli holds the options of the command line.
 //
@@ -34,41 +34,41 @@ type cli struct {
 	MessageBytes usage.Size `name:"message-bytes" short:"m" default:"64K" placeholder:"SIZE" help:"Size of a message, such as 8192, 64K or 1M. Default: ${default}."`
 	Regions      int        `short:"b" default:"1" placeholder:"N" help:"Memory regions (blocks) of the ring. Default: ${default}."`
 	Contiguous   int        `short:"c" default:"1" placeholder:"N" help:"Contiguous messages in a region. Default: ${default}."`
-	Total        *total     `short:"t" placeholder:"N" help:"Messages in all; the regions are used again and again. 0 or endless: until Ctrl-C. Default: what the ring holds."`
-	Delay        delay      `short:"d" default:"0" placeholder:"US" help:"Delay of each message in microseconds, or as 10us, 1ms: a sender spreads messages by it, a receiver's reader takes so long for each."`
-	File         string     `short:"f" placeholder:"NAME" help:"Data files NAME.0, NAME.1, ... one a region: the sender loads, the receiver saves them. Default: a pattern."`
-	Exchange     string     `short:"x" placeholder:"NAME" help:"Exchange identities by the files NAME.send and NAME.recv, on a file system that both see."`
-	Device       string     `short:"r" placeholder:"NAME" help:"Network device such as eth0, or fabric provider such as udp or ofi/udp. Default: the first device that others reach, by udp."`
-	Port         int        `short:"p" default:"0" placeholder:"PORT" help:"UDP port for the datagrams of the unreliable mode. 0 is any, and so is 1, which old scripts give."`
-	GID          int        `name:"gid" short:"g" default:"-1" placeholder:"N" help:"Of old scripts; there are no GIDs here. Choose the address with --node."`
+	Total        *total     `short:"t" placeholder:"N" help:"Total number of messages; regions are reused. 0 or endless: until Ctrl-C. Default: as many as the ring holds."`
+	Delay        delay      `short:"d" default:"0" placeholder:"US" help:"Time for each message, in microseconds, or with a unit: 10us, 1ms. A sender sends one message in each such time; a reader of a receiver takes as long for each message."`
+	File         string     `short:"f" placeholder:"NAME" help:"Data files NAME.0, NAME.1 and so on, one for each region: the sender loads them, the receiver saves them. Default: a pattern."`
+	Exchange     string     `short:"x" placeholder:"NAME" help:"Exchange identities by the files NAME.send and NAME.recv, on a file system of both sides."`
+	Device       string     `short:"r" placeholder:"NAME" help:"Network device such as eth0, or fabric provider such as udp or ofi/udp. Default: udp on the first device that other hosts can reach."`
+	Port         int        `short:"p" default:"0" placeholder:"PORT" help:"UDP port for the datagrams of the unreliable mode. 0 and 1 mean any port."`
+	GID          int        `name:"gid" short:"g" default:"-1" placeholder:"N" help:"Accepted without effect, for scripts of the SKA's program. --node sets the address."`
 	Out          string     `short:"o" placeholder:"ADDR" help:"Post metrics to InfluxDB at HOST or HOST:PORT (port ${influx_port}, database gobtl) or http://HOST:PORT/write?db=NAME."`
-	Every        uint64     `name:"interval" short:"v" default:"0" placeholder:"N" help:"Messages between two metrics. 0: one after each pass over all regions."`
-	Log          int        `name:"log-level" short:"l" default:"5" placeholder:"0..7" help:"What is told on standard error, as RFC 5424 numbers it: 3 errors, 4 warnings, 5 notices, 6 metrics, 7 all. Default: ${default}."`
+	Every        uint64     `name:"interval" short:"v" default:"0" placeholder:"N" help:"Messages between two samples of the metrics. 0: one sample after each pass over all regions."`
+	Log          int        `name:"log-level" short:"l" default:"5" placeholder:"0..7" help:"Log level on standard error, numbered as in RFC 5424: 3 errors, 4 warnings, 5 notices, 6 metrics, 7 everything. Default: ${default}."`
 
-	Mode     stream.Mode   `default:"reliable" enum:"reliable,unreliable" placeholder:"NAME" help:"reliable: nothing is missing, the sender waits for the reader. unreliable: the sender waits for nobody, what is lost is counted. Default: ${default}."`
-	Connect  []string      `placeholder:"HOST:PORT" help:"Meet the peer that listens there. A sender may name several receivers." sep:"none"`
-	Listen   string        `placeholder:"HOST:PORT" help:"Meet peers here; port 0 picks one."`
-	Peers    int           `name:"receivers" default:"1" placeholder:"N" help:"Sender: receivers to wait for at --listen before it starts; 0 starts at once (unreliable). More may come later (unreliable). Default: ${default}."`
-	Streams  int           `default:"1" placeholder:"N" help:"Receiver: senders to receive from at --listen, each into a ring of its own. Default: ${default}."`
+	Mode     stream.Mode   `default:"reliable" enum:"reliable,unreliable" placeholder:"NAME" help:"reliable: no message is lost, and the sender waits for the reader. unreliable: the sender never waits, and lost messages are counted. Default: ${default}."`
+	Connect  []string      `placeholder:"HOST:PORT" help:"Connect to a peer that was started with --listen. A sender may name several receivers." sep:"none"`
+	Listen   string        `placeholder:"HOST:PORT" help:"Accept peers at this address; port 0 picks a free port."`
+	Peers    int           `name:"receivers" default:"1" placeholder:"N" help:"Sender with --listen: number of receivers to wait for before the stream starts. In the unreliable mode 0 starts at once, and further receivers may join later. Default: ${default}."`
+	Streams  int           `default:"1" placeholder:"N" help:"Receiver with --listen: number of senders, each with a ring of its own. Default: ${default}."`
 	Group    string        `placeholder:"ADDR:PORT" help:"Sender: send to this multicast group instead of to each receiver (unreliable)."`
-	Node     string        `placeholder:"ADDR" help:"Local address. Default: the one from which --connect is reached, or that of --listen, or of the first device."`
-	Rate     float64       `default:"0" placeholder:"GBIT" help:"Sender: Gbit/s of message bytes, spread evenly. 0: as fast as possible."`
-	Overrun  string        `name:"on-overrun" default:"block" enum:"block,drop" placeholder:"NAME" help:"When no region is free: block waits; drop drops messages and counts them, at the receiver (unreliable) or at the sender (reliable, or -t0, with --rate or -d). Default: ${default}."`
-	Timeout  time.Duration `default:"10s" help:"A peer that gives no sign of life for so long, or a reader that frees nothing, ends the stream. Default: ${default}."`
-	Wait     time.Duration `default:"1m" help:"Time for the peers to meet. Default: ${default}."`
-	Grace    time.Duration `default:"0" help:"Receiver: wait for datagrams after the sender's end; 0 is 200ms. Sender: the longest that a receiver may wait so; 0 is --timeout."`
+	Node     string        `placeholder:"ADDR" help:"Local address. Default: the address that leads to --connect, or the address of --listen, or the first device's."`
+	Rate     float64       `default:"0" placeholder:"GBIT" help:"Sender: rate of message bytes in Gbit/s, spread evenly. 0: as fast as possible."`
+	Overrun  string        `name:"on-overrun" default:"block" enum:"block,drop" placeholder:"NAME" help:"If no region is free: block waits; drop discards and counts messages, at the receiver (unreliable mode) or at the sender (reliable mode, or -t0, with --rate or -d). Default: ${default}."`
+	Timeout  time.Duration `default:"10s" help:"The stream ends after so long without a sign of life from the peer, or without a region released by the reader. Default: ${default}."`
+	Wait     time.Duration `default:"1m" help:"Time for the peers to connect. Default: ${default}."`
+	Grace    time.Duration `default:"0" help:"Receiver: time to wait for late datagrams after the sender's end; 0 means 200ms. Sender: the longest --grace that it accepts of a receiver; 0 means --timeout."`
 	First    uint64        `default:"0" placeholder:"N" help:"Ordinal of the first message. Default: ${default}."`
-	Datagram usage.Size    `default:"0" placeholder:"SIZE" help:"Largest datagram of the unreliable mode. 0: what the network takes."`
-	Ring     string        `placeholder:"FILE" help:"Make the ring in this file, as on /dev/shm, for another process that fills it (sender) or reads it (receiver)."`
+	Datagram usage.Size    `default:"0" placeholder:"SIZE" help:"Largest datagram of the unreliable mode, in bytes. 0: as large as the network allows."`
+	Ring     string        `placeholder:"FILE" help:"Keep the ring in this file, for example below /dev/shm. Another process fills the ring (sender) or reads it (receiver)."`
 	Verify   bool          `help:"Receiver: compare every message with the sender's pattern."`
 	Huge     bool          `name:"huge-pages" help:"Ask for huge pages for the ring's memory (Linux)."`
 	Display  bool          `default:"true" negatable:"" help:"Show the first and last bytes of each region. Default: yes, up to 64 regions."`
 
-	Format  string `default:"text" enum:"text,json" placeholder:"NAME" help:"Closing report: text or json, one line a stream. Default: ${default}."`
-	Metrics string `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics."`
+	Format  string `default:"text" enum:"text,json" placeholder:"NAME" help:"Format of the final report: text, or json with one line for each stream. Default: ${default}."`
+	Metrics string `placeholder:"HOST:PORT" help:"Serve Prometheus metrics at HOST:PORT/metrics."`
 	Record  string `placeholder:"FILE" help:"Receiver: record the time and header of each arrival in this pcap file."`
-	Missing string `placeholder:"FILE" help:"Receiver: list in this file the messages that are not among the data, FIRST-LAST a line."`
-	Impair  string `placeholder:"FAULTS" help:"Receiver, unreliable: loss=1%,dup=1%,reorder=5%,corrupt=..,seed=7 on what arrives."`
+	Missing string `placeholder:"FILE" help:"Receiver: write the ordinals of the missing messages to this file, a range FIRST-LAST on each line."`
+	Impair  string `placeholder:"FAULTS" help:"Receiver, unreliable mode: faults of arriving datagrams, such as loss=1%,dup=1%,reorder=5%,corrupt=1%,seed=7."`
 	CPU     int    `name:"cpu" default:"-1" placeholder:"N" help:"Pin the stream's thread to this CPU."`
 	Quiet   bool   `help:"No progress bar."`
 

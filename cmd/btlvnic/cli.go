@@ -26,17 +26,17 @@ import (
 type cli struct {
 	usage.Own
 
-	EM      emCmd    `cmd:"" name:"em" help:"Run the Ethernet Manager: hand out the rules of a file, and watch it."`
-	Agent   agentCmd `cmd:"" help:"Run a host's agent: make its ports' devices and carry their frames."`
+	EM      emCmd    `cmd:"" name:"em" help:"Run the Ethernet Manager: distribute the switches of a file to all hosts, and follow changes of the file."`
+	Agent   agentCmd `cmd:"" help:"Run a host's agent, which makes the network devices of the host's ports and carries their frames."`
 	Check   checkCmd `cmd:"" help:"Check a manager's file."`
-	Show    showCmd  `cmd:"" help:"Show what a running agent or manager knows."`
-	PingMAC pingCmd  `cmd:"" name:"ping-mac" help:"Ask the agent at an Ethernet address to answer, by way of the switch."`
+	Show    showCmd  `cmd:"" help:"Show the state of a running agent or manager."`
+	PingMAC pingCmd  `cmd:"" name:"ping-mac" help:"Send echo requests over the switch to the agent of an Ethernet address."`
 	Dump    dumpCmd  `cmd:"" help:"Write the frames of a port as pcapng."`
 }
 
-const cliDescription = `Virtual Ethernet switches over a fabric: hosts get network interfaces on
-switches that exist only as rules, which the Ethernet Manager hands out. Nothing is encrypted or
-authenticated: use it where you would use the fabric itself.`
+const cliDescription = `Virtual Ethernet switches over a fabric. A manager distributes the switches'
+configuration, and an agent on each host makes the host's network interfaces. Nothing is encrypted
+or authenticated.`
 
 // fabricFlags holds the options that choose the fabric.
 //
@@ -109,16 +109,16 @@ func checkAddress(what, addr string) error {
 type agentCmd struct {
 	fabricFlags
 	Host      nameFlag `required:"" help:"This host's name in the manager's file." placeholder:"NAME"`
-	Manager   nameFlag `required:"" help:"The manager's name: no other is obeyed." placeholder:"NAME"`
-	EM        []string `name:"em" required:"" help:"Where the manager listens; several are alternatives." placeholder:"HOST:PORT"`
-	Queues    int      `help:"Queues of each device, and threads in each direction. Default: ${default}." default:"1" placeholder:"N"`
-	Device    string   `help:"Names of the devices; %d is the number of the port. Default: ${default}." default:"vnic%d" placeholder:"NAME"`
-	FD        []string `name:"fd" help:"Descriptor of a TAP device that was opened for us, as PORT=FD. Repeat it for each queue." placeholder:"PORT=FD"`
-	NoOffload bool     `help:"Do without large frames and checksums left to us."`
-	Socket    string   `help:"Unix socket for show, ping-mac and dump. Default: ${default}." default:"${agentSocket}" placeholder:"PATH"`
+	Manager   nameFlag `required:"" help:"The manager's name. The agent refuses other managers." placeholder:"NAME"`
+	EM        []string `name:"em" required:"" help:"Address of the manager; several addresses are alternatives." placeholder:"HOST:PORT"`
+	Queues    int      `help:"Number of queues of each device, and of threads in each direction. Default: ${default}." default:"1" placeholder:"N"`
+	Device    string   `help:"Names of the devices; %d stands for the number of the port. Default: ${default}." default:"vnic%d" placeholder:"NAME"`
+	FD        []string `name:"fd" help:"Descriptor of an open TAP device for a port, as PORT=FD. Repeat the flag for each queue." placeholder:"PORT=FD"`
+	NoOffload bool     `help:"Turn segmentation and checksum offload of the TAP devices off."`
+	Socket    string   `help:"Unix socket for the commands show, ping-mac and dump. Default: ${default}." default:"${agentSocket}" placeholder:"PATH"`
 	Metrics   string   `help:"Serve Prometheus metrics on HOST:PORT/metrics." placeholder:"ADDR"`
 
-	Impair string `help:"Faults of what arrives, for tests: loss=1%,delay=2ms,dup=..,reorder=..,seed=7." placeholder:"FAULTS"`
+	Impair string `help:"Faults of arriving packets, for tests: loss=1%,delay=2ms,dup=..,reorder=..,seed=7." placeholder:"FAULTS"`
 
 	fds    map[uint8][]int
 	faults *impair.Faults
@@ -175,8 +175,8 @@ func (c *agentCmd) Validate() error {
 type emCmd struct {
 	fabricFlags
 	File    string `arg:"" help:"The manager's file."`
-	Listen  string `help:"HOST:PORT where agents learn the manager's address. Default: ${default}." default:":4790" placeholder:"ADDR"`
-	Socket  string `help:"Unix socket for show. Default: ${default}." default:"${emSocket}" placeholder:"PATH"`
+	Listen  string `help:"HOST:PORT at which the manager listens for agents. Default: ${default}." default:":4790" placeholder:"ADDR"`
+	Socket  string `help:"Unix socket for the command show. Default: ${default}." default:"${emSocket}" placeholder:"PATH"`
 	Metrics string `help:"Serve Prometheus metrics on HOST:PORT/metrics." placeholder:"ADDR"`
 }
 
@@ -204,10 +204,10 @@ type askFlags struct {
 //
 //nolint:lll // A struct tag cannot be broken.
 type showCmd struct {
-	Socket string `help:"The unix socket of the agent or manager. Default: the agent's, ${agentSocket}, for hosts, switches and traps the manager's, ${emSocket}." placeholder:"PATH"`
+	Socket string `help:"Unix socket of the agent or manager. Default: ${emSocket} for hosts, switches and traps; ${agentSocket} for everything else." placeholder:"PATH"`
 	askFlags
-	What string `arg:"" enum:"agent,ports,macs,counters,fdb,hosts,switches,traps" help:"agent, ports, macs, counters, fdb of an agent; hosts, switches, traps of a manager."`
-	All  bool   `short:"a" help:"Counters that are zero, too."`
+	What string `arg:"" enum:"agent,ports,macs,counters,fdb,hosts,switches,traps" help:"What to show. Of an agent: agent, ports, macs, counters, fdb. Of a manager: hosts, switches, traps."`
+	All  bool   `short:"a" help:"Show counters that are zero, too."`
 }
 
 // pingCmd is the command that sends probes.
@@ -217,10 +217,10 @@ type pingCmd struct {
 	Socket string `help:"The agent's unix socket. Default: ${default}." default:"${agentSocket}" placeholder:"PATH"`
 	askFlags
 	MAC      string        `arg:"" help:"The Ethernet address of a port."`
-	Port     int           `help:"The port to send by, 1 to 255. Default: ${default}." default:"1" placeholder:"N"`
-	Count    int           `short:"c" help:"How many. Default: ${default}." default:"3" placeholder:"N"`
-	Interval time.Duration `help:"Time between them. Default: ${default}." default:"200ms" placeholder:"TIME"`
-	Timeout  time.Duration `help:"Time for each answer. Default: ${default}." default:"1s" placeholder:"TIME"`
+	Port     int           `help:"Number of the sending port, 1 to 255. Default: ${default}." default:"1" placeholder:"N"`
+	Count    int           `short:"c" help:"Number of requests. Default: ${default}." default:"3" placeholder:"N"`
+	Interval time.Duration `help:"Time between two requests. Default: ${default}." default:"200ms" placeholder:"TIME"`
+	Timeout  time.Duration `help:"Longest time for an answer. Default: ${default}." default:"1s" placeholder:"TIME"`
 }
 
 // Validate is called by kong after parsing.
@@ -246,7 +246,7 @@ type dumpCmd struct {
 	Socket   string        `help:"The agent's unix socket. Default: ${default}." default:"${agentSocket}" placeholder:"PATH"`
 	Port     int           `arg:"" help:"Number of the port, 1 to 255."`
 	Output   string        `short:"o" help:"File to write; - is standard output." default:"-" placeholder:"FILE"`
-	Duration time.Duration `help:"Stop after a time. Default: when interrupted." placeholder:"TIME"`
+	Duration time.Duration `help:"Stop after so long. Default: when interrupted." placeholder:"TIME"`
 }
 
 // Validate is called by kong after parsing.

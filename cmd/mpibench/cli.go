@@ -15,9 +15,9 @@ import (
 	"gobtl/internal/usage"
 )
 
-const cliDescription = `Latency, bandwidth, message rate and collective operations of package mpi,
-between the ranks of a job: start it under btlrun, mpiexec.hydra, mpirun or srun --mpi=pmi2. Sizes
-are bytes with the binary suffixes K, M and G; MB is 1000000 bytes.`
+const cliDescription = `Measure latency, bandwidth, message rate and collective operations of
+package mpi between the ranks of a job. Start mpibench under btlrun, mpiexec.hydra, mpirun or srun
+--mpi=pmi2. Sizes are bytes with the binary suffixes K, M and G; MB is 1000000 bytes.`
 
 // cli is the command line, with one field for each command.
 //
@@ -25,7 +25,7 @@ are bytes with the binary suffixes K, M and G; MB is 1000000 bytes.`
 type cli struct {
 	usage.Own
 
-	Measure measureCmd `cmd:"" default:"withargs" help:"Measure between the ranks of this job. The default: its flags may stand alone."`
+	Measure measureCmd `cmd:"" default:"withargs" help:"Measure between the ranks of this job. This command is the default."`
 	Compare compareCmd `cmd:"" help:"Measure beside Open MPI and MPICH, in turns."`
 
 	Beside    besideCmd    `cmd:"" hidden:"" help:"Run a command beside neighbours."`
@@ -61,19 +61,19 @@ func (l *testList) UnmarshalText(text []byte) error {
 //nolint:lll // A struct tag cannot be broken.
 type measureCmd struct {
 	Test     testList      `short:"t" default:"latency,bw" placeholder:"NAMES" help:"${all_tests}, or all. Default: ${default}."`
-	Size     plan.SizeList `short:"s" default:"8,64,512,4K,64K,1M" placeholder:"LIST" help:"Sizes, as 8,1K,..,4M: of a message, of what a rank gives to Bcast and to reductions, of a rank's part in the others. Default: ${default}."`
-	Ranks    []int         `placeholder:"LIST" help:"Numbers of ranks that take part in the tests of more than two. Default: all."`
-	Format   string        `default:"text" enum:"text,json" placeholder:"NAME" help:"text, or json: an object a line, as figures come. Default: ${default}."`
+	Size     plan.SizeList `short:"s" default:"8,64,512,4K,64K,1M" placeholder:"LIST" help:"Sizes, such as 8,1K,..,4M: bytes of a message, bytes of each rank's data in Bcast and reductions, bytes of each rank's part in other collectives. Default: ${default}."`
+	Ranks    []int         `placeholder:"LIST" help:"Numbers of ranks for the tests of more than two ranks. Default: all."`
+	Format   string        `default:"text" enum:"text,json" placeholder:"NAME" help:"text, or json with one object on each line. Default: ${default}."`
 	Duration time.Duration `default:"200ms" help:"Time for each figure. Default: ${default}."`
-	Window   int           `default:"64" placeholder:"N" help:"Messages in flight, of bw, bibw and mbw_mr. Default: ${default}."`
-	Threads  int           `default:"4" placeholder:"N" help:"Goroutines that send at each rank in latency_mt. Default: ${default}."`
-	Verify   bool          `help:"Look at every byte that comes, between what is timed; end with 1 if one is wrong."`
-	CPUs     plan.CPUList  `name:"cpus" default:"none" placeholder:"LIST" help:"CPUs to which the thread that measures is pinned, of each rank of a host in turn; or none. Default: ${default}."`
-	Provider string        `placeholder:"NAME" help:"The fabric's provider: udp, shm, ofi/tcp and so on. Default: shm if all ranks are on one host and see the same memory, else udp."`
+	Window   int           `default:"64" placeholder:"N" help:"Messages in flight in bw, bibw and mbw_mr. Default: ${default}."`
+	Threads  int           `default:"4" placeholder:"N" help:"Sending goroutines of each rank in latency_mt. Default: ${default}."`
+	Verify   bool          `help:"Check every received byte, outside of the timed part. The exit status is 1 if a byte is wrong."`
+	CPUs     plan.CPUList  `name:"cpus" default:"none" placeholder:"LIST" help:"CPUs to which the measuring threads of a host's ranks are pinned in turn; or none. Default: ${default}."`
+	Provider string        `placeholder:"NAME" help:"The fabric's provider: udp, shm, ofi/tcp and so on. Default: shm if all ranks share the memory of one host, else udp."`
 	Node     string        `placeholder:"ADDR" help:"This rank's address. Default: loopback if all ranks are on one host, else the provider's choice."`
 	Wait     string        `default:"adaptive" enum:"adaptive,busy,event" placeholder:"NAME" help:"How to wait: adaptive, busy or event. Default: ${default}."`
-	Verbose  bool          `short:"v" help:"Say which network the ranks use, and why, and how they have waited."`
-	Limit    time.Duration `default:"10m" help:"Time after which a job is given up. Default: ${default}."`
+	Verbose  bool          `short:"v" help:"Print the network of the ranks, the reason for it, and how the ranks have waited."`
+	Limit    time.Duration `default:"10m" help:"Longest time for a job. Default: ${default}."`
 }
 
 // The constants are limits of options.

@@ -20,15 +20,15 @@ import (
 //
 //nolint:lll // A struct tag cannot be broken.
 type compareCmd struct {
-	Rounds     int            `default:"3" placeholder:"N" help:"Times that everything is measured; medians are reported. Default: ${default}."`
+	Rounds     int            `default:"3" placeholder:"N" help:"Number of rounds; each round measures everything, and the report has medians. Default: ${default}."`
 	Duration   time.Duration  `default:"100ms" help:"Time for each figure in each round. Default: ${default}."`
-	Beside     compare.Beside `enum:"none,quiet,loops,sessions,nice,wakes" default:"none" placeholder:"KIND" help:"What else runs on each CPU meanwhile, which chooses other tests: loops, sessions (loops of other sessions), nice (loops with nice 19), wakes (1000 times a second), quiet (nothing), or none: the tests of a machine that does nothing else. Default: ${default}."`
+	Beside     compare.Beside `enum:"none,quiet,loops,sessions,nice,wakes" default:"none" placeholder:"KIND" help:"Other work on each CPU during the tests of busy machines: loops, sessions (loops of other sessions), nice (loops with nice 19), wakes (programs that wake 1000 times a second), or quiet (no other work). none runs the tests of idle machines. Default: ${default}."`
 	Quick      bool           `help:"One short round of a few sizes: does everything work?"`
 	CPUs       plan.CPUList   `name:"cpus" placeholder:"LIST" help:"CPUs to which the ranks are pinned in turn. Default: the first two."`
-	Programs   string         `placeholder:"DIR" type:"path" help:"Where btlrun and btlbench are. Default: beside this program."`
+	Programs   string         `placeholder:"DIR" type:"path" help:"Directory of btlrun and btlbench. Default: the directory of this program."`
 	Out        string         `default:"bin/compare" placeholder:"DIR" type:"path" help:"Directory for compare-mpi.json and the plots. Default: ${default}."`
 	UpdateDocs string         `placeholder:"FILE" type:"path" help:"Write the report into FILE between its lines compare-mpi:begin and compare-mpi:end, and the plots into plots/ beside it. With --beside KIND the lines are busy-KIND:begin and busy-KIND:end, and there are no plots."`
-	Limit      time.Duration  `default:"20s" help:"Time after which a job is given up. Default: ${default}."`
+	Limit      time.Duration  `default:"20s" help:"Longest time for a job. Default: ${default}."`
 }
 
 // Validate is called by kong after parsing.

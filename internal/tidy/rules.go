@@ -48,6 +48,7 @@ var leaves = []string{
 var policies = []policy{
 	{dir: "internal/tidy"},
 	{dir: "internal/testenv"},
+	{dir: "internal/testnet", imports: []string{"btl", "fabric", "fabric/mem"}},
 	{dir: "internal/version"},
 	{
 		dir: "internal/report", imports: []string{"internal/version"},
@@ -208,7 +209,7 @@ var policies = []policy{
 }
 
 // testOnly are packages of the module that only tests import.
-var testOnly = []string{"test/...", "fabric/fabrictest", "internal/testenv"}
+var testOnly = []string{"test/...", "fabric/fabrictest", "internal/testenv", "internal/testnet"}
 
 func with(list []string, more ...string) []string { return append(slices.Clone(list), more...) }
 

@@ -2,6 +2,7 @@ package usage
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -43,23 +44,54 @@ func Markdown(app *kong.Application) string {
 		b.WriteString(synopsis(app, c) + "\n")
 	}
 	b.WriteString("```\n")
-	for _, c := range commands(app) {
+	all := commands(app)
+	for i, c := range all {
 		list := rows(c)
 		if c == app.Node {
-			b.WriteString("\n## Flags of the program\n\n")
+			b.WriteString("\n## Flags of the program\n")
 		} else {
 			fmt.Fprintf(&b, "\n## %s %s\n\n%s\n", app.Name, c.Name, c.Help)
-			if len(list) == 0 {
-				continue
-			}
-			b.WriteString("\n")
 		}
-		b.WriteString("| write | meaning |\n|---|---|\n")
+		for _, like := range all[:i] {
+			if rest, ok := beyond(list, rows(like)); ok {
+				fmt.Fprintf(&b, "\nThe command takes all flags of `%s %s`", app.Name, like.Name)
+				if list = rest; len(list) > 0 {
+					b.WriteString(". The next table has the differences")
+				}
+				b.WriteString(".\n")
+				break
+			}
+		}
+		if len(list) > 0 {
+			b.WriteString("\n| write | meaning |\n|---|---|\n")
+		}
 		for _, r := range list {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", cell(r.name), cell(r.help))
 		}
 	}
 	return b.String()
+}
+
+// sharedRowsMin is the least number of common flags for which one command is described by another.
+const sharedRowsMin = 5
+
+// beyond returns the rows of list that are not in like. It reports whether list has every flag of
+// like, most of them with the same help text.
+func beyond(list, like []row) (rest []row, ok bool) {
+	shared := 0
+	for _, r := range list {
+		if slices.Contains(like, r) {
+			shared++
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	for _, l := range like {
+		if !slices.ContainsFunc(list, func(r row) bool { return r.name == l.name }) {
+			return list, false
+		}
+	}
+	return rest, shared >= sharedRowsMin && 2*shared > len(like)
 }
 
 // row is a flag or an argument with its help text.

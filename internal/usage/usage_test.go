@@ -55,3 +55,24 @@ func TestText(t *testing.T) {
 		}
 	}
 }
+
+// TestBeyond checks when a page describes a command by the flags of another command.
+func TestBeyond(t *testing.T) {
+	like := []row{{"a", ""}, {"b", ""}, {"c", ""}, {"d", ""}, {"e", ""}, {"f", ""}}
+	other := append([]row{{"HOST", ""}}, like[:5]...)
+	for _, tc := range []struct {
+		list []row
+		rest int
+		ok   bool
+	}{
+		{like, 0, true},
+		{append(other, row{"f", "otherwise"}), 2, true}, // HOST, and another text of f
+		{other, 6, false}, // without f
+		{like[:1], 1, false},
+	} {
+		rest, ok := beyond(tc.list, like)
+		if ok != tc.ok || ok && len(rest) != tc.rest {
+			t.Errorf("%v: %v, %v; want %d rows, %v", tc.list, rest, ok, tc.rest, tc.ok)
+		}
+	}
+}

@@ -17,33 +17,33 @@ import (
 type Flags struct {
 	Test     TestList `help:"Tests: ${all_tests}; several with commas, or all. Default: ${default}." default:"${tests}" placeholder:"NAMES" json:"test"`
 	Size     SizeList `help:"Message sizes such as 0,8,1K,..,4M (\"..\" doubles). Default: a few that suit the test." placeholder:"LIST" json:"size_bytes"`
-	Provider string   `help:"Fabric provider; see \"btlbench info\". auto: RDMA hardware, else udp, else ofi/udp. Default: ${default}." default:"auto" placeholder:"NAME" json:"provider"`
-	Offload  bool     `help:"Use segmentation offload with --provider ofi/udp: opt-in, tests itself, and goes off at the first doubt." json:"-"`
+	Provider string   `help:"Fabric provider; \"btlbench info\" lists them. auto: RDMA hardware, else udp, else ofi/udp. Default: ${default}." default:"auto" placeholder:"NAME" json:"provider"`
+	Offload  bool     `help:"Use segmentation offload with --provider ofi/udp. The provider tests the offload, and turns it off after an error." json:"-"`
 	Domain   string   `help:"Device (libfabric domain). Default: the provider's first." placeholder:"NAME" json:"domain"`
-	Layer    string   `help:"btl: the transport. runner: lat, bw and rate through a runner.Runner. raw: the same on the bare fabric endpoint. both: in turn, with their ratio. Default: ${default}." placeholder:"NAME" enum:"btl,raw,both,runner" default:"${layer}" json:"layer"`
+	Layer    string   `help:"What to measure. btl: the transport. runner: lat, bw and rate through a runner.Runner. raw: the bare fabric endpoint without the transport. both: btl and raw in turns, with their ratio. Default: ${default}." placeholder:"NAME" enum:"btl,raw,both,runner" default:"${layer}" json:"layer"`
 	Profile  string   `help:"Recovery profile of the transport. Default: the transport's own." placeholder:"NAME" json:"profile"`
-	MTU      Bytes    `name:"mtu" type:"nonzero" help:"MTU of the network, with UDP that of the interface: 1500 makes datagrams of 1472 bytes over IPv4, 1452 over IPv6. Default: the provider's." placeholder:"BYTES" json:"mtu_bytes"`
+	MTU      Bytes    `name:"mtu" type:"nonzero" help:"MTU of the network in bytes. With UDP, 1500 makes datagrams of 1472 bytes over IPv4, 1452 over IPv6. Default: the provider's MTU." placeholder:"BYTES" json:"mtu_bytes"`
 
-	Duration   Span          `short:"t" type:"nonzero" help:"Time for each line of the report, over all rounds, as 10s; without a unit seconds. Default: 1s, with --interval 10s." placeholder:"TIME" json:"duration_ns"`
-	Interval   Span          `short:"i" type:"nonzero" help:"Report what each interval measured while it runs, as 1s; without a unit seconds." placeholder:"TIME" json:"interval_ns,omitempty"`
-	Iterations int64         `type:"nonzero" help:"Messages (round trips) for each line of the report, instead of a time." placeholder:"N" json:"iterations"`
-	Warmup     Amount        `help:"Messages or time before each round that is not measured. Default: ${default}." default:"20ms" placeholder:"N|TIME" json:"warmup"`
-	Rounds     int           `type:"nonzero" help:"Parts into which each measurement is cut; tests of a size, layers and loads take turns, medians are reported. Default: 5, with --interval 1." placeholder:"N" json:"rounds"`
-	Window     windowList    `help:"Messages in flight in bw, bibw, rate, put_bw, get_bw, atomic, atomic_post and the stream of lat_load; several with commas. Default: 64, rate and atomics 1,8,64,512, lat_load 2." placeholder:"LIST" json:"window"`
-	Parallel   int           `short:"P" type:"nonzero" help:"Streams that do the same at the same time, each over a connection and a thread of its own; figures are those of all together. Default: 1." placeholder:"N" json:"parallel,omitempty"`
-	Reverse    bool          `short:"R" help:"Run bw from the server to the client; so does the test bw_reverse." json:"-"`
-	Bidir      bool          `help:"Run bw in both directions together; so does the test bibw." json:"-"`
-	Rate       BitRate       `short:"b" type:"nonzero" aliases:"bitrate" help:"Most bits a second that a side of each stream sends in bw, bibw and bw_reverse: 1G is 125 MB/s. K, M, G and T are decimal." placeholder:"RATE" json:"rate_bits_per_s,omitempty"`
-	Places     int           `type:"nonzero" help:"Messages of memory that put_bw and get_bw write in turn, such as 4: a receiver of messages uses the same few again and again, which its caches hold. Default: as many as the window." placeholder:"N" json:"places,omitempty"`
-	Load       loadList      `help:"The stream in lat_load: max, or a part such as 50% of what it reaches alone; several with commas. Default: ${default}." default:"max" placeholder:"LIST" json:"load"`
-	LoadSize   Bytes         `help:"Message size of that stream. Default: ${default}." default:"1M" placeholder:"SIZE" json:"load_size_bytes"`
-	Wait       string        `help:"How both sides wait: busy polls, event sleeps, adaptive polls for what a wake-up costs, then sleeps. Default: ${default}." enum:"busy,adaptive,event" default:"busy" placeholder:"NAME" json:"wait"`
-	Gap        time.Duration `help:"Pause between two messages of lat, put_lat and notice, such as 1s, for the first one after a silence." placeholder:"TIME" json:"gap_ns"`
+	Duration   Span          `short:"t" type:"nonzero" help:"Time for each line of the report, over all rounds, such as 10s. A number without a unit means seconds. Default: 1s, with --interval 10s." placeholder:"TIME" json:"duration_ns"`
+	Interval   Span          `short:"i" type:"nonzero" help:"Print a report for each interval during the measurement, such as 1s. A number without a unit means seconds." placeholder:"TIME" json:"interval_ns,omitempty"`
+	Iterations int64         `type:"nonzero" help:"Number of messages (round trips) for each line of the report, instead of a time." placeholder:"N" json:"iterations"`
+	Warmup     Amount        `help:"Unmeasured messages, or time, before each round. Default: ${default}." default:"20ms" placeholder:"N|TIME" json:"warmup"`
+	Rounds     int           `type:"nonzero" help:"Number of rounds of each measurement. Tests, layers and loads take turns in each round; the report has medians. Default: 5, with --interval 1." placeholder:"N" json:"rounds"`
+	Window     windowList    `help:"Messages in flight, for all tests of bandwidth and rate and for the stream of lat_load; several with commas. Default: 64; rate and atomics 1,8,64,512; lat_load 2." placeholder:"LIST" json:"window"`
+	Parallel   int           `short:"P" type:"nonzero" help:"Number of equal streams at the same time, each with its own connection and thread. The report has their sum. Default: 1." placeholder:"N" json:"parallel,omitempty"`
+	Reverse    bool          `short:"R" help:"Run the test bw from the server to the client, like the test bw_reverse." json:"-"`
+	Bidir      bool          `help:"Run the test bw in both directions at once, like the test bibw." json:"-"`
+	Rate       BitRate       `short:"b" type:"nonzero" aliases:"bitrate" help:"Largest rate of each stream and direction in bw, bibw and bw_reverse, in bits a second: 1G is 125 MB/s. K, M, G and T are decimal." placeholder:"RATE" json:"rate_bits_per_s,omitempty"`
+	Places     int           `type:"nonzero" help:"Number of places in memory that put_bw and get_bw use in turn. A small number, such as 4, keeps the memory in the cache. Default: as many as the window." placeholder:"N" json:"places,omitempty"`
+	Load       loadList      `help:"Rate of the stream in lat_load: max, or a percentage of the stream's bandwidth alone, such as 50%; several with commas. Default: ${default}." default:"max" placeholder:"LIST" json:"load"`
+	LoadSize   Bytes         `help:"Message size of the stream in lat_load. Default: ${default}." default:"1M" placeholder:"SIZE" json:"load_size_bytes"`
+	Wait       string        `help:"How both sides wait: busy polls, event sleeps, adaptive polls for the time of a wake-up and then sleeps. Default: ${default}." enum:"busy,adaptive,event" default:"busy" placeholder:"NAME" json:"wait"`
+	Gap        time.Duration `help:"Pause between two messages of lat, put_lat and notice, such as 1s. Measures messages after a silence." placeholder:"TIME" json:"gap_ns"`
 	Verify     bool          `help:"Check every byte and that each message arrives once." json:"verify"`
-	Impair     string        `help:"Faults on both sides, as loss=1%,delay=200us; also dup, reorder, corrupt, truncate and seed=7." placeholder:"FAULTS" json:"impair"`
-	Set        []string      `help:"Set a tunable on both sides; see \"btlbench params\". Repeatable." placeholder:"NAME=VALUE" sep:"none" json:"set"`
+	Impair     string        `help:"Inject faults on both sides, such as loss=1%,delay=200us; also dup, reorder, corrupt, truncate and seed=7." placeholder:"FAULTS" json:"impair"`
+	Set        []string      `help:"Set an option of the transport on both sides; \"btlbench params\" lists them. Repeatable." placeholder:"NAME=VALUE" sep:"none" json:"set"`
 
-	PeerTimeout time.Duration `help:"How long a peer may stay silent before it is dead." default:"5s" json:"peer_timeout_ns"`
+	PeerTimeout time.Duration `help:"Time after which a silent peer counts as dead." default:"5s" json:"peer_timeout_ns"`
 
 	// ProviderReason says why the provider was chosen, if its user left that open.
 	ProviderReason string `kong:"-" json:"provider_reason,omitempty"`

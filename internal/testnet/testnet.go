@@ -1,0 +1,32 @@
+// Package testnet opens modules on a network within the process. It is for examples and tests.
+package testnet
+
+import (
+	"log"
+
+	"gobtl/btl"
+	"gobtl/fabric"
+	"gobtl/fabric/mem"
+)
+
+// Module opens a module with the default settings on a network. A program opens a Domain of its
+// own provider instead: see fabric.GetInfo and fabric.Open.
+func Module(network *mem.Network) *btl.Module {
+	infos, err := network.Provider().GetInfo(fabric.Hints{})
+	Check(err)
+	var cfg btl.Config
+	sizes, err := cfg.DomainConfig(infos[0])
+	Check(err)
+	domain, err := network.Open(sizes)
+	Check(err)
+	module, err := btl.Open(domain, cfg)
+	Check(err)
+	return module
+}
+
+// Check ends the program with a message if err is not nil.
+func Check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

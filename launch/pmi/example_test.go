@@ -1,0 +1,31 @@
+package pmi_test
+
+import (
+	"fmt"
+	"log"
+
+	"gobtl/launch/pmi"
+)
+
+// A Server answers the lines of its clients. The caller carries lines and answers.
+func ExampleServer() {
+	server, err := pmi.NewServer(pmi.Config{Size: 1, Name: "job-1"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, line := range []string{
+		"cmd=init pmi_version=1 pmi_subversion=1",
+		"cmd=get_maxes",
+	} {
+		replies, err := server.Handle(0, []byte(line))
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, r := range replies {
+			fmt.Print("rank ", r.Rank, ": ", r.Line)
+		}
+	}
+	// Output:
+	// rank 0: cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0
+	// rank 0: cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024
+}

@@ -168,8 +168,8 @@ func (m *Message) Release() {
 // CapBytes is the capacity of the message's buffer.
 func (m *Message) CapBytes() int64 { return m.capBytes() }
 
-// After Keep, a complete message does not count in the memory limits of its pool. The caller must
-// count CapBytes in a limit of its own, and later call Return instead of Release.
+// Keep removes a complete message from the memory limits of its pool. The caller must count
+// CapBytes in a limit of its own, and later call Return instead of Release.
 func (m *Message) Keep() {
 	if m.state != messageWhole {
 		panic("frag: message kept that is not whole")

@@ -13,10 +13,10 @@ const (
 )
 
 // The environment variables for users. The names do not begin with the prefix of btl.Config,
-// because btl.Config claims all variables with that prefix.
+// because btl.Config rejects unknown variables with that prefix.
 const (
-	// LauncherVariable selects the launcher if several are possible. The values are "pmi", "ompi"
-	// and "none".
+	// LauncherVariable selects the launcher if several launchers are possible. The values of
+	// LauncherVariable are "pmi", "ompi" and "none".
 	LauncherVariable = "BTL_LAUNCHER"
 	// RendezvousVariable is the address "HOST:PORT" at which rank 0 listens for the other ranks.
 	// RendezvousVariable is needed if a launcher without PMI-1 starts ranks on several nodes.
@@ -26,21 +26,22 @@ const (
 	KeyVariable = "BTL_RENDEZVOUS_KEY"
 )
 
-// Config has the settings for Join. The zero value is a good default.
+// Config has the settings for Join. The zero Config selects the defaults.
 type Config struct {
-	// Environ is the environment to use, in the form of os.Environ. nil means the environment of
-	// this process.
+	// Environ is the environment to use, in the format of os.Environ. If Environ is nil, Join uses
+	// the environment of this process.
 	Environ []string
-	// Timeout is the maximum time for each reply of the launcher. Under a launcher without PMI-1,
-	// Timeout is also the maximum time until this rank has reached rank 0. The range is 1 ms to 24
-	// h, and 0 means 30 s.
+	// Timeout is the maximum time for each reply of the launcher. If the launcher has no PMI-1,
+	// Timeout is also the longest time until this rank has reached rank 0. The range of Timeout is
+	// 1 ms to 24 h, and 0 means 30 s.
 	Timeout time.Duration
-	// FenceTimeout is the maximum time that Fence waits for all other ranks. The range is 1 ms to
-	// 24 h, and 0 means 5 min.
+	// FenceTimeout is the maximum time that Fence waits for all other ranks. The range of
+	// FenceTimeout is 1 ms to 24 h, and 0 means 5 min.
 	FenceTimeout time.Duration
 }
 
-// Validate returns an error (ErrConfig) for the first value out of range. Zero is out of range.
+// Validate returns an error that wraps ErrConfig for the first field out of its range. For
+// Validate, zero is out of range.
 func (c Config) Validate() error {
 	for _, d := range []struct {
 		name  string

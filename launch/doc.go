@@ -1,5 +1,5 @@
-// Package launch gives a process of a parallel job its rank, and exchanges the addresses of its btl
-// modules with the other processes. The package supports several launchers:
+// Package launch gives a process of a parallel job its rank, and exchanges the addresses of btl
+// modules between the processes. The package supports several launchers.
 //
 //	launcher                                    how it is known       spoken
 //	mpiexec.hydra, btlrun, srun --mpi=pmi2      PMI_FD                PMI-1 over an inherited socket
@@ -12,7 +12,7 @@
 //
 //	Join --> Put my cards --> Fence: all have --> Get the others' --> ... --> Finalize
 //
-// A value that is too long for one line of PMI-1 is split into pieces:
+// A value that is too long for one line of PMI-1 is split into pieces.
 //
 //	key                 value
 //	b3.btl.0            40.Aq0fKxZm   size in bytes, a dot, and the first piece in base64url

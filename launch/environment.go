@@ -42,7 +42,7 @@ func (e environment) number(name string, least, most int) (int, error) {
 	return n, nil
 }
 
-// place returns the rank and the size of the job from two variables.
+// place returns the rank and the size of the job from two environment variables.
 func (e environment) place(rankName, sizeName string) (rank, size int, err error) {
 	if size, err = e.number(sizeName, 1, pmi.RanksMax); err != nil {
 		return 0, 0, err
@@ -51,9 +51,8 @@ func (e environment) place(rankName, sizeName string) (rank, size int, err error
 	return rank, size, err
 }
 
-// launcher returns the launcher to use. PMI-1 takes precedence over Open MPI, because all child
-// processes of an Open MPI rank inherit the variables of Open MPI. A launcher that starts a process
-// inside a job of another launcher leaves the variables of both launchers.
+// launcher determines which launcher has started this process. PMI-1 takes precedence over Open
+// MPI, because all child processes of an Open MPI rank inherit the variables of Open MPI.
 func (e environment) launcher() (Launcher, error) {
 	const ompi = "OMPI_COMM_WORLD_RANK"
 	hasPMI := e.has("PMI_FD") || e.has("PMI_PORT")
@@ -78,7 +77,7 @@ func (e environment) launcher() (Launcher, error) {
 }
 
 // alone returns an error if a process without PMI-1 belongs to a job of several processes. Without
-// the check of alone, each process of a job would run as a separate job of one rank.
+// this check, each process of such a job would run as a job of one rank.
 func (e environment) alone() error {
 	advice := ", or set " + LauncherVariable + "=none if each process shall be a job of its own"
 	tasks, err := strconv.Atoi(e["SLURM_STEP_NUM_TASKS"])

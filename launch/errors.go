@@ -2,13 +2,13 @@ package launch
 
 import "errors"
 
-// The errors of the package, for errors.Is.
+// The errors of the package can be tested with errors.Is.
 var (
-	// ErrEnvironment means that a launcher's variables contradict each other or have invalid
-	// values.
+	// ErrEnvironment means that a launcher's environment variables contradict each other or have
+	// invalid values.
 	ErrEnvironment = errors.New("launch: environment makes no sense")
-	// ErrNoPMI means that a launcher has started several processes without PMI-1, so the processes
-	// cannot find each other. The text of the error tells the user what to do.
+	// ErrNoPMI means that a launcher without PMI-1 has started several processes, which cannot find
+	// each other. The text of ErrNoPMI tells the user what to do.
 	ErrNoPMI = errors.New("launch: started by a launcher without PMI-1")
 	// ErrProtocol means that the launcher has violated the protocol.
 	ErrProtocol = errors.New("launch: launcher breaks the protocol")
@@ -19,8 +19,8 @@ var (
 	ErrGone = errors.New("launch: launcher is gone")
 	// ErrTimeout means that the launcher or the other ranks took too long.
 	ErrTimeout = errors.New("launch: timeout")
-	// ErrRendezvous means that the ranks of a launcher without PMI-1 cannot reach rank 0, or have
-	// reached rank 0 of another job.
+	// ErrRendezvous means that a rank cannot reach rank 0, or has reached rank 0 of another job,
+	// under a launcher without PMI-1.
 	ErrRendezvous = errors.New("launch: no rendezvous")
 	// ErrNoValue means that the rank has not put the requested key before the latest Fence.
 	ErrNoValue = errors.New("launch: no such value")
@@ -33,7 +33,7 @@ var (
 	ErrRank = errors.New("launch: no such rank")
 	// ErrConfig means that a configuration value is out of its range.
 	ErrConfig = errors.New("launch: invalid configuration")
-	// ErrContext means that the context is nil. The call had no effect.
+	// ErrContext means that the context is nil. A call that returns ErrContext has no effect.
 	ErrContext = errors.New("launch: nil context")
 	// ErrFinalized means that this process has already finalized or aborted the job.
 	ErrFinalized = errors.New("launch: finalized")

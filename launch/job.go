@@ -10,8 +10,8 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// Job is the membership of this process in a job. The methods of Job also give access to the job's
-// key-value store.
+// Job is the membership of this process in a parallel job. The methods of Job also give access to
+// the job's key-value store.
 type Job struct {
 	cfg        Config
 	launcher   Launcher
@@ -29,11 +29,12 @@ type Job struct {
 }
 
 // Join connects to the launcher and gets this process's rank in the job. Join waits for the
-// launcher. Join also waits for the other ranks if the launcher does not tell the nodes of the
-// ranks. A process may call Join only once, because a launcher has one connection per process.
+// launcher. If the launcher does not tell on which nodes the ranks are, Join also waits for the
+// other ranks. A process may call Join only once, because a launcher has one connection per
+// process.
 //
-// The errors are ErrConfig, ErrEnvironment, ErrNoPMI, ErrRendezvous, ErrProtocol, ErrRefused,
-// ErrGone, ErrTimeout, ErrContext, and the cause of ctx.
+// The errors of Join are ErrConfig, ErrEnvironment, ErrNoPMI, ErrRendezvous, ErrProtocol,
+// ErrRefused, ErrGone, ErrTimeout, ErrContext, and the cause of ctx.
 func Join(ctx context.Context, cfg Config) (*Job, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -65,7 +66,7 @@ func Join(ctx context.Context, cfg Config) (*Job, error) {
 	return j, nil
 }
 
-// begin negotiates with the launcher and determines the node of each rank.
+// begin negotiates with the launcher, and determines the node of each rank.
 func (j *Job) begin(ctx context.Context) error {
 	j.nodes = make([]int, j.size)
 	if j.link != nil {
@@ -106,8 +107,8 @@ func (j *Job) ID() string { return j.name }
 // Nodes returns the number of nodes (hosts) of the job.
 func (j *Job) Nodes() int { return slices.Max(j.nodes) + 1 }
 
-// NodeOf returns the node of a rank, from 0 to Nodes()-1. Nodes are numbered in the order of their
-// lowest ranks. NodeOf returns -1 if the job has no such rank.
+// NodeOf returns the node of a rank, from 0 to Nodes()-1. The nodes are numbered in the order of
+// their lowest ranks. If the job has no such rank, NodeOf returns -1.
 func (j *Job) NodeOf(rank int) int {
 	if rank < 0 || rank >= j.size {
 		return -1
@@ -118,7 +119,8 @@ func (j *Job) NodeOf(rank int) int {
 // Node returns the node of this process.
 func (j *Job) Node() int { return j.nodes[j.rank] }
 
-// Locals returns the ranks on this process's node in ascending order. The caller owns the result.
+// Locals returns the ranks on this process's node in ascending order. The caller owns the returned
+// slice.
 func (j *Job) Locals() []int { return slices.Clone(j.locals) }
 
 // LocalRank returns the index of this process among the ranks of its node, from 0 to LocalSize()-1.
@@ -131,8 +133,9 @@ func (j *Job) LocalRank() int {
 func (j *Job) LocalSize() int { return len(j.locals) }
 
 // Put publishes a copy of value under a key of this rank. After the next Fence, the other ranks can
-// read the value with Get. Each key may be put only once. The errors are ErrKey, ErrTooLarge,
-// ErrFinalized, ErrRefused if the launcher's store is full, and the launcher errors of Join.
+// read the value with Get. Each key may be put only once. The errors of Put are ErrKey,
+// ErrTooLarge, ErrFinalized, ErrRefused if the launcher's store is full, and the launcher errors of
+// Join.
 func (j *Job) Put(ctx context.Context, key string, value []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -173,9 +176,10 @@ func (j *Job) put(ctx context.Context, key string, value []byte) error {
 }
 
 // Fence waits until all ranks have called Fence. After Fence, this rank can Get all values that
-// other ranks put before their Fence. If Fence fails, even because ctx has ended, the connection to
-// the launcher is closed and the job is over. The errors are ErrFinalized, ErrTimeout after
-// Config.FenceTimeout, the cause of ctx, and the launcher errors of Join.
+// other ranks have put before their call of Fence. If Fence fails, even because ctx has ended, the
+// connection to the launcher is closed and the job cannot continue. The errors of Fence are
+// ErrFinalized, ErrTimeout after Config.FenceTimeout, the cause of ctx, and the launcher errors of
+// Join.
 func (j *Job) Fence(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -199,8 +203,8 @@ func (j *Job) Fence(ctx context.Context) error {
 }
 
 // Get returns the value that a rank has put under a key before the latest Fence. The caller owns
-// the result. The errors are ErrRank, ErrKey, ErrNoValue, ErrFinalized, and the launcher errors of
-// Join.
+// the returned slice. The errors of Get are ErrRank, ErrKey, ErrNoValue, ErrFinalized, and the
+// launcher errors of Join.
 func (j *Job) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -250,8 +254,8 @@ func (j *Job) get(ctx context.Context, rank int, key string) ([]byte, error) {
 	return value, nil
 }
 
-// lookUp returns the text under a key of the store. The error of lookUp is ErrRefused if the store
-// does not have the key.
+// lookUp returns the text under a key of the store. If the store does not have the key, the error
+// of lookUp is ErrRefused.
 func (j *Job) lookUp(ctx context.Context, key string) (string, error) {
 	line := "cmd=get kvsname=" + j.name + " key=" + key
 	m, err := j.link.ask(ctx, j.cfg.Timeout, line, "get_result")
@@ -269,8 +273,8 @@ func (j *Job) lookUp(ctx context.Context, key string) (string, error) {
 }
 
 // Exchange puts a value under a key, waits in Fence for all ranks, and returns the value of each
-// rank under this key. The result is indexed by rank. The errors are the errors of Put, Fence and
-// Get.
+// rank under this key. The result of Exchange is indexed by rank. The errors of Exchange are the
+// errors of Put, Fence and Get.
 func (j *Job) Exchange(ctx context.Context, key string, value []byte) ([][]byte, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -298,9 +302,9 @@ func (j *Job) exchange(ctx context.Context, key string, value []byte) ([][]byte,
 }
 
 // Abort tells the launcher that the job has failed. The launcher then ends all ranks, including
-// this one, and exits with status, which must be 1 to 255. A launcher without PMI-1 ends the other
-// ranks only when this process exits with a nonzero status. The program must therefore exit with a
-// nonzero status after Abort.
+// this one, and exits with the given status, which must be 1 to 255. A launcher without PMI-1 ends
+// the other ranks only when this process exits with a nonzero status. After Abort, the program must
+// therefore exit with a nonzero status.
 func (j *Job) Abort(ctx context.Context, status int) error {
 	if ctx == nil {
 		return ErrContext
@@ -310,8 +314,8 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	}
 	line := fmt.Sprintf("cmd=abort exitcode=%d", status)
 	if !j.lock.TryLock() {
-		// Another call has locked the Job and may be waiting for all ranks. A call that waits for
-		// the launcher returns when the connection is closed.
+		// Another call holds the lock of the Job and may be waiting for all ranks. The other call
+		// returns when the connection is closed.
 		said := j.link.interrupt(ctx, j.cfg.Timeout, line, j.lock.Lock)
 		if said {
 			line = ""
@@ -339,8 +343,8 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 
 // Finalize tells the launcher that this rank is done. If a process ends without Finalize, the
 // launcher treats the end as a failure of the job. Under a launcher without PMI-1, rank 0 waits in
-// Finalize until all other ranks have called Finalize, or until ctx ends. The errors are the
-// launcher errors of Join, and ErrFinalized if the job is already finalized.
+// Finalize until all other ranks have called Finalize, or until ctx ends. The errors of Finalize
+// are the launcher errors of Join, and ErrFinalized if the job is already finalized.
 func (j *Job) Finalize(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -382,8 +386,9 @@ func (j *Job) closeAll(err error) {
 	}
 }
 
-// hostKey is the key under which ranks publish their host names if the launcher does not tell the
-// nodes. Users cannot put hostKey, because a dot is not allowed in the keys of users.
+// hostKey is the key under which ranks publish their host names if the launcher does not tell on
+// which nodes the ranks are. Users cannot put hostKey, because the keys of users must not contain a
+// dot.
 const hostKey = "launch.host"
 
 // findNodes gets the node of each rank from the launcher. If the launcher has no usable mapping

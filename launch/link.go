@@ -28,8 +28,8 @@ func newLink(conn net.Conn) *link {
 	return &link{conn: conn, in: bounded.NewLines(conn, pmi.LineBytesMax-1)}
 }
 
-// ask sends a line unless line is empty, and returns the reply, whose command must be want. The
-// wait ends after limit or when ctx ends.
+// ask sends a line, unless the line is empty, and returns the reply, whose command must be want.
+// The wait for the reply ends after limit or when ctx ends.
 func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) (
 	pmi.Message, error,
 ) {
@@ -51,8 +51,9 @@ func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) 
 	return m, err
 }
 
-// until makes I/O on the connection fail when ctx ends, until release is called. If ctx ends just
-// after a reply, release removes the deadline again, so the next request is not affected.
+// until makes I/O on the connection fail as soon as ctx ends. The effect lasts to the call of
+// release. If ctx ends just after a reply, release removes the deadline, so that the next request
+// is not affected.
 func (l *link) until(ctx context.Context) (release func()) {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -67,9 +68,9 @@ func (l *link) until(ctx context.Context) (release func()) {
 	}
 }
 
-// interrupt sends a line while another goroutine waits for a reply. interrupt then calls wait,
-// which returns when the other goroutine has ended. If limit passes or ctx ends first, the I/O of
-// the other goroutine fails. interrupt reports whether the line was sent.
+// interrupt sends a line while another goroutine waits for a reply. After sending, interrupt calls
+// wait, which returns when the other goroutine has ended. If limit passes or ctx ends before that,
+// the I/O of the other goroutine fails. interrupt reports whether the line was sent.
 func (l *link) interrupt(ctx context.Context, limit time.Duration, line string, wait func()) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -107,7 +108,7 @@ func (l *link) exchange(line, want string) (pmi.Message, error) {
 	return m, nil
 }
 
-// close closes the connection. Later calls of ask return err.
+// close closes the connection. Later calls of ask return the error err.
 func (l *link) close(err error) {
 	if l.err == nil {
 		l.err = err
@@ -119,7 +120,8 @@ func (l *link) close(err error) {
 // sizes of PMI-1.
 type maxes struct{ key, value int }
 
-// begin negotiates the version, and reads the size limits and the name of the key-value store.
+// begin negotiates the protocol version, and reads the size limits and the name of the key-value
+// store.
 func (l *link) begin(ctx context.Context, limit time.Duration) (
 	sizes maxes, name string, err error,
 ) {
@@ -157,7 +159,7 @@ func (l *link) begin(ctx context.Context, limit time.Duration) (
 	return sizes, name, nil
 }
 
-// accepted returns an error (ErrRefused) if a reply has a result other than 0.
+// accepted returns an error that wraps ErrRefused if a reply has a result other than 0.
 func (l *link) accepted(m pmi.Message) error {
 	if _, ok := m.Get("rc"); !ok {
 		return nil
@@ -174,7 +176,8 @@ func (l *link) accepted(m pmi.Message) error {
 	return nil
 }
 
-// broken closes the link to a launcher that violates the protocol, and returns ErrProtocol.
+// broken closes the link to a launcher that violates the protocol, and returns an error that wraps
+// ErrProtocol.
 func (l *link) broken(why error) error {
 	err := fmt.Errorf("%w: %w", ErrProtocol, why)
 	l.close(err)

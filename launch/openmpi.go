@@ -63,9 +63,8 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 	return nil
 }
 
-// meeting returns the rendezvous address. The address is the value of RendezvousVariable if the
-// variable is set. Without the variable, all ranks must be on one node, and the address is a socket
-// in the file system.
+// meeting returns the rendezvous address. If RendezvousVariable is set, its value is the address.
+// Without RendezvousVariable, all ranks must be on one node, and the address is a Unix socket.
 func (e environment) meeting(size int) (meeting, error) {
 	job := e["PMIX_NAMESPACE"] + "/" + e["OMPI_MCA_ess_base_jobid"]
 	secret := e[KeyVariable]
@@ -95,7 +94,7 @@ func (e environment) meeting(size int) (meeting, error) {
 	if checkOwn(base) != nil {
 		base = os.TempDir()
 	}
-	// Only this user has access to the directory of the socket, so the key of the job need not be
-	// secret.
+	// Only this user has access to the directory of the socket, and therefore the key of the job
+	// need not be secret.
 	return meeting{"unix", filepath.Join(base, name, "pmi"), []byte(job + "/" + secret), name}, nil
 }

@@ -21,20 +21,19 @@ import (
 )
 
 const (
-	// strangersMax is the maximum number of unauthenticated connections, in addition to one per
+	// strangersMax is the largest number of unauthenticated connections, in addition to one per
 	// rank.
 	strangersMax = 16
-	// proofPart divides Config.Timeout. A client must authenticate itself within Config.Timeout
-	// divided by proofPart.
+	// A client must authenticate itself within Config.Timeout divided by proofPart.
 	proofPart = 8
-	// proofLeast is the minimum time that a client has for its authentication while other clients
+	// proofLeast is the shortest time that a client has for its authentication while other clients
 	// wait. Many silent clients that connect before the ranks can therefore delay the ranks only
 	// briefly.
 	proofLeast = 100 * time.Millisecond
 )
 
 // rendezvous is the PMI-1 server in rank 0 of a job whose launcher has no PMI-1. Before the first
-// line of PMI-1, server and client each prove that they know the secret of the job:
+// line of PMI-1, server and client each prove that they know the secret of the job.
 //
 //	rank 0                                      another rank
 //	cmd=challenge nonce=S                 -->
@@ -64,8 +63,7 @@ type stranger struct {
 	safe time.Time // before this time the connection is not evicted
 }
 
-// openRendezvous creates the listener. The directory of a socket in the file system must not exist
-// yet.
+// openRendezvous creates the listener. The directory of a Unix socket must not exist yet.
 func openRendezvous(at meeting, size int, limit time.Duration) (*rendezvous, error) {
 	server, err := pmi.NewServer(pmi.Config{Size: size, Name: at.name})
 	if err != nil {
@@ -120,8 +118,8 @@ func (r *rendezvous) accept() {
 	}
 }
 
-// makeRoom reports whether another unauthenticated connection may be added. makeRoom may close the
-// oldest unauthenticated connection after its minimum time (proofLeast).
+// makeRoom reports whether another unauthenticated connection may be added. To make room, makeRoom
+// may close the oldest unauthenticated connection after its minimum time (proofLeast).
 func (r *rendezvous) makeRoom() bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -137,12 +135,14 @@ func (r *rendezvous) makeRoom() bool {
 	return true
 }
 
-// known removes a connection from the unauthenticated ones. The caller must hold the lock.
+// known removes a connection from the list of unauthenticated connections. The caller must hold the
+// lock.
 func (r *rendezvous) known(conn net.Conn) {
 	r.strangers = slices.DeleteFunc(r.strangers, func(s stranger) bool { return s.conn == conn })
 }
 
-// enter registers a connection. enter returns false if the server is closed.
+// enter adds a connection to the list of unauthenticated connections. If the server is closed, the
+// result of enter is false.
 func (r *rendezvous) enter(conn net.Conn) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -255,8 +255,8 @@ func (r *rendezvous) fail() {
 	}
 }
 
-// wait waits until all ranks have finalized. The errors are ErrTimeout, ErrGone, and the cause of
-// ctx.
+// wait waits until all ranks have finalized. The errors of wait are ErrTimeout, ErrGone, and the
+// cause of ctx.
 func (r *rendezvous) wait(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit,
 		fmt.Errorf("%w: not all ranks have finished within %v", ErrTimeout, limit))
@@ -287,8 +287,7 @@ func (r *rendezvous) close() {
 	}
 }
 
-// proof returns an HMAC of the nonces with the secret of the job. The result cannot be computed
-// without the secret.
+// proof returns an HMAC of the two nonces with the secret of the job.
 func (at *meeting) proof(who, server, client string) string {
 	mac := hmac.New(sha256.New, at.secret)
 	fmt.Fprintf(mac, "gobtl rendezvous/%s/%s/%s/%s", at.name, who, server, client)

@@ -9,7 +9,7 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// piecesMax is the maximum number of pieces of a value. piecesMax suffices for a value of
+// piecesMax is the largest number of pieces of a value. The limit suffices for a value of
 // ValueBytesMax in pieces of the smallest size that Join accepts.
 const piecesMax = 1 << 12
 
@@ -30,9 +30,9 @@ func checkKey(key string) error {
 	return nil
 }
 
-// pieceBytes returns the maximum size of a piece in bytes. valueMax is the launcher's limit for
-// values, and name is the name of the store. The maximum line length of PMI-1 limits the size of a
-// piece further.
+// pieceBytes returns the largest size of a piece of a value in bytes. The argument valueMax is the
+// launcher's limit for values, and name is the name of the store. The largest line length of PMI-1
+// also limits the size of a piece.
 func pieceBytes(name string, valueMax int) int {
 	put := len("cmd=put kvsname= key= value=\n") + len(name) + pmi.KeyBytesMax
 	got := len("cmd=get_result rc=0 msg=success value=\n")
@@ -57,7 +57,7 @@ type joiner struct {
 	text  strings.Builder
 }
 
-// add adds the next piece of a value. done reports whether the piece was the last piece of the
+// add adds the next piece of a value. The result done says that the piece was the last piece of the
 // value.
 func (j *joiner) add(number int, text string) (done bool, err error) {
 	if number == 0 {

@@ -35,8 +35,8 @@ func again(ctx context.Context, limit time.Duration,
 	}
 }
 
-// awaitOwn waits until a directory exists. awaitOwn returns an error if other users have access to
-// the directory.
+// awaitOwn waits until a directory exists. If other users have access to the directory, awaitOwn
+// returns an error.
 func awaitOwn(ctx context.Context, path string, limit time.Duration) error {
 	return again(ctx, limit, func(context.Context) (bool, error) {
 		err := checkOwn(path)
@@ -44,7 +44,7 @@ func awaitOwn(ctx context.Context, path string, limit time.Duration) error {
 	})
 }
 
-// dialUntil connects to rank 0. While rank 0 is not listening yet, dialUntil tries again.
+// dialUntil connects to rank 0. While rank 0 is not listening, dialUntil tries again.
 func dialUntil(ctx context.Context, at meeting, limit time.Duration) (conn net.Conn, err error) {
 	err = again(ctx, limit, func(ctx context.Context) (bool, error) {
 		var missing error

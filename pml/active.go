@@ -6,20 +6,21 @@ import (
 	"gobtl/btl"
 )
 
-// headerMost is the maximum length of an active message's header, in bytes.
+// headerMost is the largest length of an active message's header, in bytes.
 const headerMost = 4 << 10
 
-// Handler handles the active messages with its id. Progress calls the Handler for each message, in
-// the order of sending. A Handler can reply to m.Peer. A Handler may send and receive, but must not
-// call Progress. m is valid until the Handler returns, or longer if the Handler calls Keep. If m is
-// announced (Announced), m stays valid until m is received (RecvMessage) or dropped (Drop), at any
-// later time. The send of an announced message does not end before the message is received or
-// dropped.
+// Handler handles the active messages with the id for which HandleActive has set it. Progress calls
+// the Handler for each message, in the order of sending. A Handler can send a reply to m.Peer. A
+// Handler may send and receive, but must not call Progress. The message m is valid until the
+// Handler returns, or longer if the Handler calls Keep. If m is announced (Announced), m stays
+// valid until it is received (RecvMessage) or dropped (Drop), at any later time. The send of an
+// announced message ends only when the message is received or dropped.
 type Handler func(now btl.Time, m *Message)
 
-// HandleActive sets the handler of the active messages with an id. A nil fn removes the handler.
-// Messages without a handler are dropped. The send of a dropped announced message ends with
-// ErrNoHandler. The send of any other dropped message ends without an error.
+// HandleActive sets the handler of the active messages with an id. If fn is nil, HandleActive
+// removes the handler. Active messages without a handler are dropped. If the dropped message was
+// announced, its send ends with ErrNoHandler. The send of any other dropped message ends without an
+// error.
 func (l *Layer) HandleActive(id uint16, fn Handler) {
 	half := &l.actives[id>>8]
 	if *half == nil {
@@ -28,22 +29,23 @@ func (l *Layer) HandleActive(id uint16, fn Handler) {
 	(*half)[id&0xff] = fn
 }
 
-// HeaderMax returns the maximum length of a header for SendActive, in bytes. HeaderMax is the
-// minimum of 4 KiB, half of Config.UnexpectedBytes, and the largest fragment that the module can
-// send at once.
+// HeaderMax returns the maximum length of a header for SendActive, in bytes. The result is the
+// least of 4 KiB, half of Config.UnexpectedBytes, and the largest fragment that the module can send
+// at once.
 func (l *Layer) HeaderMax() int {
 	return max(0, min(headerMost, l.cfg.UnexpectedBytes/2, l.m.Limits().FragmentBytesMax-headMostSize))
 }
 
-// SendActive begins to send an active message, with header and data, to the peer's handler of the
-// id. header and data must not change until r is Done. r may be Done before SendActive returns. If
-// r has a Layout, data must be nil. All messages to a peer, active or not, arrive in the order of
-// sending, and count towards the same limits. If a message is longer than Config.EagerBytes, or
-// would exceed the peer's limits, SendActive announces the message with only its header. In mode
-// Synchronous or Announce the message is always announced. A Synchronous or announced send is Done
-// when the peer has received or dropped the message. Ready has the same effect as Standard. now is
-// the current time. The errors are ErrBusy, ErrHeader, ErrEager, and ErrPeer if the peer is gone.
-// r.Err returns later errors, such as ErrNoHandler.
+// SendActive begins to send an active message with a header and data to the peer's handler of the
+// id. The caller must not change header and data until the request r is Done. The request r may be
+// Done before SendActive returns. If the request r has a Layout, data must be nil. All messages to
+// a peer, active or not, arrive in the order of sending, and count towards the same limits. If a
+// message is longer than Config.EagerBytes, or would exceed the peer's limits, SendActive first
+// sends only its header (announcement). In the modes Synchronous and Announce, the message is
+// always announced. A synchronous or announced send is Done when the peer has received or dropped
+// the message. For active messages, the mode Ready has the same effect as Standard. The argument
+// now is the current time. The errors of SendActive are ErrBusy, ErrHeader, ErrEager, and ErrPeer
+// if the peer is gone. The method r.Err returns later errors, such as ErrNoHandler.
 func (l *Layer) SendActive(
 	now btl.Time, r *Request, to *Peer, id uint16, header, data []byte, mode Mode,
 ) error {
@@ -68,12 +70,12 @@ func (l *Layer) SendActive(
 	return nil
 }
 
-// Header returns the header of an active message. The header is valid as long as the message is
-// valid.
+// Header returns the header of an active message. The returned slice is valid as long as the
+// message is valid.
 func (m *Message) Header() []byte { return m.data[:m.head:m.head] }
 
-// Data returns the data of an active message that has arrived completely. For an announced message
-// Data returns nil. The data is valid as long as the message is valid.
+// Data returns the data of an active message that has arrived completely. For an announced message,
+// Data returns nil. The returned slice is valid as long as the message is valid.
 func (m *Message) Data() []byte {
 	if !m.eager {
 		return nil
@@ -81,13 +83,14 @@ func (m *Message) Data() []byte {
 	return m.data[m.head:]
 }
 
-// Announced reports whether the message was only announced, so its data is still at the sender.
+// Announced reports whether only the header of the message has arrived, so that its data is still
+// at the sender.
 func (m *Message) Announced() bool { return !m.eager }
 
-// Keep keeps an active message valid after its handler returns, until the message is received or
-// dropped. While the message is kept, the message counts towards the sender's limits at this peer.
-// Only the message's handler may call Keep. Keep copies the data of a message that has arrived
-// completely. An announced message stays valid without Keep.
+// Keep makes an active message stay valid after its handler returns, until the message is received
+// or dropped. Until then, the message counts towards the sender's limits at this peer. Only the
+// message's handler may call Keep. Keep copies the data of a message that has arrived completely.
+// An announced message stays valid without Keep.
 func (l *Layer) Keep(m *Message) {
 	if !m.eager || m.kept || m.gone {
 		return
@@ -104,9 +107,10 @@ func (l *Layer) Keep(m *Message) {
 	l.probed.add(m)
 }
 
-// Drop ends a message that was passed to a handler of active messages, or that MProbe has returned.
-// After Drop the data of the message is invalid. The send ends as if the message had been received.
-// now is the current time. The error is ErrMessage if the message was received or dropped before.
+// Drop ends a message that was passed to a Handler, or that MProbe has returned. After Drop, the
+// caller must not use the data of the message. The send of the message ends as if the message had
+// been received. The argument now is the current time. The error of Drop is ErrMessage if the
+// message was received or dropped before.
 func (l *Layer) Drop(now btl.Time, m *Message) error {
 	if m.gone {
 		return ErrMessage
@@ -126,8 +130,8 @@ func (l *Layer) handler(id uint16) Handler {
 	return nil
 }
 
-// deliverNew passes an active message that has just arrived to its handler. data belongs to the
-// transport.
+// deliverNew passes an active message that has just arrived to its handler. The slice data belongs
+// to the transport.
 func (l *Layer) deliverNew(now btl.Time, m *Message, data []byte) {
 	if !m.eager {
 		l.deliver(now, l.keep(m, data))

@@ -7,33 +7,34 @@ import (
 	"gobtl/btl"
 )
 
-// The errors of the package, for errors.Is.
+// The errors of the package can be tested with errors.Is.
 var (
-	// ErrConfig means that a configuration value is out of its range.
+	// ErrConfig means that a field of Config is out of its range.
 	ErrConfig = errors.New("pml: invalid configuration")
-	// ErrTruncated means that a message is longer than the memory of its receive. The memory
-	// contains the beginning of the message.
+	// ErrTruncated means that a message is longer than the memory of its receive. After
+	// ErrTruncated, the memory contains the beginning of the message.
 	ErrTruncated = errors.New("pml: message truncated")
 	// ErrShort means that a message is shorter than the memory of an exact receive (Request.Exact).
-	// The message is at the beginning of the memory.
+	// After ErrShort, the message is at the beginning of the memory.
 	ErrShort = errors.New("pml: message too short")
 	// ErrCancelled means that a receive was cancelled before a message matched the receive.
 	ErrCancelled = errors.New("pml: cancelled")
 	// ErrPeer means that the peer is gone, or that the local endpoint was closed. The error also
-	// wraps the reason. The error of a send also wraps ErrUndelivered or ErrUnknown.
+	// wraps the reason for which the peer is gone. The error of a send also wraps ErrUndelivered or
+	// ErrUnknown.
 	ErrPeer = errors.New("pml: peer is gone")
 	// ErrUndelivered means that the peer has not received the data of the message, and never will.
-	// The peer may have received the announcement of the message, including an active message's
-	// header.
+	// The peer may have received the announcement of the message, including the header of an active
+	// message.
 	ErrUndelivered = errors.New("pml: message not delivered")
-	// ErrUnknown means that data of the message was sent, and that this side does not know whether
-	// the peer has received all of the data.
+	// ErrUnknown means that data of the message was sent, but it is not known whether the peer has
+	// received all data.
 	ErrUnknown = errors.New("pml: unknown whether the message was delivered")
 	// ErrEager means that a message in mode Eager is too long for an eager message under this
 	// Config.
 	ErrEager = errors.New("pml: message too long to leave at once")
-	// ErrProtocol means that the peer has violated the protocol of this layer. The connection to
-	// the peer is closed.
+	// ErrProtocol means that the peer has violated the protocol of this layer. After ErrProtocol,
+	// the connection to the peer is closed.
 	ErrProtocol = errors.New("pml: protocol violated")
 	// ErrTransfer means that the sender could not transfer the data into the memory of the receive.
 	ErrTransfer = errors.New("pml: transfer failed")
@@ -49,34 +50,35 @@ var (
 	ErrHeader = errors.New("pml: header too long")
 )
 
-// Config has the settings of a Layer. The zero value is a good default. All peers of a job must
-// have the same Config, and modules with the same btl.Config.FragmentBytesMax.
+// Config has the settings of a Layer. The zero value selects the defaults. All peers of a job must
+// have equal Configs, and modules with equal btl.Config.FragmentBytesMax.
 type Config struct {
 	// Tag is the btl tag that the Layer uses, from 0 to btl.TagMax.
 	Tag btl.Tag
-	// EagerBytes is the maximum size of an eager message, which is sent before a receive has
-	// matched the message. The maximum is 1 MiB, and 0 means 64 KiB. A negative value disables
-	// eager messages. The largest fragment that the module can send at once also limits the size of
-	// an eager message.
+	// EagerBytes is the largest size of an eager message, which is sent before a receive has
+	// matched the message. EagerBytes is at most 1 MiB, and 0 means 64 KiB. A negative value of
+	// EagerBytes disables eager messages. The size of an eager message is also limited by the
+	// largest fragment that the module can send at once.
 	EagerBytes int
-	// UnexpectedBytes limits the unreceived data from one peer, up to 1 GiB. Each message counts as
-	// its size plus 64 bytes. 0 means 1 MiB.
+	// UnexpectedBytes limits the unreceived data from one peer, up to 1 GiB. Each unreceived
+	// message counts as its size plus 64 bytes. The value 0 of UnexpectedBytes means 1 MiB.
 	UnexpectedBytes int
 	// GoneBytes limits the memory of unreceived messages from peers that are gone, up to 1<<40
-	// bytes. Each peer that is gone counts 4096 bytes, and each of its messages counts 256 bytes in
-	// addition to the data. 0 means eight times UnexpectedBytes. If GoneBytes is exceeded, the peer
-	// address with the most bytes loses the messages of its oldest connection.
+	// bytes. Each such peer counts as 4096 bytes, and each message counts as 256 bytes plus its
+	// data. The value 0 of GoneBytes means eight times UnexpectedBytes. If GoneBytes is exceeded,
+	// the peer address with the most bytes loses the messages of its oldest connection.
 	GoneBytes int64
 	// EnvelopesMax limits the number of unreceived messages from one peer, including announced
-	// messages. EnvelopesMax is a power of two, from 4 to 1<<20. 0 means 4096.
+	// messages. EnvelopesMax is a power of two, from 4 to 1<<20. The value 0 of EnvelopesMax means
+	// 4096.
 	EnvelopesMax int
-	// Random returns random numbers for the request ids in the protocol. With nil the ids are
-	// consecutive, so a peer can easily guess an id. A peer that guesses an id can only make its
-	// own transfers fail.
+	// Random returns random numbers for the request ids in the protocol. If Random is nil, the
+	// request ids are consecutive, and a peer can easily guess an id. A peer that guesses an id can
+	// only make its own transfers fail.
 	Random func() uint64
 }
 
-// messageOverhead is the number of bytes that a message counts in addition to its size
+// messageOverhead is the number of bytes for which a message counts in addition to its size
 // (Config.UnexpectedBytes).
 const messageOverhead = 64
 
@@ -110,8 +112,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns an error (ErrConfig) for the first value out of range. The caller must have
-// replaced zero fields by defaults.
+// Validate returns an error that wraps ErrConfig for the first field out of its range. The caller
+// must have replaced zero fields by the defaults.
 func (c Config) Validate() error {
 	switch {
 	case c.Tag > btl.TagMax:
@@ -131,8 +133,8 @@ func (c Config) Validate() error {
 }
 
 // mayLeave returns ErrEager for a message in mode Eager that might never be sent eagerly. The limit
-// is three quarters of UnexpectedBytes, because a peer may delay its report of up to a quarter of
-// the received bytes (see Layer.took).
+// is three quarters of UnexpectedBytes, because the peer may report receipts only after a quarter
+// of the limit (see Layer.took).
 func (c *Config) mayLeave(bytes int, mode Mode) error {
 	most := min(c.EagerBytes, c.UnexpectedBytes-c.UnexpectedBytes/4-messageOverhead)
 	if mode == Eager && bytes > most {

@@ -18,7 +18,7 @@
 //	  |                                     credit, and the transport's  |
 //	done <-------------------------------------------- acknowledgement --+
 //
-// A message of this layer is a btl fragment with a header of 16 bytes, in little-endian order:
+// A message of this layer is a btl fragment with a header of 16 bytes, in little-endian order.
 //
 //	0   1   kind
 //	1   1   flags (1 synchronous, 2 ready, 4 data in packets)
@@ -28,8 +28,8 @@
 //	16  8   id of the send (in announce, and in synchronous eager)
 //	24  8   size of the message (in announce)
 //
-// If the memory of the sender or the receiver is not contiguous, the data is sent in packets
-// instead of puts (packets.go):
+// If the memory of the sender or the receiver is not contiguous, the data is sent in packets and
+// not by puts (packets.go).
 //
 //	|                                     clear: in packets            |
 //	+-<---------------------------------------------------------------+
@@ -38,13 +38,13 @@
 //	|                                     data: the last one           |
 //	+=================================================================>+-> all in place: done
 //
-// An active message has kind active or active announce, which correspond to eager and announce. The
-// tag field of an active message contains the length of the active header. The active header is
+// An active message has the kind active or active announce, which correspond to eager and announce.
+// The tag field of an active message contains the length of the active header. The active header is
 // between the 16-byte header and the data.
 //
 // Fragments may arrive out of order. The receiver therefore sorts the envelopes (message headers
-// that take part in matching) by number before matching. Bulk data may arrive in any order.
-// Messages of the other kinds refer to requests by id, and have up to 24 more header bytes:
+// that take part in matching) by number before matching. Message data may arrive in any order. The
+// other kinds of messages refer to requests by id, and have up to 24 more header bytes.
 //
 //	kind     number             at 8               at 16              at 24         at 32
 //	clear    status             send id            receive id         region        size
@@ -53,15 +53,15 @@
 //	matched  0                  send id
 //	credit   received messages  received bytes
 //
-// The unreceived messages from a peer are limited to EnvelopesMax envelopes with UnexpectedBytes of
+// The unreceived messages from a peer are limited to EnvelopesMax envelopes and UnexpectedBytes of
 // eager data. Above the limit for data, messages are only announced. Each receiver reports to each
-// sender how many messages and bytes the receiver has received (credit). While the limits do not
-// allow another message to a peer, the sender queues its messages in order. Both peers must have
-// the same Config. Dropped messages of refused tag groups (Refuse) count as received. An active
-// message counts as received when its handler has returned, and a kept active message when the
-// message is dropped or received. An announced active message counts towards the limits only with
-// its header.
+// sender how many messages and bytes it has received (credit). While the limits do not allow
+// another message to a peer, the sender queues its messages in order. Both peers must have equal
+// Configs. Dropped messages of refused tag groups (Refuse) count as received. An active message
+// counts as received when its handler has returned, and a message for which Keep was called when it
+// is dropped or received. An announced active message counts towards the limits only with its
+// header.
 //
 // Only the goroutine that calls Progress may use a Layer. A Layer has no lock, no goroutine and no
-// clock, so a simulator can run the same code as production.
+// clock, so that a simulator can run the same code as production.
 package pml

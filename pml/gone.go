@@ -1,7 +1,7 @@
 package pml
 
-// leave handles the unreceived messages of a peer that is gone. Complete messages may still be
-// received. leave drops the messages that the peer has only announced.
+// leave handles the unreceived messages of a peer that is gone. Messages that have arrived
+// completely can still be received. leave drops the messages that the peer has only announced.
 func (l *Layer) leave(p *Peer) {
 	held := int64(0)
 	for m := p.unexpected.first; m != nil; {
@@ -26,10 +26,10 @@ func (l *Layer) leave(p *Peer) {
 	}
 }
 
-// held returns the memory that a kept message uses, in bytes.
+// held returns the memory of an unreceived message, in bytes.
 func (m *Message) held() int64 { return int64(cap(m.data)) + messageBytes }
 
-// takeOut removes a message from the unreceived messages.
+// takeOut removes a message from the list of unreceived messages.
 func (l *Layer) takeOut(m *Message) {
 	l.unexpected.remove(m)
 	if p := m.peer; p.err != nil {

@@ -10,7 +10,8 @@ import (
 	"gobtl/internal/slots"
 )
 
-// requestsBits is the number of index bits in a request id. The other bits of an id are random.
+// requestsBits is the number of index bits in a request id. The other bits of a request id are
+// random.
 const requestsBits = 24
 
 // Stats are the counters of a Layer.
@@ -24,7 +25,7 @@ type Stats struct {
 	Unhandled                uint64 // dropped active messages without a handler
 	SentPacked               uint64 // bytes copied into packets (packets.go)
 	ReceivedUnpacked         uint64 // bytes copied from packets to the receiver's memory
-	UnexpectedBytes          int    // bytes of kept messages at present, for all peers
+	UnexpectedBytes          int    // bytes of unreceived messages at present, for all peers
 	UnexpectedMessages       int    // messages that a Recv could match at present
 }
 
@@ -63,7 +64,7 @@ type Layer struct {
 
 // Peer is the remote side of an endpoint.
 type Peer struct {
-	// Context belongs to the caller. This package does not use Context.
+	// Context belongs to the caller. The package does not use Context.
 	Context any
 
 	l     *Layer
@@ -73,7 +74,7 @@ type Peer struct {
 	busy  links[Peer]
 	homes links[Peer]
 
-	// State of the sending direction.
+	// The following fields are the state of the sending direction.
 	next       uint32 // number of the next envelope
 	bytes      uint64 // bytes of eager messages sent, with overhead
 	theirTaken uint32 // number of receipts that the peer has reported
@@ -83,7 +84,7 @@ type Peer struct {
 	packets    int           // packets in flight (packets.go)
 	control    fifo.Queue[head]
 
-	// State of the receiving direction.
+	// The following fields are the state of the receiving direction.
 	expect     uint32
 	unexpected list[Message] // unreceived messages
 	early      []*Message    // messages that arrived early, by number
@@ -104,9 +105,10 @@ func (p *Peer) Endpoint() *btl.Endpoint { return p.ep }
 // Err returns the reason why the peer is gone, or nil if the peer is not gone.
 func (p *Peer) Err() error { return p.err }
 
-// New makes a Layer over a module and the tag cfg.Tag. New sets OnEndpoint of the module. onPeer
-// may be nil. The Layer calls onPeer with a nil error when a peer connects, and with the reason
-// when a peer is gone. The errors are ErrConfig and btl.ErrTag.
+// New makes a Layer over a module, for fragments with the tag cfg.Tag. New sets OnEndpoint of the
+// module. The function onPeer may be nil. The Layer calls onPeer with a nil error when a peer
+// connects, and with the reason when a peer is gone. The errors of New are ErrConfig and
+// btl.ErrTag.
 func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -142,13 +144,13 @@ func (l *Layer) Stats() Stats {
 	return s
 }
 
-// Observe makes the Layer call fn for each message, in the order in which messages are matched. A
-// nil fn disables the calls. Observe is for tests and simulators, which compare the matching with a
-// model.
+// Observe makes the Layer call fn for each message, in the order in which messages are matched. If
+// fn is nil, the Layer calls no function. Observe is for tests and simulators, which compare the
+// matching with a model.
 func (l *Layer) Observe(fn func(from *Peer, tag, size uint64, eager bool)) { l.observe = fn }
 
-// CheckIdle returns an error if the Layer still holds resources. Before CheckIdle the caller must
-// end all sends and receives, and receive all messages. CheckIdle is for tests and simulators.
+// CheckIdle returns an error if the Layer still holds resources after all sends and receives have
+// ended. Before CheckIdle, the caller must end all sends and receives, and receive all messages.
 func (l *Layer) CheckIdle() error {
 	s := l.Stats()
 	switch {
@@ -165,7 +167,8 @@ func (l *Layer) CheckIdle() error {
 	return nil
 }
 
-// Peer returns the Peer of an endpoint of this module. The endpoint need not be connected.
+// Peer returns the Peer of an endpoint of this module. The endpoint need not be connected when Peer
+// is called.
 func (l *Layer) Peer(ep *btl.Endpoint) *Peer {
 	if p, ok := ep.Context.(*Peer); ok && p.l == l {
 		return p
@@ -238,8 +241,8 @@ func (l *Layer) soon(p *Peer) {
 	}
 }
 
-// sendHead sends a header without data. sendHead returns false if the module has no free buffer
-// now.
+// sendHead sends a message that consists only of a header. The result of sendHead is false if the
+// module has no free buffer now.
 func (l *Layer) sendHead(now btl.Time, p *Peer, h *head) bool {
 	f, err := p.ep.Alloc(l.cfg.Tag, h.bytes())
 	if err != nil {
@@ -258,8 +261,9 @@ func (l *Layer) give(now btl.Time, p *Peer, f *btl.Fragment) {
 	}
 }
 
-// answer sends a header, or queues the header for later. The number of queued headers is bounded,
-// because each header replies to an unreceived message from the peer, or to a message to the peer.
+// answer sends a message that consists only of a header, or queues it for later. The number of
+// queued headers is limited, because each of them replies to an unreceived message from the peer or
+// to a message to the peer.
 func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	if p.control.Len() == 0 && l.sendHead(now, p, &h) {
 		return
@@ -273,9 +277,9 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	l.soon(p)
 }
 
-// took records that a message from a peer has been received. cost is the number of bytes that the
-// message counts towards Config.UnexpectedBytes. took reports the receipts to the peer when a
-// quarter of a limit has been received since the last report.
+// took records that a message from a peer has been received. The argument cost is the number of
+// bytes for which the message counts towards Config.UnexpectedBytes. When a quarter of a limit was
+// received since the last report, took sends a report to the peer.
 func (l *Layer) took(now btl.Time, p *Peer, cost uint64) {
 	p.taken++
 	p.takenBytes += cost
@@ -297,7 +301,7 @@ func (l *Layer) giveUp(p *Peer) {
 	p.ep.Abort()
 }
 
-// onEndpoint handles an event of an endpoint from the module.
+// onEndpoint handles an event of an endpoint, reported by the module.
 func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	p := l.Peer(ep)
 	switch {
@@ -313,8 +317,8 @@ func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	l.settle()
 }
 
-// end ends all requests that depend on a peer. Complete messages from a peer that is gone may still
-// be received.
+// end ends all requests that depend on a peer. Messages of such a peer that have arrived completely
+// can still be received.
 func (l *Layer) end(p *Peer, why error) {
 	if p.err != nil {
 		return
@@ -349,7 +353,8 @@ func (l *Layer) end(p *Peer, why error) {
 	}
 }
 
-// finish ends a request. settle calls the request's OnDone after all internal state is updated.
+// finish ends a request. The method settle calls the request's OnDone after all internal state is
+// updated.
 func (l *Layer) finish(r *Request, err error) {
 	switch r.state {
 	case waiting:
@@ -411,7 +416,7 @@ func (l *Layer) settle() {
 	l.settling = false
 }
 
-// name gives a request an id for the protocol. name returns false if all ids are in use.
+// name gives a request an id for the protocol. The result of name is false if all ids are in use.
 func (l *Layer) name(r *Request) (ok bool) {
 	for r.id == 0 { // 0 means no id
 		if r.id, ok = l.requests.Add(l.cfg.Random(), r); !ok {
@@ -425,7 +430,7 @@ func (l *Layer) name(r *Request) (ok bool) {
 }
 
 // named returns the request with the given id, if the request belongs to peer p and has state s.
-// Otherwise named returns nil.
+// For any other id, the result of named is nil.
 func (l *Layer) named(p *Peer, id uint64, s state) *Request {
 	r, ok := l.requests.Get(id)
 	if !ok || id == 0 || r.peer != p || r.state != s {

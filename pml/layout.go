@@ -9,29 +9,29 @@ import (
 // Layout describes the memory of a non-contiguous message, like a derived datatype of MPI (see
 // Request.Layout). The Layer calls the methods of a Layout on the Layer's goroutine until the
 // request is Done. The calls come from the method that begins the request, and from Progress. A
-// Layout must not change while a request with the Layout is in progress. Many requests may share
+// Layout must not change while a request with the Layout is in progress. Several requests may share
 // one Layout.
 type Layout interface {
 	// Bytes returns the size of the message in bytes.
 	Bytes() int
-	// Gather fills to with bytes of the message, beginning at offset at of the message. The message
-	// has at least at+len(to) bytes. The Layer calls Gather for each packet to be sent.
+	// Gather fills the slice to with bytes of the message, beginning at offset at of the message.
+	// The message has at least at+len(to) bytes. The Layer calls Gather for each packet to be sent.
 	Gather(to []byte, at int)
-	// Scatter copies the bytes in from into the message's memory, beginning at offset at of the
+	// Scatter copies the bytes in from to the message's memory, beginning at offset at of the
 	// message. The message has at least at+len(from) bytes. The Layer calls Scatter for each packet
 	// that arrives.
 	Scatter(from []byte, at int)
-	// Run returns the contiguous memory that begins with byte at of the message. at is less than
-	// Bytes. A nil result means that the process cannot access the memory directly, as for device
-	// memory. Without direct access the Layer uses only Gather and Scatter.
+	// Run returns the contiguous memory that begins with byte at of the message. The argument at is
+	// less than Bytes. A nil result means that the process cannot access the memory directly, as
+	// for device memory. After a nil result, the Layer uses only Gather and Scatter.
 	Run(at int) []byte
 }
 
-// runBytesMin is the minimum size of a contiguous run that is put directly from its memory. One put
-// may carry several runs. Shorter runs are copied into packets (packets.go).
+// runBytesMin is the least size of a contiguous run that is sent by a put directly from its memory.
+// One put may carry several runs. Smaller runs are copied into packets (packets.go).
 const runBytesMin = 4 << 10
 
-// pooledMax is the largest buffer that is kept for later messages, in bytes.
+// pooledMax is the size of the largest buffer that is kept for later messages, in bytes.
 const pooledMax = 1 << 21
 
 // room returns the size of the caller's memory in bytes.
@@ -42,7 +42,7 @@ func (r *Request) room() int {
 	return len(r.mem)
 }
 
-// gather fills to with the data of a send, beginning at offset at of the message.
+// gather fills the slice to with the data of a send, beginning at offset at of the message.
 func (r *Request) gather(to []byte, at int) {
 	if r.Layout == nil {
 		copy(to, r.mem[at:])
@@ -52,7 +52,7 @@ func (r *Request) gather(to []byte, at int) {
 }
 
 // scatter copies received data into the caller's memory, beginning at offset at of the message.
-// scatter discards data beyond the end of the memory.
+// Data beyond the end of the memory is discarded.
 func (r *Request) scatter(from []byte, at int) {
 	if r.Layout == nil {
 		copy(r.mem[at:], from)
@@ -66,9 +66,9 @@ func (r *Request) shortRuns() bool {
 	return r.Layout != nil && len(r.Layout.Run(0)) < runBytesMin
 }
 
-// nextRuns returns the runs of the next put of a send, and the total size of these runs. The last
-// run of a message gets a put of its own, because a put with a notification must be contiguous.
-// most is the maximum size of a put in bytes.
+// nextRuns returns the contiguous runs for the next put of a send, and the total size of these
+// runs. The last run of a message gets a put of its own, because a put with a notification must be
+// contiguous. The argument most is the largest size of a put in bytes.
 func (r *Request) nextRuns(most uint64, runs *[btl.PiecesMax][]byte) (count int, bytes uint64) {
 	if r.Layout == nil {
 		bytes = min(r.most-r.moved, most)
@@ -103,7 +103,7 @@ func (y *memory) take(n int) []byte {
 	return make([]byte, n, 1<<class)
 }
 
-// give returns a buffer from take to the pool.
+// give puts a buffer that take has returned into the pool.
 func (y *memory) give(b []byte) {
 	if cap(b) == 0 || cap(b) > pooledMax {
 		return

@@ -4,7 +4,7 @@ package pml
 const exactly = ^uint64(0)
 
 // posted holds the receives that wait for a message. Receives for one peer and one tag are in a
-// table, and all other receives are in a list. order counts the posted receives.
+// hash table, and all other receives are in a list. The field order counts the posted receives.
 type posted struct {
 	exact table[Request]
 	wild  list[Request]
@@ -20,7 +20,7 @@ func newPosted(seed uint64) posted {
 	}
 }
 
-// add adds a receive to the waiting receives.
+// add adds a receive to the receives that wait for a message.
 func (q *posted) add(r *Request) {
 	q.order++
 	r.order = q.order
@@ -31,7 +31,7 @@ func (q *posted) add(r *Request) {
 	}
 }
 
-// remove removes a receive from the waiting receives.
+// remove removes a receive from the receives that wait for a message.
 func (q *posted) remove(r *Request) {
 	if r.exact() {
 		q.exact.remove(r)
@@ -40,8 +40,8 @@ func (q *posted) remove(r *Request) {
 	}
 }
 
-// take removes and returns the earliest receive that matches a message. take returns nil if no
-// receive matches.
+// take removes and returns the earliest posted receive that matches a message. If no receive
+// matches, the result of take is nil.
 func (q *posted) take(p *Peer, tag uint64) *Request {
 	bucket := q.exact.bucket(hash(q.seed, p.index, tag))
 	r := bucket.first
@@ -61,7 +61,8 @@ func (q *posted) take(p *Peer, tag uint64) *Request {
 	return r
 }
 
-// each calls fn for all waiting receives. fn may remove the receive that is its argument.
+// each calls fn for all receives that wait for a message. The function fn may remove the receive
+// that is its argument.
 func (q *posted) each(fn func(*Request)) {
 	all := func(l *list[Request]) {
 		for r := l.first; r != nil; {
@@ -84,10 +85,10 @@ func (r *Request) wants(p *Peer, tag uint64) bool {
 	return (r.from == nil || r.from == p) && (tag^r.tag)&r.mask == 0
 }
 
-// unexpected holds the messages that wait for a receive. Each message is in three lists in order of
-// arrival. The first list has all messages, the second has the messages of one peer, and the third
-// has the messages of one peer and one tag. A receive from one peer therefore searches only
-// messages from that peer. A receive of a tag from any peer searches all waiting messages.
+// unexpected holds the messages that wait for a receive. Each message is in three lists, in the
+// order of arrival. The first list contains all messages, the second the messages of one peer, and
+// the third the messages of one peer and one tag. A receive from one peer therefore searches only
+// messages from that peer.
 type unexpected struct {
 	all   list[Message]
 	exact table[Message]
@@ -115,8 +116,8 @@ func (q *unexpected) remove(m *Message) {
 	q.exact.remove(m)
 }
 
-// find returns the earliest message that matches a receive with the given peer, tag and mask. find
-// returns nil if no message matches.
+// find returns the earliest message that matches a receive with the given peer, tag and mask. If no
+// message matches, the result of find is nil.
 func (q *unexpected) find(from *Peer, tag, mask uint64) *Message {
 	if from != nil && mask == exactly {
 		m := q.exact.bucket(hash(q.seed, from.index, tag)).first

@@ -1,9 +1,9 @@
 package pml
 
-// keptMax is the maximum number of free buffers of each size, and of free Messages.
+// keptMax is the largest number of free buffers of each size, and of free Messages.
 const keptMax = 256
 
-// keptBytesMax is the maximum total size of the free buffers of each size class.
+// keptBytesMax is the largest total size of the free buffers of each size class.
 const keptBytesMax = 8 << 20
 
 // memory is a pool of Messages and of data buffers, whose capacities are powers of two.

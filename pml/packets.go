@@ -10,31 +10,31 @@ import (
 // The data of an announced message is sent in packets if the memory of the sender or the receiver
 // is not contiguous. The sender's Layout fills each packet, and the receiver's Layout empties each
 // packet. Each byte is copied once on each side, and neither side needs a buffer for the whole
-// message. A packet is a fragment of kind data:
+// message. A packet is a fragment of the kind data.
 //
 //	sender:     run run run ...  --Gather--> packet  --->  packet --Scatter-->  run run run ...
 //
-// The receiver requests packets (flagPackets) if its memory has a Layout. A sender with short runs
-// chooses packets even if the receiver's memory is contiguous. The sender may put the first bytes,
-// and send the rest in packets. Packets may arrive in any order, because each packet contains its
-// offset in the message.
+// The receiver requests packets (flagPackets) if its memory has a Layout. If the contiguous runs of
+// the sender's memory are short, the sender uses packets even for a receiver with contiguous
+// memory. The sender may send the first bytes by puts, and the rest in packets. Packets may arrive
+// in any order, because each packet contains its offset in the message.
 
 const (
 	// dataHeadBytes is the header size of a packet.
 	dataHeadBytes = headBytes + 16
-	// dataAlign divides the data size of each packet except the last, so packets do not split
+	// dataAlign divides the data size of each packet except the last, so that packets do not split
 	// numbers.
 	dataAlign = 64
-	// underBytesMax is the maximum number of bytes in flight in packets to one peer. A small
-	// message to the peer waits until earlier packets are sent.
+	// underBytesMax is the largest number of bytes in flight in packets to one peer. A small
+	// message to the same peer waits until earlier packets are sent.
 	underBytesMax = 1 << 20
 	// underShare limits the packets in flight to one peer to 1/underShare of the module's send
 	// buffers, because small messages also need send buffers.
 	underShare = 4
 )
 
-// askForPackets asks the sender of a matched message to send the data in packets. askForPackets
-// returns false if all request ids are in use.
+// askForPackets asks the sender of a matched message to send the data in packets. The result of
+// askForPackets is false if all request ids are in use.
 func (p *Peer) askForPackets(r *Request) bool {
 	if !p.l.name(r) {
 		return false
@@ -46,14 +46,14 @@ func (p *Peer) askForPackets(r *Request) bool {
 	return true
 }
 
-// packetRoom returns the maximum number of data bytes in a packet to the peer.
+// packetRoom returns the largest number of data bytes in a packet to the peer.
 func (p *Peer) packetRoom() uint64 {
 	room := p.ep.MTUBytes() - p.l.overhead - dataHeadBytes
 	return uint64(max(room&^(dataAlign-1), dataAlign))
 }
 
-// sendPackets sends packets with the data of a send. sendPackets returns false if the maximum
-// number of packets is in flight, or if the module has no free buffer now.
+// sendPackets sends packets with the data of a send. The result of sendPackets is false if the
+// limit of packets in flight is reached, or if the module has no free buffer now.
 func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 	p := r.peer
 	room := p.packetRoom()
@@ -129,7 +129,8 @@ func (l *Layer) onData(now btl.Time, p *Peer, h *head, data []byte) bool {
 	return true
 }
 
-// lost returns the error of a request whose peer is gone. why is the reason.
+// lost returns the error of a request whose peer is gone. The argument why is the reason for which
+// the peer is gone.
 func (r *Request) lost(why error) error {
 	switch {
 	case r.state == queued, r.state == announced && r.announced && r.size > 0:

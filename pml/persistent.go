@@ -12,9 +12,9 @@ const (
 )
 
 // SendInit prepares r for repeated sends of the same memory to the same peer (MPI_Send_init,
-// _Ssend_init or _Rsend_init, according to mode). Start begins each send. The caller may change
-// data whenever r is Done. After a call of Send, Recv or RecvMessage with r, the caller must
-// prepare r again before Start. The error is ErrBusy.
+// MPI_Ssend_init or MPI_Rsend_init, according to mode). Start begins each send. The caller may
+// change data whenever r is Done. After a call of Send, Recv or RecvMessage with r, the caller must
+// call SendInit or RecvInit again before Start. The error of SendInit is ErrBusy.
 func (l *Layer) SendInit(r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if r.state != idle {
 		return ErrBusy
@@ -26,7 +26,8 @@ func (l *Layer) SendInit(r *Request, to *Peer, tag uint64, data []byte, mode Mod
 
 // RecvInit prepares r for repeated receives into the same memory with the same arguments as for
 // Recv (MPI_Recv_init). Start begins each receive. After a call of Send, Recv or RecvMessage with
-// r, the caller must prepare r again before Start. The error is ErrBusy.
+// r, the caller must call SendInit or RecvInit again before Start. The error of RecvInit is
+// ErrBusy.
 func (l *Layer) RecvInit(r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	if r.state != idle {
 		return ErrBusy
@@ -37,8 +38,8 @@ func (l *Layer) RecvInit(r *Request, from *Peer, tag, mask uint64, mem []byte) e
 }
 
 // Start begins the prepared send or receive of r (MPI_Start). Start allocates no memory, and OnDone
-// may call Start. now is the current time. The errors are ErrBusy, ErrNotInit, ErrEager, and
-// ErrPeer.
+// may call Start. The argument now is the current time. The errors of Start are ErrBusy,
+// ErrNotInit, ErrEager, and ErrPeer.
 func (l *Layer) Start(now btl.Time, r *Request) error {
 	switch {
 	case r.state != idle:
@@ -46,14 +47,16 @@ func (l *Layer) Start(now btl.Time, r *Request) error {
 	case r.repeat == sends:
 		return l.send(now, r, r.peer, r.tag, r.mem, r.mode)
 	case r.repeat == receives:
-		// r.tag has the tag of the last received message, which matches the original tag and mask.
+		// The field r.tag has the tag of the last received message, which matches the original tag
+		// and mask.
 		return l.recv(now, r, r.from, r.tag, r.mask, r.mem)
 	}
 	return ErrNotInit
 }
 
 // StartAll starts requests in order, up to the first request that cannot be started (MPI_Startall).
-// begun is the number of started requests. The errors are the errors of Start.
+// The result begun is the number of started requests. The errors of StartAll are the errors of
+// Start.
 func (l *Layer) StartAll(now btl.Time, requests []*Request) (begun int, err error) {
 	for i, r := range requests {
 		if err := l.Start(now, r); err != nil {

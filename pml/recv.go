@@ -6,11 +6,12 @@ import (
 	"gobtl/btl"
 )
 
-// Recv begins to receive a message into mem. A message matches if the message comes from the peer
-// from and its tag equals tag in the bits that are set in mask. A nil from means any peer. Recv
-// receives the earliest matching message. If several receives match a message, the first posted
-// receive gets the message. mem must not be accessed until r is Done. now is the current time. The
-// errors are ErrBusy, and ErrPeer if the peer is gone and has left no matching message.
+// Recv begins to receive a message into mem. A message matches if it comes from the peer from and
+// its tag equals tag in all bits that are set in mask. If from is nil, messages from any peer
+// match. Recv receives the earliest matching message. If several receives match a message, the
+// receive that was posted first gets the message. The caller must not access mem until r is Done.
+// The argument now is the current time. The errors of Recv are ErrBusy, and ErrPeer if the peer is
+// gone and has left no matching message.
 func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	if r.state != idle {
 		return ErrBusy
@@ -19,8 +20,8 @@ func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 	return l.recv(now, r, from, tag, mask, mem)
 }
 
-// Post is Recv for the case that no matching message has arrived yet. Post returns false if Post
-// has not begun a receive. If Post returns false, the caller must call Recv, which receives the
+// Post is Recv for the case that no matching message has arrived yet. The result of Post is false
+// if no receive was begun. If the result is false, the caller must call Recv, which receives the
 // message or returns the error.
 func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool {
 	if r.state != idle || from != nil && from.err != nil || l.unexpected.find(from, tag, mask) != nil {
@@ -33,7 +34,7 @@ func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool 
 	return true
 }
 
-// recv is Recv for an idle request.
+// recv is Recv for a request that is not in use.
 func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	m := l.unexpected.find(from, tag, mask)
 	if m == nil && from != nil && from.err != nil {
@@ -58,7 +59,7 @@ func (r *Request) begin(from *Peer, tag, mask uint64, mem []byte) {
 	r.size, r.err, r.id, r.mode, r.moved, r.base = 0, nil, 0, Standard, 0, 0
 }
 
-// Cancel cancels an unmatched receive, which ends with ErrCancelled. For any other request Cancel
+// Cancel cancels an unmatched receive, which ends with ErrCancelled. For any other request, Cancel
 // returns false, and the request continues.
 func (l *Layer) Cancel(r *Request) bool {
 	if r.state != waiting {
@@ -69,8 +70,8 @@ func (l *Layer) Cancel(r *Request) bool {
 	return true
 }
 
-// Probe describes the message that a Recv with the same arguments would receive now. The result is
-// false if no message matches.
+// Probe describes the message that a Recv with the same arguments would receive now. The result of
+// Probe is false if no message matches.
 func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
 	m := l.unexpected.find(from, tag, mask)
 	if m == nil {
@@ -81,7 +82,7 @@ func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
 
 // MProbe returns the message that a Recv with the same arguments would receive now, or nil if no
 // message matches. Only RecvMessage can receive a message that MProbe has returned. Until the
-// message is received, dropped or refused, the message counts towards its sender's limits.
+// message is received, dropped or refused, it counts towards its sender's limits.
 func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	m := l.unexpected.find(from, tag, mask)
 	if m != nil {
@@ -91,9 +92,9 @@ func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	return m
 }
 
-// RecvMessage receives a message that MProbe has returned or that a Handler has got, in the same
-// way as Recv. The errors are ErrBusy, ErrMessage if the message was received or dropped before,
-// and ErrPeer if the sender is gone and the data is lost.
+// RecvMessage receives, in the same way as Recv, a message that MProbe has returned or that was
+// passed to a Handler. The errors of RecvMessage are ErrBusy, ErrMessage if the message was
+// received or dropped before, and ErrPeer if the sender is gone and the data is lost.
 func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) error {
 	switch {
 	case r.state != idle:
@@ -113,8 +114,8 @@ func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) er
 	return nil
 }
 
-// spend frees the data of a message from MProbe or of an active message. The Message itself still
-// belongs to the caller.
+// spend frees the data of a message that MProbe has returned, or of an active message. The Message
+// itself belongs to the caller.
 func (l *Layer) spend(m *Message) {
 	if !m.lent {
 		l.stats.UnexpectedBytes -= len(m.data)
@@ -156,9 +157,9 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	l.settle()
 }
 
-// arriveEager is a fast path of onEnvelope. arriveEager delivers an eager message to a waiting
-// receive if the message is the next in its peer's sequence. onEnvelope handles all other
-// envelopes.
+// arriveEager is a fast path of onEnvelope. If an eager message is the next in its peer's sequence
+// and a receive waits for it, arriveEager delivers the message. All other envelopes are handled by
+// onEnvelope.
 func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	number, tag, ok := readEager(data)
 	if !ok || number != p.expect || len(data)-headBytes > l.cfg.EagerBytes {
@@ -260,7 +261,7 @@ func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 	l.unexpected.add(l.keep(m, data))
 }
 
-// matchKept is match for a kept message that had arrived early.
+// matchKept is match for a message that had arrived before an earlier message.
 func (l *Layer) matchKept(now btl.Time, m *Message) {
 	if m.active {
 		l.deliver(now, m)
@@ -283,8 +284,8 @@ func (l *Layer) matchKept(now btl.Time, m *Message) {
 	l.unexpected.add(m)
 }
 
-// receive passes a message to a matching receive. Before receive, the caller must remove the
-// message and the receive from all queues.
+// receive passes a message to a matching receive. The caller must have removed the message and the
+// receive from all queues.
 func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	p := m.peer
 	r.state, r.peer, r.tag, r.size, r.announced = landing, p, m.tag, m.size, !m.eager
@@ -311,11 +312,11 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 }
 
 // regionsPart limits the receives from one peer to 1/regionsPart of the module's memory regions. A
-// slow or stalled peer therefore leaves regions for the other peers.
+// slow or stalled peer therefore leaves memory regions for other peers.
 const regionsPart = 16
 
 // house gives memory regions to the matched receives from a peer, in the order of matching, up to
-// the limit per peer. house returns false if the module has no free region now.
+// the limit per peer. The result of house is false if the module has no free memory region now.
 func (l *Layer) house(p *Peer) bool {
 	for p.landing.first != nil && p.regions < l.regions {
 		if !l.expose(p.landing.first) {
@@ -338,9 +339,9 @@ func (r *Request) misfit() error {
 	return nil
 }
 
-// expose gives a receive a memory region, and sends the region's handle to the sender. A receive
-// with a Layout gets no region, and requests packets. expose returns false if no region is free
-// now.
+// expose registers the memory of a receive as a region, and sends the region's handle to the
+// sender. For a receive with a Layout, expose registers no region, and requests packets. The result
+// of expose is false if no memory region is free now.
 func (l *Layer) expose(r *Request) bool {
 	if r.Layout != nil {
 		return r.peer.askForPackets(r)
@@ -363,8 +364,7 @@ func (l *Layer) expose(r *Request) bool {
 }
 
 // onFin ends a receive after all bytes were written. onFin reports the receipt to the sender at
-// once. The transport's acknowledgement, for which the sender waits, is sent in the same packet as
-// the report.
+// once, in the same packet as the transport's acknowledgement.
 func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 	r := l.named(p, h.a, landing)
 	if r == nil || h.number == 0 && r.region == nil {
@@ -380,7 +380,7 @@ func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 	return true
 }
 
-// cost returns the number of bytes that a message counts towards UnexpectedBytes.
+// cost returns the number of bytes for which a message counts towards UnexpectedBytes.
 func (m *Message) cost() uint64 {
 	if !m.eager {
 		return uint64(m.head)
@@ -388,7 +388,7 @@ func (m *Message) cost() uint64 {
 	return uint64(m.head) + m.size + messageOverhead
 }
 
-// keep copies a message and its data into a Message that outlives the fragment.
+// keep copies a message and its data to a Message that outlives the fragment.
 func (l *Layer) keep(m *Message, data []byte) *Message {
 	kept := l.memory.get(len(data))
 	memory := kept.data

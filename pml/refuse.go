@@ -2,7 +2,7 @@ package pml
 
 import "gobtl/btl"
 
-// GroupBits is the number of low bits of a tag that do not belong to the tag's group. The higher
+// GroupBits is the number of lower bits of a tag that do not belong to the tag's group. The upper
 // bits of a tag are the tag's group, for Refuse.
 const GroupBits = 24
 
@@ -10,10 +10,11 @@ const GroupBits = 24
 func group(tag uint64) uint64 { return tag >> GroupBits }
 
 // Refuse permanently drops all messages whose tags are in the same group as tag. Refuse applies to
-// messages that have arrived, messages that MProbe has returned, and messages that arrive later.
-// The send of a dropped message ends as if the message had been received, so the sender does not
-// wait forever. A waiting receive that matches only tags of the refused group ends with the error
-// why. The caller must not begin further receives for the refused group. now is the current time.
+// messages that have arrived, to messages that MProbe has returned, and to messages that arrive
+// later. The send of a dropped message ends as if the message had been received, so that the sender
+// does not wait for ever. A posted receive that can match only tags of the refused group ends with
+// the error in the argument why. The caller must not begin further receives for the refused group.
+// The argument now is the current time.
 func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	if l.refused == nil {
 		l.refused = make(map[uint64]bool)
@@ -25,8 +26,8 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 			l.finish(r, why)
 		}
 	})
-	// drop may end a peer, and thereby release other kept messages. Refuse therefore removes all
-	// messages of the group from the lists first.
+	// The method drop may end a peer, and thereby release other unreceived messages. Refuse
+	// therefore removes all messages of the group from the lists first.
 	var come, probed []*Message
 	for m := l.unexpected.all.first; m != nil; m = m.order.next {
 		if group(m.tag) == g {
@@ -55,7 +56,7 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	l.settle()
 }
 
-// drop drops a message, and replies to the sender as if the message had been received.
+// drop discards a message, and replies to the sender as if the message had been received.
 func (l *Layer) drop(now btl.Time, m *Message) {
 	l.stats.Refused++
 	switch {

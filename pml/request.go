@@ -7,16 +7,17 @@ type Mode uint8
 
 // The modes of sends, as in MPI.
 const (
-	// Standard means that the send is Done when the caller may change the memory again.
+	// Standard means that the send is Done when the caller may change the memory of the message.
 	Standard Mode = iota
-	// Synchronous means that the send is Done when, in addition, a receive has matched the message.
+	// Synchronous means that the send is Done when the caller may change the memory and a receive
+	// has matched the message.
 	Synchronous
 	// Ready is like Standard, for a program that has made sure that the receive is posted. If the
 	// receive is not posted, the Layer only counts the message (Stats.NotReady).
 	Ready
 	// Eager is like Standard, but the message is never announced. If the message would exceed the
-	// peer's limits, the message and later messages to the peer wait at the sender. A message that
-	// is too long returns ErrEager.
+	// peer's limits, the message and later messages to the peer wait at the sender. If the message
+	// is too long for an eager message, the send fails with ErrEager.
 	Eager
 	// Announce is like Standard, but the message is always announced, even if it is short. An
 	// announced send is Done when the receive has the data, or when the peer has refused the
@@ -41,17 +42,18 @@ const (
 )
 
 // Request is a send or a receive. The caller owns the memory of a Request. The caller may reuse a
-// Request that is Done, and must not copy or move a Request in use. The zero value is ready for
+// Request that is Done, and must not copy or move a Request in use. The zero Request is ready for
 // use.
 type Request struct {
 	// OnDone is called when the request ends, by Progress or by the call that begins the request.
-	// OnDone may begin requests, including this one. OnDone may be nil.
+	// The function OnDone may begin requests, including the request that has ended. OnDone may be
+	// nil.
 	OnDone func(*Request)
 	// Context belongs to the caller.
 	Context any
 	// Layout describes the memory of a non-contiguous message. If Layout is not nil, the memory
 	// argument of Send or Recv must be nil. The caller may change Layout only while the request is
-	// Done and not prepared for Start.
+	// Done, and not between SendInit or RecvInit and Start.
 	Layout Layout
 	// Exact makes a receive end with ErrShort if the message does not fill the memory. Exact is for
 	// callers that know the length of the message. The caller may change Exact only while the
@@ -89,7 +91,7 @@ type Request struct {
 // Done reports whether the request is not in use.
 func (r *Request) Done() bool { return r.state == idle }
 
-// Err returns the result of the last use of the request. Err returns nil, or an error that wraps
+// Err returns the error of the last use of the request. The result is nil, or an error that wraps
 // ErrTruncated, ErrShort, ErrCancelled, ErrTransfer, ErrNoHandler or ErrPeer.
 func (r *Request) Err() error { return r.err }
 
@@ -102,12 +104,12 @@ func (r *Request) Tag() uint64 { return r.tag }
 // Len returns the number of bytes that were received or sent.
 func (r *Request) Len() int { return int(min(r.size, uint64(r.room()))) }
 
-// Size returns the size of the message in bytes. Size exceeds Len if the message was truncated.
+// Size returns the size of the message in bytes. If the message was truncated, Size exceeds Len.
 func (r *Request) Size() uint64 { return r.size }
 
-// Announced reports whether the last message of the request was announced. The data of an announced
-// message is sent after a receive has matched the message. The data of an eager message is sent at
-// once. The result of Announced is valid when the request is Done without an error.
+// Announced reports whether the last message of the request was announced, which means that its
+// data was sent after a receive had matched it. The result is valid when the request is Done
+// without an error.
 func (r *Request) Announced() bool { return r.announced }
 
 // Message is an unreceived message that has arrived or has been announced.
@@ -138,7 +140,7 @@ func (m *Message) Tag() uint64 { return m.tag }
 // Size returns the size of the message in bytes.
 func (m *Message) Size() uint64 { return m.size }
 
-// Info is the result of a Probe.
+// Info is the result of Probe.
 type Info struct {
 	Peer *Peer
 	Tag  uint64

@@ -7,10 +7,10 @@ import (
 	"gobtl/btl"
 )
 
-// Send begins to send a message to a peer. data must not change until r is Done. r may be Done
-// before Send returns. Messages to a peer are matched in the order of the Send calls. now is the
-// current time. The errors are ErrBusy, ErrEager, and ErrPeer if the peer is gone. r.Err returns
-// later errors.
+// Send begins to send a message to a peer. The caller must not change data until r is Done. The
+// request r may be Done before Send returns. Messages to a peer are matched in the order of the
+// Send calls. The argument now is the current time. The errors of Send are ErrBusy, ErrEager, and
+// ErrPeer if the peer is gone. The method r.Err returns later errors.
 func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if r.state != idle {
 		return ErrBusy
@@ -22,8 +22,8 @@ func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 	return l.send(now, r, to, tag, data, mode)
 }
 
-// TrySend sends a small message without a request if the message can be sent at once. TrySend
-// returns false if nothing was sent. If TrySend returns false, the caller must call Send, which
+// TrySend sends a small message without a request if the message can be sent at once. The result of
+// TrySend is false if nothing was sent. If the result is false, the caller must call Send, which
 // queues the message or returns the error.
 func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	cost := uint64(len(data)) + messageOverhead
@@ -43,7 +43,7 @@ func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	return true
 }
 
-// quick is Send by the fast path of TrySend. quick returns false if nothing was sent.
+// quick is Send with the fast path of TrySend. The result of quick is false if nothing was sent.
 func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byte) bool {
 	if r.Layout != nil || !l.TrySend(now, to, tag, data) {
 		return false
@@ -62,7 +62,7 @@ func (l *Layer) mayKeep(p *Peer, cost uint64) bool {
 	return p.bytes-p.theirBytes+cost <= uint64(l.cfg.UnexpectedBytes)
 }
 
-// send is Send for an idle request.
+// send is Send for a request that is not in use.
 func (l *Layer) send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if to.err != nil {
 		return to.err
@@ -91,9 +91,9 @@ func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
 	l.settle()
 }
 
-// sendEnvelope sends the first fragment of a message. For an eager message the first fragment is
-// the only one. sendEnvelope returns false if the module has no free buffer now, or if the peer's
-// limits are reached.
+// sendEnvelope sends the first fragment of a message. An eager message has only one fragment. The
+// result of sendEnvelope is false if the module has no free buffer now, or if the peer's limits are
+// reached.
 func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	p := r.peer
 	if !l.mayName(p) {
@@ -166,12 +166,12 @@ func (r *Request) envelope(eager bool) head {
 	return h
 }
 
-// tinyMost is the maximum size, in bytes, of a message that may be sent without a fragment
+// tinyMost is the largest size, in bytes, of a message that may be sent without a fragment
 // descriptor.
 const tinyMost = 256
 
-// sendTiny sends an eager message without a fragment descriptor. sendTiny returns false if the
-// transport cannot send the message at once.
+// sendTiny sends an eager message without a fragment descriptor. The result of sendTiny is false if
+// the transport cannot send the message at once.
 func (l *Layer) sendTiny(now btl.Time, r *Request, h *head) bool {
 	b := l.tiny[:headBytes+len(r.header)+len(r.mem)]
 	h.put(b)
@@ -191,7 +191,7 @@ func (l *Layer) sent(r *Request, eager bool, cost uint64) {
 }
 
 // Abandon ends an unmatched send with the error why, and returns the send's memory to the caller. A
-// receive that matches the message later ends with ErrTransfer. For any other request Abandon
+// receive that matches the message later ends with ErrTransfer. For any other request, Abandon
 // returns false, and the request continues.
 func (l *Layer) Abandon(r *Request, why error) bool {
 	switch {
@@ -223,7 +223,7 @@ func (l *Layer) onMatched(p *Peer, h *head) bool {
 }
 
 // onClear handles the peer's reply to an announced send (clear to send). onClear begins to transfer
-// the data into the receiver's memory.
+// the data to the receiver's memory.
 func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	r := l.named(p, h.a, announced)
 	if r == nil || h.d > r.size || h.number != 0 && (r.mode&active == 0 || h.number > 1 || h.d != 0) {
@@ -249,8 +249,8 @@ func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	return true
 }
 
-// putNext puts the next bytes of a send, or sends packets with the next bytes. putNext returns
-// false if the module has no free buffer now.
+// putNext sends the next bytes of a send by a put or in packets. The result of putNext is false if
+// the module has no free buffer now.
 func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	if r.packets {
 		return l.sendPackets(now, r)
@@ -275,7 +275,7 @@ func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	return true
 }
 
-// failPut ends a send whose next bytes cannot be sent. failPut always returns true.
+// failPut ends a send whose next bytes cannot be sent. The result of failPut is always true.
 func (p *Peer) failPut(now btl.Time, r *Request, err error) bool {
 	p.puts.remove(r)
 	if p.ep.Err() == nil { // otherwise the endpoint's event ends r
@@ -286,7 +286,7 @@ func (p *Peer) failPut(now btl.Time, r *Request, err error) bool {
 }
 
 // preparePut prepares a put of the next runs, which have n bytes. The put of the last bytes carries
-// a notification, which tells the receiver that all bytes are in place. The sender need not wait
+// a notification, which tells the receiver that all bytes were written. The sender need not wait
 // for an acknowledgement before the notification.
 func (l *Layer) preparePut(r *Request, runs [][]byte, n uint64) (*btl.Fragment, error) {
 	ep := r.peer.ep
@@ -325,7 +325,7 @@ func (l *Layer) putDone(f *btl.Fragment, err error) {
 	l.settle()
 }
 
-// onCredit handles a peer's report of the messages and bytes that the peer has received.
+// onCredit handles a peer's report of the messages and bytes that it has received.
 func (l *Layer) onCredit(p *Peer, h *head) bool {
 	news := h.number - p.theirTaken
 	if news > 1<<31 { // an old report, overtaken by a newer one

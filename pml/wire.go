@@ -23,17 +23,17 @@ const (
 const (
 	flagSync  = 1
 	flagReady = 2
-	// flagPackets in a clear message requests packets instead of puts.
+	// In a clear message, flagPackets requests packets instead of puts.
 	flagPackets = 4
 )
 
-// The sizes of message headers, in bytes.
+// The constants are the sizes of message headers, in bytes.
 const (
 	headBytes    = 16
 	headMostSize = 40
 )
 
-// head is the header of a protocol message. doc.go defines the fields of each kind.
+// head is the header of a protocol message. The file doc.go describes the fields of each kind.
 type head struct {
 	kind    kind
 	flags   uint8
@@ -59,7 +59,7 @@ func (h *head) bytes() int {
 	return headBytes
 }
 
-// put writes the header into b. b must have h.bytes() bytes or more.
+// put writes the header into b. The slice b must have at least h.bytes() bytes.
 func (h *head) put(b []byte) {
 	b[0], b[1] = byte(h.kind), h.flags
 	binary.LittleEndian.PutUint16(b[2:], h.id)
@@ -82,7 +82,8 @@ func putEager(b []byte, number uint32, tag uint64) {
 	binary.LittleEndian.PutUint64(b[8:], tag)
 }
 
-// readEager decodes the header of an eager message without flags. ok is false for any other header.
+// readEager decodes the header of an eager message without flags. The result ok is false for any
+// other header.
 func readEager(b []byte) (number uint32, tag uint64, ok bool) {
 	if len(b) < headBytes || binary.LittleEndian.Uint32(b) != uint32(kindEager) {
 		return 0, 0, false
@@ -121,8 +122,8 @@ func (h *head) fits(rest uint64) bool {
 	return rest == 0
 }
 
-// read decodes a header and returns the bytes after the header. ok is false for a header that put
-// cannot have written.
+// read decodes a header and returns the bytes after the header. The result ok is false for a header
+// that put cannot have written.
 func (h *head) read(b []byte) (rest []byte, ok bool) {
 	if len(b) < headBytes {
 		return nil, false

@@ -179,7 +179,7 @@ func (a *adaptive) stopWaiting(s *Sender, p *segment) {
 	a.lostWaiting--
 }
 
-// If StopIdle was called, stop stops the timer of a sender with nothing in flight.
+// stop stops the timer of a sender with nothing in flight, if StopIdle was called.
 func (a *adaptive) stop(s *Sender) {
 	if a.shared.stops && a.timer != 0 && s.oldest == s.next && !a.pacer.short(s.next) {
 		a.shared.timers.Checkout(a.timer)

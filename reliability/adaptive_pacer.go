@@ -7,9 +7,9 @@ import (
 	"gobtl/internal/seq"
 )
 
-// After bursts have been lost, the pacer spreads the packets of a window over the round trip. Each
-// ACK, and each expiry of the pacer's timer, permits as many packets as the path has carried since
-// the previous ACK or expiry.
+// pacer spreads the packets of a window over the round trip, after bursts have been lost. Each ACK,
+// and each expiry of the pacer's timer, permits as many packets as the path has carried since the
+// previous ACK or expiry.
 type pacer struct {
 	on    bool
 	began mono.Time     // until then the path is busy with the packets sent so far

@@ -31,8 +31,8 @@ func (shared *adaptiveShared) deadline() mono.Time { return shared.timers.Deadli
 
 func (shared *adaptiveShared) running() int { return shared.timers.Len() }
 
-// If the module has unread packets, spare defers expired timers until the next progress call,
-// because the unread packets may be ACKs. Timers are deferred at most once.
+// spare defers expired timers until the next progress call if the module has unread packets,
+// because these may be ACKs. Timers are deferred at most once.
 func (shared *adaptiveShared) spare(behind bool) bool {
 	shared.spared = behind && !shared.spared
 	return shared.spared

@@ -203,7 +203,7 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 	c.acked, c.lost, c.least, c.limited = 0, 0, 0, false
 }
 
-// After a reduction for unusual loss, hasten advances the next dip, because many senders may share
+// hasten advances the next dip after a reduction for unusual loss, because many senders may share
 // the queue. An overflow of the queue by slow start is no evidence of many senders. If recent dips
 // found no lower round trip, the next dip is not advanced, because each dip costs bandwidth.
 func (c *congestion) hasten(slow bool) {
@@ -280,7 +280,7 @@ func (c *congestion) shrink(window int32) {
 	c.window, c.slow, c.easy = min(window, c.window), false, 0
 }
 
-// If the loss is above the usual loss, judge reduces the window, and checks whether the loss falls.
+// judge reduces the window if the loss is above the usual loss, and checks whether the loss falls.
 // If the loss falls with the smaller window, judge reduces the window further while the loss falls.
 // If the loss does not fall with the smaller window, the path itself loses the packets, and judge
 // restores the window.

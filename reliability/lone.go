@@ -66,7 +66,7 @@ func (s *Sender) PostLone(now mono.Time, t Token, n seq.Num, c Channel, limit ti
 	s.policy.posted(s, now, n, 1, c, limit)
 }
 
-// The caller calls Missed when the peer has retransmitted a packet that arrived before. If a lone
+// Missed must be called when the peer has retransmitted a packet that arrived before. If a lone
 // reply (a packet whose ACK may be delayed) has been in flight for longer than a round trip, the
 // reply is lost. Missed queues the lost reply for retransmission, and returns true. If the reply
 // has been in flight for less than a round trip, the peer retransmitted its packet before the reply

@@ -105,8 +105,8 @@ func (a *adaptive) ask(s *Sender, now mono.Time) {
 	}
 }
 
-// After the peer has accepted a retransmitted refused packet, answered queues all other refused
-// packets for retransmission.
+// answered queues all other refused packets for retransmission, after the peer has accepted one of
+// them.
 func (a *adaptive) answered(s *Sender) {
 	r := &a.refused
 	if _, waits := s.Token(r.asked); waits {

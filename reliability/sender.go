@@ -85,7 +85,7 @@ type PathState struct {
 	SlowStart bool
 }
 
-// In the ring, noToken marks a packet that arrived before an older packet.
+// noToken marks, in the ring, a packet that arrived before an older packet.
 const noToken = ^Token(0)
 
 // Init sets the first sequence number, the window in packets (a power of two up to WindowMax), and

@@ -92,7 +92,7 @@ func (in *inbox) waiting() bool {
 	return in.count > 0
 }
 
-// After shut every put fails, and the memory is released.
+// shut makes every later put fail, and releases the memory.
 func (in *inbox) shut() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

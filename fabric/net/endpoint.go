@@ -165,8 +165,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return e.inbox.post(bufs)
 }
 
-// A second Close does nothing and returns nil. Datagrams that were not polled are lost. When Close
-// returns, the reader goroutine has ended.
+// Close closes the endpoint, and a second Close does nothing and returns nil. Datagrams that were
+// not polled are lost. When Close returns, the reader goroutine has ended.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil

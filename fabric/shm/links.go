@@ -177,7 +177,7 @@ func passes(err error) bool {
 	}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// If err is temporary, later schedules another attempt and returns EAGAIN. For any other error,
+// later schedules another attempt and returns EAGAIN if err is temporary. For any other error,
 // later returns err.
 func (l *outLink) later(err error) error {
 	if !passes(err) {

@@ -234,7 +234,7 @@ func (q *recvRing) advance(size int) {
 // waiting reports whether the ring has a datagram to read.
 func (q *recvRing) waiting() bool { return atomic.LoadUint64(q.word(q.at)) != wordEnd }
 
-// After an eighth of the ring was read, giveBack publishes the head to the sender. The result tells
+// giveBack publishes the head to the sender after an eighth of the ring was read. The result tells
 // how the sender sleeps, if the sender waits for room. Any datagram fits in seven eighths of the
 // ring, and therefore a sender without room gets a further call of giveBack.
 func (q *recvRing) giveBack() (how uint32) {

@@ -157,7 +157,7 @@ func (n *Node) Crash() {
 	}
 }
 
-// For the time d after Pause, Progress of the node's process is not called, as if the process
+// Pause stops the calls of Progress of the node's process for the time d, as if the process
 // computed or was stopped.
 func (n *Node) Pause(d time.Duration) {
 	n.note(KindPause, nil)

@@ -297,9 +297,9 @@ func (e *endpoint) sendError(errno unix.Errno) error {
 	return newError("send", errno)
 }
 
-// After a message of several datagrams has failed with the error why, postSingly sends its
-// datagrams one by one. If the datagrams are accepted, the endpoint stops using UDP_SEGMENT. The
-// error EMSGSIZE is an exception, because another path may accept the message.
+// postSingly sends the datagrams of a message one by one, after the message has failed with the
+// error why. If the datagrams are accepted, the endpoint stops using UDP_SEGMENT. The error
+// EMSGSIZE is an exception, because another path may accept the message.
 func (e *endpoint) postSingly(sends []fabric.Send, why unix.Errno) (int, error) {
 	e.counts.gsoSingly++
 	done := 0

@@ -112,8 +112,8 @@ func (s *sleeper) open(bell int) bool {
 	return true
 }
 
-// If a Sleep is in progress, add makes datagrams at a new socket end the Sleep. If add fails, the
-// next Arm does the same.
+// add makes datagrams at a new socket end a Sleep in progress. If add fails, the next Arm does the
+// same.
 func (s *sleeper) add(sock *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *sleeper) received() {
 	}
 }
 
-// After a Sleep, still disables the events of the sockets, for a caller that waits for the
+// still disables the events of the sockets after a Sleep, for a caller that waits for the
 // descriptor itself.
 func (s *sleeper) still() {
 	s.park.Still()

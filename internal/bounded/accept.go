@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// Refusals counts the connections that got no place or lost their place.
+// Refusals counts connections that the Listener refused or closed for lack of room.
 type Refusals struct {
-	// Full counts connections that came while all guests were proven. Displaced counts silent
-	// guests that lost their place to a newcomer.
+	// Full counts new connections that were refused because all existing connections were marked as
+	// Proven. Displaced counts unproven connections that were closed to make room for a new
+	// connection.
 	Full, Displaced uint64
 }
 
-// Listener is a net.Listener with a bounded number of guests, which are accepted connections that
-// are not closed. Accept returns a *Guest.
+// Listener is a net.Listener with a limited number of open connections. The connection that Accept
+// returns is a *Guest.
 type Listener struct {
 	listener net.Listener
 	most     int
@@ -29,7 +30,7 @@ type Listener struct {
 	refusals Refusals
 }
 
-// Guest is a connection of a Listener.
+// Guest is an accepted connection of a Listener.
 type Guest struct {
 	net.Conn
 	of     *Listener
@@ -38,16 +39,16 @@ type Guest struct {
 }
 
 const (
-	// toldTime bounds the writing of a line into a buffer that is mostly empty.
+	// toldTime is the time limit for writing the refusal line to a connection.
 	toldTime = 20 * time.Millisecond
-	// retryTime is the interval between two attempts to accept after an error, for example while
-	// the process has no descriptor left.
+	// retryTime is the time between two attempts to accept after an error, for example while the
+	// process has no free descriptor.
 	retryTime = 20 * time.Millisecond
 )
 
-// NewListener takes over a listener. The argument most of NewListener bounds the number of guests,
-// and values below 1 count as 1. The argument told of NewListener is the line that is written to a
-// connection that gets no place, and to a guest that loses its place.
+// NewListener takes over a listener, which the caller must not use afterwards. The argument most is
+// the largest number of open connections, and values below 1 count as 1. The argument told is the
+// line that is written to a connection before it is refused or closed for lack of room.
 func NewListener(l net.Listener, most int, told string) *Listener {
 	return &Listener{listener: l, most: max(most, 1), told: told, closed: make(chan struct{})}
 }
@@ -55,14 +56,14 @@ func NewListener(l net.Listener, most int, told string) *Listener {
 // Addr implements net.Listener.
 func (l *Listener) Addr() net.Addr { return l.listener.Addr() }
 
-// Close implements net.Listener. The guests stay connected.
+// Close implements net.Listener. The accepted connections stay open.
 func (l *Listener) Close() error {
 	l.close.Do(func() { close(l.closed) })
 	return l.listener.Close()
 }
 
-// Accept implements net.Listener. Accept returns an error only if the listener is closed. The error
-// of Accept wraps net.ErrClosed.
+// Accept implements net.Listener. Accept returns an error only if the listener is closed, and that
+// error wraps net.ErrClosed.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.listener.Accept()
@@ -83,9 +84,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Serve accepts connections until the listener is closed. Serve runs fn for each guest on a new
-// goroutine, and closes the guest when fn returns. Serve returns when the goroutines of all guests
-// have ended.
+// Serve accepts connections until the listener is closed. Serve runs fn for each connection on a
+// new goroutine, and closes the connection when fn returns. Serve returns when the goroutines of
+// all connections have ended.
 func (l *Listener) Serve(fn func(*Guest)) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -101,14 +102,14 @@ func (l *Listener) Serve(fn func(*Guest)) {
 	}
 }
 
-// Refusals returns the counts so far.
+// Refusals returns the counts of refused and closed connections so far.
 func (l *Listener) Refusals() Refusals {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	return l.refusals
 }
 
-// enter gives a connection a place, or returns nil.
+// enter registers a new connection, or returns nil if there is no room.
 func (l *Listener) enter(conn net.Conn) *Guest {
 	g := &Guest{Conn: conn, of: l, host: hostOf(conn.RemoteAddr())}
 	l.lock.Lock()
@@ -120,15 +121,15 @@ func (l *Listener) enter(conn net.Conn) *Guest {
 			return nil
 		}
 		l.refusals.Displaced++
-		refuse(l.guests[i].Conn, l.told) // ends the goroutine that serves the guest
+		refuse(l.guests[i].Conn, l.told) // ends the goroutine that serves the connection
 		l.guests = slices.Delete(l.guests, i, i+1)
 	}
 	l.guests = append(l.guests, g)
 	return g
 }
 
-// silent returns the index of the silent guest that must give up its place, or -1 if there is none.
-// The caller must hold the lock.
+// silent returns the index of the unproven connection that must be closed for a new connection, or
+// -1 if there is none. The caller must hold the lock.
 func (l *Listener) silent() int {
 	count := make(map[string]int)
 	for _, g := range l.guests {
@@ -145,8 +146,8 @@ func (l *Listener) silent() int {
 	return found
 }
 
-// refuse writes the reason to a connection, and closes the connection. If the connection has no
-// room for the line, refuse leaves out the line.
+// refuse writes the reason to a connection, and closes the connection. If the line cannot be
+// written at once, refuse leaves out the line.
 func refuse(conn net.Conn, told string) {
 	if told != "" && conn.SetWriteDeadline(time.Now().Add(toldTime)) == nil {
 		_, _ = conn.Write([]byte(told)) // the peer may be gone
@@ -154,14 +155,15 @@ func refuse(conn net.Conn, told string) {
 	_ = conn.Close() // nothing is lost by the close
 }
 
-// Proven marks the guest as a genuine peer. The guest then keeps its place until Close.
+// Proven marks the connection as one of a genuine client. After Proven, the listener never closes
+// the connection to make room.
 func (g *Guest) Proven() {
 	g.of.lock.Lock()
 	defer g.of.lock.Unlock()
 	g.proven = true
 }
 
-// Close implements net.Conn, and frees the guest's place.
+// Close implements net.Conn, and makes room for another connection.
 func (g *Guest) Close() error {
 	g.of.lock.Lock()
 	if i := slices.Index(g.of.guests, g); i >= 0 {

@@ -1,15 +1,15 @@
-// Package bounded provides listeners for connections of strangers. Whatever the strangers send,
-// their connections use a bounded amount of memory and goroutines, and delay no other client.
+// Package bounded provides listeners for connections from untrusted clients. Whatever the clients
+// send, their connections use a limited amount of memory and goroutines, and delay no other client.
 //
 //	net.Listener --> Listener --> Guest    at most so many at once; the silent give way
 //	                 Guest    --> Lines    at most so many bytes a line
 //	                 Listener --> Server   HTTP, for metrics
 //
-// A guest is silent until the program calls Guest.Proven, after the guest has sent data that only a
-// genuine peer can send. When all places are taken, a newcomer replaces the oldest silent guest of
-// the address with the most silent guests. A silent stranger can therefore lose only its own place,
-// and many strangers of one address displace each other. When all guests are proven, the newcomer
-// is refused. A displaced guest and a refused newcomer get a line with the reason, and are counted.
+// A connection is unproven until the program calls Guest.Proven, after the client has sent data
+// that only a genuine client can send. When the limit is reached, a new connection replaces the
+// oldest unproven connection of the address with the most unproven connections. Many clients at one
+// address therefore displace only each other. When all connections are proven, a new connection is
+// refused. A closed or refused connection first gets a line with the reason, and is counted.
 //
 // The methods of Listener and Guest may be called from any goroutine. A Lines belongs to one
 // goroutine.

@@ -16,8 +16,9 @@ const (
 		"Content-Length: 0\r\n\r\n"
 )
 
-// HTTPServer returns a server for short answers such as metrics, with time-outs for requests and
-// answers and a limit for the size of headers. A server with slow answers must change WriteTimeout.
+// HTTPServer returns a server for short responses such as metrics, with time limits for requests
+// and responses and a limit for the size of headers. A server with slow responses must change
+// WriteTimeout.
 func HTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadTimeout: httpReadTime, WriteTimeout: httpWriteTime, IdleTimeout: httpIdleTime,
@@ -26,5 +27,5 @@ func HTTPServer(h http.Handler) *http.Server {
 }
 
 // HTTPListener takes over a listener for the server of HTTPServer. When 64 clients are connected,
-// the next client replaces the oldest client of the address with the most clients.
+// the next client replaces the oldest connection of the address with the most connections.
 func HTTPListener(l net.Listener) *Listener { return NewListener(l, httpGuests, httpBusy) }

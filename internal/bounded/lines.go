@@ -7,10 +7,10 @@ import (
 	"io"
 )
 
-// ErrLong means that a line is longer than the limit of the reader.
+// ErrLong means that a line is longer than the limit of its Lines.
 var ErrLong = errors.New("line too long")
 
-// Lines reads lines of a bounded length. The buffer of a Lines grows only with the received data.
+// Lines reads lines of a limited length. The buffer of a Lines grows only with the received data.
 type Lines struct {
 	from *bufio.Reader
 	most int
@@ -19,15 +19,15 @@ type Lines struct {
 
 const linesBuffer = 4096
 
-// NewLines reads lines of at most most bytes each. The end of a line is not counted.
+// NewLines reads lines of at most most bytes each. The end of a line does not count.
 func NewLines(r io.Reader, most int) *Lines {
 	return &Lines{from: bufio.NewReaderSize(r, min(linesBuffer, most+1)), most: most}
 }
 
-// Next returns the next line without its end ("\n" or "\r\n"). The line is valid until the next
-// call. Next returns the errors of the reader. If the input ends in the middle of a line, the error
-// is io.ErrUnexpectedEOF. For a line that is too long the error wraps ErrLong, and the rest of the
-// line is not read.
+// Next returns the next line without its end ("\n" or "\r\n"). The returned slice is valid until
+// the next call of Next. Next returns errors of the reader unchanged. If the input ends in the
+// middle of a line, the error is io.ErrUnexpectedEOF. For a line that is too long, the error wraps
+// ErrLong, and the rest of the line is not read.
 func (l *Lines) Next() ([]byte, error) {
 	l.line = l.line[:0]
 	for {

@@ -1,12 +1,12 @@
 package bulk
 
-// Min is the size in bytes from which on Copy uses the string instruction instead of the builtin
-// copy. For smaller blocks, if the CPUs share a cache, the start-up of the instruction takes longer
-// than the instruction saves.
+// Min is the least size in bytes for which Copy uses the string instruction instead of the builtin
+// copy. For smaller blocks between CPUs that share a cache, the start-up time of the instruction
+// exceeds the saved time.
 const Min = 2 << 10
 
 // lineBytes is the size of a cache line. Copy first advances the destination to the beginning of a
-// line.
+// cache line.
 const lineBytes = 64
 
 // Copy does the same as the builtin copy, for blocks that do not overlap.

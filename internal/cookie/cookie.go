@@ -1,6 +1,6 @@
-// Package cookie makes cookies for stateless address validation, as a server sends them in a Retry.
-// A cookie is the number of a time period, followed by a truncated HMAC-SHA256 over that number and
-// the purpose of the cookie.
+// Package cookie makes cookies for stateless address validation, as a server sends them in a Retry
+// packet. A cookie is the number of a time period, followed by a truncated HMAC-SHA256 of that
+// number, the purpose and the address.
 //
 //	0        4                20
 //	+--------+----------------+
@@ -39,7 +39,7 @@ type Jar struct {
 	cookie [Bytes]byte
 }
 
-// New returns a Jar whose cookies cannot be forged without knowing the random numbers.
+// New returns a Jar with a key from the function random.
 func New(random func() uint64) *Jar {
 	var key [sha256.Size]byte
 	for i := 0; i < len(key); i += 8 {
@@ -48,8 +48,8 @@ func New(random func() uint64) *Jar {
 	return &Jar{mac: hmac.New(sha256.New, key[:])}
 }
 
-// Bake returns the cookie of a time for an address. The returned slice is valid until the next
-// call.
+// Bake returns the cookie for an address in the time period when. The returned slice is valid until
+// the next call of Bake or Good.
 func (j *Jar) Bake(when uint32, what For, addr []byte) []byte {
 	head := &j.head
 	binary.LittleEndian.PutUint32(head[0:], when)

@@ -1,17 +1,17 @@
-// Package fifo is a queue in a ring buffer. The providers use queues for posted buffers, and for
-// sends whose completions have not been polled yet.
+// Package fifo is a queue in a ring buffer. The fabric providers use the queues for posted buffers,
+// and for sends whose completions were not polled.
 //
 //	items:  | 7 | 8 |   |   | 4 | 5 | 6 |      pushed behind 8, popped at 4
 //	                          ^ head
 //
-// Push and Pop do not check bounds. The caller must check Len and Full first. One goroutine owns a
-// Queue.
+// Push and Pop do not check whether the queue is full or empty. The caller must check Len and Full
+// first. One goroutine owns a Queue.
 package fifo
 
-// growFirst is the room that Grow gives to a Queue without room.
+// growFirst is the number of items for which the first Grow allocates memory.
 const growFirst = 64
 
-// Queue is a queue of bounded length. The zero value has no room.
+// Queue is a queue of limited length. The zero Queue has room for no items.
 type Queue[T any] struct {
 	items []T
 	head  int
@@ -24,14 +24,14 @@ func New[T any](capacity int) Queue[T] { return Queue[T]{items: make([]T, capaci
 // Len is the number of items in the queue.
 func (q *Queue[T]) Len() int { return q.count }
 
-// Cap is the number of items that the queue has memory for.
+// Cap is the number of items for which the queue has memory.
 func (q *Queue[T]) Cap() int { return len(q.items) }
 
 // Full reports whether the queue has no room for another item.
 func (q *Queue[T]) Full() bool { return q.count == len(q.items) }
 
-// Grow makes room for another item if the queue is full. Grow doubles the room, up to limit items.
-// If the queue already has room for limit items, Grow does nothing.
+// Grow doubles the memory of a full queue, up to limit items. If the queue already has memory for
+// limit items, Grow does nothing.
 func (q *Queue[T]) Grow(limit int) {
 	if !q.Full() || len(q.items) >= limit {
 		return
@@ -56,8 +56,8 @@ func (q *Queue[T]) Push(v T) {
 // queue grows. The queue must not be empty.
 func (q *Queue[T]) Front() *T { return &q.items[q.head] }
 
-// Pop removes and returns the oldest item. The queue must not be empty. The queue still references
-// the item's pointers until another item overwrites it.
+// Pop removes and returns the oldest item. The queue must not be empty. The queue keeps the item's
+// pointers alive until another item overwrites them.
 func (q *Queue[T]) Pop() T {
 	v := q.items[q.head]
 	q.head++

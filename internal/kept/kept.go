@@ -1,19 +1,19 @@
-// Package kept bounds the memory of data that is kept for peers that have left.
+// Package kept limits the memory for data of peers that have disconnected.
 //
 //	peer "a"  [ 5 KiB ][ 4 KiB ]          the most of all: its oldest goes first
 //	peer "b"  [ 6 KiB ]
 //
-// The data of a peer may be received after the peer has left. A peer that repeatedly connects,
-// sends something and leaves must not fill the memory, and must not displace the data of other
-// peers. A Keeper therefore counts the bytes for each peer by its name, which stays the same in a
-// new connection. Above the bound, the peer with the most bytes loses data first.
+// The data of a peer may be received after the peer has disconnected. A peer that repeatedly
+// connects, sends data and disconnects must not fill the memory, and must not displace the data of
+// other peers. A Keeper therefore counts bytes by the name of the peer, which stays the same in a
+// new connection. Above the limit, the peer with the most bytes loses data first.
 //
 // A Keeper belongs to one goroutine, or its owner must guard the Keeper with a lock.
 package kept
 
 import "slices"
 
-// Keeper accounts for the data that peers have left behind.
+// Keeper accounts for the data of disconnected peers.
 type Keeper[T comparable] struct {
 	most, bytes int64
 	things      map[T]*thing[T]
@@ -28,7 +28,7 @@ type thing[T comparable] struct {
 	bytes int64
 }
 
-// peer has all things that one peer has left.
+// peer holds all data that one peer has left.
 type peer[T comparable] struct {
 	name   string
 	number uint64
@@ -36,17 +36,17 @@ type peer[T comparable] struct {
 	things []*thing[T] // the oldest in front
 }
 
-// New returns a Keeper of at most mostBytes bytes.
+// New returns a Keeper with a limit of mostBytes bytes.
 func New[T comparable](mostBytes int64) *Keeper[T] {
 	return &Keeper[T]{
 		most: mostBytes, things: map[T]*thing[T]{}, peers: map[string]*peer[T]{},
 	}
 }
 
-// Add keeps a thing of a peer. The argument bytes of Add is the thing's whole size in memory. Add
-// returns the things that the caller must drop to make room, possibly including the new thing. The
-// Keeper has already forgotten the returned things. If the thing is already kept, Add changes its
-// size.
+// Add adds an item of data of the named peer. The argument bytes is the size of the item in memory.
+// Add returns the items that the caller must free to stay within the limit, possibly including the
+// new item. The Keeper no longer counts the returned items. If the item was added before, Add
+// changes its size.
 func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	k.Remove(what)
 	p := k.peers[name]
@@ -69,7 +69,7 @@ func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 }
 
 // largest returns the peer with the most bytes. Of several peers with the same number of bytes,
-// largest returns the peer that left first.
+// largest returns the peer that disconnected first.
 func (k *Keeper[T]) largest() (l *peer[T]) {
 	for _, p := range k.peers {
 		if l == nil || p.bytes > l.bytes || p.bytes == l.bytes && p.number < l.number {
@@ -79,7 +79,7 @@ func (k *Keeper[T]) largest() (l *peer[T]) {
 	return l
 }
 
-// Shrink reduces the size of a thing by the given bytes. If the thing is not kept, Shrink does
+// Shrink reduces the size of an item by the given bytes. If the item is unknown, Shrink does
 // nothing.
 func (k *Keeper[T]) Shrink(what T, bytes int64) {
 	if t := k.things[what]; t != nil {
@@ -90,7 +90,7 @@ func (k *Keeper[T]) Shrink(what T, bytes int64) {
 	}
 }
 
-// Remove forgets a thing, if it is kept.
+// Remove removes the item, if the Keeper has it.
 func (k *Keeper[T]) Remove(what T) {
 	t := k.things[what]
 	if t == nil {
@@ -107,13 +107,13 @@ func (k *Keeper[T]) Remove(what T) {
 	}
 }
 
-// Has reports whether a thing is kept.
+// Has reports whether the Keeper has the item.
 func (k *Keeper[T]) Has(what T) bool { return k.things[what] != nil }
 
-// Bytes returns the total size of all things.
+// Bytes returns the total size of all items.
 func (k *Keeper[T]) Bytes() int64 { return k.bytes }
 
-// Of returns the number of things of a peer.
+// Of returns the number of items of the named peer.
 func (k *Keeper[T]) Of(name string) int {
 	if p := k.peers[name]; p != nil {
 		return len(p.things)

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bell is a descriptor that any goroutine can make readable, to wake the goroutine that sleeps on
-// the descriptor. Ring and Close may be called at any time by any goroutine. Only the sleeping
+// Bell is a descriptor that any goroutine can make readable, to wake the goroutine that waits for
+// the descriptor. Ring and Close may be called at any time by any goroutine. Only the waiting
 // goroutine may use Fd and Hush.
 type Bell struct {
 	mu    sync.Mutex // held while event is written or closed
 	event int        // -1 after Close
 }
 
-// NewBell returns a silent bell, or the system's error if it has no descriptor left. The caller
-// must close the bell.
+// NewBell returns a Bell whose descriptor is not readable, or the system's error if the process has
+// no free descriptor. The caller must close the Bell.
 func NewBell() (*Bell, error) {
 	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
@@ -26,8 +26,8 @@ func NewBell() (*Bell, error) {
 	return &Bell{event: event}, nil
 }
 
-// Fd returns the descriptor, which is readable from a Ring to the next Hush. The bell still owns
-// the descriptor.
+// Fd returns the descriptor, which is readable from a Ring to the next Hush. The Bell owns the
+// descriptor.
 func (b *Bell) Fd() int { return b.event }
 
 // Ring makes the descriptor readable. After Close, Ring does nothing.
@@ -39,11 +39,11 @@ func (b *Bell) Ring() {
 	}
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
-	// The write fails only if the counter is full, and then the bell is already ringing.
+	// The write fails only if the counter is full, and then the descriptor is already readable.
 	_, _ = unix.Write(b.event, one[:])
 }
 
-// Hush ends the ringing, however often Ring was called.
+// Hush makes the descriptor unreadable, however often Ring was called.
 func (b *Bell) Hush() {
 	var count [8]byte
 	_, _ = unix.Read(b.event, count[:])

@@ -3,6 +3,6 @@
 //
 // A goroutine that sleeps in a system call keeps its P for up to 10 ms, and keeps Go's monitor
 // thread (sysmon) awake for that time. At first the monitor thread wakes up every 20 us, which
-// takes more time than the rest of a single call. A parked goroutine releases its P at once, and
-// the monitor thread can sleep.
+// costs more processor time than a single call of the transport. A parked goroutine releases its P
+// at once, and the monitor thread can sleep.
 package park

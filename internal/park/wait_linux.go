@@ -11,19 +11,18 @@ import (
 )
 
 // Timer is the Fd in the epoll event of a Parker's timer. Callers that poll the epoll descriptor
-// themselves need Timer.
+// themselves can recognise that event by Timer.
 const Timer = -1
 
 // Parker parks a goroutine until an epoll descriptor is readable. A Parker belongs to one goroutine
 // at a time.
 //
-// A kernel timer in the same epoll ends a Wait at its time. A Go timer would be a millisecond late.
-// A Go timer that is postponed, as for a packet that is acknowledged early, would still wake a
-// processor at the original time of the timer.
+// A kernel timer in the same epoll set ends a Wait at its deadline. A Go timer would end the Wait
+// up to a millisecond late.
 //
-// A Wait that ends early leaves the kernel timer set, because stopping the timer costs as much as
-// setting it, which the next Wait does anyway. If the next Wait comes late, the timer fires once. A
-// caller that polls the descriptor itself must first stop the timer with Still.
+// A Wait that returns early leaves the kernel timer running, because the next Wait sets it anyway.
+// If there is no further Wait before the timer's deadline, the timer expires once. A caller that
+// polls the descriptor itself must first stop the timer with Still.
 type Parker struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -35,15 +34,15 @@ type Parker struct {
 	mu     sync.Mutex
 	timer  int       // the timer's descriptor
 	set    bool      // the timer is set, or has fired
-	until  time.Time // end of the Wait in progress; zero: never
+	until  time.Time // deadline of the Wait in progress; zero: never
 	waits  bool
-	sooner time.Time // latest end of the next Wait; zero: no limit
+	sooner time.Time // latest deadline of the next Wait; zero: no limit
 	events [8]unix.EpollEvent
 }
 
 // Open makes the Parker park on an epoll descriptor, which the Parker then owns. If Go's poller
-// does not accept the descriptor, Open closes the descriptor and reports false. The argument bell
-// of Open is the Fd of the event that Wait reports separately.
+// does not accept the descriptor, Open closes the descriptor and returns false. The argument bell
+// is the Fd of the epoll event that Wait reports separately.
 func (p *Parker) Open(epoll int, bell int32) bool {
 	if unix.SetNonblock(epoll, true) != nil { // the poller accepts only non-blocking files
 		unix.Close(epoll)
@@ -51,7 +50,7 @@ func (p *Parker) Open(epoll int, bell int32) bool {
 	}
 	file := os.NewFile(uintptr(epoll), "epoll")
 	raw, err := file.SyscallConn()
-	// a file outside of the poller has no deadlines
+	// a file outside of Go's poller has no deadlines
 	if err != nil || file.SetReadDeadline(time.Time{}) != nil {
 		file.Close()
 		return false
@@ -74,7 +73,7 @@ func (p *Parker) Open(epoll int, bell int32) bool {
 }
 
 // Wait parks until an event occurs or the timeout is over (a negative timeout means no limit), and
-// reports whether the bell was among the events.
+// reports whether the event of the bell has occurred.
 func (p *Parker) Wait(timeout time.Duration) (rung bool, err error) {
 	p.rung, p.over = false, false
 	err = p.begin(timeout)
@@ -90,7 +89,7 @@ func (p *Parker) Wait(timeout time.Duration) (rung bool, err error) {
 	return p.rung, err
 }
 
-// Still stops the timer that a Wait has left set, which would make the epoll descriptor readable.
+// Still stops the timer of an earlier Wait, which would make the epoll descriptor readable.
 func (p *Parker) Still() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +112,7 @@ func (p *Parker) begin(timeout time.Duration) error {
 	return p.setTimer()
 }
 
-// newTimer makes a timer, and adds the timer to an epoll.
+// newTimer makes a kernel timer, and adds the timer to an epoll set.
 func newTimer(epoll int) (int, error) {
 	timer, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
@@ -127,7 +126,8 @@ func newTimer(epoll int) (int, error) {
 	return timer, nil
 }
 
-// setTimer sets the timer to until, and clears the timer's expiration. The caller must hold mu.
+// setTimer sets the timer to the deadline until, and clears an earlier expiration. The caller must
+// hold mu.
 func (p *Parker) setTimer() error {
 	var at unix.ItimerSpec // zero: never
 	switch {
@@ -140,8 +140,8 @@ func (p *Parker) setTimer() error {
 	return unix.TimerfdSettime(p.timer, 0, &at, nil)
 }
 
-// Hasten makes the present Wait, or else the next Wait, end after the given time at the latest. Any
-// goroutine may call Hasten.
+// Hasten makes the Wait in progress, or else the next Wait, return after the given time at the
+// latest. Any goroutine may call Hasten.
 func (p *Parker) Hasten(timeout time.Duration) {
 	at := time.Now().Add(timeout)
 	p.mu.Lock()
@@ -157,7 +157,8 @@ func (p *Parker) Hasten(timeout time.Duration) {
 	}
 }
 
-// Close closes the descriptors. No goroutine may wait afterwards. A later Hasten does nothing.
+// Close closes the descriptors. No goroutine may call Wait after Close. After Close, Hasten does
+// nothing.
 func (p *Parker) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,11 +10,12 @@ import (
 	"unicode"
 )
 
-// LineMax bounds a line of untrusted text, in characters.
+// LineMax is the largest length of a line that Line returns, in characters.
 const LineMax = 300
 
-// Line converts a text to one line. Runs of spaces and unprintable characters become one space, and
-// spaces at the ends are removed. At most LineMax characters remain.
+// Line converts an untrusted text to one line. Each sequence of spaces and unprintable characters
+// becomes one space, and spaces at the ends are removed. The line is truncated to LineMax
+// characters.
 func Line(text string) string {
 	var b strings.Builder
 	space, count := false, 0

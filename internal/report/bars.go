@@ -15,9 +15,9 @@ type Bar struct {
 	Values []float64
 }
 
-// Bars is a plot of groups of bars over a linear axis or, with Log, a logarithmic axis. Bars beyond
-// the axis end at the end of the axis. The value of a bar is written above the bar, and a dash
-// replaces a missing bar.
+// Bars is a plot of groups of bars over a linear axis or, if Log is true, a logarithmic axis. Bars
+// beyond the axis are cut off at the end of the axis. The value of a bar is written above the bar,
+// and a dash stands for a missing value.
 type Bars struct {
 	Title, Unit string
 	Groups      []string
@@ -38,7 +38,7 @@ func (b *Bars) SVG() (string, error) {
 	}
 	p.NominalX(b.Groups...)
 	bar := groupShare / float64(max(1, len(b.Series)))
-	// The room is the part of the plot's width without the axes and their texts.
+	// The room is the width of the plot without the axes and their texts.
 	room := float64(plotWidth-legendWidth-2*margin-60) / float64(len(b.Groups))
 	labels := plotter.XYLabels{}
 	for j, s := range b.Series {
@@ -72,7 +72,8 @@ func (b *Bars) SVG() (string, error) {
 	p.Add(texts)
 	p.X.Min, p.X.Max = -0.5, float64(len(b.Groups))-0.5
 	p.Y.Min, p.Y.Max = 0, b.at(b.High)
-	// gonum has no bars over a logarithmic axis. The height of each bar is therefore a logarithm.
+	// gonum has no bars over a logarithmic axis, and therefore the height of each bar is a
+	// logarithm.
 	p.Y.Tick.Marker = ticks(func(_, _ float64) (at []float64) {
 		for v := b.Low; v <= b.High*1.001; v = b.next(v) {
 			at = append(at, b.at(v))
@@ -82,7 +83,7 @@ func (b *Bars) SVG() (string, error) {
 	return render(p, &legend)
 }
 
-// at converts a value to the height of a bar, and the method value converts a height back.
+// at converts a value to the height of a bar, and the method value converts a height to a value.
 func (b *Bars) at(v float64) float64 {
 	v = min(max(v, b.Low), b.High)
 	if b.Log {

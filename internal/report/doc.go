@@ -1,6 +1,6 @@
-// Package report presents the results of all measuring programs. The package has text tables, SVG
-// plots, medians, a description of the machine, and the replacement of a part of a document between
-// two marker lines.
+// Package report presents the results of all measuring programs. The package makes text tables, SVG
+// plots, medians and a description of the machine, and replaces a part of a document between two
+// marker lines.
 //
 //	figures --> Median, Significant --> Table  --> standard output, --> Document.Update
 //	        \                       \-> Lines, Bars, Heat --> SVG   /

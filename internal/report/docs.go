@@ -11,7 +11,7 @@ import (
 )
 
 // Between returns a document in which content replaces the text between the lines "<!-- name:begin
-// -->" and "<!-- name:end -->". If a line is missing, Between returns an error.
+// -->" and "<!-- name:end -->". If a marker line is missing, Between returns an error.
 func Between(doc []byte, name, content string) ([]byte, error) {
 	begin, end := "<!-- "+name+":begin -->\n", "<!-- "+name+":end -->"
 	before, rest, ok := bytes.Cut(doc, []byte(begin))
@@ -31,14 +31,14 @@ func Links(plots []string) string {
 	return b.String()
 }
 
-// PlotFolder is the folder of a document's plots, beside the document.
+// PlotFolder is the directory of a document's plots, beside the document.
 func PlotFolder(document string) string { return filepath.Join(filepath.Dir(document), "plots") }
 
-// PlotPath is the path of a plot in the document's links.
+// PlotPath is the relative path of a plot in the document's links.
 func PlotPath(name string) string { return "plots/" + name }
 
-// WriteFiles writes files by their paths, makes their folders, and returns the sorted paths. After
-// an error some of the files may exist.
+// WriteFiles writes files by their paths, makes their directories, and returns the sorted paths.
+// After an error some of the files may have been written.
 func WriteFiles(files map[string][]byte) (paths []string, err error) {
 	for name, data := range files {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

@@ -17,13 +17,13 @@ type Box struct {
 	Text  string
 }
 
-// Heat is a map of values as colours. The map has panels side by side, which have the same rows and
-// columns.
+// Heat is a plot of values as colours. The plot has panels side by side, which have the same rows
+// and columns.
 type Heat struct {
 	Title                 string
 	Panels, Rows, Columns []string
-	// Box returns the value of a panel, a row and a column. The result ok of Box is false if there
-	// is no value.
+	// Box returns the value in a row and a column of a panel. The result ok is false if there is no
+	// value.
 	Box func(panel, row, column int) (b Box, ok bool)
 }
 
@@ -34,7 +34,7 @@ const (
 	heatFrame           = 90 // above and below the boxes
 )
 
-// SVG draws the map, with the first row on top.
+// SVG draws the plot, with the first row on top.
 func (h *Heat) SVG() (string, error) {
 	width := len(h.Panels) * (rowTextWidth + len(h.Columns)*boxWidth)
 	canvas := vgsvg.New(vg.Length(width+2*margin), vg.Length(len(h.Rows)*boxHeight+heatFrame))
@@ -91,7 +91,7 @@ func (h *Heat) panel(n int) (*plot.Plot, error) {
 	return p, nil
 }
 
-// nominal is a Ticker of names at 0, step, 2*step and so on.
+// nominal returns a Ticker with names at 0, step, 2*step and so on.
 func nominal(names []string, step float64) plot.ConstantTicks {
 	list := make(plot.ConstantTicks, len(names))
 	for i, name := range names {
@@ -118,14 +118,14 @@ func (p *heatPanel) Z(column, row int) float64 {
 	return min(max(b.Shade, 0), 1)
 }
 
-// viridis is a colour scale from bad to good. Good is also lighter in a grey print.
+// viridis is a colour scale from bad (dark) to good (light).
 type viridis struct{}
 
 var viridisStops = [][3]float64{
 	{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37},
 }
 
-// viridisColors is the number of colours in a map.
+// viridisColors is the number of colours in a plot.
 const viridisColors = 64
 
 func (viridis) Colors() (list []color.Color) {
@@ -135,7 +135,8 @@ func (viridis) Colors() (list []color.Color) {
 	return list
 }
 
-// shadeColor returns the colour of a value. A value below 0 or above 1 has the colour of 0 or 1.
+// shadeColor returns the colour of a value. A value below 0 has the colour of 0, and a value above
+// 1 has the colour of 1.
 func shadeColor(x float64) color.NRGBA {
 	x = min(max(x, 0), 1) * float64(len(viridisStops)-1)
 	i := min(int(x), len(viridisStops)-2)
@@ -147,7 +148,7 @@ func shadeColor(x float64) color.NRGBA {
 	return color.NRGBA{c[0], c[1], c[2], 0xFF}
 }
 
-// inkOn is a text colour that is readable on a shade.
+// inkOn is a text colour that is readable on the given shade.
 func inkOn(shade float64) color.Color {
 	if shade > 0.55 {
 		return color.Black

@@ -9,8 +9,8 @@ import (
 	"gobtl/internal/version"
 )
 
-// Machine describes the machine on which figures were measured. A field that the system does not
-// report is "unknown".
+// Machine describes the machine on which a program has measured. A field is "unknown" if the system
+// does not report its value.
 type Machine struct {
 	CPUModel string `json:"cpu_model"`
 	CPUs     int    `json:"cpus"`

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// The colors can be distinguished in print and by colour-blind readers (the palette of Okabe and
+// The colours can be distinguished in print and by colour-blind readers (the palette of Okabe and
 // Ito).
 var (
 	Blue      = color.NRGBA{0x00, 0x72, 0xB2, 0xFF}
@@ -26,17 +26,18 @@ var (
 	gridGrey  = color.NRGBA{0xE0, 0xE0, 0xE0, 0xFF}
 )
 
-// The sizes of a plot and of the legend at the right of the plot are in points.
+// The constants are the sizes of a plot and of the legend at its right, in points.
 const (
 	plotWidth, plotHeight = 720, 420
 	legendWidth           = 170
 	margin                = 10
 )
 
-// sans is the only font of all plots. If the font is missing, fonts of the same widths replace it.
+// sans is the only font of all plots. If the font is missing, the viewer replaces it by a font of
+// the same widths.
 const sans = "Liberation Sans"
 
-// newPlot returns an empty plot with its texts.
+// newPlot returns an empty plot with a title and the texts of the axes.
 func newPlot(title, x, y string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
@@ -53,7 +54,7 @@ func newPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// newLegend returns the legend of a plot, to be drawn beside the plot.
+// newLegend returns the legend of a plot, which is drawn beside the plot.
 func newLegend() plot.Legend {
 	l := plot.NewLegend()
 	l.TextStyle.Font.Variant = "Sans"
@@ -86,7 +87,7 @@ func svgText(canvas *vgsvg.Canvas) (string, error) {
 	return string(text), err
 }
 
-// Mark is the form of the points of a line.
+// Mark is the shape of the points of a line.
 type Mark int
 
 // The marks.
@@ -108,8 +109,8 @@ type Line struct {
 	X, Y   []float64
 }
 
-// Lines is a plot of lines over two logarithmic axes. All values must be positive. With Linear both
-// axes are linear and begin at 0.
+// Lines is a plot of lines over two logarithmic axes. All values must be positive. If Linear is
+// true, both axes are linear and begin at 0.
 type Lines struct {
 	Linear                bool
 	Title, XTitle, YTitle string
@@ -120,7 +121,7 @@ type Lines struct {
 	XText   func(x float64) string
 }
 
-// SVG draws the plot. A plot without a point says that nothing was measured.
+// SVG draws the plot. A plot without points contains the text that nothing was measured.
 func (l *Lines) SVG() (string, error) {
 	p, legend := newPlot(l.Title, l.XTitle, l.YTitle), newLegend()
 	low, high := math.Inf(1), math.Inf(-1)
@@ -150,7 +151,7 @@ func (l *Lines) SVG() (string, error) {
 		linearAxes(p, high)
 		return render(p, &legend)
 	}
-	// The margin keeps lines away from the frame, and gives a single value a span.
+	// The margin keeps lines away from the frame, and gives a single value a range.
 	p.X.Min, p.X.Max = p.X.Min/1.3, p.X.Max*1.3
 	p.Y.Min, p.Y.Max = low/1.3, high*1.3
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
@@ -183,7 +184,7 @@ func linearAxes(p *plot.Plot, high float64) {
 	})
 }
 
-// ticks is a Ticker that leaves out values outside of the axis.
+// ticks returns a Ticker that leaves out values outside of the axis.
 func ticks(values func(from, to float64) []float64, text func(float64) string) plot.TickerFunc {
 	return func(from, to float64) (list []plot.Tick) {
 		for _, v := range values(from, to) {

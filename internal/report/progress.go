@@ -8,14 +8,14 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress shows the progress of a measurement on a terminal. Progress draws only between steps,
-// because drawing takes time of the measured CPU.
+// Progress shows the progress of a measurement on a terminal. Progress draws only between the
+// measuring steps, because drawing takes processor time.
 type Progress struct {
 	bar *progressbar.ProgressBar // nil without a terminal
 }
 
-// NewProgress returns a bar with the given number of steps. If w is not a terminal, the bar shows
-// nothing.
+// NewProgress returns a progress bar with the given number of steps. If w is not a terminal, the
+// progress bar is not shown.
 func NewProgress(w io.Writer, steps int) *Progress {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -30,7 +30,7 @@ func NewProgress(w io.Writer, steps int) *Progress {
 	)}
 }
 
-// Begin names what is measured next.
+// Begin sets the name of the present step.
 func (p *Progress) Begin(what string) {
 	if p.bar != nil {
 		p.bar.Describe(what)
@@ -44,7 +44,7 @@ func (p *Progress) Step() {
 	}
 }
 
-// Finish clears the bar.
+// Finish removes the progress bar from the terminal.
 func (p *Progress) Finish() {
 	if p.bar != nil {
 		_ = p.bar.Clear()

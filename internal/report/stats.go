@@ -16,13 +16,13 @@ func Median(all []float64) float64 {
 	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 }
 
-// Decimals rounds to n decimal places.
+// Decimals rounds x to n decimal places.
 func Decimals(x float64, n int) float64 {
 	unit := math.Pow10(n)
 	return math.Round(x*unit) / unit
 }
 
-// Significant rounds to four significant digits, because more digits would be noise.
+// Significant rounds x to four significant digits.
 func Significant(x float64) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
 	if err != nil {
@@ -31,8 +31,8 @@ func Significant(x float64) float64 {
 	return y
 }
 
-// Short formats a figure for an axis or a bar. The text of a figure has two significant digits or
-// all digits before the point, and k for thousands or M for millions.
+// Short formats a number for an axis or a bar. The text has two significant digits or all digits
+// before the point, and k for thousands or M for millions.
 func Short(x float64) string {
 	for _, unit := range []struct {
 		from, size float64

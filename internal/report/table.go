@@ -10,9 +10,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// NewWriter returns go-pretty's table in the common style of all programs. Tables in the common
-// style have no frame, and headers are unchanged. If w is not nil, rendering also writes the table
-// to w.
+// NewWriter returns a table of go-pretty in the common style of all programs. Tables in this style
+// have no frame, and the case of headers is unchanged. If w is not nil, rendering also writes the
+// table to w.
 func NewWriter(w io.Writer) table.Writer {
 	t := table.NewWriter()
 	if w != nil {
@@ -29,16 +29,16 @@ func NewWriter(w io.Writer) table.Writer {
 	return t
 }
 
-// Table is a table of figures. Columns are aligned right, except the columns whose numbers (from 0)
-// are in Left.
+// Table is a table of numbers and texts. Columns are aligned right, except the columns whose
+// indices (from 0) are in Left.
 type Table struct {
 	Heads [][]string // rows above the rule
 	Rows  [][]string
 	Left  []int
 }
 
-// String formats the table. Each line ends with a newline, and the rule below the heads is as wide
-// as the rows.
+// String formats the table. Each line ends with a newline, and the rule below the headers is as
+// wide as the rows.
 func (t *Table) String() string {
 	w := NewWriter(nil)
 	row := func(cells []string) (r table.Row) {
@@ -69,7 +69,7 @@ func (t *Table) String() string {
 
 const ruleMark = "─"
 
-// fitRule shortens the rule, which is longer than the rows by the padding of the last column.
+// fitRule removes the excess length of the rule below the headers.
 func fitRule(rendered string) string {
 	columns := Columns(rendered)
 	var b strings.Builder
@@ -82,7 +82,7 @@ func fitRule(rendered string) string {
 	return b.String()
 }
 
-// Columns is the width of a table in characters, without its rule.
+// Columns is the width of a rendered table in characters, without its rule.
 func Columns(rendered string) (columns int) {
 	for line := range strings.Lines(rendered) {
 		if !strings.HasPrefix(line, ruleMark) {
@@ -92,7 +92,7 @@ func Columns(rendered string) (columns int) {
 	return columns
 }
 
-// WrapColumns is the width for Wrap.
+// WrapColumns is the width of the lines that Wrap returns.
 const WrapColumns = 100
 
 // Wrap breaks a line at blanks to fit WrapColumns, indents the following lines, and ends the text

@@ -1,16 +1,14 @@
-// Package seq does the arithmetic of 32-bit packet sequence numbers, which wrap (RFC 1982). Every
-// comparison of two sequence numbers in the project uses this package. In usnic some comparisons
-// use plain operators, and are wrong at the wrap.
+// Package seq does the arithmetic of 32-bit packet sequence numbers, which wrap around (RFC 1982).
 package seq
 
-// Num is a packet's sequence number. Two numbers can be ordered while they are less than 2^31
-// apart. All numbers in use are closer, because a window has at most 2^16 packets.
+// Num is the sequence number of a packet. The order of two numbers is defined if they are less than
+// 2^31 apart.
 type Num uint32
 
 // Add returns the number n steps after s.
 func (s Num) Add(n uint32) Num { return s + Num(n) }
 
-// Sub returns how many steps s lies after t. The result of Sub is negative if s lies before t.
+// Sub returns the number of steps from t to s. The result is negative if s comes before t.
 func (s Num) Sub(t Num) int32 { return int32(s - t) }
 
 // Before reports whether s comes before t.

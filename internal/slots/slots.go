@@ -1,38 +1,38 @@
-// Package slots stores values under handles that are given to peers. The low bits of a handle are
-// the index of its value, and the bits above are random.
+// Package slots stores values under handles that can be given to untrusted peers. The lower bits of
+// a handle are the index of its value, and the upper bits are random.
 //
 //	63                         bits          0
 //	+---------------------------+------------+
 //	|          random           |    slot    |
 //	+---------------------------+------------+
 //
-// A lookup is therefore an index and a comparison. A stale handle finds nothing, and handles cannot
-// be guessed. A Table belongs to one goroutine.
+// A lookup is an array access and a comparison. An old handle finds no value, and peers cannot
+// guess handles. A Table belongs to one goroutine.
 package slots
 
 import "fmt"
 
-// Table is a table of values under handles. Init prepares a Table for use.
+// Table maps handles to values. Init makes a zero Table ready for use.
 type Table[T any] struct {
-	handles []uint64 // a free place has a handle that names another place
+	handles []uint64 // the handle of a free slot has another index
 	values  []T      // a free place has the zero value
 	free    []uint32
 	bits    uint
 	max     int
 }
 
-// none is the handle of a free place. The handle is invalid for the place, because the handle names
-// another place.
+// none is the handle that is stored for a free slot. The handle never matches, because its lower
+// bits are not the index of the slot.
 func none(slot uint32) uint64 { return ^uint64(slot) }
 
-// Init makes an empty table of at most placesMax values. The index of a value takes bits bits of a
-// handle, 1 to 31. The table never holds more than 1<<bits values.
+// Init makes an empty table of at most placesMax values. The index of a value takes the given
+// number of bits of a handle, 1 to 31. The table never holds more than 1<<bits values.
 func (t *Table[T]) Init(bits uint, placesMax int) {
 	*t = Table[T]{bits: bits, max: min(placesMax, 1<<bits)}
 }
 
-// Add stores a value under a new handle. The bits of the handle above the index are the low bits of
-// random. If the table is full, Add reports false.
+// Add stores a value under a new handle. The upper bits of the handle are the lower bits of random.
+// If the table is full, Add returns false.
 func (t *Table[T]) Add(random uint64, v T) (handle uint64, ok bool) {
 	var slot uint32
 	switch n := len(t.free); {
@@ -91,17 +91,17 @@ func (t *Table[T]) Rename(handle, random uint64) uint64 {
 // Slot is the index in a handle.
 func (t *Table[T]) Slot(handle uint64) uint32 { return uint32(handle & (1<<t.bits - 1)) }
 
-// At returns the value at an index, or the zero value if the place is free.
+// At returns the value at an index, or the zero value if the slot is free.
 func (t *Table[T]) At(slot uint32) T { return t.values[slot] }
 
-// Values are the values by index, with the zero value at free places. The table owns the slice,
-// which is valid until the next Add.
+// Values returns the values by index, with the zero value for free slots. The table owns the
+// returned slice, which is valid until the next Add.
 func (t *Table[T]) Values() []T { return t.values }
 
 // Len is the number of values in the table.
 func (t *Table[T]) Len() int { return len(t.values) - len(t.free) }
 
-// Full reports whether Add has no room.
+// Full reports whether Add would fail.
 func (t *Table[T]) Full() bool { return len(t.free) == 0 && len(t.values) >= t.max }
 
 // Check returns an error if an invariant of the table is violated. If all invariants hold, Check

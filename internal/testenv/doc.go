@@ -1,4 +1,3 @@
-// Package testenv tells tests about their environment: whether the race detector is on (Race),
-// which random seed to use, and how to handle a missing program or device. Any goroutine may call
-// any function.
+// Package testenv tells tests whether the race detector is on, which random seed to use, and what
+// to do if a program or device is missing. Any goroutine may call any function.
 package testenv

@@ -15,11 +15,11 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// seedVariable names the environment variable with a seed that replaces the seeds of tests.
+// seedVariable is the environment variable with a seed that replaces the seeds of all tests.
 const seedVariable = "GOBTL_TEST_SEED"
 
-// Seed is the seed for all random numbers in a test. The seed is the value of GOBTL_TEST_SEED, or
-// fallback, or a random seed if fallback is 0. Seed logs the seed, which allows a failed test to be
+// Seed returns the seed for all random numbers of a test. The seed is the value of GOBTL_TEST_SEED,
+// or fallback, or a random seed if fallback is 0. Seed logs the seed, so that a failed test can be
 // repeated.
 func Seed(tb TB, fallback uint64) uint64 {
 	tb.Helper()
@@ -36,8 +36,9 @@ func Seed(tb TB, fallback uint64) uint64 {
 	return seed
 }
 
-// Missing skips a test with a message that names the missing thing. If the variable CI is set,
-// Missing fails the test, because continuous integration must have everything that the tests need.
+// Missing skips a test with a message that names the missing program or device. If the variable CI
+// is set, Missing fails the test, because continuous integration must have everything that the
+// tests need.
 func Missing(tb TB, format string, args ...any) {
 	tb.Helper()
 	if os.Getenv("CI") != "" {

@@ -26,14 +26,15 @@ var yieldNames = map[string][]string{
 	"syscall":               {"SYS_SCHED_YIELD"},
 }
 
-// outputNames are the functions that only the owner of a process may use.
+// outputNames are the functions that only code of a program may call, because they print or end the
+// process.
 var outputNames = map[string][]string{
 	"fmt": {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
 	"os":  {"Stderr", "Stdin", "Stdout"},
 }
 
 // seededNames are the functions of math/rand/v2 that use a seed of the caller. All other functions
-// are global.
+// of math/rand/v2 use a global generator.
 var seededNames = []string{
 	"ChaCha8", "New", "NewChaCha8", "NewPCG", "NewZipf", "PCG", "Rand", "Source", "Zipf",
 }
@@ -116,8 +117,9 @@ func (c *checker) builtin(s *source, call *ast.CallExpr) {
 	}
 }
 
-// leading returns the string literal with which an expression begins. For "a" + b the literal is
-// "a". For a call such as fmt.Sprintf, leading returns the literal of the first argument.
+// leading returns the string literal at the beginning of an expression. For "a" + b the result is
+// "a". For a call such as fmt.Sprintf, leading returns the literal at the beginning of the first
+// argument.
 func leading(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

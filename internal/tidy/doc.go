@@ -1,8 +1,8 @@
-// Package tidy enforces the rules of this repository as a test. The rules say which package may
+// Package tidy checks the rules of this repository as a test. The rules say which package may
 // import which package, and which code may read a clock, start a goroutine, print or exit. The
-// rules also bound the lengths of lines, functions and files. The test reads every file of the
-// repository that git tracks or would add, and names each violation by file, line and rule. The
-// tests of the rules show on small sources that each rule can fail.
+// rules also limit the lengths of lines, functions and files. The test reads every file that git
+// tracks or would add, and reports each violation by file, line and rule. Tests of the rules show
+// with small examples that each rule can fail.
 //
 //	rules.go    the table of packages and what each may import: change it when the house changes
 //	imports.go  imports, cgo

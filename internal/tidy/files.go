@@ -10,12 +10,11 @@ import (
 	"path/filepath"
 )
 
-// Files reads the files below root that git tracks or would add. Symbolic links are left out. Files
-// that were deleted without a commit are also left out.
+// Files reads the files below root that git tracks or would add. Symbolic links and deleted files
+// are left out.
 func Files(root string) ([]File, error) {
-	// By default git refuses a working copy that belongs to another user, as is common in a
-	// container, because the repository's configuration may run code. A test of tidy runs the
-	// repository's code anyway.
+	// The option is needed because git by default refuses a working copy that belongs to another
+	// user, as is common in a container.
 	cmd := exec.Command("git", "-c", "safe.directory=*", "ls-files", "-z",
 		"--cached", "--others", "--exclude-standard", "--deduplicate")
 	cmd.Dir = root

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// arrow is a call from one file of btl to a function or method that another file declares.
+// arrow is a call from one file of package btl to a function or method that another file declares.
 type arrow struct{ from, to string }
 
-// floors checks the calls between the files of btl against the layers in btlFloors. A file may call
-// only files of its own layer or of a lower layer.
+// floors checks that the calls between the files of package btl respect the layers in btlFloors. A
+// file may call only files of its own layer or of a lower layer.
 func (c *checker) floors() {
 	found := c.arrows()
 	all := make([]arrow, 0, len(found))
@@ -39,9 +39,9 @@ func (c *checker) floors() {
 	}
 }
 
-// arrows lists the calls between the files of btl, by the names of functions alone. A name that
-// several files declare (for example check), or that a type of another package also has, is left
-// out.
+// arrows lists the calls between the files of package btl, by the names of the called functions. A
+// function name is left out if several files declare it (for example check), or if a type of
+// another package has a method of this name.
 func (c *checker) arrows() map[arrow][]string {
 	home := map[string]string{}
 	files := c.btlFiles()

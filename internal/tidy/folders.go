@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// foldersFile is the document that describes each folder, and foldersHead begins the first line of
-// its table. A cell of the first column names folders in backquotes, in the format of the policies.
-// A name that ends in "/..." includes all folders below.
+// foldersFile is the document that describes each directory, and foldersHead begins the first line
+// of its table. A cell of the first column contains names of directories in backquotes, in the same
+// format as in policies. A name that ends in "/..." includes all directories below.
 const (
 	foldersFile = "docs/architecture.md"
 	foldersHead = "| folder |"

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// imports checks the direction of the imports, and fills s.names.
+// imports checks the imports of a file against the policies, and fills s.names.
 func (c *checker) imports(s *source) {
 	s.names = map[string]string{}
 	rules, known := policyOf(s.dir)
@@ -33,7 +33,7 @@ func (c *checker) imports(s *source) {
 	}
 }
 
-// importName guesses the name of a package from its path, as the tools do.
+// importName guesses the name of a package from its import path.
 func importName(imported string) string {
 	base := path.Base(imported)
 	if len(base) > 1 && base[0] == 'v' && strings.Trim(base[1:], "0123456789") == "" {
@@ -42,7 +42,7 @@ func importName(imported string) string {
 	return base
 }
 
-// judge reports an import that the rules do not allow.
+// judge reports an import that the policy does not allow.
 func (c *checker) judge(s *source, rules policy, imported string, line int) {
 	test := isTest(s.Path)
 	inner, house := strings.CutPrefix(imported, module+"/")
@@ -56,7 +56,7 @@ func (c *checker) judge(s *source, rules policy, imported string, line int) {
 	case house && covers("test/...", inner) && !covers("test/...", s.dir):
 		c.report(s.Path, line, "import", "nothing imports %s", imported)
 	case test:
-		// A test may import providers and anything else. The compiler prevents cycles.
+		// A test may import any package of the module, because the compiler prevents import cycles.
 	case house && !coversAny(rules.imports, inner):
 		c.report(s.Path, line, "import", "%s must not import %s", s.dir, imported)
 	case !house && isModule(imported) && !anyPrefix(rules.libs, imported):

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// headerCalls checks the calls in btl that write or decode a header. Each kind of call has one
-// file. Methods are identified by their names alone, because no other type of btl has methods with
-// these names.
+// headerCalls checks that only certain files of package btl write or decode packet headers. Methods
+// are identified by their names alone, because no other type of package btl has methods with these
+// names.
 func (c *checker) headerCalls(s *source) {
 	if s.dir != btlDir || isTest(s.Path) {
 		return
@@ -33,8 +33,8 @@ func (c *checker) headerCalls(s *source) {
 	})
 }
 
-// structSizes checks the number of fields of the structs of btl. An embedded struct counts as one
-// field.
+// structSizes limits the number of fields of the structs of package btl. An embedded struct counts
+// as one field.
 func (c *checker) structSizes(s *source) {
 	if s.dir != btlDir || isTest(s.Path) {
 		return

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// docNames checks the beginnings of the comments of functions. A comment that does not begin with a
-// capital letter begins with a name, which must be the function's name.
+// docNames checks the beginnings of the comments of functions. A comment that begins with a
+// lower-case letter must begin with the name of its function.
 func (c *checker) docNames(s *source) {
 	for _, decl := range s.ast.Decls {
 		fn, ok := decl.(*ast.FuncDecl)

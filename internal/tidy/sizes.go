@@ -8,7 +8,7 @@ import (
 )
 
 // wideMarker exempts the syntax node that starts on its line or on the next line from the limit of
-// columns. wideMarker is also the directive of the linter lll.
+// line length. The marker is also the directive of the linter lll.
 const wideMarker = "nolint:lll"
 
 // sizes checks the length of a Go file, of its functions and of its lines.
@@ -51,7 +51,7 @@ func (c *checker) lineLength(f File, exempt map[int]bool) {
 	}
 }
 
-// wideLines returns the lines that a marker exempts.
+// wideLines returns the numbers of the lines that a marker exempts.
 func (s *source) wideLines() map[int]bool {
 	starts := map[int]bool{}
 	for _, group := range s.ast.Comments {

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// The patterns are composed of pieces, because this file must not contain the forbidden words.
+// The patterns are composed of parts, because this file must not contain the forbidden words.
 var (
-	// unfinished finds the usual marks of unfinished work.
+	// unfinished matches the usual marks of unfinished work.
 	unfinished = regexp.MustCompile(`\b(` + "TO" + "DO|FIX" + "ME|X" + "XX" + `)\b`)
 
-	// ownPath finds paths that exist on only one machine.
+	// ownPath matches paths that exist on only one machine.
 	ownPath = regexp.MustCompile(
 		`(^|[\s"'=:(\x60])/(` + "ho" + "me|ro" + "ot|Us" + "ers|wo" + "rk" + `)(/|\b)`)
 
-	// picture finds emoji, and dingbats that are used like emoji.
+	// picture matches emoji and similar characters.
 	picture = regexp.MustCompile(`[\x{1F000}-\x{1FAFF}\x{2600}-\x{27BF}\x{FE0F}]`)
 )
 
-// text checks the words of a file of any kind.
+// text checks the words in a file of any kind.
 func (c *checker) text(f File) {
 	if path.Base(f.Path) == "go.sum" || strings.Contains("/"+f.Path, "/testdata/fuzz/") {
 		return // checksums and fuzzed bytes are not words

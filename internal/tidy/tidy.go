@@ -17,7 +17,7 @@ type File struct {
 	Data []byte
 }
 
-// Finding is a violation.
+// Finding is a violation of a rule.
 type Finding struct {
 	Path string
 	Line int    // from 1; 0 is the whole file
@@ -29,8 +29,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", f.Path, f.Line, f.Rule, f.Text)
 }
 
-// Check returns the violations in files, sorted by path and line. The argument files of Check
-// should have all files of the repository.
+// Check returns the violations in files, sorted by path and line. The argument files must contain
+// all files of the repository.
 func Check(files []File) []Finding {
 	var c checker
 	for _, f := range files {
@@ -57,7 +57,7 @@ func Check(files []File) []Finding {
 	return c.findings
 }
 
-// checker collects findings, and the data for checks that need all files.
+// checker collects findings, and the data for rules that need all files.
 type checker struct {
 	findings []Finding
 	sources  []*source
@@ -102,7 +102,7 @@ func (c *checker) goFile(f File) {
 }
 
 // packageDocs checks that each package has a package comment in doc.go. A package with a single
-// file may have the comment in that file.
+// file may have the package comment in that file.
 func (c *checker) packageDocs() {
 	byDir := map[string][]*source{}
 	for _, s := range c.sources {

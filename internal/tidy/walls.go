@@ -9,8 +9,8 @@ import (
 )
 
 // walls checks the sizes of types and packages of the library. A type may have methodsMax methods,
-// and a package has a bound of lines. Types and packages that already exceed these bounds have
-// bounds of their own, which may only decrease.
+// and a package has a limit of lines. Types and packages that exceed these limits have individual
+// limits, which may only decrease.
 func (c *checker) walls() {
 	methods, lines := map[string]int{}, map[string]int{}
 	for _, s := range c.sources {
@@ -35,7 +35,7 @@ func (c *checker) walls() {
 	}
 }
 
-// bounded reports a count above its bound, and an individual bound that can be lowered.
+// bounded reports a count above its limit, and an individual limit that is too high.
 func (c *checker) bounded(place, name, what string, count, most int, today map[string]int) {
 	own, has := today[name]
 	switch {
@@ -51,7 +51,7 @@ func (c *checker) bounded(place, name, what string, count, most int, today map[s
 	}
 }
 
-// slack is how far an individual bound may be above the present count.
+// slack is how much an individual limit may exceed the present count.
 func slack(bound int) int { return max(3, bound/50) }
 
 // wholeHouse is a number of files that only the whole repository exceeds.

@@ -23,7 +23,7 @@ func Completion(app *kong.Application, shell string) (string, error) {
 	return "", fmt.Errorf("--completion %q: want bash, zsh or fish", shell)
 }
 
-// commands are the commands of a program. The first element is the program itself.
+// commands are the commands of a program. The first command in the list is the program itself.
 func commands(app *kong.Application) []*kong.Node {
 	list := []*kong.Node{app.Node}
 	for _, c := range app.Children {
@@ -99,9 +99,9 @@ func names(f *kong.Flag) []string {
 	return []string{"-" + string(f.Short), "--" + f.Name}
 }
 
-// bash returns the script for bash. The script searches the words for the command, and then looks
-// for a flag before the cursor. The script completes the flag's known values, and leaves other
-// values to the shell.
+// bash returns the script for bash. The script determines the command from the words of the command
+// line, and then looks for a flag before the cursor. The script completes the flag's known values,
+// and leaves other values to the shell.
 func bash(app *kong.Application) string {
 	var b strings.Builder
 	all := commands(app)

@@ -1,4 +1,4 @@
-// Package usage extends the command-line parser kong for all programs. The additions are exact
+// Package usage extends the command-line parser kong for all programs. The extensions are exact
 // bytes in values, sizes such as 64K, clearer error texts, and the flags of every program (Own),
 // which are --version, --completion and --man. Manual pages, completions and the reference are made
 // from kong's model of the flags.

@@ -35,7 +35,7 @@ func Man(app *kong.Application) string {
 	return b.String()
 }
 
-// Markdown returns the page of a program for the reference.
+// Markdown returns the page of a program in the reference manual.
 func Markdown(app *kong.Application) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\nThis page lists the commands and flags of %s. "+

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// SizeBytesMax is the largest Size, 4 GiB - 1, which is the longest message of the transport.
+// SizeBytesMax is the largest Size, 4 GiB - 1, which is the length of the longest message of the
+// transport.
 const SizeBytesMax = min(1<<32-1, math.MaxInt)
 
 // Size is a number of bytes on a command line, 0 to SizeBytesMax.
 type Size int
 
-// UnmarshalText reads the format of ParseSize.
+// UnmarshalText parses the format of ParseSize.
 func (s *Size) UnmarshalText(text []byte) error {
 	n, err := ParseSize(string(text))
 	*s = Size(n)

@@ -10,8 +10,7 @@ import (
 var misread = regexp.MustCompile(
 	`^(-\S+): expected \w+ value but got ("(?:[^"\\]|\\.)*") \((.+?)\)`)
 
-// negative matches a negative number, which looks like a flag. No flag of this module takes a
-// negative number.
+// negative matches a negative number, which looks like a flag.
 var negative = regexp.MustCompile(`^-[0-9.]`)
 
 // Text is the text of an error that kong's Parse returned.

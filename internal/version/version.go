@@ -1,4 +1,4 @@
-// Package version tells the version of gobtl that a program was built with.
+// Package version returns the version of gobtl with which a program was built.
 package version
 
 import "runtime/debug"
@@ -17,8 +17,8 @@ func String() string {
 	return of(info)
 }
 
-// unknown is the version of a build that has recorded no version. A build of a tree without its
-// repository sets it by -ldflags "-X gobtl/internal/version.unknown=...", as tools/container does.
+// unknown is the version of a build that has recorded no version. A build without the repository
+// sets unknown by -ldflags "-X gobtl/internal/version.unknown=...", as tools/container does.
 var unknown = "devel"
 
 func of(info *debug.BuildInfo) string {

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netpoller makes Go's scheduler ask its network poller. By itself the scheduler asks the poller
-// only when it finds nothing to run, or every 10 ms. Without netpoller a thread that yields in a
-// loop would delay goroutines that wait for a socket by up to 10 ms.
+// netpoller makes Go's scheduler ask its network poller. Without netpoller, the scheduler asks the
+// network poller only when it finds nothing to run, or every 10 ms. Goroutines that wait for a
+// socket would then be delayed by up to 10 ms while a thread yields in a loop.
 type netpoller struct {
 	mu     sync.Mutex // held while a goroutine asks
 	file   *os.File   // an event descriptor registered with the poller
@@ -23,10 +23,10 @@ type netpoller struct {
 
 var poller netpoller
 
-// ask parks the calling goroutine on a descriptor that becomes readable as the wait begins. With no
-// goroutine to run, Go's scheduler asks its network poller. The poller returns the goroutine that
-// called ask, together with all other goroutines whose descriptors are ready. If another goroutine
-// runs ask, or if the system has no descriptor left, ask does nothing.
+// ask parks the calling goroutine on a descriptor that becomes readable when the wait begins. If
+// there is no goroutine to run, Go's scheduler asks its network poller. The network poller returns
+// the goroutine that called ask, and all other goroutines whose descriptors are ready. If another
+// goroutine runs ask, or if the process has no free descriptor, ask does nothing.
 func (p *netpoller) ask() {
 	if !p.mu.TryLock() {
 		return

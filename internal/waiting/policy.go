@@ -27,7 +27,7 @@ func (m Mode) String() string {
 	return modeNames[m]
 }
 
-// ParseMode returns the mode with the given name: busy, adaptive or event.
+// ParseMode returns the mode with the given name, which is busy, adaptive or event.
 func ParseMode(name string) (Mode, error) {
 	for m, n := range modeNames {
 		if n == name {
@@ -37,7 +37,7 @@ func ParseMode(name string) (Mode, error) {
 	return 0, fmt.Errorf("waiting: %q is not busy, adaptive or event", name)
 }
 
-// Action is the answer of a Policy after a search that found nothing.
+// Action is the decision of a Policy after a poll that found no work.
 type Action uint8
 
 // The actions.
@@ -47,7 +47,7 @@ const (
 	Sleep               // sleep until something happens, then call Slept
 )
 
-// Thread tells the policy what the kernel and the process know of the waiting thread.
+// Thread returns what the kernel and the process know of the waiting thread.
 type Thread interface {
 	// Switches returns the number of involuntary context switches of the thread, including yields
 	// that let another thread run.
@@ -59,43 +59,42 @@ type Thread interface {
 
 const (
 	// wakeFirst is the assumed cost of a wake-up before the first measurement. wakeLeast and
-	// wakeMost bound each measured cost.
+	// wakeMost are the limits of a measured cost.
 	wakeFirst = 40 * time.Microsecond
 	wakeLeast = 20 * time.Microsecond
 	wakeMost  = 60 * time.Microsecond
-	// spinLeast is the spinning time after spinning has failed every time. spinLeast is still long
-	// enough to catch the answer of a peer that is awake.
+	// spinLeast is the spinning time after spinning has failed many times in a row. The time
+	// suffices for the reply of a peer that is awake.
 	spinLeast = 4 * time.Microsecond
-	// silence is the shortest pause that no spinning could have bridged. After calmLeast silences
-	// in a row the policy expects the next pause to be a silence too.
+	// silence is the shortest pause that counts as too long for spinning. After calmLeast
+	// consecutive pauses of that length, the policy expects the next pause to be too long as well.
 	silence   = time.Millisecond
 	calmLeast = 4
-	// rareLeast is how many times in a row an action may fail before the action is tried less
-	// often. From then on the action is tried rareLeast+1 times in rareEvery chances.
+	// rareLeast is the number of consecutive failures after which an action is tried less often.
+	// After that, the action is tried rareLeast+1 times in rareEvery opportunities.
 	rareLeast = 2
 	rareEvery = 64
-	// learnLog2 is the weight of a new sample in a moving average, as a shift: one eighth.
+	// learnLog2 is the weight of a new sample in a moving average, as a shift, so that the weight
+	// is one eighth.
 	learnLog2 = 3
-	// lookEvery is the time between two questions to the kernel about preemptions, while a search
-	// finds nothing. The first question to the kernel also comes after lookEvery.
+	// lookEvery is the time between two queries of the number of preemptions while polls find no
+	// work.
 	lookEvery = 100 * time.Microsecond
 	// yieldsLook is the number of yields after which the policy checks whether the yields let other
 	// threads run.
 	yieldsLook = 64
-	// yieldsTaken is how many of yieldsLook yields must have let another thread run for the thread
-	// to go on yielding.
+	// If fewer than yieldsTaken of yieldsLook yields have let another thread run, the thread stops
+	// yielding.
 	yieldsTaken = 4
 	// yieldLong is the shortest duration of a yield that shows a computing thread, to which Linux
-	// gives a whole time slice. A thread that waits gives the processor back within microseconds.
+	// gives a whole time slice.
 	yieldLong = time.Millisecond
-	// yieldsLong is how many consecutive long yields show a computing neighbour. A single long
-	// yield may have other causes. One cause is a time slice of another scheduling group, on which
-	// a yield has no influence. Another cause of a long yield is a rank of the same job that
-	// computed for a moment.
+	// yieldsLong is the number of consecutive long yields that show a computing thread. A single
+	// long yield may have other causes, such as a time slice of another scheduling group.
 	yieldsLong = 2
-	// apartLeast is the first time for which the policy stops yielding to a computing neighbour.
-	// The first yield after the time without yields shows whether the neighbour still computes.
-	// Each long yield doubles the time, up to apartMost.
+	// apartLeast is the first time for which the policy stops yielding because another thread
+	// computes. The first yield after that time shows whether the other thread still computes. Each
+	// long yield doubles the time without yields, up to apartMost.
 	apartLeast = 100 * time.Millisecond
 	apartMost  = 3200 * time.Millisecond
 )
@@ -104,21 +103,21 @@ const (
 type Policy struct {
 	mode   Mode
 	fixed  bool // the caller has set the spinning time
-	slept  bool // the thread has slept since the latest find
+	slept  bool // the thread has slept since it last found work
 	shared bool // other threads want the processor
 	friend bool // the other threads also wait: see AmongFriends
 	probed bool // the thread has yielded once before a sleep
 	cold   bool // the search began after a silence
 	yields int  // since the latest look
-	calm   int  // silences slept through in a row, up to calmLeast
-	probes uint // chances in a row to yield before a sleep, none of which found work
-	near   uint // first pauses after silences, in a row, that slightly more spinning had bridged
+	calm   int  // consecutive long pauses during which the thread slept, up to calmLeast
+	probes uint // consecutive yields before a sleep, none of which found work
+	near   uint // consecutive pauses after a silence that slightly more spinning would have avoided
 	long   int  // long yields in a row
 	thread Thread
 
 	since  mono.Time // of the latest find
 	lookAt mono.Time
-	apart  mono.Time     // time until which a neighbour is assumed to compute
+	apart  mono.Time     // time until which another thread is assumed to compute
 	pause  time.Duration // the latest time without yields
 	budget time.Duration // time to spin before a sleep
 	first  time.Duration // the same for the first pause after a silence, if shorter
@@ -134,13 +133,14 @@ type Counts struct {
 	Sleeps  uint64 // sleeps
 	Vain    uint64 // sleeps that ended early without work
 	Yields  uint64 // yields reported by Yielded
-	Crowded uint64 // times that the processor turned out to be shared
-	Apart   uint64 // times that yielding stopped because a neighbour computes
+	Crowded uint64 // times that another thread was found to use the processor
+	Apart   uint64 // times that yielding stopped because another thread computes
 
 	State State // the present state
 }
 
-// Add adds the counts of another policy. Of the two states it keeps the one with more neighbours.
+// Add adds the counts of another policy. The state becomes the one of the two states in which more
+// other threads use the processor.
 func (c *Counts) Add(o Counts) {
 	c.State = max(c.State, o.State)
 	c.Sleeps += o.Sleeps
@@ -150,8 +150,9 @@ func (c *Counts) Add(o Counts) {
 	c.Apart += o.Apart
 }
 
-// New returns the policy of a thread whose search begins at now. The argument spin of New is the
-// time for which Adaptive spins. If spin is 0, the policy learns the spinning time.
+// New returns the policy of a thread that begins to poll at the time now. The argument spin is the
+// spinning time of the mode Adaptive. If spin is 0, the policy adapts the spinning time to its
+// measurements.
 func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	p := &Policy{
 		mode: mode, fixed: spin > 0, thread: thread, since: now, lookAt: now.Add(lookEvery),
@@ -167,18 +168,18 @@ func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	return p
 }
 
-// Begin records that the thread begins to search now, after the thread has done something else.
+// Begin records that the thread begins to wait at the time now, after it has done something else.
 func (p *Policy) Begin(now mono.Time) {
 	p.cold = now.Sub(p.since) >= silence
 	p.since, p.slept, p.probed = now, false, false
 }
 
-// Found records that a search ended because the thread found work.
+// Found records that the wait has ended because the thread found work.
 func (p *Policy) Found(now mono.Time) {
 	if !p.fixed && p.mode == Adaptive {
 		p.learn(now.Sub(p.since))
 	}
-	if p.probed && !p.slept { // a thread that needed this processor made the work
+	if p.probed && !p.slept { // another thread needed this processor to make the work
 		p.probes = 0
 		p.shared, p.yields, p.switches = true, 0, p.thread.Switches()
 		p.counts.Crowded++
@@ -189,8 +190,8 @@ func (p *Policy) Found(now mono.Time) {
 	}
 }
 
-// learn adapts the spinning time to the pause between two finds. A pause that was slept through
-// appears longer by about the cost of a wake-up.
+// learn adapts the spinning time to the pause between two finds of work. If the thread slept, the
+// pause appears longer by about the cost of a wake-up.
 func (p *Policy) learn(pause time.Duration) {
 	if pause >= silence && p.slept {
 		p.calm = min(p.calm+1, calmLeast)
@@ -216,9 +217,9 @@ func (p *Policy) learn(pause time.Duration) {
 	}
 }
 
-// learnCold adapts the spinning time of the first pause after a silence. The peer that ends that
-// pause most probably sleeps, and therefore the pause is learned separately from later pauses. If
-// the peer's wake-up makes the pause slightly too long each time, longer spinning does not help.
+// learnCold adapts the separate spinning time for the first pause after a silence. The peer that
+// ends such a pause is probably asleep, and therefore these pauses are measured separately. If the
+// wake-up of the peer makes the pause slightly too long each time, longer spinning does not help.
 func (p *Policy) learnCold(pause time.Duration, slept bool) {
 	most := p.budgetMost()
 	switch {
@@ -235,14 +236,14 @@ func (p *Policy) learnCold(pause time.Duration, slept bool) {
 	}
 }
 
-// rare reports whether to leave out an attempt. The argument number of rare is the number of
-// consecutive failed attempts.
+// rare reports whether to skip an attempt. The argument number is the number of consecutive failed
+// attempts.
 func rare(number uint) bool { return number%rareEvery > rareLeast }
 
-// Calm reports whether a search that begins now will most probably find nothing. Calm returns true
-// if the thread slept through all recent pauses, and all recent pauses were much too long to spin
-// through. A thread that has just found work, and knows of no more, may then sleep without another
-// look, if work that arrives in the meantime ends the sleep.
+// Calm reports whether the next poll will most probably find no work. The result is true if the
+// thread slept through all recent pauses, and all of them were too long for spinning. If the result
+// is true and the arrival of work ends a sleep, a thread that has just found work may sleep without
+// another poll.
 func (p *Policy) Calm() bool {
 	return p.mode == Event || p.mode == Adaptive && !p.fixed && p.calm >= calmLeast
 }
@@ -250,9 +251,9 @@ func (p *Policy) Calm() bool {
 // budgetMost is the longest spinning time, which is the cost of a sleep.
 func (p *Policy) budgetMost() time.Duration { return max(p.wake, p.trial.cost) }
 
-// learnLate adapts the spinning time to a pause that outlasted the spinning.
+// learnLate adapts the spinning time to a pause that was longer than the spinning time.
 func (p *Policy) learnLate(pause time.Duration) {
-	if most := p.budgetMost(); pause <= 2*most { // slightly more spinning had bridged the pause
+	if most := p.budgetMost(); pause <= 2*most { // slightly more spinning would have sufficed
 		p.budget = most
 	} else {
 		p.budget = max(p.budget-p.budget>>learnLog2, spinLeast)
@@ -260,11 +261,11 @@ func (p *Policy) learnLate(pause time.Duration) {
 	p.trial.slept(pause)
 }
 
-// Since returns the time at which the present search began.
+// Since returns the time at which the present wait began.
 func (p *Policy) Since() mono.Time { return p.since }
 
-// Late records that another thread found the work that this thread had searched for without
-// success. The argument pause of Late is the time from the start of that search to the find.
+// Late records that another thread has found the work for which this thread has polled without
+// success. The argument pause is the time from the beginning of that wait to the find.
 func (p *Policy) Late(pause time.Duration) {
 	switch {
 	case p.fixed || p.mode != Adaptive:
@@ -275,7 +276,7 @@ func (p *Policy) Late(pause time.Duration) {
 	}
 }
 
-// Empty returns the next action after a search that found nothing.
+// Empty returns the next action after a poll that found no work.
 func (p *Policy) Empty(now mono.Time) Action {
 	if p.mode == Event {
 		return Sleep
@@ -288,7 +289,7 @@ func (p *Policy) Empty(now mono.Time) Action {
 			return Sleep
 		}
 		// A thread that spins only briefly before each sleep is never preempted, and therefore
-		// yields once before the sleep. If the thread finds work after the yield, the spinning had
+		// yields once before the sleep. If the thread finds work after the yield, its spinning has
 		// kept the awaited thread from running.
 		p.probed = true
 		return Yield
@@ -305,20 +306,19 @@ func (p *Policy) Empty(now mono.Time) Action {
 	return Poll
 }
 
-// MayYield reports whether a yield will return soon because no neighbour is known to compute. In a
-// crowded process the result is always true, because the other goroutines must run.
+// MayYield reports whether a yield is expected to return soon, because no other thread is known to
+// compute. If the process is crowded, MayYield returns true, because the other goroutines must run.
 func (p *Policy) MayYield(now mono.Time) bool { return now >= p.apart || p.thread.Crowded() }
 
-// AmongFriends tells the policy that more threads of one job wait than there are processors for the
-// threads. The thread that runs after a yield then mostly belongs to the job, even if the yield
-// takes long. A thread that did not yield would delay the job, and make the yields of the job's
-// other threads long.
+// AmongFriends tells the policy that a job has more waiting threads than processors. The thread
+// that runs after a yield then mostly belongs to the job, even if the yield takes long. A thread
+// that does not yield would delay the job.
 func (p *Policy) AmongFriends() { p.friend = true }
 
-// Yielded records that a yield of the duration took ended at now. If each yield takes a whole time
-// slice, a neighbour computes. On Linux a thread that yields within one scheduling group (a
-// session, a container, a job step) gets the processor back when the time slice of the other thread
-// is over.
+// Yielded records that a yield of the duration took ended at the time now. If each yield takes a
+// whole time slice, another thread on this processor computes. On Linux, a thread that yields to a
+// thread of the same scheduling group (a session, a container, a job step) waits until that
+// thread's time slice is over.
 func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 	p.counts.Yields++
 	if p.friend {
@@ -337,7 +337,7 @@ func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 	}
 }
 
-// lookAlone checks whether the thread was preempted since the latest check.
+// lookAlone checks whether the thread was preempted since the previous check.
 func (p *Policy) lookAlone(now mono.Time) {
 	p.lookAt = now.Add(lookEvery)
 	n := p.thread.Switches()
@@ -355,8 +355,8 @@ func (p *Policy) lookShared() {
 	p.switches = n
 }
 
-// SleepMin is the shortest sleep that pays. A loop that may sleep for less than SleepMin should
-// poll again instead of sleeping.
+// SleepMin is the shortest useful sleep. If a loop may sleep for less than SleepMin, it should poll
+// again instead.
 func (p *Policy) SleepMin() time.Duration {
 	if p.mode == Event {
 		return 0
@@ -364,9 +364,9 @@ func (p *Policy) SleepMin() time.Duration {
 	return p.wake
 }
 
-// Slept records a sleep of the duration took. The argument asked of Slept was the limit of the
-// sleep, and a negative value means no limit. The argument slack of Slept is the time by which the
-// system may lengthen a sleep by its own rules.
+// Slept records a sleep of the duration took. The argument asked is the requested duration of the
+// sleep, and a negative value means no limit. The argument slack is the time by which the kernel
+// may lengthen a sleep.
 func (p *Policy) Slept(asked, took, slack time.Duration) {
 	p.counts.Sleeps++
 	p.slept = true
@@ -379,7 +379,7 @@ func (p *Policy) Slept(asked, took, slack time.Duration) {
 	}
 }
 
-// InVain records that the latest sleep ended early, and that the thread then found no work.
+// InVain records that the latest sleep ended early, and that the thread found no work after it.
 func (p *Policy) InVain() { p.counts.Vain++ }
 
 // Counts returns the numbers of decisions so far, and the present state.
@@ -389,9 +389,8 @@ func (p *Policy) Counts() Counts {
 	return c
 }
 
-// budgetAt returns the spinning time at an instant. While yielding is off because a neighbour
-// computes, the thread spins for no longer than a wake-up costs. Longer spinning would delay other
-// waiting threads, and make their yields long.
+// budgetAt returns the spinning time at the time now. While yielding is off because another thread
+// computes, the thread spins for no longer than a wake-up costs.
 func (p *Policy) budgetAt(now mono.Time) time.Duration {
 	if now < p.apart {
 		return min(p.Budget(), p.wake)
@@ -399,7 +398,7 @@ func (p *Policy) budgetAt(now mono.Time) time.Duration {
 	return p.Budget()
 }
 
-// Budget is the present spinning time of Adaptive, if no neighbour computes.
+// Budget is the present spinning time of the mode Adaptive, if no other thread computes.
 func (p *Policy) Budget() time.Duration {
 	if p.cold && !p.fixed {
 		return min(p.first, p.budget)

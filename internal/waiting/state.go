@@ -1,6 +1,6 @@
 package waiting
 
-// State says which other threads a Policy believes to want the thread's processor.
+// State says which other threads use the processor of a waiting thread, as far as its Policy knows.
 type State uint8
 
 // The states.
@@ -12,10 +12,10 @@ const (
 
 var stateNames = [...]string{Alone: "alone", Shared: "shared", Beside: "beside"}
 
-// String returns the state's name: alone, shared or beside.
+// String returns the name of the state, which is alone, shared or beside.
 func (s State) String() string { return stateNames[s] }
 
-// Describe returns what the state says of the processor, for people.
+// Describe returns a description of the state for people.
 func (s State) Describe() string {
 	switch s {
 	case Shared:
@@ -27,7 +27,7 @@ func (s State) Describe() string {
 	return "nothing else wants the CPU"
 }
 
-// state returns the state as of the latest find or question to the kernel.
+// state returns the state at the latest find of work or query of the kernel.
 func (p *Policy) state() State {
 	switch {
 	case p.apart > p.lookAt:

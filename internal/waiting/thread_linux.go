@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OSThread is the calling thread. The calling thread may change between two calls, for example with
-// goroutines that are not locked to a thread. The switches of the new thread before its call then
-// do not count.
+// OSThread is the thread that calls its methods. The calling thread may change between two calls if
+// the goroutine is not locked to a thread. After such a change, context switches of the new thread
+// before its first call do not count.
 type OSThread struct {
 	usage unix.Rusage
 	count turns
@@ -32,5 +32,5 @@ func TimerSlack() time.Duration {
 }
 
 // osYield lets another thread that waits for this processor run. If no other thread waits for this
-// processor, osYield returns at once. Go's scheduler is therefore not told of the system call.
+// processor, osYield returns at once. The system call therefore bypasses Go's scheduler.
 func osYield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

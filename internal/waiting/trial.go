@@ -2,10 +2,10 @@ package waiting
 
 import "time"
 
-// trial measures the cost of a sleep by spinning through some pauses instead. A sleep lengthens a
-// pause by the thread's own wake-up. If the threads at both sides of an exchange sleep, the wake-up
-// of the other thread lengthens the pause, too. A sleeping thread cannot see the second effect.
-// Without trials the two threads would sleep for ever.
+// trial measures the cost of a sleep by spinning through some pauses instead of sleeping. A sleep
+// lengthens a pause by the thread's own wake-up. If the thread at the other end also sleeps, its
+// wake-up lengthens the pause, too. A sleeping thread cannot measure the wake-up of the other
+// thread. Without trials, two threads that wait for each other would sleep in every pause.
 //
 //	trialEvery short pauses slept through --> trialLen spun through, up to trialMost
 //	      ^                                       |
@@ -13,34 +13,35 @@ import "time"
 //	      |     yes: a sleep costs the difference    no: the next trial is farther away
 //	      +---------------------------------------+
 //
-// Trials thus cover about a fifth of the pauses at first, and hardly any later.
+// Trials cover about a fifth of the pauses at first, and hardly any later.
 type trial struct {
 	late, spun sum
 	left       int           // remaining searches of the trial
-	every      int           // short pauses slept through before the next trial
+	every      int           // short pauses with sleeps before the next trial
 	cost       time.Duration // measured cost of a sleep, 0: no more than a wake-up
 	doubt      int           // rises with each pause above trialMost, falls with each other pause
-	shorter    int           // pauses in a row that were much shorter than the mean
+	shorter    int           // consecutive pauses that were much shorter than the mean
 }
 
 const (
-	// trialMost is the longest pause that may be worth spinning through. trialMost is about two
+	// trialMost is the longest pause for which spinning may be worthwhile. The value is about two
 	// wake-ups of sleeping processors, which take some 100 us each under a hypervisor.
 	trialMost = 300 * time.Microsecond
-	// trialEvery and trialEveryMost bound the pauses between two trials.
+	// trialEvery and trialEveryMost are the least and the largest number of pauses between two
+	// trials.
 	trialEvery     = 64
 	trialEveryMost = 64 << 6
-	// trialLen is the number of searches in a trial. The first half of a trial's searches does not
-	// count, because the other thread needs time to stop sleeping, too.
+	// trialLen is the number of pauses in a trial. The first half of a trial does not count,
+	// because the other thread needs time to stop sleeping.
 	trialLen = 16
 	// joinAfter is the number of consecutive much shorter pauses after which a trial begins early,
 	// because the other thread seems to run a trial. A trial shows the full saving only if the two
-	// threads spin at the same time. joinShare bounds early trials to joinShare times the number of
-	// regular trials.
+	// threads spin at the same time. The number of early trials is at most joinShare times the
+	// number of regular trials.
 	joinAfter = 3
 	joinShare = 8
-	// doubtMost is the doubt at which the measured cost is forgotten, because most pauses have
-	// become long.
+	// doubtMost is the value of doubt at which the measured cost is discarded, because most pauses
+	// have become long.
 	doubtMost = 32
 )
 
@@ -57,10 +58,10 @@ func (s *sum) add(pause time.Duration) {
 
 func (s *sum) mean() time.Duration { return s.took / time.Duration(max(s.pauses, 1)) }
 
-// spunThrough records a pause that the thread spun through.
+// spunThrough records a pause during which the thread did not sleep.
 func (t *trial) spunThrough() { t.doubt = max(t.doubt-1, 0) }
 
-// slept records a pause that the thread slept through.
+// slept records a pause during which the thread slept.
 func (t *trial) slept(pause time.Duration) {
 	if pause > trialMost {
 		if t.doubt += 2; t.doubt >= doubtMost {
@@ -79,9 +80,9 @@ func (t *trial) slept(pause time.Duration) {
 	}
 }
 
-// found records a pause of a trial. found returns true if the trial is over and has shown that
-// spinning pays. Spinning pays if the sleeps cost at least three fifths of the time that spinning
-// takes. Pauses within the present spinning time are not compared.
+// found records a pause of a trial. The result of found is true if the trial is over and has shown
+// that spinning is worthwhile. Spinning is worthwhile if the sleeps cost at least three fifths of
+// the time that spinning takes.
 func (t *trial) found(pause, budget time.Duration) (pays bool) {
 	t.left--
 	if t.left < trialLen/2 && pause > budget {

@@ -1,7 +1,7 @@
 package waiting
 
-// turns sums the per-thread counters of threads that take turns. Only the difference between two
-// calls of the same thread, with no call of another thread in between, is added.
+// turns adds up the counters of several threads that use a Policy one after another. turns adds the
+// difference between two calls of the same thread, if no other thread has made a call in between.
 type turns struct {
 	thread int
 	before uint64 // counter of that thread at its latest call

@@ -7,18 +7,18 @@ import (
 	"gobtl/internal/mono"
 )
 
-// pollers counts the threads of this process that wait by a Policy.
+// pollers is the number of threads of this process that wait by a Policy.
 var pollers atomic.Int32
 
-// Enter counts a thread that begins to wait by a Policy. The thread counts until it calls the
-// returned function.
+// Enter counts a thread that begins to wait by a Policy, until the thread calls the returned
+// function.
 func Enter() (leave func()) {
 	pollers.Add(1)
 	return func() { pollers.Add(-1) }
 }
 
-// netpollEvery is the number of yields in a crowded process for each yield that makes Go's
-// scheduler ask the network poller. Asking the network poller costs as much as some tens of yields.
+// netpollEvery is the number of yields in a crowded process for each query of Go's network poller.
+// A query of the network poller costs as much as some tens of yields.
 const netpollEvery = 512
 
 // yields counts the yields of this process while it was crowded.
@@ -30,8 +30,8 @@ func crowded() bool { return int(pollers.Load()) >= runtime.GOMAXPROCS(0) }
 func (*OSThread) Crowded() bool { return crowded() }
 
 // Cede yields the processor to other threads of the system. If waiting threads hold all processors
-// that Go may use, Cede also lets other goroutines run. Now and then Cede also lets goroutines run
-// that wait for a socket.
+// that Go may use, Cede also lets other goroutines run. At some of the calls, Cede also lets
+// goroutines run that wait for a socket.
 func Cede() {
 	if crowded() {
 		if yields.Add(1)%netpollEvery == 0 {
@@ -43,8 +43,8 @@ func Cede() {
 	osYield()
 }
 
-// CedeBy calls Cede, unless the policy knows of a computing neighbour that would take a time slice.
-// CedeBy is for loops that yield after each search. The function clock reads the time.
+// CedeBy calls Cede, unless the policy knows of a computing thread that would take a time slice.
+// CedeBy is for loops that yield after each poll. The function clock must return the current time.
 func CedeBy(p *Policy, clock func() mono.Time) {
 	before := clock()
 	if !p.MayYield(before) {

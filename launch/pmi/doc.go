@@ -1,8 +1,9 @@
-// Package pmi implements PMI-1, the protocol by which the processes of a parallel job exchange data
-// through their launcher. The package has the line format, the mapping from ranks to nodes, and a
-// server without I/O.
+// Package pmi implements PMI-1, the protocol with which the processes of a parallel job exchange
+// data through their launcher. The package has the line format, the mapping from ranks to nodes,
+// and a server without I/O.
 //
-// Each line is a list of key=value pairs. The first pair is the command. No value contains a space.
+// Each line is a list of key=value pairs. The first pair of a line is the command. No value
+// contains a space.
 //
 //	client                                         server
 //	cmd=init pmi_version=1 pmi_subversion=1   -->
@@ -21,7 +22,7 @@
 //	                                          <--  cmd=finalize_ack
 //	cmd=abort exitcode=N                      -->       the job is over
 //
-// Package launch is the client. Launchers such as btlrun are servers. Package launch is also the
-// server for launchers without PMI-1. Only one goroutine at a time may use a Server. All other
-// functions are pure.
+// Package launch is the client. Launchers such as btlrun are servers. Under a launcher without
+// PMI-1, package launch is also the server. Only one goroutine at a time may use a Server. All
+// other functions have no state.
 package pmi

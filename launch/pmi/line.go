@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The largest sizes in the protocol, in bytes.
+// The constants are the largest sizes in the protocol, in bytes.
 const (
 	LineBytesMax  = 32 << 10 // received line, with its newline
 	SentBytesMax  = 1024     // line that every launcher accepts, with its newline
@@ -17,8 +17,8 @@ const (
 	ValueBytesMax = 1024     // of a value
 )
 
-// pairsMax is the maximum number of pairs in a line. pairsMax is needed because Parse compares each
-// pair with all previous pairs. Lines of PMI-1 have few pairs.
+// pairsMax is the largest number of pairs in a line. The limit is needed because Parse compares
+// each pair with all previous pairs.
 const pairsMax = 64
 
 // RanksMax is the maximum number of ranks of a job.
@@ -36,8 +36,8 @@ type Message struct {
 
 type pair struct{ key, value string }
 
-// Parse parses a line, with or without the newline. The error is ErrSyntax. Parse does not panic
-// for any bytes.
+// Parse parses a line, with or without the newline. The error of Parse is ErrSyntax. Parse does not
+// panic for any bytes.
 func Parse(line []byte) (Message, error) {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	if len(line) >= LineBytesMax {
@@ -75,7 +75,7 @@ func Parse(line []byte) (Message, error) {
 	return m, nil
 }
 
-// Get returns the value of a key. ok is false if the message does not have the key.
+// Get returns the value of a key. If the message does not have the key, ok is false.
 func (m Message) Get(key string) (value string, ok bool) {
 	for _, p := range m.pairs {
 		if p.key == key {
@@ -85,8 +85,8 @@ func (m Message) Get(key string) (value string, ok bool) {
 	return "", false
 }
 
-// Int returns the value of a key as a number. The error is ErrSyntax if the key is missing, or if
-// the value is not a number from least to most.
+// Int returns the value of a key as a number. The error of Int is ErrSyntax if the key is missing,
+// or if the value is not a number from least to most.
 func (m Message) Int(key string, least, most int) (int, error) {
 	value, ok := m.Get(key)
 	n, err := strconv.Atoi(value)

@@ -12,13 +12,13 @@ const MappingKey = "PMI_process_mapping"
 // ErrMapping means that the text is not a valid mapping from ranks to nodes.
 var ErrMapping = errors.New("pmi: malformed process mapping")
 
-// ParseMapping returns the node of each of size ranks. text is the launcher's value of MappingKey.
-// In the result, nodes are numbered in the order of their lowest ranks.
+// ParseMapping returns the node of each of size ranks. The argument text is the launcher's value of
+// MappingKey. The returned nodes are numbered in the order of their lowest ranks.
 //
 //	(vector,(FIRST,NODES,RANKS),...)    RANKS ranks on each of NODES nodes from node FIRST on
 //
-// Each triple in the list is a block of ranks. The blocks apply in order. If the job has more ranks
-// than the blocks, the list repeats from its beginning.
+// Each triple in the list is a block of ranks. The blocks apply to the ranks in order. If the job
+// has more ranks than the blocks, the list is applied again from its beginning.
 func ParseMapping(text string, size int) ([]int, error) {
 	bad := func(why string) error { return fmt.Errorf("%w: %s: %.80q", ErrMapping, why, text) }
 	if size < 1 || size > RanksMax {
@@ -49,8 +49,8 @@ func ParseMapping(text string, size int) ([]int, error) {
 	return spread(blocks, size), nil
 }
 
-// spread assigns size ranks to the nodes of the blocks. A block has the first node, the number of
-// nodes, and the number of ranks per node.
+// spread assigns size ranks to the nodes of the blocks. A block consists of the first node, the
+// number of nodes, and the number of ranks per node.
 func spread(blocks [][3]int, size int) []int {
 	nodes := make([]int, 0, size)
 	number := map[int]int{} // numbers of the nodes seen so far
@@ -73,7 +73,7 @@ func spread(blocks [][3]int, size int) []int {
 	}
 }
 
-// FormatMapping returns the mapping as text. nodes has the node of each rank.
+// FormatMapping returns the mapping as text. The argument nodes has the node of each rank.
 func FormatMapping(nodes []int) string {
 	var blocks [][3]int
 	for i := 0; i < len(nodes); {

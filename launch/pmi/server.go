@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// storeBytesPerRank is the maximum size of all keys and values that one rank may put into the
+// storeBytesPerRank is the largest total size of the keys and values that one rank may put into the
 // store.
 const storeBytesPerRank = 1 << 20
 
-// The errors of a Server, for errors.Is.
+// The errors of a Server can be tested with errors.Is.
 var (
 	// ErrConfig means that the configuration of a server is invalid.
 	ErrConfig = errors.New("pmi: invalid configuration")
@@ -30,7 +30,7 @@ func (e *AbortError) Error() string {
 type Config struct {
 	Size int    // number of ranks, 1 to RanksMax
 	Name string // name of the store, up to NameBytesMax; must be unique
-	// Nodes has the node of each rank. With nil the clients get no mapping.
+	// Nodes has the node of each rank. If Nodes is nil, the clients get no mapping.
 	Nodes []int
 }
 
@@ -50,12 +50,13 @@ const (
 	finished              // has finalized, or was lost before init
 )
 
-// Server is the PMI-1 server for all clients of a job. Each client goes through these states:
+// Server is the PMI-1 server for all clients of a job. Each client goes through the following
+// states.
 //
 //	fresh --init--> joined --barrier_in--> waiting --all are--> joined --finalize--> finished
 //
 // Only one goroutine at a time may use a Server. The caller passes the clients' lines to Handle,
-// and sends the replies.
+// and sends the replies that Handle returns.
 type Server struct {
 	cfg     Config
 	mapping string
@@ -64,7 +65,7 @@ type Server struct {
 	store   map[string]string
 	inside  int // number of ranks in the barrier
 	over    int // number of finished ranks
-	// spawning contains the ranks that have begun a spawn request, which has several lines.
+	// The ranks in spawning have begun a spawn request, which has several lines.
 	spawning map[int]bool
 	replies  []Reply
 }
@@ -101,8 +102,8 @@ func (s *Server) Welcome(rank int) []string {
 }
 
 // Handle processes a line from a rank, with or without the newline, and returns the replies to
-// send. The replies are valid until the next call of Handle. After an error the job is over. The
-// error is an *AbortError, or wraps ErrSyntax or ErrProtocol.
+// send. The returned replies are valid until the next call of Handle. After an error of Handle, the
+// job cannot continue. The error is an *AbortError, or wraps ErrSyntax or ErrProtocol.
 func (s *Server) Handle(rank int, line []byte) ([]Reply, error) {
 	s.replies = s.replies[:0]
 	err := s.handle(rank, line)
@@ -115,8 +116,8 @@ func (s *Server) Handle(rank int, line []byte) ([]Reply, error) {
 	return s.replies, err
 }
 
-// Leave tells the server that a rank's connection has ended. The error is ErrGone if the rank has
-// sent messages, but has not finalized.
+// Leave tells the server that the connection of a rank has ended. The error of Leave is ErrGone if
+// the rank has sent messages, but has not finalized.
 func (s *Server) Leave(rank int) error {
 	switch s.ranks[rank] {
 	case finished:
@@ -128,9 +129,9 @@ func (s *Server) Leave(rank int) error {
 	return fmt.Errorf("rank %d: %w", rank, ErrGone)
 }
 
-// Lose tells the server that a process has died and that the other processes continue. The dead
-// process sends no more messages, and no later barrier can complete. Lose returns an error if other
-// ranks wait in a barrier, because the job cannot continue.
+// Lose tells the server that a process has died and that the other processes continue. After Lose,
+// no later barrier can complete. If other ranks wait in a barrier, Lose returns an error, because
+// the job cannot continue.
 func (s *Server) Lose(rank int) error {
 	switch s.ranks[rank] {
 	case finished:
@@ -213,8 +214,8 @@ func (s *Server) init(rank int, m Message) error {
 	return nil
 }
 
-// own returns the key of a message. own returns an error if the message names another store than
-// the store of this job. The key may be longer than KeyBytesMax.
+// own returns the key of a message. If the message names another store than the store of this job,
+// own returns an error. The key may be longer than KeyBytesMax.
 func (s *Server) own(m Message) (key string, err error) {
 	if name, _ := m.Get("kvsname"); name != s.cfg.Name {
 		return "", fmt.Errorf("%w: %s of the store %.40q", ErrProtocol, m.Cmd, name)
@@ -268,8 +269,8 @@ func (s *Server) get(rank int, m Message) error {
 	return nil
 }
 
-// barrier adds a rank to the barrier. When all ranks are in the barrier, barrier releases all
-// ranks. If a rank has finished, barrier returns ErrProtocol.
+// barrier adds a rank to the barrier. When all ranks are in the barrier, barrier sends the replies
+// that release them. If a rank has finished, barrier returns ErrProtocol.
 func (s *Server) barrier(rank int) error {
 	if s.over > 0 {
 		return fmt.Errorf("%w: a barrier in which %d ranks that have finished are missing", ErrProtocol,
@@ -287,8 +288,8 @@ func (s *Server) barrier(rank int) error {
 	return nil
 }
 
-// finish records that a rank has finished. The error is ErrProtocol if other ranks are in the
-// barrier.
+// finish records that a rank has finished. If other ranks are in the barrier, the error of finish
+// is ErrProtocol.
 func (s *Server) finish(rank int) error {
 	s.ranks[rank] = finished
 	s.over++

@@ -81,7 +81,7 @@ func parseNode(text string) (node, error) {
 	return n, nil
 }
 
-// If the node selects the address l, match returns l with the node's ports and address. All
+// match returns l with the node's ports and address, if the node selects the address l. All
 // addresses of 127.0.0.0/8 belong to this host, although the loopback device reports only one of
 // them.
 func (n node) match(l Local) (Local, bool) {

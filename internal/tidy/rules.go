@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// module is the module's path, with which the imports of the module's own packages begin.
+// module is the module path, with which imports of the module's own packages begin.
 const module = "gobtl"
 
-// Limits of the house.
+// The constants limit the lengths of lines, functions and files.
 const (
 	lineColumnsMax   = 100
 	funcLinesMax     = 70
@@ -18,8 +18,8 @@ const (
 )
 
 // policy lists the packages that a package may import, in addition to the standard library.
-// Directories are relative to the module. A directory that ends in "/..." includes all directories
-// below.
+// Directories are relative to the root of the module. A directory that ends in "/..." includes all
+// directories below.
 type policy struct {
 	dir     string
 	imports []string // packages of the module
@@ -27,10 +27,10 @@ type policy struct {
 	deny    []string // forbidden packages of the standard library
 }
 
-// pureDeny lists the standard packages that the core without I/O must not import. The core takes
-// instants and bytes as arguments, and therefore runs in a simulator exactly as in production.
-// pureDeny does not contain "time", because the core uses time.Duration. The clock functions of
-// package time are found by their names (clockNames).
+// pureDeny lists the standard packages that packages without I/O must not import. These packages
+// take times and bytes as arguments, and therefore run in a simulator as in production. pureDeny
+// does not contain "time", because these packages use time.Duration. The clock functions of package
+// time are found by their names (clockNames).
 var pureDeny = []string{
 	"context", "crypto/rand", "io", "log/...", "math/rand", "net/...", "os/...", "runtime/...",
 	"sync/...", "syscall", "testing/...", "unsafe",
@@ -42,9 +42,9 @@ var leaves = []string{
 	"internal/mono", "internal/seq", "internal/slots",
 }
 
-// policies defines the direction of the imports. The first row that matches a package applies. Code
-// in a directory without a matching row is a violation, and therefore each new package needs a row
-// here.
+// policies defines which packages a package may import. The first entry that matches a directory
+// applies. Code in a directory without a matching entry is a violation, and therefore each new
+// package needs an entry.
 var policies = []policy{
 	{dir: "internal/tidy"},
 	{dir: "internal/testenv"},
@@ -105,7 +105,7 @@ var policies = []policy{
 		imports: with(leaves, "btl/internal/...", "fabric", "frag", "hotel", "reliability"),
 	},
 	{
-		// The row "." is for the root package, which is the simplified API.
+		// The entry "." is for the root package, which is the simplified API.
 		dir: ".",
 		imports: []string{
 			"btl", "btl/call", "btl/conn", "btl/queue", "btl/runner", "fabric", "fabric/net",
@@ -208,7 +208,7 @@ var policies = []policy{
 	{dir: "test/...", imports: []string{"..."}, libs: []string{"..."}},
 }
 
-// testOnly are packages of the module that only tests import.
+// testOnly are packages of the module that only tests may import.
 var testOnly = []string{"test/...", "fabric/fabrictest", "internal/testenv", "internal/testnet"}
 
 func with(list []string, more ...string) []string { return append(slices.Clone(list), more...) }
@@ -217,7 +217,7 @@ func without(list []string, one string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == one })
 }
 
-// policyOf returns the row that applies to a directory.
+// policyOf returns the entry that applies to a directory.
 func policyOf(dir string) (policy, bool) {
 	for _, p := range policies {
 		if covers(p.dir, dir) {
@@ -227,7 +227,7 @@ func policyOf(dir string) (policy, bool) {
 	return policy{}, false
 }
 
-// covers reports whether a pattern of the tables matches a directory or an import path.
+// covers reports whether a pattern matches a directory or an import path.
 func covers(pattern, name string) bool {
 	if pattern == "..." {
 		return true
@@ -240,15 +240,14 @@ func coversAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return covers(p, name) })
 }
 
-// isTest reports whether a file is test code. The rules for clocks, output and sizes of functions
+// isTest reports whether a file is test code. The rules for clocks, output and lengths of functions
 // do not apply to test code.
 func isTest(name string) bool {
 	return strings.HasSuffix(name, "_test.go") || strings.Contains("/"+name, "/testdata/") ||
 		coversAny(testOnly, path.Dir(name))
 }
 
-// isProgram reports whether a file belongs to a program, which owns its process, instead of the
-// library.
+// isProgram reports whether a file belongs to a program and not to the library.
 func isProgram(name string) bool {
 	return coversAny([]string{"cmd/...", "examples/...", "internal/report", "test/..."},
 		path.Dir(name))
@@ -272,8 +271,8 @@ func mayReadClock(name string) bool {
 		isProvider(dir) && (strings.HasPrefix(base, "clock") || strings.HasPrefix(base, "wait"))
 }
 
-// mayStartGoroutines reports whether a file may use a go statement. The core runs on its owner's
-// goroutine, and the simulator is deterministic only without further goroutines.
+// mayStartGoroutines reports whether a file may use a go statement. The packages of the transport
+// start no goroutines, and the simulator is deterministic only without further goroutines.
 func mayStartGoroutines(name string) bool {
 	if isTest(name) || isProgram(name) {
 		return true
@@ -287,19 +286,19 @@ func mayStartGoroutines(name string) bool {
 }
 
 // mayYield reports whether a file may use a function that yields the processor. Polling loops must
-// yield by the policy of internal/waiting. For a hand-over between goroutines Gosched is enough,
-// because Gosched keeps the processor with the thread.
+// yield by the policy of internal/waiting. Other code may call runtime.Gosched to let another
+// goroutine run.
 func mayYield(name, how string) bool {
 	dir := path.Dir(name)
 	return isTest(name) || dir == "internal/waiting" || how == "Gosched" &&
 		(dir == "btl/runner" || dir == "mpi" || covers("examples/...", dir))
 }
 
-// btlDir is the package btl, which has additional rules for its files.
+// btlDir is the directory of package btl, for whose files there are additional rules.
 const btlDir = "btl"
 
-// headerRooms are the files of btl that may write or read headers. Files whose names begin with the
-// same word are included.
+// headerRooms are the files of package btl that may write or decode packet headers. Files whose
+// names begin with the same word are included.
 var headerRooms = []struct {
 	file, does string
 	calls      []string
@@ -314,15 +313,14 @@ var headerRooms = []struct {
 	}},
 }
 
-// methodsMax bounds the methods of a type of the library. packageLinesMax bounds the lines of a
-// package of btl without tests.
+// methodsMax is the largest number of methods of a type of the library. packageLinesMax is the
+// largest number of lines of a btl package without tests.
 const (
 	methodsMax      = 60
 	packageLinesMax = 7000
 )
 
-// methodsToday and linesToday are the bounds of types and packages that already exceed the general
-// bounds.
+// methodsToday and linesToday are the limits of types and packages that exceed the general limits.
 var (
 	methodsToday = map[string]int{
 		"btl.Endpoint": 121, "btl.Module": 322, "btl/runner.Runner": 75, "mpi.engine": 72,
@@ -331,14 +329,15 @@ var (
 	linesToday = map[string]int{"btl": 11959}
 )
 
-// structFieldsMax bounds the fields of a struct of btl.
+// structFieldsMax is the largest number of fields of a struct of package btl.
 const structFieldsMax = 25
 
-// tunables are structs of btl that are lists of settings for users instead of a state.
+// tunables are structs of package btl that contain settings, to which structFieldsMax does not
+// apply.
 var tunables = []string{"Config"}
 
-// btlFloors lists the files of btl in layers, from the top down: the API, the processing of packets
-// and connections, the parts with their own state, and the basic types.
+// btlFloors lists the files of package btl in layers, from the API at the top to the basic types at
+// the bottom.
 var btlFloors = [][]string{
 	{"hooks.go", "module.go", "progress.go", "ready.go", "check.go", "check_idle.go"},
 	{
@@ -365,8 +364,8 @@ var btlFloors = [][]string{
 	},
 }
 
-// arrowsUp are the allowed calls from a lower layer to a higher one. Each call in arrowsUp is a
-// notification.
+// arrowsUp are the permitted calls from a lower layer to a higher layer. Each permitted call from a
+// lower layer to a higher layer is a notification.
 var arrowsUp = []arrow{
 	{"buffers.go", "link.go"},           // the link counts the datagrams that the fabric holds
 	{"buffers.go", "sched.go"},          // a peer that found no buffer may try again

@@ -8,16 +8,13 @@ import (
 )
 
 const (
-	// earlyMax is the maximum number of votes of one peer that this rank stores for communicators
-	// that this rank has not created yet. Further votes replace the peer's oldest ones. A vote
-	// arrives early if the peer was the first to leave the agreement round that creates the
-	// communicator.
+	// earlyMax is the largest number of votes of one peer that this rank stores for communicators
+	// that this rank has not created yet. A further vote replaces the peer's oldest stored vote.
 	earlyMax = 1024
-	// revokedMax is the maximum length of the list of revoked communicators, which drops its oldest
-	// entries. All ranks announce a revocation at about the same time, and each rank forwards a
-	// revocation once.
+	// revokedMax is the largest length of the list of revoked communicators, which drops its oldest
+	// entries.
 	revokedMax = 1 << 16
-	// freedMax is the maximum number of freed communicators whose last agreement rounds stay in
+	// freedMax is the largest number of freed communicators whose last agreement rounds stay in
 	// memory.
 	freedMax = 64
 )
@@ -35,8 +32,8 @@ const (
 // noticeHeadBytes is the size in bytes of a control message without its list of dead ranks.
 const noticeHeadBytes = 32
 
-// notice is a control message between ranks, which no receive of the program can match. The fields
-// of a notice are little-endian, and the columns below are offset, size in bytes, and meaning:
+// notice is a control message between ranks, which no receive of the program can match. The encoded
+// message has the following little-endian fields, given by offset, size in bytes, and meaning.
 //
 //	0   1   kind
 //	1   1   1: further parts follow
@@ -47,9 +44,8 @@ const noticeHeadBytes = 32
 //	24  8   context of a communicator that was made
 //	32  4   world rank of each dead rank
 //
-// A notice that names more dead ranks than fit into one message is sent in several parts, which may
-// arrive in any order. The receiver of a notice in several parts forms the union of the dead ranks
-// of all parts.
+// A control message that names more dead ranks than fit in one packet is sent in several parts,
+// which may arrive in any order. The receiver combines the dead ranks of all parts.
 type notice struct {
 	kind    noticeKind
 	more    bool
@@ -61,7 +57,7 @@ type notice struct {
 	dead    []int
 }
 
-// bytes encodes the notice in its wire format.
+// bytes encodes the control message.
 func (n *notice) bytes() []byte {
 	b := make([]byte, 2, noticeHeadBytes+4*len(n.dead))
 	if b[0] = byte(n.kind); n.more {
@@ -78,7 +74,8 @@ func (n *notice) bytes() []byte {
 	return b
 }
 
-// read decodes a notice, and reports false for bytes that the method bytes cannot have encoded.
+// read decodes a control message, and returns false for bytes that the method bytes cannot have
+// encoded.
 func (n *notice) read(b []byte) bool {
 	if len(b) < noticeHeadBytes || len(b)%4 != 0 || b[1] > 1 ||
 		b[0] < byte(noticeDead) || b[0] > byte(noticeDecision) {
@@ -106,24 +103,24 @@ type roundKey struct {
 	number  uint32
 }
 
-// round is one agreement between the ranks of a communicator. The leader of a round is the lowest
-// rank that is not known to be dead. All other ranks send their votes to the leader. The leader
-// decides when it has the votes of all living ranks. If the leader dies, the next living rank
-// becomes the leader. Each living rank then sends the new leader the decision if it knows the
-// decision, or else its vote again. A new leader adopts any decision that it receives, so two
-// survivors never have different decisions.
+// round is one agreement between the ranks of a communicator. The leader of an agreement round is
+// the lowest rank that is not known to be dead. All other ranks send their votes to the leader. The
+// leader decides when it has received the votes of all living ranks. If the leader dies, the next
+// living rank becomes the leader. Each living rank then sends the new leader the decision of the
+// round if it knows the decision, and otherwise its vote. A new leader adopts any decision that it
+// receives, so that two survivors never have different decisions.
 //
 //	joined ---- the leader is another: vote to it, once ----> decided: by its decision
 //	  | this rank leads: all that are alive have voted         | the leader dies
 //	  +----> decided: decision to all                           +--> decision to the next one
 //
-// The leader acts on its decision only after the decision has arrived at all living ranks. The
-// survivors thus know the decision even if the leader dies afterwards. If the leader dies with all
-// ranks that have received its decision, the survivors decide again.
+// The leader acts on its decision only after all living ranks have received the decision. The
+// survivors thus know the decision even if the leader dies afterwards. If the leader dies together
+// with all ranks that have received its decision, the survivors decide again.
 //
 // A rank ignores the decision of a leader that it considers dead, because the rank may already have
-// voted again for the next leader. A rank that has voted in a round knows the decisions of all
-// earlier rounds. When a rank joins round n, it forgets the decision of round n-2.
+// voted for the next leader. A rank that has voted in a round knows the decisions of all earlier
+// rounds. When a rank joins round n, it forgets the decision of round n-2.
 type round struct {
 	joined, decided bool
 	make            bool // the round creates a communicator
@@ -133,21 +130,21 @@ type round struct {
 	votes           map[int]notice
 }
 
-// Agree returns the bitwise AND of the flags of all surviving ranks, with the same result at all of
-// them. Agree ignores dead ranks, and works in a revoked communicator, too. All surviving ranks
+// Agree returns the bitwise AND of the flags of all surviving ranks, and all survivors get the same
+// result. Agree ignores dead ranks, and also works in a revoked communicator. All surviving ranks
 // must call Agree and Shrink in the same order. If ctx ends before the agreement, the flags of this
-// rank still count, but this rank never learns the result. Agree returns ErrFinalized, ErrExcluded,
-// ErrFreed, the failure of the transport, or the cause of ctx. If the communicator was revoked
-// before it was freed, Agree returns ErrRevoked in place of ErrFreed.
+// rank count in the agreement, but this rank never learns the result. Agree returns ErrFinalized,
+// ErrExcluded, ErrFreed, the failure of the transport, or the cause of ctx. If the communicator was
+// revoked before it was freed, Agree returns ErrRevoked in place of ErrFreed.
 func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 	d, err := c.round(ctx, flags, false)
 	return d.flags, err
 }
 
 // Shrink returns a communicator of the surviving ranks, in the same order. All survivors must call
-// Shrink, and all survivors agree on the set of dead ranks. Shrink works in a revoked communicator,
-// too. If another rank dies during the call of Shrink, the new communicator may contain the dead
-// rank, and must then be shrunk, too. Shrink returns the errors of Agree, or ErrContexts.
+// Shrink, which makes them agree on the set of dead ranks. Shrink also works in a revoked
+// communicator. If another rank dies during the call, the new communicator may contain the dead
+// rank, and Shrink must be called for it. Shrink returns the errors of Agree, or ErrContexts.
 func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	d, err := c.round(ctx, ^uint64(0), true)
 	if err != nil {
@@ -174,7 +171,7 @@ func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	return made, nil
 }
 
-// round votes in one agreement round, and waits for the decision of the round.
+// round sends this rank's vote in an agreement round, and waits for the decision of the round.
 func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, error) {
 	e := c.e
 	e.lock()
@@ -215,8 +212,7 @@ func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, err
 }
 
 // arrived waits until all living ranks of c have received the control messages of this rank. The
-// leader acts on its decision only after the function arrived has returned. If the leader acted
-// earlier and died, possibly no other rank would know the decision.
+// leader acts on its decision only after arrived has returned.
 func (e *engine) arrived(ctx context.Context, c *Comm) error {
 	f := &e.failures
 	within := func(rank int) bool { _, ok := c.rankIn(rank); return ok }
@@ -237,8 +233,7 @@ func (e *engine) arrived(ctx context.Context, c *Comm) error {
 	return err
 }
 
-// roundOf returns the round with a key. roundOf creates the round if this rank does not know it
-// yet.
+// roundOf returns the agreement round with a key, and creates it if this rank does not know it yet.
 func (e *engine) roundOf(key roundKey) *round {
 	r := e.failures.rounds[key]
 	if r == nil {
@@ -258,8 +253,8 @@ func (e *engine) hearRound(from int, n *notice) {
 		}
 		return
 	}
-	// The range check drops late messages of rounds that all ranks have left, and messages of
-	// rounds that no rank can have begun.
+	// The check drops late messages of rounds that all ranks have left, and messages of rounds that
+	// no rank can have begun.
 	if int32(n.round-c.rounds) < -2 || int32(n.round-c.rounds) > 1 {
 		return
 	}
@@ -285,8 +280,8 @@ func (e *engine) hearRound(from int, n *notice) {
 	}
 }
 
-// putOff keeps a vote until this rank has created the vote's communicator. At most earlyMax votes
-// are kept for each sender: a further vote replaces the oldest vote of the same sender.
+// putOff stores a vote until this rank has created the communicator of the vote. At most earlyMax
+// votes are stored for each sender, and a further vote replaces the oldest one.
 func (f *failures) putOff(from int, n *notice) {
 	if f.early == nil {
 		f.early = make(map[int][]notice)
@@ -298,7 +293,7 @@ func (f *failures) putOff(from int, n *notice) {
 	f.early[from] = append(list, *n)
 }
 
-// hearEarly handles the stored votes that arrived before this rank had the communicator c.
+// hearEarly handles the stored votes that arrived before this rank had created the communicator c.
 func (e *engine) hearEarly(c *Comm) {
 	f := &e.failures
 	of := func(n notice) bool { return n.context == c.context }
@@ -326,8 +321,8 @@ type vote struct {
 	notice notice
 }
 
-// waits reports whether the outbox already contains a part of the control message n to the given
-// rank.
+// waits reports whether the queue of outgoing control messages already contains a part of message n
+// to the given rank.
 func (f *failures) waits(to int, n *notice) bool {
 	head := n.bytes()[:noticeHeadBytes]
 	return slices.ContainsFunc(f.outbox, func(l letter) bool {
@@ -335,8 +330,8 @@ func (f *failures) waits(to int, n *notice) bool {
 	})
 }
 
-// leader returns the world rank that leads the rounds of c. The leader is the first rank that this
-// rank does not know to be dead.
+// leader returns the world rank that leads the agreement rounds of c. The leader is the lowest rank
+// that this rank does not know to be dead.
 func (e *engine) leader(c *Comm) int {
 	for _, rank := range c.ranks {
 		if e.failures.dead[rank] == nil {
@@ -346,8 +341,8 @@ func (e *engine) leader(c *Comm) int {
 	return e.rank // This rank is alive in any case.
 }
 
-// advance carries out the next steps of a round, which are to vote, to decide, or to send the
-// decision.
+// advance carries out the next steps of an agreement round, which are to vote, to decide, or to
+// send the decision.
 func (e *engine) advance(key roundKey, r *round) {
 	c := e.failures.agreeing(key.context)
 	if c == nil {
@@ -371,7 +366,7 @@ func (e *engine) advance(key roundKey, r *round) {
 	}
 }
 
-// buryAll records as dead the ranks that a decision names as dead.
+// buryAll records the ranks as dead that a decision names as dead.
 func (e *engine) buryAll(d *notice) {
 	for _, rank := range d.dead {
 		if rank < len(e.names) {
@@ -380,8 +375,8 @@ func (e *engine) buryAll(d *notice) {
 	}
 }
 
-// decide decides a round that this rank leads. decide reports false if the vote of a living rank is
-// missing.
+// decide makes the decision of an agreement round that this rank leads. If the vote of a living
+// rank is missing, decide returns false.
 func (e *engine) decide(c *Comm, r *round) bool {
 	dead := e.failures.dead
 	r.votes[e.rank] = r.own

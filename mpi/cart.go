@@ -7,7 +7,7 @@ import (
 )
 
 // Cart is a communicator whose ranks form a grid of any number of dimensions (MPI_Cart_create). The
-// ranks of the grid are in row-major order, so the last coordinate changes fastest.
+// ranks of the grid are in row-major order, so that the last coordinate changes fastest.
 type Cart struct {
 	*Comm
 
@@ -43,7 +43,7 @@ func DimsCreate(ranks int, dims []int) error {
 
 // factorize writes n as a product of non-increasing factors, the first of which is at most most.
 // factorize makes the first factor as small as possible, then the second factor, and so on. If n is
-// no product of len(factors) such factors, factorize reports false.
+// no product of len(factors) such factors, factorize returns false.
 func factorize(n, most int, factors []int) bool {
 	if len(factors) == 0 {
 		return n == 1
@@ -66,10 +66,11 @@ func reaches(d, k, n int) bool {
 	return power >= n
 }
 
-// NewCart makes a grid of the first ranks of c, in the same order, with one rank at each place of
-// the grid (MPI_Cart_create). The other ranks get nil. In a periodic dimension the last place is a
-// neighbour of the first place. All ranks of c must call NewCart with the same arguments. NewCart
-// returns ErrGrid if c has fewer ranks than the grid has places, and the errors of Split.
+// NewCart makes a grid of the first ranks of c, in the same order, with one rank at each position
+// of the grid (MPI_Cart_create). The remaining ranks get nil. In a periodic dimension, the last
+// position is a neighbour of the first position. All ranks of c must call NewCart with the same
+// arguments. NewCart returns ErrGrid if c has fewer ranks than the grid has positions, and the
+// errors of Split.
 func NewCart(ctx context.Context, c *Comm, dims []int, periodic []bool) (*Cart, error) {
 	places := 1
 	for _, d := range dims {
@@ -93,7 +94,7 @@ func NewCart(ctx context.Context, c *Comm, dims []int, periodic []bool) (*Cart, 
 	return &Cart{made, slices.Clone(dims), slices.Clone(periodic)}, nil
 }
 
-// Dims returns the number of places in each dimension (MPI_Cart_get).
+// Dims returns the number of positions in each dimension (MPI_Cart_get).
 func (g *Cart) Dims() []int { return slices.Clone(g.dims) }
 
 // Periodic reports which dimensions are periodic (MPI_Cart_get).
@@ -114,7 +115,7 @@ func (g *Cart) Coords(rank int) ([]int, error) {
 }
 
 // RankAt returns the rank at the given coordinates (MPI_Cart_rank). A coordinate of a periodic
-// dimension wraps around. If a coordinate of another dimension lies beyond the edge of the grid,
+// dimension wraps around. If a coordinate of any other dimension is beyond the edge of the grid,
 // RankAt returns NoRank. RankAt returns ErrGrid if the number of coordinates differs from the
 // number of dimensions.
 func (g *Cart) RankAt(at ...int) (int, error) {
@@ -136,8 +137,9 @@ func (g *Cart) RankAt(at ...int) (int, error) {
 }
 
 // Shift returns the source and the destination of this rank when each rank sends to the rank that
-// is by places further in dimension dim (MPI_Cart_shift). A source or a destination beyond the edge
-// of the grid is NoRank. Shift returns ErrGrid if the grid has no dimension dim.
+// is the given number of positions further in dimension dim (MPI_Cart_shift). A source or a
+// destination beyond the edge of the grid is NoRank. Shift returns ErrGrid if the grid has no
+// dimension dim.
 func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 	if dim < 0 || dim >= len(g.dims) {
 		return NoRank, NoRank, fmt.Errorf("%w: dimension %d of %d", ErrGrid, dim, len(g.dims))
@@ -163,7 +165,7 @@ func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 
 // Sub returns the grid of the ranks that have the same coordinates as this rank in all dimensions
 // that are not kept (MPI_Cart_sub), such as a row or a plane. All ranks must call Sub with the same
-// keep. Sub returns ErrGrid if keep has the wrong length, and the errors of Split.
+// argument keep. Sub returns ErrGrid if keep has the wrong length, and the errors of Split.
 func (g *Cart) Sub(ctx context.Context, keep []bool) (*Cart, error) {
 	if len(keep) != len(g.dims) {
 		return nil, g.refuse(fmt.Errorf("%w: %d dimensions, want %d", ErrGrid, len(keep), len(g.dims)))

@@ -12,7 +12,7 @@ import (
 	"gobtl/launch"
 )
 
-// offersMax is the maximum number of addresses that a rank offers to the other ranks.
+// offersMax is the largest number of addresses that a rank offers to the other ranks.
 const offersMax = 32
 
 // offer is the message in which a rank tells the other ranks its addresses.
@@ -38,8 +38,8 @@ type places struct {
 	offers []offer       // the offer of each rank; nil: all ranks are on one host
 }
 
-// offerAll exchanges the addresses of all ranks through the launcher. In a job on one host offerAll
-// exchanges nothing.
+// offerAll exchanges the addresses of all ranks through the launcher. For a job on one host,
+// offerAll exchanges nothing.
 func offerAll(ctx context.Context, job Job, infos []fabric.Info) (*places, error) {
 	if job.Nodes() < 2 {
 		return &places{infos: infos}, nil
@@ -70,11 +70,11 @@ func offerAll(ctx context.Context, job Job, infos []fabric.Info) (*places, error
 	return p, nil
 }
 
-// pick returns the fabric that a rank uses. In a job on one host each rank uses its first fabric.
-// In a job on several hosts each rank prefers the network that it shares with the most ranks of
-// other hosts. A rank avoids loopback addresses, and addresses that another host has too, such as
-// the address of a container bridge. pick returns ErrAddress if the chosen address is useless to
-// another host.
+// pick returns the fabric that a rank uses. In a job on one host, each rank uses its first fabric.
+// In a job on several hosts, each rank prefers the network that it shares with the most ranks of
+// other hosts. A rank avoids loopback addresses, and addresses that another host also has, such as
+// the address of a container bridge. If ranks of another host cannot use the chosen address, pick
+// returns ErrAddress.
 func (p *places) pick(rank int) (fabric.Info, error) {
 	if p.offers == nil {
 		return p.infos[0], nil
@@ -83,7 +83,8 @@ func (p *places) pick(rank int) (fabric.Info, error) {
 	return p.infos[chosen[rank]], clash(p.offers, chosen, rank)
 }
 
-// choose returns the chosen address of each rank, as an index into the offer of the rank.
+// choose returns the chosen address of each rank, as an index into the rank's list of offered
+// addresses.
 func (p *places) choose() []int {
 	chosen, format := make([]int, len(p.offers)), commonFormat(p.offers)
 	for rank := range p.offers {
@@ -93,8 +94,8 @@ func (p *places) choose() []int {
 }
 
 // leave excludes the networks over which ranks failed to connect, and all other networks of the
-// same devices. leave reports false if some rank has no other usable address. All ranks compute the
-// same result.
+// same devices. If some rank has no other usable address, leave returns false. All ranks compute
+// the same result.
 func (p *places) leave(missing []missed) bool {
 	if p.offers == nil {
 		return false
@@ -145,8 +146,9 @@ func reachOf(a address) reach {
 }
 
 // commonFormat returns an address format in which each rank has an address that other hosts can
-// use. If all ranks have addresses of several formats, commonFormat returns the first one in the
-// offer of rank 0. If the ranks have no format in common, commonFormat returns an empty string.
+// use. If all ranks have addresses of several formats, commonFormat returns the first of these
+// formats in the list of rank 0. If the ranks have no format in common, commonFormat returns an
+// empty string.
 func commonFormat(offers []offer) string {
 	for _, a := range offers[0].Addrs {
 		everywhere := true
@@ -164,8 +166,8 @@ func commonFormat(offers []offer) string {
 	return ""
 }
 
-// foreign reports whether other hosts cannot use an address of a rank. A loopback address is
-// unusable, as is an address that another host has too, or whose network has failed before. A
+// foreign reports whether other hosts cannot use an address of a rank. An address is unusable if it
+// is a loopback address, if another host also has it, or if its network has failed before. A
 // link-local address is unusable if the rank also has an ordinary address.
 func foreign(offers []offer, rank int, a address) bool {
 	if a.silent {
@@ -195,7 +197,8 @@ func foreign(offers []offer, rank int, a address) bool {
 	return false
 }
 
-// chooseAddress returns the best address of a rank, as an index into the offer of the rank.
+// chooseAddress returns the best address of a rank, as an index into the rank's list of offered
+// addresses.
 func chooseAddress(offers []offer, rank int, format string) (best int) {
 	most := -1
 	for i, a := range offers[rank].Addrs {
@@ -235,9 +238,9 @@ func neighbours(offers []offer, rank int, a address) (count int) {
 	return count
 }
 
-// clash returns an error if the address of a rank is useless to the ranks of another host. An
-// address is useless if the other host has the same address, or another address format, or if
-// foreign reports true.
+// clash returns an error if ranks of another host cannot use the address of a rank. An address is
+// unusable if the other host has the same address, or another address format, or if foreign returns
+// true.
 func clash(offers []offer, chosen []int, rank int) error {
 	const hint = "choose a device by Config.Fabric"
 	mine := offers[rank].Addrs[chosen[rank]]

@@ -11,7 +11,7 @@ import (
 	"gobtl/pml"
 )
 
-// plan holds the arguments of a collective operation that a rank begins.
+// plan holds the arguments of a collective operation.
 type plan struct {
 	does       func(s *coll.Schedule, p *plan)
 	in, out    []byte
@@ -23,7 +23,7 @@ type plan struct {
 	tag        int // tag of the messages: see turn
 }
 
-// operation is a collective operation in progress. An operation is the coll.Port of its own
+// operation is a collective operation in progress. An operation implements the coll.Port of its
 // schedule.
 type operation struct {
 	coll.Schedule
@@ -33,7 +33,7 @@ type operation struct {
 	r    *Request
 	done func(error)
 	next *operation
-	// combine calls the plan's fold, and stores the value of a panic in panicked.
+	// The function combine calls the plan's fold, and stores the value of a panic in panicked.
 	combine  coll.Fold
 	panicked error
 }
@@ -76,8 +76,8 @@ func (o *operation) Skip(from int) {
 	_ = o.Recv(new(pml.Request), from, nil) // An error means a dead rank, which sends nothing.
 }
 
-// Cancel implements coll.Port. In a failed communicator Cancel also abandons unmatched sends,
-// because the destination rank may never create the communicator.
+// Cancel implements coll.Port. In a revoked or failed communicator, Cancel also abandons unmatched
+// sends, because the destination rank may never create the communicator.
 func (o *operation) Cancel(r *pml.Request) bool {
 	l := o.c.e.l
 	return l.Cancel(r) || o.c.failed != nil && l.Abandon(r, o.c.failed)
@@ -126,10 +126,10 @@ func (c *Comm) blame(p *pml.Peer, err error) error {
 	return err
 }
 
-// fold combines values by the plan's fold. The goroutine that polls the transport calls fold,
-// perhaps for an operation of another goroutine. A panic of the program's function becomes the
-// error of the operation. After a panic the operation continues, so that no other rank waits for
-// this rank.
+// fold combines values by the plan's fold function. The goroutine that polls the transport calls
+// fold, perhaps for an operation of another goroutine. A panic of the program's function becomes
+// the error of the operation. After a panic the operation continues, so that no other rank waits
+// for this rank.
 func (o *operation) fold(acc, x []byte, xFirst bool) {
 	returned := false
 	defer func() {
@@ -137,8 +137,8 @@ func (o *operation) fold(acc, x []byte, xFirst bool) {
 		case why != nil && o.panicked == nil:
 			o.panicked = &OpError{Panic: why, Stack: debug.Stack()}
 		case why == nil && !returned && o.c.e.broken == nil:
-			// The function has ended its goroutine (runtime.Goexit) in the middle of the engine's
-			// work.
+			// The program's function has ended its goroutine (runtime.Goexit) while the goroutine
+			// was polling the transport.
 			o.c.e.broken = &OpError{Panic: "it has ended its goroutine", Stack: debug.Stack()}
 		}
 	}()
@@ -146,7 +146,7 @@ func (o *operation) fold(acc, x []byte, xFirst bool) {
 	returned = true
 }
 
-// collective begins a collective operation. mu is held.
+// collective begins a collective operation. The caller must hold mu.
 func (c *Comm) collective(r *Request, p plan) error {
 	e := c.e
 	if e.broken != nil {
@@ -178,27 +178,27 @@ func (c *Comm) collective(r *Request, p plan) error {
 	return nil
 }
 
-// persistentBit is set in the tags of persistent collective operations. The operation number in the
-// lower bits wraps around to 0.
+// persistentBit is set in the tags of persistent collective operations.
 const persistentBit = (TagMax + 1) / 2
 
 // turn returns the tag of the next collective operation in this communicator. The operations of all
-// ranks match by their tags, so each call uses up a tag, even a refused call. mu is held.
+// ranks match by their tags, and therefore each call uses up a tag, even a call that returns an
+// error. The caller must hold mu.
 func (c *Comm) turn() (tag int) {
 	tag = c.calls % persistentBit
 	c.calls++
 	return tag
 }
 
-// persistentTurn returns the tag of the next persistent collective operation. The order of the Init
-// calls determines the tag, and the order of the Start calls does not matter. mu is held.
+// persistentTurn returns the tag of the next persistent collective operation. The tag depends on
+// the order of the Init calls, and not on the order of the Start calls. The caller must hold mu.
 func (c *Comm) persistentTurn() (tag int) {
 	tag = persistentBit | c.readied%persistentBit
 	c.readied++
 	return tag
 }
 
-// refuse returns the error of a refused collective call, and uses up the tag of the call.
+// refuse returns the error of an invalid collective call, and uses up the tag of the call.
 func (c *Comm) refuse(err error) error {
 	c.e.lock()
 	defer c.e.unlock()
@@ -206,8 +206,8 @@ func (c *Comm) refuse(err error) error {
 	return err
 }
 
-// begin begins a collective operation with a request. If err is not nil, begin refuses the call.
-// The function do is the blocking form of begin.
+// begin begins a collective operation with a request. If err is not nil, begin returns err and uses
+// up a tag. The function do is the blocking form of begin.
 func (c *Comm) begin(r *Request, p plan, err error) error {
 	if err != nil {
 		return c.refuse(err)
@@ -247,8 +247,8 @@ func planOf[T any](in, out []T, root int, does func(*coll.Schedule, *plan)) (p p
 	return p, err
 }
 
-// partsOf converts counts of values to sizes in bytes. If counts is nil, each rank has each values.
-// The sum of the counts must be want, unless want is -1.
+// partsOf converts numbers of values to sizes in bytes. If counts is nil, each rank has each
+// values. The sum of the counts must be want, unless want is -1.
 func (p *plan) partsOf(counts []int, ranks, each, want int) (coll.Parts, error) {
 	if counts != nil && len(counts) != ranks {
 		return nil, fmt.Errorf("%w: %d counts for %d ranks", ErrCount, len(counts), ranks)
@@ -277,8 +277,8 @@ func bcastPlan[T any](data []T, root int) (plan, error) {
 	return planOf(nil, data, root, bcastSteps)
 }
 
-// sameLength returns the plan of a reduction. If outHere is set, this rank gets the result, and out
-// must be as long as in.
+// sameLength returns the plan of a reduction. If outHere is true, this rank gets the result, and
+// out must be as long as in.
 func sameLength[T any](in, out []T, op Op[T], root int, outHere bool,
 	does func(*coll.Schedule, *plan),
 ) (plan, error) {
@@ -323,8 +323,8 @@ func reduceScatterPlan[T any](c *Comm, in, out []T, counts []int, op Op[T]) (pla
 	return p, err
 }
 
-// gatherPlan returns the plan of a Gather or an Allgather. whole means that this rank receives the
-// parts of all ranks in out.
+// gatherPlan returns the plan of a Gather or an Allgather. The argument whole says that this rank
+// receives the parts of all ranks in out.
 func gatherPlan[T any](c *Comm, in, out []T, counts []int, root int, whole bool,
 	does func(*coll.Schedule, *plan),
 ) (plan, error) {
@@ -385,7 +385,7 @@ func alltoallPlan[T any](c *Comm, in []T, inCounts []int, out []T, outCounts []i
 	return p, err
 }
 
-// The functions below add the steps of an operation to a schedule. Function literals in generic
+// The following functions add the steps of an operation to a schedule. Function literals in generic
 // functions would be allocated at each call.
 
 func bcastSteps(s *coll.Schedule, p *plan)     { s.Bcast(p.out, p.size, p.root) }

@@ -4,18 +4,19 @@ import "context"
 
 // A collective operation involves all ranks of a communicator. All ranks must call the same
 // operations in the same order, with the same sizes and the same root. A blocking collective
-// operation returns when this rank's part of the operation is done. Only Barrier implies that all
-// other ranks have called it.
+// operation returns when this rank's part of the operation is complete. Only the end of a Barrier
+// implies that all other ranks have called it.
 //
-// A function whose name begins with I starts the operation and returns at once. The request r ends
-// with the operation. The operation owns the slices until its end. If ctx ends before the
-// operation, or another rank fails, the returned error includes ErrInUse, and the operation
-// continues.
+// A function whose name begins with I starts the operation and returns at once. The request r of
+// such a function ends with the operation. The operation owns the slices until its end. If ctx ends
+// before the operation, or another rank fails, the returned error includes ErrInUse, and the
+// operation continues.
 //
 // A rank that receives data of an unexpected size returns ErrCount, and its results are undefined.
-// The ranks that depend on the results of a rank with ErrCount return ErrCount, too. A call that is
-// refused for its arguments counts as one operation, but sends nothing. The ranks that need the
-// refused call's messages wait until their contexts end. The next calls of all ranks match again.
+// The ranks that depend on the results of a rank with ErrCount also return ErrCount. A call that
+// fails because of its arguments counts as one operation, but sends nothing. The ranks that need
+// messages of the failed call wait until their contexts end. After a failed call, the next calls of
+// all ranks match.
 //
 // The slices in and out of a collective operation must not overlap (ErrConfig), with the following
 // exceptions. In a reduction or a scan, in and out may be the same slice. In an Alltoall with the

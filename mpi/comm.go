@@ -1,7 +1,7 @@
 package mpi
 
 // The constants describe the bit fields of a message's tag. The documentation of the package shows
-// the fields.
+// the bit fields.
 const (
 	tagBits    = 24
 	innerShift = tagBits
@@ -46,8 +46,8 @@ func (c *Comm) WorldRank(rank int) int {
 	return c.ranks[rank]
 }
 
-// rankIn converts a world rank to a rank in this communicator. rankIn reports false if the world
-// rank is not a member.
+// rankIn converts a world rank to a rank in this communicator. If the world rank is not a member,
+// the result is false.
 func (c *Comm) rankIn(world int) (int, bool) {
 	if c.index == nil {
 		return world, world < len(c.ranks)

@@ -11,32 +11,31 @@ import (
 	"gobtl/pml"
 )
 
-// Config tunes a World. The zero value is a good default. All ranks of a job must have the same
-// Transport and the same Layer.
+// Config contains the settings of a World. The zero Config selects the defaults. All ranks of a job
+// must have equal Transport and equal Layer.
 type Config struct {
 	// Launch says how a process finds its launcher.
 	Launch launch.Config
-	// Fabric chooses the network provider, which the program must have imported, and the local
-	// address. If Fabric names no provider, the World chooses "shm" or "udp". The World chooses
-	// "shm" if all ranks are on one host and can open the same shared memory. The program must have
-	// imported the provider shm, too. World.Network returns the choice. With "udp", a job on one
-	// host uses a loopback address. In a job on several hosts each rank uses the address by which
-	// most other hosts can reach the rank. A rank uses no address that another host has, too.
+	// Fabric selects the network provider, which the program must have imported, and the local
+	// address. If Fabric names no provider, the World chooses "shm" or "udp". The provider "shm" is
+	// chosen if all ranks are on one host and can open the same shared memory. World.Network
+	// returns the chosen provider. With "udp", a job on one host uses a loopback address. In a job
+	// on several hosts, each rank uses the address by which most other hosts can reach the rank. A
+	// rank never uses an address that another host also has.
 	Fabric fabric.Hints
-	// Transport tunes the transport module. Environment variables GOBTL_* override Transport.
-	// PeerTimeout is the time for which a rank may fail to answer, where 0 means 30 s. A
-	// HandshakeTimeout of 0 means the same time as PeerTimeout, so that a dead rank is detected
-	// equally fast before and after the first connection to it. A KeepAlive of 0 means 5 s. A rank
-	// that only waits for a dead rank learns of the death after the sum of KeepAlive and
-	// PeerTimeout. The library sets the Label itself.
+	// Transport contains the settings of the transport module. Environment variables GOBTL_*
+	// override Transport. PeerTimeout is the time after which a rank that does not answer counts as
+	// dead, where 0 means 30 s. The value 0 of HandshakeTimeout means the same time as PeerTimeout.
+	// The value 0 of KeepAlive means 5 s. A rank that only waits for a dead rank learns of the
+	// death after the sum of KeepAlive and PeerTimeout. The library sets the field Label.
 	Transport btl.Config
-	// Layer tunes the matching of messages.
+	// Layer contains the settings of the message matching.
 	Layer pml.Config
 	// Wait selects how calls wait. WaitAdaptive is the default, WaitBusy always polls, and
 	// WaitEvent sleeps.
 	Wait runner.Waiting
 	// SkipReach makes Init skip the test whether the hosts of the job can reach each other.
-	// SkipReach suits jobs in which some hosts never exchange messages. With SkipReach, an
+	// SkipReach is for jobs in which some hosts never exchange messages. With SkipReach, an
 	// unreachable rank is detected at the first message to it, after HandshakeTimeout. SkipReach
 	// must be the same at all ranks.
 	SkipReach bool
@@ -61,9 +60,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports the first value of the configuration that is out of range. Before the call,
-// defaults must have replaced the zero fields of the configuration. Validate does not check Launch,
-// Transport and Layer, which their own packages check.
+// Validate returns an error for the first field out of its range. The caller must have replaced
+// zero fields by the defaults. Validate does not check Launch, Transport and Layer, which their own
+// packages check.
 func (c Config) Validate() error {
 	if c.CloseTimeout < time.Millisecond || c.CloseTimeout > time.Hour {
 		return fmt.Errorf("%w: CloseTimeout is %v, want 1 ms to 1 h", ErrConfig, c.CloseTimeout)

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// bytesOf returns the memory of a slice of values. bytesOf returns ErrType if the values contain
-// pointers.
+// bytesOf returns the memory of a slice of values. If the values contain pointers, bytesOf returns
+// ErrType.
 func bytesOf[T any](data []T) ([]byte, error) {
 	if err := checkType[T](); err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func shared(a, b []byte) bool {
 }
 
 // apart returns ErrConfig if the memory a, which an operation reads, overlaps the memory b, which
-// the operation writes. a may overlap b if a and inPlace are the same memory.
+// the operation writes. If a and inPlace are the same memory, a may overlap b.
 func apart(a, b, inPlace []byte) error {
 	if !shared(a, b) || len(a) == len(inPlace) && &a[0] == &inPlace[0] {
 		return nil

@@ -1,6 +1,6 @@
 // Package mpi is a message passing interface for parallel jobs. The package offers MPI's model in
-// Go: ranks, communicators, requests, and messages that match by source and tag. Package mpi is
-// built on the packages pml and btl. Package launch provides each process with its rank and with
+// Go, with ranks, communicators, requests, and messages that match by source and tag. Package mpi
+// is built on the packages pml and btl. Package launch provides each process with its rank and with
 // the addresses of the other ranks.
 //
 //	world, err := mpi.Init(ctx, mpi.Config{})       // with a provider imported: _ "gobtl/fabric/udp"
@@ -16,8 +16,8 @@
 // call that may wait takes a context, and returns ErrContext for a nil context.
 //
 // Any goroutine may call any function at any time, but only one goroutine at a time may use a
-// Request. A waiting call drives the engine, which means that the call polls the transport and
-// handles arrived messages. One such poll is called a pass:
+// Request. A call that waits polls the transport and handles arrived messages, which is called
+// driving the engine. One such poll is called a pass.
 //
 //	Send, Recv, Wait                   Isend, Irecv, Test            helper, a goroutine
 //	  |  begin; not done?                |  begin                      |  nobody has made a pass for
@@ -27,18 +27,18 @@
 //	(internal/waiting)
 //	  |  somebody drives already: sleep until it is done, or the driver leaves
 //
-// The waiting goroutine itself thus receives its message, without help from another goroutine. A
+// The waiting goroutine thus receives its message itself, without help from another goroutine. A
 // rank that computes for minutes still answers its peers, if GOMAXPROCS exceeds the number of
 // computing threads.
 //
 // On the wire, the tag of a message contains the context of the communicator in the bits above the
-// user's tag:
+// user's tag.
 //
 //	63       44 43        25   24    23        0
 //	 maker's    its count   inner    user's tag
 //	 rank
 //
 // The bit named inner is 1 in messages that the library itself sends in the communicator. Rank 0 of
-// a new communicator creates its context, which consists of the maker's world rank and a count.
-// Contexts are therefore unique in a job.
+// a new communicator creates its context, which consists of the world rank of the creator and a
+// count. Contexts are therefore unique in a job.
 package mpi

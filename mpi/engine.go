@@ -17,8 +17,8 @@ import (
 	"gobtl/pml"
 )
 
-// engine is the state that all communicators of a process share. mu guards the whole engine. The
-// goroutine that holds mu owns the transport module and the matching layer.
+// engine is the state that all communicators of a process share. The lock mu guards the whole
+// engine. The goroutine that holds mu owns the transport module and the matching layer.
 type engine struct {
 	mu     sync.Mutex
 	wanted atomic.Int32 // calls that wait for mu while a call polls
@@ -68,7 +68,7 @@ type waiter struct {
 	next   *waiter
 }
 
-// over reports whether the condition of a waiting call is met.
+// over reports whether a call need not wait any longer.
 func (w *waiter) over() bool { return w.left <= 0 || w.ready != nil && w.ready() }
 
 // member is the Context of the pml.Peer of a rank.
@@ -95,8 +95,8 @@ func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine,
 	return e, e.handleNotices(cfg.Layer.Tag)
 }
 
-// lock locks mu. If a call polls the transport, the polling call releases mu between two polls when
-// another call waits for mu.
+// lock locks mu. If a call polls the transport and another call waits for mu, the polling call
+// releases mu between two polls.
 func (e *engine) lock() {
 	if !e.mu.TryLock() {
 		e.wanted.Add(1)
@@ -106,8 +106,8 @@ func (e *engine) lock() {
 	e.latest = 0
 }
 
-// unlock unlocks mu. If the layer has a deadline before the end of the sleep of a call on the
-// fabric, unlock wakes the sleeping call.
+// unlock unlocks mu. If the layer has a deadline before the end of a sleep on the fabric, unlock
+// wakes the sleeping call.
 func (e *engine) unlock() {
 	wake := e.asleep && e.l.Deadline() < e.sleepUntil
 	e.mu.Unlock()
@@ -123,16 +123,16 @@ func (e *engine) due() {
 	}
 }
 
-// pass polls the transport once, and handles what has arrived.
+// pass polls the transport once, and handles the received messages.
 func (e *engine) pass() {
 	e.rouse()
 	e.counted()
 	e.passAt(e.now())
 }
 
-// rouse wakes a helper that sleeps although another call polls the transport. If the helper slept
-// on, each arriving packet would wake the helper's thread in vain, because the polling call has
-// already taken the packet.
+// rouse wakes a helper that sleeps on the fabric although another call polls the transport. Without
+// rouse, each arriving packet would wake the helper's thread in vain, because the polling call has
+// already received the packet.
 func (e *engine) rouse() {
 	if e.asleep && !e.roused {
 		e.roused = true
@@ -141,11 +141,11 @@ func (e *engine) rouse() {
 	}
 }
 
-// counted counts a pass (one poll of the transport), so that the helper sees that a call polls.
+// counted counts a poll of the transport, so that the helper sees that a call polls.
 func (e *engine) counted() { e.passes.Store(e.passes.Load() + 1) } // mu is held
 
-// passAt polls the transport once at the instant now, and returns the result of the module's
-// Progress. The helper does not notice a poll by passAt.
+// passAt polls the transport once at the time now, and returns the result of the module's Progress.
+// The helper does not notice a poll by passAt.
 func (e *engine) passAt(now mono.Time) int {
 	n, err := e.l.Progress(now)
 	if err != nil && e.broken == nil {
@@ -169,8 +169,8 @@ func (e *engine) passAt(now mono.Time) int {
 	return n
 }
 
-// wait waits until w is over or ctx ends. During this time the function wait polls the transport,
-// or lets another call poll. mu is held.
+// wait waits until w is over or ctx ends. During this time, wait polls the transport, or lets
+// another call poll. The caller must hold mu.
 func (e *engine) wait(ctx context.Context, w *waiter) error {
 	drives := false
 	defer func() {
@@ -204,8 +204,8 @@ func (e *engine) handOver() {
 	}
 }
 
-// park sleeps until w is over, ctx ends, or no call polls the transport any more. mu is held,
-// except during the sleep.
+// park sleeps until w is over, ctx ends, or no call polls the transport any more. The caller must
+// hold mu, which is released during the sleep.
 func (e *engine) park(ctx context.Context, w *waiter) {
 	w.parked, w.next = true, e.parked
 	e.parked = w
@@ -246,15 +246,15 @@ func (e *engine) unpark(w *waiter) {
 
 const (
 	// lookEvery is the number of polls of the transport between two checks of the context, and
-	// between two updates of the count of passes.
+	// between two updates of the count of polls.
 	lookEvery = 16
 	// clockEvery is the number of polls that share one reading of the clock while nothing arrives.
 	// A clock reading takes a large part of the time of a poll that finds nothing.
 	clockEvery = 4
 )
 
-// drive polls the transport until w is over, ctx ends, or the fabric fails. mu is held, but drive
-// releases mu between polls.
+// drive polls the transport until w is over, ctx ends, or the fabric fails. The caller holds mu,
+// which drive releases between polls.
 func (e *engine) drive(ctx context.Context, w *waiter) {
 	if e.turns != nil {
 		e.mu.Unlock()
@@ -337,7 +337,8 @@ func (e *engine) freeWaiter(w *waiter) {
 	e.spare = w
 }
 
-// peer returns the peer of a world rank. The first call for a rank opens the connection to it.
+// peer returns the peer of a world rank. The first call of peer for a rank opens the connection to
+// it.
 func (e *engine) peer(rank int) (*pml.Peer, error) {
 	if p := e.peers[rank]; p != nil {
 		return p, nil
@@ -360,7 +361,7 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 
 // rankOf returns the world rank of a peer. If the peer has opened the connection, the label of its
 // module names the rank. The label counts only if this process's own connection to the named rank
-// uses the same endpoint. For any other peer rankOf returns ErrStranger.
+// uses the same endpoint. For any other peer, rankOf returns ErrStranger.
 func (e *engine) rankOf(p *pml.Peer) (int, error) {
 	if m, ok := p.Context.(*member); ok {
 		if m.second {
@@ -390,7 +391,7 @@ func (e *engine) gone(rank int, err error) error {
 	return &RankError{Rank: rank, Err: e.way(rank, err)}
 }
 
-// setNames stores the names of the modules of all ranks, and begins to admit connections.
+// setNames stores the names of the modules of all ranks, and begins to accept connections.
 func (e *engine) setNames(names [][]byte) error {
 	for i, name := range names {
 		if len(name) == 0 || i == e.rank && !bytes.Equal(name, e.m.Name()) {

@@ -9,65 +9,69 @@ import (
 
 // The errors of the package can be tested with errors.Is.
 var (
-	// ErrConfig: a configuration value is out of its range.
+	// ErrConfig means that a configuration value is out of its range.
 	ErrConfig = errors.New("mpi: invalid configuration")
-	// ErrRank: the communicator has no such rank.
+	// ErrRank means that the communicator has no such rank.
 	ErrRank = errors.New("mpi: no such rank")
-	// ErrTag: a tag is below 0 or above TagMax.
+	// ErrTag means that a tag is below 0 or above TagMax.
 	ErrTag = errors.New("mpi: tag out of range")
-	// ErrType: the values contain pointers, or the size of a value depends on the machine.
+	// ErrType means that the values contain pointers, or that the size of a value depends on the
+	// machine.
 	ErrType = errors.New("mpi: values of this type cannot be sent")
-	// ErrCount: the lengths of the slices do not fit each other, or do not fit the number of ranks.
+	// ErrCount means that the lengths of the slices do not fit each other, or do not fit the number
+	// of ranks.
 	ErrCount = errors.New("mpi: lengths do not fit")
-	// ErrGroup: a group does not fit the communicator, or differs from the group that other ranks
-	// gave.
+	// ErrGroup means that a group does not fit the communicator, or differs from the group that
+	// other ranks gave.
 	ErrGroup = errors.New("mpi: group does not fit")
-	// ErrGrid: the dimensions of a grid of ranks are invalid.
+	// ErrGrid means that the dimensions of a grid of ranks are invalid.
 	ErrGrid = errors.New("mpi: no such grid of ranks")
-	// ErrBounds: values lie outside of the memory of a window.
+	// ErrBounds means that values are outside of the memory of a window.
 	ErrBounds = errors.New("mpi: not in the window")
-	// ErrTruncated: the message is longer than the slice of the receive. The slice contains the
-	// beginning of the message.
+	// ErrTruncated means that the message is longer than the slice of the receive. After
+	// ErrTruncated, the slice contains the beginning of the message.
 	ErrTruncated = pml.ErrTruncated
-	// ErrCancelled: the receive was cancelled before it was matched.
+	// ErrCancelled means that the receive was cancelled before it was matched.
 	ErrCancelled = pml.ErrCancelled
-	// ErrContext: the context is nil, and the call had no effect.
+	// ErrContext means that the context is nil, and that the call had no effect.
 	ErrContext = errors.New("mpi: nil context")
-	// ErrBusy: the Request is in use.
+	// ErrBusy means that the Request is in use.
 	ErrBusy = errors.New("mpi: request in use")
-	// ErrInactive: the Request is not in use.
+	// ErrInactive means that the Request is not in use.
 	ErrInactive = errors.New("mpi: request not in use")
-	// ErrWorlds: the requests of one call belong to several Worlds.
+	// ErrWorlds means that the requests of one call belong to several Worlds.
 	ErrWorlds = errors.New("mpi: requests of several worlds")
-	// ErrNotInit: no Init function has prepared the Request for Start.
+	// ErrNotInit means that no Init function has prepared the Request for Start.
 	ErrNotInit = errors.New("mpi: request not initialized")
-	// ErrInUse: the context has ended before the operation. The operation may still read or write
-	// the memory of the message.
+	// ErrInUse means that the context has ended before the operation. After ErrInUse, the operation
+	// may continue to read or write the memory of the message.
 	ErrInUse = errors.New("mpi: memory may still be in use")
-	// ErrFinalized: this process has finalized the job.
+	// ErrFinalized means that this process has finalized the job.
 	ErrFinalized = errors.New("mpi: finalized")
-	// ErrStranger: a connected process is not a rank of this job.
+	// ErrStranger means that a connected process is not a rank of this job.
 	ErrStranger = errors.New("mpi: peer is no rank of this job")
-	// ErrOp: the function of an Op has panicked.
+	// ErrOp means that the function of an Op has panicked.
 	ErrOp = errors.New("mpi: an Op has panicked")
-	// ErrMessage: the message has already been received.
+	// ErrMessage means that the message has already been received.
 	ErrMessage = pml.ErrMessage
-	// ErrRevoked: the communicator was revoked.
+	// ErrRevoked means that the communicator was revoked.
 	ErrRevoked = errors.New("mpi: communicator revoked")
-	// ErrFreed: this process has freed the communicator.
+	// ErrFreed means that this process has freed the communicator.
 	ErrFreed = errors.New("mpi: communicator freed")
-	// ErrExcluded: the other ranks consider this rank dead, and continue without this rank.
+	// ErrExcluded means that the other ranks consider this rank dead, and continue without this
+	// rank.
 	ErrExcluded = errors.New("mpi: the others take this rank for dead")
-	// ErrAddress: a rank has no address by which ranks of other hosts can reach the rank.
+	// ErrAddress means that a rank has no address by which ranks of other hosts can reach the rank.
 	ErrAddress = errors.New("mpi: no address for the other hosts")
-	// ErrContexts: one rank has already made 2^19 communicators.
+	// ErrContexts means that one rank has already made 2^19 communicators.
 	ErrContexts = errors.New("mpi: no communicators left")
 )
 
 // errDecided is the reason for the death of a rank that only other ranks have noticed.
 var errDecided = fmt.Errorf("%w: the others have agreed so", pml.ErrPeer)
 
-// OpError reports that the function of an Op has panicked. errors.Is finds ErrOp in an OpError.
+// OpError reports that the function of an Op has panicked. The function errors.Is finds ErrOp in an
+// OpError.
 type OpError struct {
 	Panic any    // value of the panic of the function
 	Stack []byte // stack at the panic
@@ -76,7 +80,7 @@ type OpError struct {
 // Error implements error. The text has one line, and omits the Stack.
 func (e *OpError) Error() string { return fmt.Sprintf("%v: %v", ErrOp, e.Panic) }
 
-// Unwrap returns ErrOp. If the value of the panic is an error, Unwrap returns the value, too.
+// Unwrap returns ErrOp. If the value of the panic is an error, Unwrap also returns that error.
 func (e *OpError) Unwrap() []error {
 	if err, ok := e.Panic.(error); ok {
 		return []error{ErrOp, err}

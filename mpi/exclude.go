@@ -17,12 +17,13 @@ const (
 	refusedExcluded                   // a rank that is considered dead
 )
 
-// askMost is the longest wait for the answer of a silent rank. PeerTimeout may shorten the wait.
+// askMost is the longest wait for the answer of a silent rank. If PeerTimeout is shorter, the wait
+// is PeerTimeout.
 const askMost = 5 * time.Second
 
 // question asks a silent rank whether it considers this rank dead, because possibly this rank was
-// the one that did not answer. A refused connection means yes. If the silent rank does not refuse
-// the connection, this rank records it as dead, because messages on their way to it are lost.
+// the one that did not answer. If the silent rank refuses the connection, the answer is yes.
+// Otherwise this rank records the silent rank as dead, because messages in transit to it are lost.
 type question struct {
 	rank  int
 	peer  *pml.Peer
@@ -43,8 +44,8 @@ func (e *engine) admit(r btl.Request) btl.Verdict {
 	return btl.Accept()
 }
 
-// rankCalled returns the rank whose module has the given label. rankCalled reports false if no rank
-// has the label.
+// rankCalled returns the rank whose module has the given label. If no rank has the label, the
+// result is false.
 func (e *engine) rankCalled(label string) (int, bool) {
 	number, ok := strings.CutPrefix(label, labelPrefix)
 	rank, err := strconv.Atoi(number)
@@ -67,8 +68,8 @@ func saysExcluded(why error) bool {
 		errors.As(why, &refused) && refused.Code == refusedExcluded
 }
 
-// memberGone handles the end of an endpoint to a rank. memberGone ignores the endpoint if the rank
-// is already recorded as dead.
+// memberGone handles the end of an endpoint to a rank. If the rank is already recorded as dead,
+// memberGone ignores the end of the endpoint.
 func (e *engine) memberGone(p *pml.Peer, m *member) {
 	f, why := &e.failures, p.Err()
 	inOrder := errors.Is(why, btl.ErrPeerClosed) || errors.Is(why, btl.ErrClosed)
@@ -84,15 +85,15 @@ func (e *engine) memberGone(p *pml.Peer, m *member) {
 	}
 }
 
-// lost reports whether no further message can come from a rank. A rank is lost if it is dead, or if
-// this rank asks whether it is considered dead itself.
+// lost reports whether no further message can come from a rank. No further message can come from a
+// rank that is dead, or that was asked whether it considers this rank dead.
 func (f *failures) lost(rank int) bool {
 	asked := func(q question) bool { return q.rank == rank }
 	return f.dead[rank] != nil || slices.ContainsFunc(f.asked, asked)
 }
 
 // ask asks a silent rank whether it considers this rank dead. The other ranks learn of the silent
-// rank's death only after the answer, or after the timeout.
+// rank's death only after the answer, or after askMost.
 func (e *engine) ask(rank int, why error) {
 	now := e.now()
 	ep, err := e.m.Connect(now, e.names[rank])
@@ -109,8 +110,8 @@ func (e *engine) ask(rank int, why error) {
 	}
 }
 
-// lookAtAnswers handles the ends of questions. If the asked rank has not answered that it considers
-// this rank dead, this rank records the asked rank as dead.
+// lookAtAnswers handles the answers to questions. Unless the asked rank has answered that it
+// considers this rank dead, this rank records the asked rank as dead.
 func (e *engine) lookAtAnswers() {
 	f, now := &e.failures, e.now()
 	var over []question

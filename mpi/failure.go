@@ -11,13 +11,12 @@ import (
 )
 
 // noticeAllRanks is the largest number of ranks for which a rank sends its control messages to all
-// other ranks. In a job with more than noticeAllRanks ranks, a rank sends its control messages to
-// the ranks that are a power of two away in either direction. The receivers forward the control
-// messages to their own neighbours. All ranks hear the news unless all 2*log2(n) neighbours of a
-// rank die at once.
+// other ranks. In a larger job, a rank sends its control messages to the ranks that are a power of
+// two away in either direction. The receivers forward the control messages to their own neighbours.
+// Every rank receives a control message unless all 2*log2(n) neighbours of a rank die at once.
 const noticeAllRanks = 64
 
-// letter is an outgoing control message that waits until the transport can take it.
+// letter is an outgoing control message that waits until the transport can send it.
 type letter struct {
 	to   int // rank in the world
 	data []byte
@@ -29,8 +28,8 @@ type arrival struct {
 	notice notice
 }
 
-// failures is the state of an engine about dead ranks and about agreements. Only the code between
-// polls of the transport processes failures, and handlers only queue.
+// failures is the state of an engine about dead ranks and about agreements. Message handlers only
+// store events in failures, which are handled between polls of the transport.
 type failures struct {
 	tag     btl.Tag
 	news    bool // the fields below have work to process
@@ -81,7 +80,8 @@ func (e *engine) peerChanged(p *pml.Peer, err error) {
 	e.peerGone(p, err)
 }
 
-// lookAtNews does the work that handlers have deferred. No handler runs at the same time.
+// lookAtNews handles the events that message handlers have stored. No handler runs at the same
+// time.
 func (e *engine) lookAtNews() {
 	f := &e.failures
 	f.news = false
@@ -90,7 +90,8 @@ func (e *engine) lookAtNews() {
 	}
 	clear(f.fresh)
 	f.fresh = f.fresh[:0]
-	// A rank that the other ranks have excluded must no longer send news of other ranks.
+	// A rank that the other ranks have excluded must no longer send control messages about other
+	// ranks.
 	gone := f.gone
 	f.gone = nil
 	for _, p := range gone {
@@ -120,7 +121,7 @@ func (e *engine) lookAtNews() {
 	e.post()
 }
 
-// hear carries out a control message of another rank.
+// hear handles a control message of another rank.
 func (e *engine) hear(from int, n *notice) {
 	switch n.kind {
 	case noticeDead:
@@ -167,8 +168,8 @@ func (e *engine) bury(rank int, why error) {
 }
 
 // lose ends the collective operations of a communicator to which a dead rank belongs. Each rank
-// drops the messages that other ranks send for the ended operations, so no rank waits for a rank
-// that has given up.
+// drops the messages that other ranks send for the ended operations, so that no rank waits for a
+// rank that has given up.
 func (c *Comm) lose(rank int, why error) {
 	if _, ok := c.rankIn(rank); !ok || c.failed != nil {
 		return
@@ -178,16 +179,15 @@ func (c *Comm) lose(rank int, why error) {
 	c.failAll()
 }
 
-// failAll ends the collective operations that only wait for their sends. A destination rank may be
-// alive, but may never create the communicator.
+// failAll ends the collective operations that only wait for their sends.
 func (c *Comm) failAll() {
 	for _, o := range slices.Clone(c.under) {
 		o.Fail(c.failed)
 	}
 }
 
-// register makes a communicator known, so that deaths and revocations apply to the communicator. mu
-// is held.
+// register adds a communicator to the list to which deaths and revocations apply. The caller must
+// hold mu.
 func (c *Comm) register() {
 	f := &c.e.failures
 	f.comms[c.context] = c
@@ -204,9 +204,9 @@ func (c *Comm) register() {
 }
 
 // Free releases a communicator that has no operation in progress. Calling Free is optional, and
-// affects this rank alone. After Free this rank sends no control messages about the communicator.
-// Operations that begin later at this rank, including persistent requests, return ErrFreed. If the
-// communicator was revoked before Free, later operations return ErrRevoked.
+// affects only this rank. After Free this rank sends no control messages about the communicator.
+// Operations that begin after Free at this rank, including persistent requests, return ErrFreed. If
+// the communicator was revoked before Free, later operations return ErrRevoked.
 func (c *Comm) Free() {
 	c.e.lock()
 	defer c.e.unlock()
@@ -219,9 +219,9 @@ func (c *Comm) Free() {
 	}
 }
 
-// free is Free with mu held. If the leader of an agreement round dies before it has sent its
-// decision to all ranks, this rank may have to send the decision to another rank. free therefore
-// keeps the decided rounds of the latest freed communicators.
+// free is Free for a caller that holds mu. If the leader of an agreement round dies before it has
+// sent its decision to all ranks, this rank may have to send the decision to another rank. free
+// therefore keeps the decided rounds of the latest freed communicators.
 func (c *Comm) free() {
 	f := &c.e.failures
 	delete(f.comms, c.context)
@@ -246,8 +246,8 @@ func (f *failures) forget(c *Comm) {
 	}
 }
 
-// agreeing returns the communicator with the given context. agreeing returns nil if this rank has
-// not created the communicator, or has forgotten it.
+// agreeing returns the communicator with the given context. If this rank has not created the
+// communicator, or has forgotten it, agreeing returns nil.
 func (f *failures) agreeing(context uint64) *Comm {
 	if c := f.comms[context]; c != nil {
 		return c
@@ -261,9 +261,9 @@ func (f *failures) agreeing(context uint64) *Comm {
 }
 
 // Revoke ends all operations in a communicator, at all its ranks. Operations that wait for a
-// message, and all operations that begin later, fail with ErrRevoked. Agree and Shrink still work.
-// Messages that no rank has received are dropped. One rank's call of Revoke is enough for all
-// ranks.
+// message, and all operations that begin later, fail with ErrRevoked. After Revoke, Agree and
+// Shrink continue to work. Messages that no rank has received are dropped. A call of Revoke at one
+// rank has an effect at all ranks.
 func (c *Comm) Revoke() error {
 	e := c.e
 	e.lock()
@@ -288,9 +288,9 @@ func (e *engine) revoke(context uint64) {
 	f.untold, f.news = true, true
 }
 
-// tellRevoked forwards the revocations to other ranks, as far as the transport can take messages.
-// Revocations that wait are kept in the list of revoked communicators, and not in queues. Memory
-// therefore stays bounded, even with many revocations, or with a rank that receives nothing.
+// tellRevoked forwards the revocations to other ranks, as far as the transport can send messages.
+// Revocations that wait are kept in the list of revoked communicators. The use of this list limits
+// the memory, even with many revocations, or with a rank that receives nothing.
 func (e *engine) tellRevoked() {
 	f := &e.failures
 	if f.untold = false; f.told == nil {
@@ -368,8 +368,8 @@ func (e *engine) eachNeighbour(fn func(rank int)) {
 	}
 }
 
-// tell puts a control message for a rank into the outbox. A control message that names too many
-// dead ranks is split into parts.
+// tell adds a control message for a rank to the queue of outgoing control messages. A control
+// message that names too many dead ranks is split into parts.
 func (e *engine) tell(rank int, n *notice) {
 	f := &e.failures
 	if rank == e.rank || f.dead[rank] != nil {
@@ -387,7 +387,7 @@ func (e *engine) tell(rank int, n *notice) {
 	}
 }
 
-// post sends as many control messages from the outbox as the transport can take.
+// post sends as many queued control messages as the transport can take.
 func (e *engine) post() {
 	f := &e.failures
 	if e.broken != nil {
@@ -407,8 +407,8 @@ func (e *engine) post() {
 	f.news = f.news || len(left) > 0
 }
 
-// postOne sends a control message. postOne reports false if the transport cannot take the message
-// now. A message to a rank that has ended is dropped.
+// postOne sends a control message. If the transport cannot take the message now, postOne returns
+// false. A message to a rank that has ended is dropped.
 func (e *engine) postOne(letter letter) bool {
 	p, err := e.peer(letter.to)
 	if err != nil {

@@ -11,14 +11,14 @@ const Undefined = -3
 
 // Group is an ordered set of processes of a job (MPI_Group), numbered from 0. A Group is immutable,
 // and its methods do not communicate. The zero value is the empty group (MPI_GROUP_EMPTY). Any
-// goroutine may use a Group, and nobody needs to free a Group.
+// goroutine may use a Group, and a Group need not be freed.
 type Group struct {
 	ranks []int // in the world
 	own   int   // this process's rank in the world
 }
 
-// Span describes the ranks First, First+Stride and so on up to Last of a group. Last may be below
-// First if Stride is negative. A Stride of 0 counts as 1.
+// Span describes the ranks First, First+Stride and so on up to Last of a group. If Stride is
+// negative, Last may be below First. A Stride of 0 counts as 1.
 type Span struct{ First, Last, Stride int }
 
 // Comparison is the result of comparing two groups or communicators.
@@ -26,14 +26,14 @@ type Comparison int
 
 // The results of a comparison.
 const (
-	// Identical: the same communicator, or the same ranks in the same order in two groups
+	// Identical means the same communicator, or the same ranks in the same order in two groups
 	// (MPI_IDENT).
 	Identical Comparison = iota
-	// Congruent: two communicators of the same ranks in the same order (MPI_CONGRUENT).
+	// Congruent means two communicators of the same ranks in the same order (MPI_CONGRUENT).
 	Congruent
-	// Similar: the same ranks in another order (MPI_SIMILAR).
+	// Similar means the same ranks in different orders (MPI_SIMILAR).
 	Similar
-	// Unequal: not the same ranks (MPI_UNEQUAL).
+	// Unequal means that the ranks are not the same (MPI_UNEQUAL).
 	Unequal
 )
 
@@ -85,8 +85,8 @@ func (g Group) index() map[int]int {
 }
 
 // Translate converts ranks of this group to ranks of another group (MPI_Group_translate_ranks). A
-// rank that does not belong to the other group becomes Undefined. NoRank stays NoRank. Translate
-// returns ErrRank if this group lacks one of the ranks.
+// rank that does not belong to the other group becomes Undefined. The value NoRank is not
+// converted. Translate returns ErrRank if this group lacks one of the ranks.
 func (g Group) Translate(ranks []int, to Group) ([]int, error) {
 	index, there := to.index(), make([]int, len(ranks))
 	for i, rank := range ranks {
@@ -183,7 +183,7 @@ func (g Group) Difference(h Group) Group {
 	return g.where(func(_, world int) bool { _, in := index[world]; return !in })
 }
 
-// where returns the group of the ranks for which fn reports true. The arguments of fn are a rank in
+// where returns the group of the ranks for which fn returns true. The arguments of fn are a rank in
 // this group and its world rank.
 func (g Group) where(fn func(rank, world int) bool) Group {
 	some := Group{own: g.own}
@@ -195,8 +195,8 @@ func (g Group) where(fn func(rank, world int) bool) Group {
 	return some
 }
 
-// choose marks the given ranks of the group. choose returns ErrRank if a rank does not exist or is
-// listed twice.
+// choose marks the given ranks of the group. If a rank does not exist or is listed twice, choose
+// returns ErrRank.
 func (g Group) choose(ranks []int) ([]bool, error) {
 	chosen := make([]bool, len(g.ranks))
 	for _, rank := range ranks {
@@ -211,7 +211,7 @@ func (g Group) choose(ranks []int) ([]bool, error) {
 	return chosen, nil
 }
 
-// unroll lists the ranks of the spans in order. unroll returns ErrRank if a span is invalid.
+// unroll lists the ranks of the spans in order. If a span is invalid, unroll returns ErrRank.
 func (g Group) unroll(spans []Span) (ranks []int, err error) {
 	for _, s := range spans {
 		if err := g.check(s.First); err != nil {

@@ -10,9 +10,10 @@ import (
 
 // Layout describes non-contiguous values of a slice as a sequence of blocks, like a derived
 // datatype of MPI. The methods of a Layout send and receive like the functions of the same names
-// with a slice. A message of a Layout is an ordinary message, so the receiver may use a slice or
-// another Layout. A Layout can be used many times, by any goroutine. A Layout reads and writes the
-// slice from which it was made. In the Layout of a receive the blocks should not overlap.
+// with a slice. A message of a Layout is an ordinary message, which a receiver can receive into a
+// slice or into another Layout. A Layout can be used many times, by any goroutine. A Layout reads
+// and writes the slice from which it was made. In the Layout of a receive, the blocks should not
+// overlap.
 type Layout[T any] struct {
 	shape
 
@@ -32,7 +33,7 @@ type shape struct {
 
 // Strided returns the layout of count blocks of block values each, whose beginnings are stride
 // values apart (MPI_Type_vector). The first block is at the beginning of data. For example, a
-// column of a matrix with rows of stride values is a Strided layout. With a negative stride the
+// column of a matrix with rows of stride values is a Strided layout. With a negative stride, the
 // blocks go down from the end of data. Strided returns ErrType for values that cannot be sent.
 // Strided returns ErrBounds if data is too short, or if count or block is negative.
 func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
@@ -160,7 +161,7 @@ func (l *Layout[T]) Pack(to []T) int {
 	return n
 }
 
-// Unpack copies the values of from to the places of the layout, as many as fit, and returns the
+// Unpack copies the values of from to the positions of the layout, as many as fit, and returns the
 // number of copied values (MPI_Unpack).
 func (l *Layout[T]) Unpack(from []T) int {
 	n := min(len(from), l.Len())
@@ -225,9 +226,9 @@ func (s *shape) Scatter(from []byte, at int) {
 	}
 }
 
-// numbers reports whether a part of the message consists of whole blocks of eight bytes, like a
-// column of float64. Gather and Scatter copy blocks of eight bytes as arrays, because the function
-// copy is slow for short blocks.
+// numbers reports whether a part of the message consists of whole blocks of eight bytes, as in a
+// column of float64. Gather and Scatter copy such blocks as arrays, because the function copy is
+// slow for short blocks.
 func (s *shape) numbers(bytes, at int) bool { return s.block == 8 && (bytes|at)%8 == 0 }
 
 // find returns the block that contains byte at of the message, and the offset of the byte in the

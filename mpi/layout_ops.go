@@ -7,43 +7,43 @@ import (
 	"gobtl/pml"
 )
 
-// Send sends the values of the layout like the function Send.
+// Send sends the values of the layout, like the function Send.
 func (l *Layout[T]) Send(ctx context.Context, c *Comm, to, tag int) error {
 	return c.send(ctx, nil, &l.shape, to, tag, pml.Standard)
 }
 
-// SendSync sends the values of the layout like the function SendSync.
+// SendSync sends the values of the layout, like the function SendSync.
 func (l *Layout[T]) SendSync(ctx context.Context, c *Comm, to, tag int) error {
 	return c.send(ctx, nil, &l.shape, to, tag, pml.Synchronous)
 }
 
-// Recv receives a message into the layout like the function Recv.
+// Recv receives a message into the layout, like the function Recv.
 func (l *Layout[T]) Recv(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 	return c.recv(ctx, nil, &l.shape, l.unit, from, tag)
 }
 
-// Isend begins to send the layout's values like the function Isend.
+// Isend begins to send the layout's values, like the function Isend.
 func (l *Layout[T]) Isend(r *Request, c *Comm, to, tag int) error {
 	c.e.lock()
 	defer c.e.unlock()
 	return c.beginSend(r, nil, to, tag, pml.Standard, &l.shape)
 }
 
-// Irecv begins to receive into the layout like the function Irecv.
+// Irecv begins to receive into the layout, like the function Irecv.
 func (l *Layout[T]) Irecv(r *Request, c *Comm, from, tag int) error {
 	c.e.lock()
 	defer c.e.unlock()
 	return c.beginRecv(r, nil, l.unit, from, tag, &l.shape)
 }
 
-// SendInit prepares sends of the layout like the function SendInit.
+// SendInit prepares sends of the layout, like the function SendInit.
 func (l *Layout[T]) SendInit(r *Request, c *Comm, to, tag int) error {
 	c.e.lock()
 	defer c.e.unlock()
 	return c.readySend(r, nil, to, tag, pml.Standard, &l.shape)
 }
 
-// RecvInit prepares receives into the layout like the function RecvInit.
+// RecvInit prepares receives into the layout, like the function RecvInit.
 func (l *Layout[T]) RecvInit(r *Request, c *Comm, from, tag int) error {
 	c.e.lock()
 	defer c.e.unlock()
@@ -92,9 +92,9 @@ func (l *Layout[T]) packed() []T {
 	return values
 }
 
-// Put begins to write the layout's values into the memory of a rank, and keeps their arrangement.
-// The value at index i of the layout's slice goes to index at+i of the target. Each block is a put
-// of its own. Put returns the errors of Window.Put.
+// Put begins to write the layout's values into the memory of a rank, in the same arrangement. The
+// value at index i of the layout's slice goes to index at+i of the target. Each block of the layout
+// is a separate put. Put returns the errors of Window.Put.
 func (l *Layout[T]) Put(ctx context.Context, w *Window[T], to, at int) error {
 	return l.eachBlock(func(data []T, offset int) error { return w.Put(ctx, data, to, at+offset) })
 }
@@ -105,8 +105,8 @@ func (l *Layout[T]) Get(ctx context.Context, w *Window[T], from, at int) error {
 	return l.eachBlock(func(data []T, offset int) error { return w.Get(ctx, data, from, at+offset) })
 }
 
-// Accumulate begins to combine the layout's values with the values of a rank, in the arrangement of
-// Put. Accumulate returns the errors of Window.Accumulate.
+// Accumulate begins to combine the layout's values with the values of a rank, in the same
+// arrangement. Accumulate returns the errors of Window.Accumulate.
 func (l *Layout[T]) Accumulate(ctx context.Context, w *Window[T], to, at int, op Op[T]) error {
 	return l.eachBlock(func(data []T, offset int) error {
 		return w.Accumulate(ctx, data, to, at+offset, op)

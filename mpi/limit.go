@@ -19,8 +19,8 @@ const filesForPeer = 4
 const filesAfter = time.Second
 
 // limitOfFiles tests whether this process can open the given number of further files. If a limit of
-// the process or the host prevents the opening, limitOfFiles returns a text that names the limit.
-// If this process can open the files, limitOfFiles returns an empty string.
+// the process or the host prevents this, limitOfFiles returns a text that names the limit. If this
+// process can open the files, limitOfFiles returns an empty string.
 func limitOfFiles(files int) string {
 	for range files {
 		f, err := os.Open(os.DevNull)
@@ -38,7 +38,7 @@ func limitOfFiles(files int) string {
 }
 
 // watchFiles records a rank as dead if the shared-memory connection to the rank is not established
-// within filesAfter, and this process lacks file descriptors for the connection. mu is held.
+// within filesAfter for lack of file descriptors. The caller must hold mu.
 func watchFiles(e *engine, rank int, p *pml.Peer) {
 	if e.m.Info().Provider != memoryProvider || p.Endpoint().Connected() {
 		return

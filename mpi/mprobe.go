@@ -8,15 +8,15 @@ import (
 	"gobtl/pml"
 )
 
-// Message is a message that Mprobe has found. Only Mrecv and Imrecv can receive the message. A
-// Message belongs to one goroutine at a time. Message is for programs in which several goroutines
-// receive, where another goroutine could receive a message that a Probe has found.
+// Message is a message that Mprobe has found. Only Mrecv and Imrecv can receive a Message. A
+// Message belongs to one goroutine at a time. A Message is for programs with several receiving
+// goroutines, where another goroutine could receive a message that Probe has found.
 type Message struct {
 	c *Comm
 	m *pml.Message // nil: from NoRank
 }
 
-// Mprobe is like Probe, but also removes the message from the matching (MPI_Mprobe). The caller
+// Mprobe is like Probe, and also removes the message from the matching (MPI_Mprobe). The caller
 // must receive the message with Mrecv or Imrecv. Mprobe returns the errors of Probe.
 func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, error) {
 	if ctx == nil {
@@ -116,7 +116,7 @@ func Imrecv[T any](r *Request, m *Message, data []T) error {
 	return m.begin(r, b, sizeOf[T]())
 }
 
-// begin begins to receive the message with request r. mu is held.
+// begin begins to receive the message with request r. The caller must hold mu.
 func (m *Message) begin(r *Request, b []byte, size int) error {
 	c := m.c
 	if err := c.usable(); err != nil {

@@ -35,7 +35,7 @@ type wish struct {
 
 // chooseNetwork returns the provider that all ranks of a job use. If the Config of some rank names
 // a provider, all ranks use this provider. If no Config names a provider, the ranks use shared
-// memory if all ranks see the same memory, or else UDP.
+// memory if all ranks see the same memory, and UDP otherwise.
 func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, error) {
 	switch {
 	case hints.Provider != "" && (job.Nodes() != 1 || job.Size() == 1):
@@ -66,8 +66,8 @@ func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, e
 	return agreeOnNetwork(wishes)
 }
 
-// agreeOnNetwork chooses a provider from the wishes of all ranks. The result is the same at all
-// ranks.
+// agreeOnNetwork chooses a provider from the messages (wishes) of all ranks. The result is the same
+// at all ranks.
 func agreeOnNetwork(wishes []wish) (Network, error) {
 	named := -1
 	for rank, w := range wishes {
@@ -108,8 +108,7 @@ func agreeOnNetwork(wishes []wish) (Network, error) {
 // hosts, containers and users see shared memory with another identity. If the program cannot use
 // shared memory, the identity is empty. The result lack is the obstacle to shared memory with the
 // given number of ranks, or an empty string. sharedMemory opens the provider as a test, because
-// another user may have taken the path of the provider's sockets. The ranks must know of obstacles
-// to shared memory before they agree on a network.
+// another user may have taken the path of the provider's sockets.
 func sharedMemory(ranks int) (memory, lack string) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: memoryProvider})
 	if err != nil {
@@ -128,8 +127,8 @@ func sharedMemory(ranks int) (memory, lack string) {
 	return infos[0].Fabric, lack
 }
 
-// Waits counts how a rank has waited for messages. The State of a Waits says what else wants the
-// rank's processor.
+// Waits counts how a rank has waited for messages. The State of a Waits says which other threads
+// use the processor of the rank.
 type Waits = waiting.Counts
 
 // Waits returns counts of how the calls of this rank have waited so far. Any goroutine may call

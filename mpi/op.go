@@ -30,10 +30,10 @@ type Op[T any] struct {
 }
 
 // NewOp returns an operation that combines a value of lower ranks and a value of higher ranks by
-// the function f. f must be associative. commutes means that f(a, b) equals f(b, a), so that the
-// values may be combined in any order. T may be any struct that can be sent, such as a value with
-// its index for MINLOC. The goroutine that polls the transport calls f, so f must be short, and
-// must not call this package.
+// the function f. The function f must be associative. The argument commutes says that f(a, b)
+// equals f(b, a), so that the values may be combined in any order. The type T may be any struct
+// that can be sent, such as a value with its index for MINLOC. The goroutine that polls the
+// transport calls f, and therefore f must be short and must not call this package.
 //
 // If f panics, the operation ends with an OpError, which holds the value and the stack of the
 // panic. Ranks at which f did not panic get no error, but the results of these ranks are undefined.
@@ -118,9 +118,9 @@ func Replace[T any]() Op[T] { return Op[T]{code: opReplace} }
 func Keep[T any]() Op[T] { return Op[T]{code: opKeep} }
 
 // Local combines each value of low with the value of high at the same index, and stores the result
-// in high (MPI_Reduce_local). Local sends no message. Local returns ErrType or ErrCount. Local
-// returns ErrConfig if NewOp has not made the Op, or if the slices overlap without being identical.
-// A panic of the Op's function reaches the caller of Local.
+// in high (MPI_Reduce_local). Local sends no message. The errors of Local are ErrType and ErrCount.
+// Local returns ErrConfig if the Op was not made by a function of this package, or if the slices
+// overlap without being identical. A panic of the Op's function reaches the caller of Local.
 func (op Op[T]) Local(low, high []T) error {
 	a, err := bytesOf(high)
 	if err != nil {

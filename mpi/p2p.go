@@ -17,16 +17,16 @@ const (
 	AnyTag = -1
 	// TagMax is the largest tag.
 	TagMax = 1<<tagBits - 1
-	// NoRank is a null process. A send to NoRank or a receive from NoRank ends at once, without a
-	// message.
+	// NoRank is the null process (MPI_PROC_NULL). A send to NoRank or a receive from NoRank ends at
+	// once, without a message.
 	NoRank = -2
 )
 
-// Send sends data to a rank, and returns when the program may change data again. A small message is
+// Send sends data to a rank, and returns when the program may change data. A small message is
 // copied, and Send returns at once. For a large message, Send returns after the receiver has
 // received the data. If ctx ends before the send, the error includes ErrInUse, and the library may
-// still read data. Send returns ErrRank, ErrTag, ErrType, a RankError, ErrFinalized, the failure of
-// the transport, or the cause of ctx.
+// continue to read data. Send returns ErrRank, ErrTag, ErrType, a RankError, ErrFinalized, the
+// failure of the transport, or the cause of ctx.
 func Send[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
 	return sendMode(ctx, c, data, to, tag, pml.Standard)
 }
@@ -72,8 +72,8 @@ func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode p
 // Recv receives the earliest message from a rank (or AnySource) with a tag (or AnyTag) into data. A
 // shorter message fills the beginning of data, and Status.Count is the number of values of the
 // message. If ctx ends before a message arrives, Recv cancels the receive. If the message has
-// already begun to arrive, the error includes ErrInUse, and the library may still write data. Recv
-// returns ErrRank, ErrTag, ErrType, or the errors of Request.Wait.
+// already begun to arrive, the error includes ErrInUse, and the library may continue to write data.
+// Recv returns ErrRank, ErrTag, ErrType, or the errors of Request.Wait.
 func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status, error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -135,10 +135,10 @@ func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 
 // Sendrecv sends data to the rank to, and receives a message from the rank from into room. The send
 // and the receive may happen in any order. The slices data and room must not overlap (ErrConfig).
-// If ctx ends before the two transfers, the error includes ErrInUse, and the library may still use
-// both slices. If the send is refused, nothing is received. If the send fails later, a message that
-// has already arrived is received, and the Status describes the message. Sendrecv returns the
-// errors of Send and Recv.
+// If ctx ends before the two transfers, the error includes ErrInUse, and the library may continue
+// to use both slices. If the send cannot begin, nothing is received. If the send fails later, a
+// message that has already arrived is received, and the Status describes the message. Sendrecv
+// returns the errors of Send and Recv.
 func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, room []R,
 	from, fromTag int,
 ) (Status, error) {
@@ -178,7 +178,7 @@ func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, roo
 }
 
 // Probe waits for a message that a Recv with the same arguments would receive. Probe returns the
-// Status of the message, and does not receive it. Probe returns the errors of Recv.
+// Status of the message without receiving the message. Probe returns the errors of Recv.
 func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -233,7 +233,7 @@ func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
 	return true, s, err
 }
 
-// beginSend begins to send the memory b, or the layout l. mu is held.
+// beginSend begins to send the memory b, or the layout l. The caller must hold mu.
 func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, l *shape) error {
 	e := c.e
 	if err := c.sendable(to, tag); err != nil {
@@ -262,8 +262,8 @@ func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, l *sh
 	return err
 }
 
-// trySend sends a small message if the message can leave at once. trySend reports false if nothing
-// was sent, for any reason. mu is held.
+// trySend sends a small message if the message can be sent at once. If nothing was sent, for any
+// reason, trySend returns false. The caller must hold mu.
 func (c *Comm) trySend(b []byte, to, tag int) bool {
 	e := c.e
 	if uint(tag) > TagMax || uint(to) >= uint(len(c.ranks)) || c.usable() != nil {
@@ -288,7 +288,7 @@ func (c *Comm) sendable(to, tag int) error {
 	return nil
 }
 
-// reachable is like sendable, but also checks the connection to the rank. mu is held.
+// reachable is like sendable, and also checks the connection to the rank. The caller must hold mu.
 func (c *Comm) reachable(to, tag int) error {
 	if err := c.sendable(to, tag); err != nil || to == NoRank {
 		return err
@@ -301,7 +301,7 @@ func (c *Comm) reachable(to, tag int) error {
 }
 
 // noMessage returns the reason why a probe can no longer find a message from a rank, or from
-// AnySource. noMessage returns nil if a message may still arrive. mu is held.
+// AnySource. If a message may yet arrive, noMessage returns nil. The caller must hold mu.
 func (c *Comm) noMessage(who *pml.Peer, from int) error {
 	err := c.usable()
 	if err == nil && who != nil && who.Err() != nil {
@@ -310,7 +310,7 @@ func (c *Comm) noMessage(who *pml.Peer, from int) error {
 	return err
 }
 
-// beginRecv begins to receive into the memory b, or into the layout l. mu is held.
+// beginRecv begins to receive into the memory b, or into the layout l. The caller must hold mu.
 func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, l *shape) error {
 	e := c.e
 	if err := c.usable(); err != nil {
@@ -373,7 +373,7 @@ func (c *Comm) status(p *pml.Peer, tag uint64) (Status, error) {
 	return Status{Source: rank, Tag: int(tag & TagMax)}, nil
 }
 
-// newRequest returns a request for a call. mu is held.
+// newRequest returns a request for a call. The caller must hold mu.
 func (e *engine) newRequest() *Request {
 	r := e.free
 	if r == nil {
@@ -391,7 +391,7 @@ func (e *engine) freeRequest(r *Request) {
 }
 
 // complete waits for the end of a blocking call's request, and then recycles the request. If ctx
-// ends first, complete abandons the request. mu is held.
+// ends first, complete abandons the request. The caller must hold mu.
 func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
 	if !r.done {
 		w := e.newWaiter(1)
@@ -409,7 +409,7 @@ func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
 }
 
 // leave ends the receive of a call that fails with another error. If the receive already has a
-// message, the caller gets the message. mu is held.
+// message, the caller gets the message. The caller must hold mu.
 func (e *engine) leave(r *Request, why error) (Status, error) {
 	if !r.done {
 		return Status{}, errors.Join(why, e.abandon(r))

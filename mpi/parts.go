@@ -4,12 +4,9 @@ import "slices"
 
 // The constants limit the control messages that are sent in several parts.
 const (
-	// noticeBytesMax is the maximum size in bytes of a message with a control message or a part of
-	// one.
+	// noticeBytesMax is the largest size in bytes of a control message, or of a part of one.
 	noticeBytesMax = 16 << 10
-	// assembliesMax is the maximum number of incomplete control messages of one sender. A rank
-	// sends a vote and a decision in each of the two latest agreement rounds of a communicator. A
-	// rank may take part in rounds of several communicators at once.
+	// assembliesMax is the largest number of incomplete control messages of one sender.
 	assembliesMax = 64
 )
 
@@ -23,7 +20,7 @@ type assembly struct {
 	dead    []int
 }
 
-// noticeRanksMax returns the largest number of dead ranks that fit into one message.
+// noticeRanksMax returns the largest number of dead ranks that fit in one message.
 func (e *engine) noticeRanksMax() int {
 	if n := e.failures.perPart; n > 0 {
 		return n
@@ -32,7 +29,7 @@ func (e *engine) noticeRanksMax() int {
 }
 
 // whole adds a received part to an incomplete control message of a rank. If the control message is
-// now complete, whole copies the dead ranks of all parts to n, and reports true.
+// now complete, whole copies the dead ranks of all parts to n, and returns true.
 func (e *engine) whole(from int, n *notice) bool {
 	if len(n.dead) > min(len(e.names), (noticeBytesMax-noticeHeadBytes)/4) {
 		return false // Too many ranks for the job, or for one message.
@@ -75,7 +72,7 @@ func (e *engine) whole(from int, n *notice) bool {
 	return true
 }
 
-// add stores a part. add reports false if the part is already there, or comes after the last part.
+// add stores a part. If the part is already there, or comes after the last part, add returns false.
 func (a *assembly) add(n *notice) bool {
 	part := int(n.part)
 	if part < len(a.seen) && a.seen[part] || a.ended && (!n.more || part >= len(a.seen)) {

@@ -25,9 +25,10 @@ const (
 )
 
 // SendInit prepares r for repeated sends of data to a rank, each of which begins with a call of
-// Start (MPI_Send_init). The program may change data whenever r is not active. A call of Isend or a
-// similar function with r ends the preparation. The caller need not free r. SendInit returns
-// ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
+// Start (MPI_Send_init). The program may change data whenever r is not active. After a call of
+// Isend or a similar function with r, Start cannot be called until r is prepared again. The caller
+// need not free r. SendInit returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or
+// ErrFinalized.
 func SendInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Standard)
 }
@@ -88,7 +89,7 @@ func StartAll(requests ...*Request) error {
 	return nil
 }
 
-// start is Start for a prepared request that is not active. mu is held.
+// start is Start for a prepared request that is not active. The caller must hold mu.
 func (r *Request) start() error {
 	c, a := r.c, r.again
 	if a.kind == planAgain {
@@ -118,7 +119,7 @@ func (r *Request) start() error {
 	return err
 }
 
-// readySend prepares a request for sends. mu is held.
+// readySend prepares a request for sends. The caller must hold mu.
 func (c *Comm) readySend(r *Request, b []byte, to, tag int, mode pml.Mode, l *shape) error {
 	if r.active {
 		return ErrBusy
@@ -142,7 +143,7 @@ func (c *Comm) readySend(r *Request, b []byte, to, tag int, mode pml.Mode, l *sh
 	return nil
 }
 
-// readyRecv prepares a request for receives. mu is held.
+// readyRecv prepares a request for receives. The caller must hold mu.
 func (c *Comm) readyRecv(r *Request, b []byte, size, from, tag int, l *shape) error {
 	if r.active {
 		return ErrBusy

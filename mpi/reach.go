@@ -13,15 +13,14 @@ import (
 const (
 	// reachRounds and reachRound limit the attempts to connect. A rank that is not connected after
 	// reachRounds rounds of the duration reachRound counts as unreachable. Between two rounds all
-	// ranks meet at a fence of the launcher, so even a slow rank has polled its sockets at least
-	// once per round. A handshake takes four polls.
+	// ranks meet at a fence of the launcher, so that even a slow rank has polled its sockets at
+	// least once per round. A handshake takes four polls.
 	reachRounds = 5
 	reachRound  = 200 * time.Millisecond
 	// reachAllHosts is the largest number of hosts for which every pair of hosts is tested. In a
-	// job with more than reachAllHosts hosts, each host tests the hosts that are a power of two
-	// away.
+	// job with more hosts, each host tests the hosts that are a power of two away.
 	reachAllHosts = 16
-	// missedMost is the maximum length of a rank's list of unreachable ranks.
+	// missedMost is the largest length of a rank's list of unreachable ranks.
 	missedMost = 4
 )
 
@@ -33,7 +32,8 @@ type missed struct {
 }
 
 // reachHosts connects to a rank of each other host, and returns the failed connections of all ranks
-// of the job. The result is the same at all ranks. try is the number of earlier attempts.
+// of the job. The result is the same at all ranks. The argument try is the number of earlier
+// attempts.
 func (w *World) reachHosts(ctx context.Context, try int) ([]missed, error) {
 	if w.job.Nodes() < 2 || w.cfg.SkipReach {
 		return nil, nil
@@ -75,14 +75,15 @@ func (w *World) reachRound(ctx context.Context, to []int) ([]missed, error) {
 	return own, nil
 }
 
-// misses reports whether a rank is not connected. The first call for a rank opens the connection to
-// it. mu is held.
+// misses reports whether a rank is not connected. The first call of misses for a rank opens the
+// connection to it. The caller must hold mu.
 func misses(e *engine, rank int) bool {
 	p, err := e.peer(rank)
 	return err != nil || !p.Endpoint().Connected()
 }
 
-// whyMissed returns the known reason why a rank is not connected, or an empty string. mu is held.
+// whyMissed returns the known reason why a rank is not connected, or an empty string. The caller
+// must hold mu.
 func whyMissed(e *engine, rank int) string {
 	p, err := e.peer(rank)
 	switch {

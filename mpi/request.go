@@ -17,7 +17,7 @@ type Status struct {
 }
 
 // Request is a send, a receive or a collective operation that runs while its caller does something
-// else. The caller owns the memory of the Request. The caller may reuse a Request after each end,
+// else. The caller owns the memory of the Request. The caller may reuse a Request that has ended,
 // and must not copy or move an active Request. The zero value is ready for use. A Request belongs
 // to one goroutine at a time. The caller must Wait for each started Request, or Test the Request
 // until it has ended.
@@ -35,7 +35,7 @@ type Request struct {
 	next    *Request
 }
 
-// begin prepares a request. The engine's mu is held.
+// begin prepares a request. The caller must hold the engine's mu.
 func (r *Request) begin(c *Comm, size int, receive bool) error {
 	if r.active {
 		return ErrBusy
@@ -58,8 +58,8 @@ func (r *Request) finish(err error) {
 	r.c.e.end(r)
 }
 
-// result returns the result of an ended request, and makes the request inactive. The engine's mu is
-// held.
+// result returns the result of an ended request, and makes the request inactive. The caller must
+// hold the engine's mu.
 func (r *Request) result() (Status, error) {
 	r.active, r.waiter = false, nil
 	if r.nobody {
@@ -85,10 +85,10 @@ func (r *Request) result() (Status, error) {
 }
 
 // Wait waits for the end of the request. If ctx ends before the request, Wait returns the cause of
-// ctx, and the request stays active. The library then still uses the memory of the request, and the
-// caller must call Wait again. Wait returns ErrInactive, ErrTruncated, ErrCancelled, a RankError,
-// the failure of the transport, or the cause of ctx. Wait returns ErrCount if the message is not a
-// whole number of values.
+// ctx, and the request stays active. In this case the library continues to use the memory of the
+// request, and the caller must call Wait again. Wait returns ErrInactive, ErrTruncated,
+// ErrCancelled, a RankError, the failure of the transport, or the cause of ctx. Wait returns
+// ErrCount if the message is not a whole number of values.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -131,8 +131,8 @@ func (r *Request) Test() (ended bool, s Status, err error) {
 	return true, s, err
 }
 
-// Cancel cancels an unmatched receive, whose Wait then returns ErrCancelled. For any other request
-// Cancel reports false, and the request continues.
+// Cancel cancels an unmatched receive, whose Wait then returns ErrCancelled. For any other request,
+// Cancel returns false, and the request continues.
 func (r *Request) Cancel() bool {
 	if !r.Active() {
 		return false
@@ -148,9 +148,9 @@ func (r *Request) Cancel() bool {
 func (r *Request) Active() bool { return r != nil && r.active }
 
 // WaitAll waits until all requests have ended. Inactive requests count as ended. If statuses is not
-// nil, statuses receives the status of each request. WaitAll joins the errors of all requests, each
-// with the index of its request. If ctx ends before all requests have ended, the remaining requests
-// are still active.
+// nil, it receives the status of each request. WaitAll joins the errors of all requests, each with
+// the index of its request. If ctx ends before all requests have ended, the remaining requests stay
+// active.
 func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error {
 	if ctx == nil {
 		return ErrContext
@@ -293,8 +293,8 @@ func TestSome(indices []int, requests ...*Request) ([]int, error) {
 
 func hasEnded(r *Request) bool { return r.Active() && r.done }
 
-// engineOf returns the engine of the active requests, or nil if no request is active. engineOf
-// returns ErrWorlds if the requests belong to several Worlds, because one call can wait for one
+// engineOf returns the engine of the active requests, or nil if no request is active. If the
+// requests belong to several Worlds, engineOf returns ErrWorlds, because one call can wait for one
 // World only.
 func engineOf(requests []*Request) (e *engine, err error) {
 	for _, r := range requests {
@@ -310,7 +310,7 @@ func engineOf(requests []*Request) (e *engine, err error) {
 }
 
 // waitFor waits until the number of ended requests has reached enough, or until all active requests
-// have ended. A request that is listed twice counts once. mu is held.
+// have ended. A request that is listed twice counts once. The caller must hold mu.
 func (e *engine) waitFor(ctx context.Context, requests []*Request, enough int) error {
 	w := e.newWaiter(0)
 	running, done := 0, 0

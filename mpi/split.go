@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// NoColour is the colour of a rank that belongs to none of the communicators that a Split makes.
+// NoColour is the colour of a rank that belongs to none of the communicators that Split makes.
 const NoColour = -1
 
-// place is the argument of one rank in a Split.
+// place is the argument of one rank of a Split.
 type place struct{ Colour, Key int64 }
 
 // Dup returns a new communicator of the same ranks. Messages of the new communicator do not match
@@ -26,9 +26,9 @@ func (c *Comm) SplitByNode(ctx context.Context) (*Comm, error) {
 }
 
 // Split returns a communicator of the ranks that have given the same colour, which must be 0 or
-// more. The new ranks are in the order of their keys. Ranks with equal keys keep their present
-// order. A rank that has given NoColour gets nil. All ranks must call Split. Split returns the
-// errors of collective operations, and ErrContexts.
+// more. The ranks of the new communicator are in the order of their keys. Ranks with equal keys
+// keep their present order. A rank that has given NoColour gets nil. All ranks must call Split.
+// Split returns the errors of collective operations, and ErrContexts.
 func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 	all := make([]place, len(c.ranks))
 	mine := []place{{int64(colour), int64(key)}}
@@ -107,10 +107,11 @@ func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 
 // CreateGroup is a Create that only the ranks of the group call (MPI_Comm_create_group).
 // CreateGroup works even if other ranks of this communicator are dead. CreateGroup sends messages
-// with the given tag in this communicator, between ranks of the group. During a call of CreateGroup
-// no other receive may ask for the same tag. If ctx ends before the call of CreateGroup returns,
-// other ranks may get the communicator or ErrGroup. CreateGroup returns ErrGroup, also if the
-// caller does not belong to the group, ErrContexts, or the errors of Send and Recv.
+// with the given tag in this communicator, between ranks of the group. During a call of
+// CreateGroup, no other receive may ask for the same tag. If ctx ends before the call of
+// CreateGroup returns, other ranks may get the communicator or ErrGroup. CreateGroup returns
+// ErrGroup, also if the caller does not belong to the group, ErrContexts, or the errors of Send and
+// Recv.
 func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -123,8 +124,8 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 	if own < 0 {
 		return nil, fmt.Errorf("%w: this rank does not belong to it", ErrGroup)
 	}
-	// The new context goes from the first rank down a binomial tree. The lowest set bit of a rank's
-	// number determines the rank's parent.
+	// The new context is sent from the first rank down a binomial tree. The lowest set bit of a
+	// rank's number determines the rank's parent.
 	context, reach := []uint64{0}, 1
 	for own&reach == 0 && reach < len(members) {
 		reach *= 2
@@ -151,9 +152,9 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 	return c.with(members, context[0])
 }
 
-// withoutContext returns the value that goes down the tree of CreateGroup in place of a context.
-// The two lowest bits, which are 0 in each context, say that a rank of the world is dead, or that
-// this rank has given up.
+// withoutContext returns the value that CreateGroup sends down the tree in place of a context. The
+// two lowest bits, which are 0 in each context, say that a rank of the world is dead, or that this
+// rank has given up.
 func (c *Comm) withoutContext(err error) uint64 {
 	var gone *RankError
 	if errors.As(err, &gone) {
@@ -175,8 +176,8 @@ func (c *Comm) noContext(context uint64) error {
 	return nil
 }
 
-// members converts the ranks of a group to ranks of this communicator. members returns ErrGroup if
-// a rank does not belong to the communicator.
+// members converts the ranks of a group to ranks of this communicator. If a rank does not belong to
+// the communicator, members returns ErrGroup.
 func (c *Comm) members(g Group) ([]int, error) {
 	members := make([]int, 0, len(g.ranks))
 	for _, world := range g.ranks {
@@ -189,8 +190,8 @@ func (c *Comm) members(g Group) ([]int, error) {
 	return members, nil
 }
 
-// newContext makes the context of a new communicator. newContext reports full if no contexts are
-// left. The context of the world is 0.
+// newContext makes the context of a new communicator. If no contexts are left, the result full is
+// true. The context of the world is 0.
 func (e *engine) newContext() (context uint64, full bool) {
 	e.lock()
 	defer e.unlock()
@@ -200,7 +201,8 @@ func (e *engine) newContext() (context uint64, full bool) {
 	return e.nextContext(), false
 }
 
-// nextContext makes a context. The caller has checked that contexts are left. mu is held.
+// nextContext makes a context. The caller has checked that contexts are left. The caller must hold
+// mu.
 func (e *engine) nextContext() uint64 {
 	e.contexts++
 	return uint64(e.rank)<<makerShift | e.contexts<<countShift

@@ -11,21 +11,20 @@ const (
 	// sleepMost is the longest sleep of the helper, and of a call that waits for messages.
 	sleepMost = 100 * time.Millisecond
 	// helpEvery is the time after which the helper polls the transport if no call has polled the
-	// transport meanwhile.
+	// transport in the meantime.
 	helpEvery = 5 * time.Millisecond
-	// spinFor is the time for which a call polls before the call sleeps. On a shared processor a
-	// polling call also yields the processor. spinFor is several times the cost of a wake-up,
-	// because a sleeping rank delays the ranks that wait for it, which then sleep, too. If all
-	// ranks slept, each operation would take as long as several wake-ups.
+	// spinFor is the time for which a call polls before it sleeps. On a shared processor, a polling
+	// call also yields the processor. spinFor is several times the cost of a wake-up, because a
+	// sleeping rank delays the ranks that wait for it, which then sleep, too.
 	spinFor = 300 * time.Microsecond
 	// napMost is the longest sleep with a fabric that cannot wake a sleeping call.
 	napMost = 100 * time.Microsecond
 )
 
-// startClock starts the engine's time axis now.
+// startClock sets the zero instant of the engine's clock to now.
 func (e *engine) startClock() { e.start = time.Now() }
 
-// now reads the clock. mu is held.
+// now reads the clock. The caller must hold mu.
 func (e *engine) now() mono.Time {
 	if e.clock != nil {
 		return e.clock()
@@ -37,8 +36,8 @@ func (e *engine) now() mono.Time {
 // later calls fn after the given time.
 func later(after time.Duration, fn func()) { time.AfterFunc(after, fn) }
 
-// lately returns an instant at or shortly after the latest locking of mu. Only work directly after
-// the lock, before any computation or wait, may use lately. mu is held.
+// lately returns an instant at or shortly after the latest locking of mu. lately may be used only
+// directly after the lock, before any computation or wait. The caller must hold mu.
 func (e *engine) lately() mono.Time {
 	if e.latest == 0 {
 		return e.now()
@@ -46,9 +45,9 @@ func (e *engine) lately() mono.Time {
 	return e.latest
 }
 
-// sleep sleeps until data may have arrived, or until the module has something to do. The argument
-// most is the longest sleep. sleep reports false if no sleep took place, because work was waiting,
-// or because the sleep would be too short. mu is held, except during the sleep.
+// sleep sleeps until data may have arrived, or until the module has work to do. The argument most
+// is the longest sleep. If work is waiting, or if the sleep would be too short, sleep returns false
+// without sleeping. The caller holds mu, which sleep releases during the sleep.
 func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	begin := e.now()
 	d := most
@@ -67,8 +66,8 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 		return true
 	}
 	if e.asleep {
-		// The helper sleeps on the fabric. A helper that is awake leaves the fabric to the waiting
-		// call, which arriving data then wakes first.
+		// The helper is sleeping on the fabric. A helper that is awake leaves the fabric to the
+		// waiting call, which arriving data then wakes first.
 		e.m.Wake()
 		e.mu.Unlock()
 		time.Sleep(napMost)
@@ -93,7 +92,7 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 
 // watch makes the end of ctx end the present sleep, or the next sleep if no call sleeps. The watch
 // continues after the sleep, because successive calls mostly have the same context, and a new watch
-// allocates memory. mu is held.
+// allocates memory. The caller must hold mu.
 func (e *engine) watch(ctx context.Context) {
 	done := ctx.Done()
 	if done == nil || done == e.watched {
@@ -103,7 +102,7 @@ func (e *engine) watch(ctx context.Context) {
 	e.watched, e.watching = done, context.AfterFunc(ctx, e.m.Wake)
 }
 
-// unwatch ends the watch. mu is held.
+// unwatch ends the watch. The caller must hold mu.
 func (e *engine) unwatch() {
 	if e.watched != nil {
 		e.watching()
@@ -111,7 +110,7 @@ func (e *engine) unwatch() {
 	e.watched, e.watching = nil, nil
 }
 
-// startHelper starts the helper, which ends after quit is closed.
+// startHelper starts the helper goroutine, which ends after quit is closed.
 func (e *engine) startHelper() { go e.help() }
 
 // help polls the transport while no other call does, until quit is closed.
@@ -134,7 +133,7 @@ func (e *engine) help() {
 }
 
 // helpOut polls the transport until another call polls or wants to poll. helpOut returns the count
-// of passes.
+// of polls.
 func (e *engine) helpOut(seen uint64) uint64 {
 	e.lock()
 	defer e.unlock()

@@ -27,11 +27,11 @@ import (
 // Concurrent operations on the same values of a rank take effect in any order. Accumulate,
 // GetAccumulate, FetchAndOp and CompareAndSwap are atomic for each value. The atomic operations of
 // one rank take effect in the order of their calls. A rank may access its own memory as a slice
-// between two Fences, or while it holds its own Lock. Other ranks must not access the memory while
-// its rank accesses the memory as a slice.
+// between two Fences, or while it holds the Lock of its own memory. Other ranks must not access the
+// memory while its rank accesses the memory as a slice.
 //
 // An operation with NoRank as the target, as at the edge of a grid, does nothing. With NoRank as
-// the target, returned old values are zero values.
+// the target, the returned old values are zero.
 //
 // Any goroutine may use a Window. Fence and Free are collective operations.
 type Window[T any] struct {
@@ -82,7 +82,7 @@ type windowPart struct {
 // Free. NewWindow returns the errors of Dup, ErrType, or ErrCount if the ranks differ in the size
 // of a value. NewWindow returns btl.ErrAgain if this rank already has memory in seven eighths of
 // Transport.RegionsMax windows. NewWindow also returns any other reason why the memory cannot be
-// exposed.
+// registered for remote access.
 func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error) {
 	b, err := bytesOf(mem)
 	if err != nil {
@@ -100,7 +100,8 @@ func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error)
 	return w, nil
 }
 
-// open exposes the memory, and tells the other ranks the handle of the memory region.
+// open registers the memory for remote access, and tells the other ranks the handle of the memory
+// region.
 func (w *window) open(ctx context.Context) error {
 	e := w.c.e
 	part := windowPart{Count: int64(len(w.mem) / w.size), Size: int64(w.size)}
@@ -141,9 +142,8 @@ func (w *window) open(ctx context.Context) error {
 }
 
 // expose registers the memory as a memory region for remote access. Windows leave an eighth of the
-// module's memory regions to large messages. Each large message is announced first, and needs a
-// region until it has arrived. Without a free memory region, an announced message would wait for
-// ever.
+// module's memory regions to large messages. Each large message needs a memory region until it has
+// arrived.
 func (w *window) expose() (err error) {
 	e := w.c.e
 	most := e.m.Config().RegionsMax
@@ -184,7 +184,7 @@ func (w *Window[T]) Free(ctx context.Context) error {
 	return err
 }
 
-// close withdraws the memory from remote access. mu is held.
+// close ends the remote access to the memory. The caller must hold mu.
 func (w *window) close() {
 	if w.freed {
 		return
@@ -209,22 +209,22 @@ func (w *Window[T]) Len(rank int) int {
 	return w.w.targets[rank].count
 }
 
-// Put begins to write data into the memory of a rank, from index at on. Put waits only until the
-// transport can take the data. Put returns ErrRank, ErrBounds, a RankError, ErrFinalized, or the
-// cause of ctx. If Put returns the cause of ctx, a part of data may still be written.
+// Put begins to write data into the memory of a rank, starting at index at. Put waits only until
+// the transport can take the data. Put returns ErrRank, ErrBounds, a RankError, ErrFinalized, or
+// the cause of ctx. If Put returns the cause of ctx, a part of data may yet be written.
 func (w *Window[T]) Put(ctx context.Context, data []T, to, at int) error {
 	b, _ := bytesOf(data) // the window's type was already checked
 	return w.w.move(ctx, b, to, at, false)
 }
 
-// Get begins to read values of a rank's memory, from index at on, into data. Get waits and fails
-// like Put.
+// Get begins to read values of a rank's memory, starting at index at, into data. The waiting and
+// the errors of Get are those of Put.
 func (w *Window[T]) Get(ctx context.Context, data []T, from, at int) error {
 	b, _ := bytesOf(data)
 	return w.w.move(ctx, b, from, at, true)
 }
 
-// Flush waits until all operations of this process with a rank are complete, also at the rank.
+// Flush waits until all operations of this process with a rank are complete, also at that rank.
 // Flush returns the error of the first operation that has failed since the last Flush. Other errors
 // of Flush are the errors of Put.
 func (w *Window[T]) Flush(ctx context.Context, rank int) error { return w.w.flush(ctx, rank) }
@@ -239,8 +239,8 @@ func (w *Window[T]) Fence(ctx context.Context) error {
 	return errors.Join(err, Barrier(ctx, w.w.c))
 }
 
-// Lock waits until this rank has the lock of a rank's memory. The argument alone selects an
-// exclusive lock, and otherwise the lock is shared. Requests are served in the order of their
+// Lock waits until this rank has the lock of a rank's memory. If the argument alone is true, the
+// lock is exclusive, and otherwise it is shared. Lock requests are served in the order of their
 // arrival. A process can hold only one lock of a rank at a time, and a second Lock returns ErrBusy.
 // Locks are advisory. The locks of dead ranks are released. Lock returns the errors of Put.
 func (w *Window[T]) Lock(ctx context.Context, rank int, alone bool) error {
@@ -284,7 +284,7 @@ func (w *Window[T]) UnlockAll(ctx context.Context) (err error) {
 }
 
 // usable returns the reason why no operation can begin in a window, or nil if an operation can
-// begin. mu is held.
+// begin. The caller must hold mu.
 func (w *window) usable() error {
 	switch {
 	case w.c.e.broken != nil:
@@ -295,8 +295,8 @@ func (w *window) usable() error {
 	return nil
 }
 
-// check returns an error if the window cannot be used, or if a range of bytes from index at on is
-// not within a rank's memory. mu is held.
+// check returns an error if the window cannot be used, or if a range of bytes beginning at index at
+// is not within a rank's memory. The caller must hold mu.
 func (w *window) check(rank, at, bytes int) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -413,7 +413,7 @@ func (w *window) flush(ctx context.Context, rank int) error {
 	return w.flushLocked(ctx, rank)
 }
 
-// flushLocked is flush with mu held.
+// flushLocked is flush for a caller that holds mu.
 func (w *window) flushLocked(ctx context.Context, rank int) error {
 	t := &w.targets[rank]
 	if n := t.begun; n > t.flushed {
@@ -437,9 +437,10 @@ func (w *window) flushLocked(ctx context.Context, rank int) error {
 	return err
 }
 
-// hasten makes a rank acknowledge puts at once, instead of after its acknowledgement delay. hasten
+// hasten makes a rank acknowledge puts at once, and not after its acknowledgement delay. hasten
 // reads one byte of the rank's memory, and the packet with the reply carries the acknowledgement.
-// If the transport cannot take the read, the rank acknowledges after its usual delay. mu is held.
+// If the transport cannot take the read, the rank acknowledges after its usual delay. The caller
+// must hold mu.
 func (w *window) hasten(rank int) {
 	e, t := w.c.e, &w.targets[rank]
 	if !t.put || t.under == 0 {
@@ -462,8 +463,8 @@ func (w *window) hasten(rank int) {
 	t.put = false
 }
 
-// flushAll flushes the operations with all ranks. After an error flushAll continues with the other
-// ranks, unless ctx has ended.
+// flushAll waits until all operations with all ranks are complete. After an error flushAll
+// continues with the other ranks, unless ctx has ended.
 func (w *window) flushAll(ctx context.Context) (err error) {
 	if ctx == nil {
 		return ErrContext
@@ -477,8 +478,8 @@ func (w *window) flushAll(ctx context.Context) (err error) {
 	return err
 }
 
-// until polls the transport until ready reports true. After the first true result, ready must keep
-// reporting true. mu is held.
+// until polls the transport until ready returns true. After the first true result, ready must keep
+// returning true. The caller must hold mu.
 func (e *engine) until(ctx context.Context, ready func() bool) error {
 	if ready() {
 		return nil

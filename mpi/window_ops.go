@@ -11,8 +11,8 @@ import (
 )
 
 // Locks and atomic operations such as Accumulate are messages in the window's communicator.
-// Requests have tag 0, and the reply to a request has the tag that the request names. The columns
-// of the request format are offset, size in bytes, and meaning:
+// Requests have tag 0, and the reply to a request has the tag that the request names. The following
+// columns of the request format are offset, size in bytes, and meaning.
 //
 //	0   1   kind
 //	1   1   operation, of Accumulate's kind
@@ -77,18 +77,19 @@ type windowOp struct {
 	next       *windowOp
 }
 
-// Accumulate begins to combine data with the values of a rank, from index at on. The rank's values
-// are the low operands of op. op must be Sum, Prod, Min, Max, And, Or, Xor or Replace. The caller
-// may change data after Accumulate has returned. Accumulate returns the errors of Put, and
-// ErrConfig for another op.
+// Accumulate begins to combine data with the values of a rank, starting at index at. The rank's
+// values are the low operands of op. The argument op must be Sum, Prod, Min, Max, And, Or, Xor or
+// Replace. The caller may change data after Accumulate has returned. Accumulate returns the errors
+// of Put, and ErrConfig for any other op.
 func (w *Window[T]) Accumulate(ctx context.Context, data []T, to, at int, op Op[T]) error {
 	b, _ := bytesOf(data)
 	return w.w.accumulate(ctx, b, nil, to, at, op.code)
 }
 
-// GetAccumulate is Accumulate that also stores the previous values of the rank in old. old must be
-// as long as data. old and data may be the same slice, but must not overlap in any other way
-// (ErrConfig). With Keep as op, GetAccumulate is an atomic Get, and data may be nil.
+// GetAccumulate is Accumulate that also stores the previous values of the rank in old. The slice
+// old must be as long as data. The slices old and data may be the same slice, but must not overlap
+// in any other way (ErrConfig). With Keep as op, GetAccumulate is an atomic Get, and data may be
+// nil.
 func (w *Window[T]) GetAccumulate(ctx context.Context, data, old []T, to, at int, op Op[T]) error {
 	if op.code == opKeep && data == nil {
 		data = old // old has the right length, and its content is unused
@@ -133,8 +134,8 @@ func (w *window) has(op opCode) bool {
 	return op < opCodes && (w.folds[op] != nil || op == opReplace || op == opKeep)
 }
 
-// accumulate begins to combine data with the values of a rank. If into is not nil, into receives
-// the old values.
+// accumulate begins to combine data with the values of a rank. If into is not nil, the old values
+// are stored in into.
 func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int, op opCode) error {
 	if ctx == nil {
 		return ErrContext
@@ -195,10 +196,11 @@ func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank
 	return w.ask(ctx, rank, h, data, old)
 }
 
-// ask sends a request to a rank, waits for the reply, and copies the reply to old. mu is held.
+// ask sends a request to a rank, waits for the reply, and copies the reply to old. The caller must
+// hold mu.
 func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []byte) error {
-	// A request that is still in progress when ctx ends must not write to the caller's memory. The
-	// reply to a request therefore goes to a buffer, and is copied to the caller's memory.
+	// The reply is first received into a buffer, because a request that is in progress when ctx
+	// ends must not write to the caller's memory.
 	var into []byte
 	if len(old) > 0 {
 		into = make([]byte, len(old))
@@ -218,7 +220,7 @@ func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []by
 }
 
 // begin begins a request to a rank. The target sends a reply if old is not nil, or if waited is
-// set. If waited is set, the caller waits for the reply, and must release the operation.
+// true. If waited is true, the caller waits for the reply, and must release the operation.
 func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []byte, waited bool,
 ) (*windowOp, error) {
 	e := w.c.e
@@ -265,8 +267,8 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 // waits. A slow rank therefore does not delay operations with other ranks.
 func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*windowOp, error) {
 	t := &w.targets[rank]
-	// An Unlock does not wait for the limits, because its Lock has already waited. If an Unlock
-	// waited, it could wait for a rank that makes no progress.
+	// An Unlock does not wait for the limits, because it could wait for a rank that makes no
+	// progress.
 	if kind != windowUnlock || w.free == nil && len(w.ops) >= windowOpsAll {
 		if err := w.awaitRoom(ctx, t); err != nil {
 			return nil, err

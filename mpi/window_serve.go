@@ -10,7 +10,7 @@ import (
 )
 
 // windowServer carries out the requests of other ranks while this rank polls the transport. A
-// window server carries out requests in the order in which the requests were matched. For each rank
+// windowServer carries out requests in the order in which the requests were matched. For each rank,
 // the order of matching is the order of sending.
 type windowServer struct {
 	places  int              // number of receive buffers for requests
@@ -32,9 +32,9 @@ func (s *windowServer) waits(rank int) bool {
 // A window starts with windowPlaces receive buffers for requests. When fewer than windowReserve
 // buffers are free, the window adds buffers. Announced requests occupy buffers if their senders are
 // slow to deliver the data. An honest rank announces at most windowSendsMax requests at once, apart
-// from a few Unlocks. A rank that occupies more than windowHeldMax buffers blocks other ranks, so
-// the window ends its connection. A rank with more than windowRepliesMax unfinished replies also
-// loses its connection.
+// from a few Unlocks. If a rank occupies more than windowHeldMax buffers, the window ends its
+// connection, because the rank blocks other ranks. If a rank has more than windowRepliesMax
+// unfinished replies, the window also ends its connection.
 const (
 	windowPlaces     = 16
 	windowReserve    = 4
@@ -66,7 +66,7 @@ type lockWaiting struct {
 	tag  uint32
 }
 
-// serve begins to receive requests. mu is held.
+// serve begins to receive requests. The caller must hold mu.
 func (w *window) serve() error {
 	s := &w.server
 	s.holders, s.replied = make([]lockKind, w.c.Size()), make([]int, w.c.Size())
@@ -121,7 +121,7 @@ func (s *windowServer) free() (count int) {
 	return count
 }
 
-// stopServing stops receiving requests. mu is held.
+// stopServing stops receiving requests. The caller must hold mu.
 func (w *window) stopServing() {
 	e := w.c.e
 	for _, q := range slices.Clone(w.server.posted) {
@@ -263,7 +263,7 @@ func (w *window) reply(rank int, to *pml.Peer, tag uint32, data []byte) []byte {
 	return data[:0]
 }
 
-// grant gives the lock to the rank that has waited longest. If the rank has asked for a shared
+// grant gives the lock to the rank that has waited longest. If that rank has asked for a shared
 // lock, the next waiting ranks that also ask for a shared lock get the lock, too.
 func (w *window) grant() {
 	s := &w.server
@@ -286,9 +286,9 @@ func (w *window) grant() {
 	}
 }
 
-// dropLock releases the lock that a rank holds. If a rank waits for a lock, dropLock drops the lock
-// request of the rank. If answer is not nil, dropLock sends the reply of the dropped request to
-// answer.
+// dropLock releases the lock that a rank holds. If the rank waits for a lock, dropLock drops the
+// lock request of the rank. If answer is not nil, dropLock sends the reply of the dropped request
+// to answer.
 func (w *window) dropLock(rank int, answer *pml.Peer) {
 	s := &w.server
 	switch s.holders[rank] {

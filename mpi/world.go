@@ -27,9 +27,9 @@ type Job interface {
 	// Exchange waits until all ranks have given a value under the key, and returns the values by
 	// rank.
 	Exchange(ctx context.Context, key string, value []byte) ([][]byte, error)
-	// Fence returns when all ranks have called it.
+	// Fence returns when all ranks have called Fence.
 	Fence(ctx context.Context) error
-	// Finalize leaves the job, and is the last call.
+	// Finalize ends the membership of this process in the job, and is the last call.
 	Finalize(ctx context.Context) error
 }
 
@@ -130,8 +130,8 @@ func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
 	}
 }
 
-// join makes the world of a job with an engine, and closes the engine after an error. try is the
-// number of earlier attempts with other engines.
+// join makes the World of a job with an engine, and closes the engine after an error. The argument
+// try is the number of earlier attempts with other engines.
 func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World, error) {
 	names, err := job.Exchange(ctx, "mpi-"+strconv.Itoa(try), bytes.Clone(e.m.Name()))
 	if err == nil {
@@ -154,7 +154,6 @@ func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World,
 
 // makeRoom raises the limits of the transport so that all ranks of a job can connect. The new
 // limits suffice even if all ranks are on one host, and if connections of dead ranks still count.
-// Only ranks of the job are admitted.
 func makeRoom(cfg *btl.Config, ranks int) {
 	cfg.PeersMax = max(cfg.PeersMax, min(4096+ranks, 1<<20))
 	if cfg.PeersPerHost == 0 {
@@ -186,9 +185,9 @@ func openEngine(info fabric.Info, job Job, cfg Config) (*engine, error) {
 	return e, nil
 }
 
-// crowded reports whether this host has more ranks than this process may use processors. crowded is
-// also true for a rank that is pinned to a processor of its own. A pinned rank is not preempted,
-// and so never yields.
+// crowded reports whether this host has more ranks than this process may use processors. The result
+// is also true for a rank that is pinned to a processor of its own, which is never preempted and
+// therefore never yields.
 func crowded(job Job) bool {
 	here := 0
 	for rank := range job.Size() {
@@ -206,9 +205,9 @@ func (w *World) Job() Job { return w.job }
 const leaveTimeout = time.Second
 
 // Finalize waits until all ranks have called Finalize and all sent messages have arrived. Finalize
-// then leaves the job, even after an error. Finalize does not wait for dead ranks. After Finalize
-// all uses of the world return ErrFinalized. Finalize returns the reason why some ranks did not
-// call it, or why a sent message did not arrive.
+// then ends the membership in the job, even after an error. Finalize does not wait for dead ranks.
+// After Finalize, all uses of the world return ErrFinalized. Finalize returns the reason why some
+// ranks did not call Finalize, or why a sent message did not arrive.
 func (w *World) Finalize(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -222,8 +221,8 @@ func (w *World) Finalize(ctx context.Context) error {
 		return ErrFinalized
 	}
 	err := w.flush(ctx)
-	// A launcher does not know that a rank has died while the other ranks continue, so the
-	// launcher's barrier would wait for the dead rank.
+	// The launcher's barrier must not be used after a death, because a launcher may not know that a
+	// rank has died and would wait for it.
 	whole, met := w.meetAll(ctx)
 	e.lock()
 	e.failures.leaving = true
@@ -237,8 +236,7 @@ func (w *World) Finalize(ctx context.Context) error {
 	}
 	err = errors.Join(err, e.close(w.cfg))
 	if !whole && (met == nil || isRankError(met)) {
-		// A launcher that has seen a rank die may no longer answer. The launcher's answer would
-		// change nothing.
+		// A launcher that has seen a rank die may no longer answer.
 		brief, cancel := context.WithTimeout(ctx, leaveTimeout)
 		defer cancel()
 		_ = w.job.Finalize(brief)
@@ -247,8 +245,8 @@ func (w *World) Finalize(ctx context.Context) error {
 	return errors.Join(err, w.job.Finalize(ctx))
 }
 
-// fence is the launcher's barrier, which would wait for a rank that dies before it calls fence. If
-// a rank has died, fence waits for leaveTimeout, and then returns a RankError.
+// fence calls the launcher's barrier, which would wait for a rank that dies before it calls fence.
+// If a rank has died, fence waits for leaveTimeout, and then returns a RankError.
 func (w *World) fence(ctx context.Context) error {
 	e := w.e
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -287,7 +285,7 @@ func (w *World) flush(ctx context.Context) error {
 }
 
 // flushTo waits until all messages to the given world ranks have arrived or are known to be lost.
-// The result lost is the reason for the first lost message. mu is held.
+// The result lost is the reason for the first lost message. The caller must hold mu.
 func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 	w := e.newWaiter(0)
 	for _, rank := range ranks {
@@ -319,14 +317,14 @@ func discard(e *engine) error {
 	return e.m.Close()
 }
 
-// endHelper stops the helper, and waits for its end.
+// endHelper stops the helper goroutine, and waits for its end.
 func endHelper(e *engine) {
 	close(e.quit)
 	e.m.Wake()
 	<-e.ended
 }
 
-// close ends the helper, and drains and closes the transport.
+// close ends the helper, waits for messages in transit, and closes the transport.
 func (e *engine) close(cfg Config) error {
 	endHelper(e)
 	e.lock()

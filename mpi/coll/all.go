@@ -1,7 +1,7 @@
 package coll
 
-// Allreduce combines the slices in of all ranks into the slice out of every rank. commutes means
-// that the values of the ranks may be combined in any order.
+// Allreduce combines the slices in of all ranks into the slice out of every rank. If commutes is
+// true, the values of the ranks may be combined in any order.
 func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
 	if !commutes || len(in) < allreduceLarge {
 		s.move(out, in)
@@ -26,11 +26,10 @@ func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
 func same(a, b []byte) bool { return &a[0] == &b[0] }
 
 // allreduceHalving combines from into parts among 2^k ranks, by recursive halving and doubling. In
-// the first phase, from the highest bit of the rank number on, two ranks that differ in the bit
-// swap halves of their range. Each of the two ranks combines the half that it keeps. In the second
-// phase, from the lowest bit on, the same two ranks send each other the combined halves. The
-// algorithm moves as many bytes as a ring in fewer steps. With fewer steps a rank waits less often
-// for a rank whose thread is not running.
+// the first phase, beginning with the highest bit of the rank number, two ranks that differ in the
+// bit exchange halves of their range. Each of the two ranks combines the half that it keeps with
+// the received half. In the second phase, beginning with the lowest bit, the same two ranks send
+// each other the combined halves. The algorithm sends as many bytes as a ring in fewer steps.
 func (s *Schedule) allreduceHalving(from, parts even) {
 	if s.size == 1 {
 		s.move(parts.data, from.data)
@@ -42,7 +41,7 @@ func (s *Schedule) allreduceHalving(from, parts even) {
 		d /= 2
 	}
 	x := s.memory(d * parts.per)
-	first := 0 // first of the 2d parts that this rank still combines
+	first := 0 // first of the 2d parts that this rank has yet to combine
 	for d := s.size / 2; d > 0; d /= 2 {
 		mine, theirs := first, first+d
 		if s.rank&d != 0 {
@@ -73,9 +72,9 @@ func (s *Schedule) allreduceHalving(from, parts even) {
 }
 
 // allreduceDoubling combines the slices acc of all ranks in place, by recursive doubling. In round
-// k two ranks that differ in bit k of their numbers swap their values. If the number of ranks is
-// not a power of two, the first ranks form pairs, and only one rank of each pair takes part in the
-// rounds.
+// k, two ranks that differ in bit k of their numbers exchange their values. If the number of ranks
+// is not a power of two, the first ranks form pairs, and only one rank of each pair takes part in
+// the rounds.
 func (s *Schedule) allreduceDoubling(acc []byte) {
 	whole := 1
 	for 2*whole <= s.size {
@@ -114,11 +113,11 @@ func (s *Schedule) allreduceDoubling(acc []byte) {
 	}
 }
 
-// reduceRing combines the parts of in of all ranks into the parts of acc, in a ring. No part is
-// longer than most bytes. At the end each rank has its own part, combined over all ranks. The
-// values are combined in the order of the ring, so the operation must be commutative. inPlace means
-// that in and acc are the same memory. If inPlace is false, received data overwrites the previous
-// content of acc.
+// reduceRing combines the parts of in of all ranks into the parts of acc, in a ring. The argument
+// most is the size in bytes of the longest part. At the end each rank has its own part, combined
+// over all ranks. The operation must be commutative, because the values are combined in the order
+// of the ring. The argument inPlace says that in and acc are the same memory. If inPlace is false,
+// received data overwrites the previous content of acc.
 func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) {
 	var x []byte
 	if inPlace {
@@ -175,9 +174,9 @@ func (s *Schedule) Allgather(in, out []byte, parts Parts) {
 	}
 }
 
-// allgatherBruck implements Bruck's algorithm. In round k each rank receives up to 2^k further
-// parts, which belong to the ranks that follow it. At the end each rank moves the parts to their
-// places in out.
+// allgatherBruck adds the steps of Bruck's algorithm. In round k each rank receives up to 2^k
+// further parts, which belong to the ranks that follow it. At the end each rank moves the parts to
+// their positions in out.
 func (s *Schedule) allgatherBruck(in, out []byte) {
 	n := len(in)
 	all := s.memory(n * s.size)
@@ -193,8 +192,8 @@ func (s *Schedule) allgatherBruck(in, out []byte) {
 	s.move(out[:s.rank*n], all[head:])
 }
 
-// Alltoall sends part i of in to rank i, which stores the part in its slice out at the place for
-// this rank. in and out may be the same slice if inParts and outParts are equal.
+// Alltoall sends part i of in to rank i, which stores the part in its slice out at the position for
+// this rank. The slices in and out may be the same slice if inParts and outParts are equal.
 func (s *Schedule) Alltoall(in []byte, inParts Parts, out []byte, outParts Parts) {
 	if len(in) > 0 && len(out) > 0 && same(in, out) {
 		in = s.memory(len(in))
@@ -238,7 +237,7 @@ func (s *Schedule) Exscan(in, out []byte) {
 }
 
 // scanFrom combines the slices acc of the ranks from first to this rank. In round k each rank
-// receives from the rank 2^k places before it.
+// receives from the rank 2^k positions before it.
 func (s *Schedule) scanFrom(first int, acc []byte) {
 	x := s.memory(len(acc))
 	for d := 1; first+d < s.size; d *= 2 {

@@ -1,5 +1,5 @@
 // Package coll implements the collective operations of package mpi as schedules. A schedule is a
-// list of steps, which are carried out as messages arrive. A schedule uses neither goroutines nor
+// list of steps, which are carried out when messages arrive. A schedule uses neither goroutines nor
 // clocks, and reaches other ranks through a Port. A simulator can therefore run a schedule exactly
 // as in production.
 //
@@ -7,7 +7,7 @@
 //	`------ under way at once ------'               `local'
 //
 // All ranks of an operation must call it with the same sizes, because the sizes select the
-// algorithm:
+// algorithm.
 //
 //	operation       small                        large
 //	Barrier         dissemination
@@ -20,6 +20,6 @@
 //	ReduceScatter   reduce, scatter              ring *
 //	Scan, Exscan    recursive doubling
 //
-// Values are combined in the order of the ranks, for any root, except in the commutative case (*).
-// Only the owner of its Port may use a Schedule.
+// Values are combined in the order of the ranks, for any root, except by the algorithms marked with
+// an asterisk. Only the goroutine that owns the Port may use a Schedule.
 package coll

@@ -12,19 +12,20 @@ import (
 // of each request.
 type Port interface {
 	// Send begins to send data to a rank, and Recv begins to receive data from a rank. Messages
-	// between two ranks match in the order of the calls. An error means that no message was begun.
+	// between two ranks match in the order of the calls. If Send or Recv returns an error, no
+	// message was begun.
 	Send(r *pml.Request, to int, data []byte) error
 	Recv(r *pml.Request, from int, data []byte) error
-	// Cancel cancels a receive or abandons a send. Cancel reports false if the message can no
-	// longer be cancelled.
+	// Cancel cancels a receive or abandons a send. If the message can no longer be cancelled, the
+	// result of Cancel is false.
 	Cancel(r *pml.Request) bool
-	// Skip receives and drops the next message of a rank. Skip replaces a Recv that will not be
-	// called.
+	// Skip receives and drops the next message of a rank. A Schedule calls Skip in place of a Recv
+	// that it does not need any more.
 	Skip(from int)
 }
 
 // Fold combines each value of x with the value of acc at the same index, and stores the result in
-// acc. If xFirst is set, the value of x is the left operand.
+// acc. If xFirst is true, the value of x is the left operand.
 type Fold func(acc, x []byte, xFirst bool)
 
 type kind uint8
@@ -46,14 +47,14 @@ type step struct {
 	from []byte
 }
 
-// Schedule is a collective operation of one rank. The zero value is ready for Reset. A Schedule can
-// be used again after its end, and allocates nothing then.
+// Schedule is the part of one rank in a collective operation. A zero Schedule is ready for Reset.
+// After the end of the operation, a Schedule can be used again, without further allocations.
 type Schedule struct {
 	rank, size int
 	combine    Fold
 	steps      []step
 	at         int
-	group      int // the first step after the latest fence that was passed
+	group      int // the first step after the latest fence (a step that waits)
 	told       bool
 	running    bool
 	pending    int
@@ -70,7 +71,7 @@ type Schedule struct {
 	ended      func(*pml.Request)
 }
 
-// Reset empties a schedule, and sets the rank, the number of ranks and the combining function.
+// Reset removes all steps, and sets the rank, the number of ranks and the combining function.
 func (s *Schedule) Reset(rank, size int, combine Fold) {
 	clear(s.steps)
 	s.rank, s.size, s.combine, s.steps = rank, size, combine, s.steps[:0]
@@ -82,8 +83,8 @@ func (s *Schedule) Reset(rank, size int, combine Fold) {
 }
 
 // Start begins to carry out the steps. When all steps have ended, possibly before Start returns,
-// the schedule calls done once. If a Schedule calls done with an error, other ranks may still wait
-// for this rank.
+// the Schedule calls done once. If the Schedule calls done with an error, other ranks may wait for
+// this rank.
 func (s *Schedule) Start(port Port, done func(error)) {
 	s.port, s.done = port, done
 	s.advance()
@@ -101,8 +102,8 @@ func (s *Schedule) Steps() (messages, bytes int) {
 	return messages, bytes
 }
 
-// Peers returns the number of ranks that this rank exchanges messages with, and the number of times
-// that this rank waits for messages. Peers is for tests.
+// Peers returns the number of ranks with which this rank exchanges messages, and the number of
+// times that this rank waits for messages. Peers is for tests.
 func (s *Schedule) Peers() (peers, rounds int) {
 	seen, waits := make([]bool, s.size), false
 	for _, t := range s.steps {
@@ -123,16 +124,16 @@ func (s *Schedule) Peers() (peers, rounds int) {
 	return peers, rounds
 }
 
-// Memory returns the number of bytes that the schedule has allocated for steps, requests and
-// values. Memory lent by the caller does not count. Memory is for tests.
+// Memory returns the number of bytes that the Schedule has allocated for steps, requests and
+// values. Memory that the caller has provided does not count. Memory is for tests.
 func (s *Schedule) Memory() int {
 	return cap(s.steps)*int(reflect.TypeFor[step]().Size()) +
 		len(s.requests)*int(reflect.TypeFor[pml.Request]().Size()) +
 		(cap(s.places[0])+cap(s.places[1]))*int(reflect.TypeFor[int]().Size()) + s.kept
 }
 
-// Fail ends a running operation, as far as the Port can cancel its messages. If the operation has
-// no error yet, err becomes the error of the operation.
+// Fail ends an operation in progress, as far as the Port can cancel its messages. If the operation
+// has no error yet, err becomes its error.
 func (s *Schedule) Fail(err error) {
 	if s.done == nil {
 		return
@@ -146,7 +147,8 @@ func (s *Schedule) Fail(err error) {
 // Failed returns the message whose failure ended the operation, or nil if no message failed.
 func (s *Schedule) Failed() *pml.Request { return s.failed }
 
-// advance carries out steps until a fence has to wait for messages.
+// advance carries out steps until a fence (a step that waits for all earlier steps) has to wait for
+// messages.
 func (s *Schedule) advance() {
 	if s.running {
 		return
@@ -179,9 +181,9 @@ func (s *Schedule) advance() {
 }
 
 // giveUp cancels all messages that can be cancelled. If a message had a wrong size, giveUp also
-// makes the ranks that depend on this rank fail. giveUp sends empty messages to the ranks that wait
-// for this rank, so that the receivers find a wrong size, too. giveUp drops the messages that other
-// ranks still send to this rank.
+// makes the operation fail at the ranks that depend on this rank. For this purpose, giveUp sends
+// empty messages to these ranks, so that they find a wrong size, too. giveUp drops the messages
+// that other ranks have yet to send to this rank.
 func (s *Schedule) giveUp() {
 	if s.told || !wrongSize(s.err) {
 		for _, r := range s.requests[:s.used] {
@@ -250,8 +252,7 @@ func (s *Schedule) onDone(r *pml.Request) {
 // memory returns n bytes of scratch memory, which are valid until the next Reset.
 func (s *Schedule) memory(n int) []byte {
 	if s.lent+n > len(s.scratch) {
-		// The steps still refer to the old scratch memory. Go aligns an allocation of at least 1024
-		// bytes for values of any type.
+		// A new block of scratch memory is allocated, because the steps refer to the old block.
 		s.scratch, s.lent = make([]byte, max(n, 2*len(s.scratch), 1024)), 0
 		s.kept += len(s.scratch)
 	}
@@ -273,8 +274,8 @@ func (s *Schedule) move(into, from []byte) {
 	s.steps = append(s.steps, step{kind: move, into: into, from: from})
 }
 
-// fold adds a step that combines x with acc. If x holds the values of lower ranks, the caller sets
-// xFirst, so that x is the left operand.
+// fold adds a step that combines x with acc. If x holds the values of lower ranks, xFirst must be
+// true, so that x is the left operand.
 func (s *Schedule) fold(acc, x []byte, xFirst bool) {
 	k := fold
 	if xFirst {
@@ -286,7 +287,7 @@ func (s *Schedule) fold(acc, x []byte, xFirst bool) {
 // fence adds a step that waits for all earlier steps.
 func (s *Schedule) fence() { s.steps = append(s.steps, step{kind: fence}) }
 
-// ring returns the rank that is the given number of places after this rank, modulo the number of
+// ring returns the rank that is the given number of positions after this rank, modulo the number of
 // ranks.
 func (s *Schedule) ring(places int) int { return ((s.rank+places)%s.size + s.size) % s.size }
 
@@ -300,8 +301,8 @@ type placed struct {
 }
 
 // place computes the offsets of the parts of data. A Schedule can hold the offsets of two slices at
-// the same time, and which (0 or 1) selects one of them. A result is valid until the next call with
-// the same which.
+// the same time, and the argument which (0 or 1) selects one of them. The result of place is valid
+// until the next call with the same argument which.
 func (s *Schedule) place(which int, data []byte, parts Parts) placed {
 	at, end := append(s.places[which][:0], 0), 0
 	for _, n := range parts {
@@ -317,7 +318,8 @@ func (p placed) of(rank int) []byte {
 	return p.data[p.at[rank]:p.at[rank+1]:p.at[rank+1]]
 }
 
-// Of returns the part of data that belongs to a rank. data must be as long as all parts together.
+// Of returns the part of data that belongs to a rank. The slice data must be as long as all parts
+// together.
 func (p Parts) Of(rank int, data []byte) []byte {
 	first := p[:rank].Sum()
 	return data[first : first+p[rank]]

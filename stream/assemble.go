@@ -7,8 +7,9 @@ package stream
 //	handed over     lo            hi         not begun
 //	----------------|--- open ----|---------------------
 //
-// The first open region is handed over when all its messages have arrived, or when a message more
-// than horizon messages after the region has arrived. Missing messages are filled with zeros.
+// The first open region is passed to the reader when all its messages have arrived, or when a
+// message more than horizon messages after the region has arrived. Missing messages are filled with
+// zeros.
 type assembler struct {
 	ring    *Ring
 	track   tracker
@@ -18,19 +19,19 @@ type assembler struct {
 	horizon uint64
 	closeAt uint64 // value of high at which region lo is handed over
 	ended   bool
-	// limit is the first ordinal that the sender cannot have sent yet. Datagrams with ordinal limit
-	// or above count as foreign.
+	// limit is the first ordinal (message number) that the sender cannot have sent yet. Datagrams
+	// with this ordinal or a higher one count as foreign.
 	limit uint64
-	// cost is the work for one region from its opening to its end, in bytes of memory accessed.
-	// budget is the work that may be spent on regions now. budget is at most budgetMax.
+	// cost is the work for one region from its opening to its end, in bytes of accessed memory.
+	// budget is the work that may be spent on regions now, at most budgetMax.
 	cost, budget, budgetMax uint64
-	// overwrite means that no reader releases regions, so each region is free again as soon as the
-	// region is handed over.
+	// overwrite says that no reader releases regions, and that each region is free as soon as it
+	// was passed to the program.
 	overwrite bool
-	// done is called with each region that is handed over to the reader. done must not block.
+	// done is called with each region that is passed to the reader, and must not block.
 	done func(Region)
-	// gap is called with each range of missing ordinals [first, last], in ascending order. gap may
-	// be nil.
+	// gap is called with each range of missing ordinals [first, last], in ascending order, unless
+	// gap is nil.
 	gap  func(first, last uint64)
 	told uint64 // missing ordinals below told have been reported
 
@@ -44,7 +45,7 @@ type assembler struct {
 	curFirst, curEnd, curRegion uint64
 }
 
-// result is the outcome of a datagram in the assembler.
+// result says what the assembler has done with a datagram.
 type result uint8
 
 const (
@@ -53,11 +54,11 @@ const (
 	resultBlocked        // no free region: the caller must offer the datagram again
 )
 
-// A datagram with an ordinal far ahead opens regions, which are handed over filled with zeros. The
-// budget limits the work for such regions. Each received datagram adds workBytes to the budget, and
-// workFactor bytes for each of its payload bytes. The budget suffices for a stream of which only
-// one datagram in twenty arrives. The budget does not suffice for a peer whose ordinals jump with
-// each datagram, so most datagrams of such a peer are dropped.
+// A datagram with an ordinal far ahead opens many regions, which are passed to the reader filled
+// with zeros. The budget limits the work for such regions. Each received datagram adds workBytes to
+// the budget, and workFactor bytes for each of its payload bytes. The budget suffices for a stream
+// of which only one datagram in twenty arrives. For a hostile peer whose ordinals jump with each
+// datagram, the budget does not suffice, and most datagrams of that peer are dropped.
 const (
 	workFactor = 20
 	workBytes  = 4 << 10
@@ -65,12 +66,12 @@ const (
 	workRegion = 512
 )
 
-// horizonMessages is the maximum number of later messages that are received while a region waits
+// horizonMessages is the largest number of later messages that are received while a region waits
 // for reordered datagrams.
 const horizonMessages = 1024
 
-// newFiller returns an assembler for complete messages in order, as in the reliable mode. The
-// caller may call fill, skip and grant on an assembler of newFiller, but must not call take.
+// newFiller returns an assembler for complete messages that arrive in order, as in the reliable
+// mode. The caller may call fill, skip and grant on the returned assembler, but must not call take.
 func newFiller(ring *Ring, first uint64) *assembler {
 	return assemblerOf(ring, newCounter(first), ring.geo.MessageBytes)
 }
@@ -124,16 +125,17 @@ func (a *assembler) payloadBytes(i uint32) int {
 	return min(a.perMsg, a.ring.geo.MessageBytes-int(i)*a.perMsg)
 }
 
-// place returns the memory of a region, from datagram i of a message to the end of the region.
+// place returns the memory of a region from datagram i of a message to the end of the region.
 func (a *assembler) place(ordinal uint64, i uint32) []byte {
 	n := a.regionOf(ordinal)
 	at := int(ordinal-a.curFirst)*a.ring.geo.MessageBytes + int(i)*a.perMsg
 	return a.ring.Region(a.slot(n))[at:]
 }
 
-// take records a datagram and stores its payload. landed means that the payload is already in its
-// final memory. With block, take returns resultBlocked if the datagram finds no free region. The
-// caller must then offer the datagram again.
+// take records a datagram and stores its payload. The argument landed says that the fabric has
+// already written the payload to its final position. If block is true and there is no free region,
+// take returns resultBlocked. After resultBlocked, the caller must call take again for the same
+// datagram.
 func (a *assembler) take(
 	ordinal uint64, datagram uint32, payload []byte, block, landed bool,
 ) result {
@@ -193,9 +195,9 @@ func (a *assembler) whole(slot int) bool {
 	return a.ring.get(slot, wordReceived) == a.ring.get(slot, wordMessages)
 }
 
-// leap skips regions if a datagram of region n is far ahead. leap skips the regions that are beyond
-// the horizon, or for which the budget does not suffice. leap returns false if the budget does not
-// suffice for region n.
+// leap skips regions if a datagram of region n is far ahead. The skipped regions are those beyond
+// the horizon, or those for which the budget does not suffice. If the budget does not suffice for
+// region n, leap returns false.
 func (a *assembler) leap(n uint64) bool {
 	back := min(uint64(a.ring.geo.Regions-1), a.horizon/uint64(a.ring.geo.RegionMessages)+1)
 	pays := a.budget / a.cost
@@ -214,7 +216,7 @@ func (a *assembler) leap(n uint64) bool {
 	return true
 }
 
-// open opens all regions up to number n. open returns false if a region is not free.
+// open opens all regions up to number n. If a region is not free, open returns false.
 func (a *assembler) open(n uint64) bool {
 	g := &a.ring.geo
 	for a.hi <= n {
@@ -234,7 +236,7 @@ func (a *assembler) open(n uint64) bool {
 	return true
 }
 
-// advance hands over all regions that are complete or beyond the horizon, in order.
+// advance passes all regions to the reader that are complete or beyond the horizon, in order.
 func (a *assembler) advance() {
 	for a.lo < a.hi && (a.whole(a.slot(a.lo)) || a.high >= a.closeAt) {
 		a.handOver()
@@ -293,7 +295,8 @@ func (a *assembler) tellGap(to uint64) {
 	a.told = max(a.told, to)
 }
 
-// end records that the stream has ended. total is the first ordinal that is never sent.
+// end records that the stream has ended. The argument total is the first ordinal that is never
+// sent.
 func (a *assembler) end(total uint64) {
 	a.track.end(total)
 	for n := a.lo; n < a.hi; n++ {
@@ -311,7 +314,8 @@ func (a *assembler) complete() bool {
 	return a.track.total != unknownTotal && a.track.missing() == 0
 }
 
-// finish hands over the remaining regions. Datagrams that arrive later count as late.
+// finish passes the remaining regions to the reader. Datagrams that arrive after finish count as
+// late.
 func (a *assembler) finish() {
 	if a.ended {
 		return
@@ -323,9 +327,9 @@ func (a *assembler) finish() {
 	a.tellGap(a.track.edge)
 }
 
-// fill records that all messages below an ordinal have been put into granted regions. fill is for
-// the reliable mode, in which messages arrive in order. fill returns false if all messages below
-// the ordinal were recorded before.
+// fill records that all messages below an ordinal have been written to granted regions. fill is for
+// the reliable mode, in which messages arrive in order. If all messages below the ordinal were
+// recorded before, fill returns false.
 func (a *assembler) fill(to uint64) bool {
 	from := a.track.edge
 	if to = min(to, a.track.total); to <= from || to > a.regionFirst(a.hi) {

@@ -9,8 +9,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// caster is the sender of the unreliable mode. A caster splits messages into datagrams and posts
-// the datagrams to each receiver or to the multicast group. A caster does not wait for receivers.
+// caster is the sender of the unreliable mode. A caster splits messages into datagrams, and posts
+// the datagrams to each receiver or to the multicast group. The caster does not wait for receivers.
 type caster struct {
 	s         *Sender
 	port      *dataPort
@@ -23,7 +23,7 @@ type caster struct {
 	group     fabric.Addr
 	inGroup   bool
 
-	// The position of the next datagram.
+	// The following fields are the position of the next datagram.
 	seq      uint64 // number of the region
 	message  uint64
 	datagram uint32
@@ -80,9 +80,9 @@ func newCaster(s *Sender) (*caster, error) {
 	return c, nil
 }
 
-// cut chooses the size of datagrams. datagramBytes is an upper limit (0 means no limit). cut splits
-// messages into as few datagrams as possible. All datagrams except perhaps the last have the same
-// size, so the kernel can send several in one call.
+// cut chooses the size of datagrams. The argument datagramBytes is an upper limit, where 0 means no
+// limit. cut splits messages into as few datagrams as possible. All datagrams except perhaps the
+// last have the same size, so that the kernel can send several datagrams in one call.
 func (c *caster) cut(datagramBytes int) error {
 	room := c.mtu - headerBytes
 	if datagramBytes > 0 {
@@ -99,8 +99,8 @@ func (c *caster) cut(datagramBytes int) error {
 	return nil
 }
 
-// floorBytes is a payload size that every IPv6 path can carry. IPv6 requires an MTU of 1280 bytes
-// (RFC 8200).
+// floorBytes is a payload size that every IPv6 path can carry, because IPv6 requires an MTU of 1280
+// bytes (RFC 8200).
 const floorBytes = 1200
 
 // floor returns the smallest datagram size that a receiver may request. A receiver with smaller
@@ -111,13 +111,13 @@ func (c *caster) floor() int {
 	return min(c.mtu, max(floorBytes, most+headerBytes))
 }
 
-// datagramsMax is the maximum number of datagrams of a message.
+// datagramsMax is the largest number of datagrams of a message.
 const datagramsMax = 1 << 16
 
 // idle reports whether all messages in the sender's regions have been sent.
 func (c *caster) idle() bool { return len(c.batch) == 0 && c.s.seqLo == c.s.seqHi }
 
-// progress sends the datagrams that the pace allows, up to a limit per call. progress returns the
+// progress sends the datagrams that the rate permits, up to a limit per call. progress returns the
 // number of datagrams in the posted batches.
 func (c *caster) progress(now mono.Time) int {
 	sent := 0
@@ -140,7 +140,7 @@ func (c *caster) progress(now mono.Time) int {
 	return sent
 }
 
-// fill builds a batch of the next datagrams.
+// fill adds the next datagrams to the batch.
 func (c *caster) fill(budget int) {
 	s := c.s
 	g := &s.ring.geo
@@ -198,8 +198,8 @@ func (c *caster) step(slot int, ordinal uint64) {
 	}
 }
 
-// post posts the batch to each target. post returns true when the fabric has accepted the whole
-// batch.
+// post posts the batch to each destination. The result of post is true when the fabric has accepted
+// the whole batch.
 func (c *caster) post() bool {
 	for ; c.at < len(c.targets); c.at, c.posted = c.at+1, 0 {
 		for i := range c.batch[c.posted:] {
@@ -242,7 +242,7 @@ func (c *caster) refused(err error) bool {
 	return true
 }
 
-// await counts a send that will have a completion. Small sends have no completion.
+// await counts a send that will have a completion, which small sends do not have.
 func (c *caster) await(s *fabric.Send) {
 	if int(s.Len+s.RegionLen) > c.caps.InjectBytes {
 		c.open[c.port.owner[s.Buf].slot]++
@@ -272,7 +272,7 @@ func (c *caster) booked(now mono.Time) {
 	c.release()
 }
 
-// release releases the regions of which the fabric has sent and completed all datagrams.
+// release releases the regions for which the fabric has completed all sends.
 func (c *caster) release() {
 	s := c.s
 	for s.seqLo < c.seq && c.open[s.seqLo%uint64(len(c.open))] == 0 {
@@ -326,7 +326,8 @@ func (c *caster) close() {
 	}
 }
 
-// letGo deregisters the ring's memory. letGo must be called after the completion of the last send.
+// letGo deregisters the ring's memory. The caller must call letGo after the completion of the last
+// send.
 func (c *caster) letGo() {
 	for _, region := range c.regions {
 		_ = c.port.dom.DeregisterRegion(region)

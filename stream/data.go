@@ -10,7 +10,7 @@ import (
 )
 
 // dataPort holds the endpoints of the unreliable mode. One endpoint belongs to the port itself, and
-// one to each multicast group that a receiver listens to.
+// one to each multicast group to which a receiver listens.
 type dataPort struct {
 	dom   fabric.Domain
 	arena fabric.Arena
@@ -18,8 +18,8 @@ type dataPort struct {
 	all   []*dataEndpoint
 	free  []fabric.Buf // receive buffers that are not posted
 	txBuf []fabric.Buf // free send buffers
-	// owner and holds are indexed by send buffer, and have the source of the payload and the number
-	// of references.
+	// owner and holds are indexed by send buffer, and contain the source of the payload and the
+	// number of references.
 	owner []sentFrom
 	holds []uint16
 	drops dropCount
@@ -34,7 +34,7 @@ type dataEndpoint struct {
 	users  int // number of receivers at a group's endpoint
 	out    [pollBatch]fabric.Completion
 	at, n  int    // index of the next completion, and number of completions
-	landed []byte // memory in which the fabric may have stored payload
+	landed []byte // memory to which the fabric may have written payload directly
 	bufs   []fabric.Buf
 	repost []fabric.Buf
 }
@@ -77,7 +77,7 @@ func newDataPort(dom fabric.Domain) (*dataPort, error) {
 	return d, err
 }
 
-// endpointConfig requests a large kernel buffer, because the kernel drops datagrams when the buffer
+// endpointConfig requests a large socket buffer, because the kernel drops datagrams when the buffer
 // is full.
 var endpointConfig = fabric.EndpointConfig{
 	RxDepth: rxBuffers, RecvBufferBytes: 64 << 20, PathSize: true,
@@ -98,7 +98,7 @@ func (d *dataPort) add(ep fabric.Endpoint, group string) (*dataEndpoint, error) 
 	return de, de.refill()
 }
 
-// refill posts the returned receive buffers again.
+// refill posts the receive buffers of processed datagrams again.
 func (de *dataEndpoint) refill() error {
 	n, err := de.ep.Recv(de.repost)
 	de.repost = append(de.repost[:0], de.repost[n:]...)
@@ -109,8 +109,8 @@ func (de *dataEndpoint) refill() error {
 }
 
 // poll processes the received datagrams and returns their number. If a receiver without a free
-// region must not drop a datagram, the datagram stays queued. All later datagrams then wait in the
-// kernel.
+// region must not drop a datagram, the datagram stays in the queue. All later datagrams then wait
+// in the socket buffer.
 func (d *dataPort) poll(e *Engine) (int, error) {
 	total := 0
 	for i := 0; i < len(d.all); i++ {
@@ -155,8 +155,8 @@ func (d *dataPort) waiting() bool {
 	return false
 }
 
-// join opens an endpoint that listens to a multicast group. Receivers of the same group use the
-// same endpoint.
+// join opens an endpoint that listens to a multicast group. All receivers of one group use the same
+// endpoint.
 func (d *dataPort) join(group string) (*dataEndpoint, error) {
 	for _, de := range d.all {
 		if de.group == group {
@@ -183,7 +183,7 @@ func (d *dataPort) join(group string) (*dataEndpoint, error) {
 	return de, nil
 }
 
-// leave ends one receiver's use of a group's endpoint. The last receiver closes the endpoint.
+// leave ends one receiver's use of a group's endpoint, which the last receiver closes.
 func (d *dataPort) leave(de *dataEndpoint) {
 	if de == nil {
 		return
@@ -205,9 +205,8 @@ func (d *dataPort) leave(de *dataEndpoint) {
 // bits.
 type dropCount struct{ last, total uint64 }
 
-// look records a reading of the counter and returns the extended count. The counter may be a sum of
-// several 32-bit counters, if at most one 32-bit counter has wrapped around since the previous
-// reading.
+// look records a reading of the counter, and returns the extended count. The reading may be a sum
+// of several 32-bit counters, if at most one of them has wrapped around since the previous reading.
 func (c *dropCount) look(value uint64) uint64 {
 	more := value - c.last
 	if value < c.last {
@@ -233,9 +232,9 @@ func (d *dataPort) socketDrops() uint64 {
 	return 0
 }
 
-// rescue copies payload that the fabric has stored in the wrong place to the memory after the
-// datagram's header. rescue must run before the place is overwritten. rescue sets Landed to 0,
-// which tells later code where the payload is.
+// rescue copies payload that the fabric has written directly to a wrong position to the memory
+// after the datagram's header. rescue must run before the payload at the wrong position is
+// overwritten. rescue sets Landed to 0, which tells later code where the payload is.
 func (d *dataPort) rescue(e *Engine, de *dataEndpoint) {
 	for i := de.at; i < de.n; i++ {
 		c := &de.out[i]
@@ -252,7 +251,7 @@ func (d *dataPort) rescue(e *Engine, de *dataEndpoint) {
 	}
 }
 
-// inPlace reports whether the payload of a datagram is in its final place.
+// inPlace reports whether the payload of a datagram is at its final position.
 func (e *Engine) inPlace(buf []byte, c *fabric.Completion, landed []byte) bool {
 	h, ok := parseHeader(buf)
 	if !ok || int(c.Len) != headerBytes+len(landed) {
@@ -262,8 +261,8 @@ func (e *Engine) inPlace(buf []byte, c *fabric.Completion, landed []byte) bool {
 	return r != nil && r.asm.isPlace(h, landed)
 }
 
-// datagram processes one datagram. datagram returns false if the datagram must wait for a free
-// region.
+// datagram processes one datagram. If the datagram must wait for a free region, the result of
+// datagram is false.
 func (e *Engine) datagram(_ *dataEndpoint, c *fabric.Completion, buf []byte) bool {
 	h, ok := parseHeader(buf)
 	if h.datagram == probeDatagram && ok && c.Errno == 0 {
@@ -279,7 +278,7 @@ func (e *Engine) datagram(_ *dataEndpoint, c *fabric.Completion, buf []byte) boo
 }
 
 // foreign counts a datagram that belongs to no stream. If the engine has only one receiver, the
-// datagram counts for this receiver.
+// datagram also counts for this receiver.
 func (e *Engine) foreign(r *Receiver) {
 	if r == nil && len(e.receiving) == 1 {
 		r = e.receiving[0]
@@ -290,7 +289,7 @@ func (e *Engine) foreign(r *Receiver) {
 }
 
 // dataInfo returns the network of the data endpoint. The data endpoint has the same host as the
-// module, but another port.
+// module, and another port.
 func dataInfo(info fabric.Info) fabric.Info {
 	if host, _, err := net.SplitHostPort(info.Node); err == nil {
 		info.Node = host

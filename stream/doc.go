@@ -10,23 +10,24 @@
 //	| messages, contiguous   |                              | messages, contiguous   |
 //	+------------------------+                              +------------------------+
 //
-// In the reliable mode, the sender puts messages into regions of the receiver's ring that the
-// reader has released, and reports the progress to the receiver. No message is missing.
+// In the reliable mode, the sender writes messages to regions of the receiver's ring that the
+// reader has released, and reports the progress to the receiver. In the reliable mode, no message
+// is missing.
 //
 // In the unreliable mode, the sender posts datagrams to the fabric and does not wait for receivers.
-// The receiver stores each datagram in its place in the ring. The receiver counts received,
+// The receiver stores each datagram at its position in the ring. The receiver counts received,
 // repeated, late and missing datagrams.
 //
 // Every message has an ordinal, a 64-bit number that counts up from Config.First. The ordinal
-// determines the place of the message in the receiver's ring. A missing message is filled with
+// determines the position of the message in the receiver's ring. A missing message is filled with
 // zeros and marked as missing (Ring.Transferred).
 //
-// A Ring is memory of the caller with the states of its regions. A ring of CreateRing is a file,
-// which other processes can map. A Port is the endpoint of a process in the network. Senders and
-// receivers find each other by their identities. An identity is a line of text, exchanged by
-// standard input and output, by files, by a callback, or over TCP (ExchangeStdIO, ExchangeFiles,
-// Meeting). In both modes control messages (parameters, credit, the end and the reports) use the
-// reliable transport.
+// A Ring is memory of the caller with the states of its regions. A ring that CreateRing has made is
+// a file, which other processes can map. A Port is the endpoint of a process in the network.
+// Senders and receivers find each other by their identities. An identity is a line of text,
+// exchanged by standard input and output, by files, by a callback, or over TCP (ExchangeStdIO,
+// ExchangeFiles, Meeting). In both modes, control messages (parameters, credits, the end and the
+// reports) use the reliable transport.
 //
 //	ring.go       regions and their states       sender.go    sending side of a stream
 //	engine.go     progress of all streams        cast.go      datagrams of a sender
@@ -36,7 +37,7 @@
 //	data.go       endpoints for datagrams        assemble.go  datagrams into regions
 //	track.go      outcome of each message        land.go      direct receive into regions
 //
-// The Engine of a Port has no goroutine, no contended lock and no clock, so a simulator can run the
-// same code as production. Any goroutine may call the methods of Ring, Sender and Receiver.
+// The Engine of a Port has no goroutine, no contended lock and no clock, so that a simulator can
+// run the same code as production. Any goroutine may call the methods of Ring, Sender and Receiver.
 // Functions in a Config run on the engine's goroutine, and must not block.
 package stream

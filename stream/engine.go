@@ -12,10 +12,10 @@ import (
 	"gobtl/internal/plain"
 )
 
-// Engine sends and receives streams over a btl module. For the unreliable mode an Engine also has
+// Engine sends and receives streams over a btl module. For the unreliable mode, an Engine also has
 // an endpoint of a fabric. Only one goroutine may use an Engine. An Engine has no clock, and works
-// only during calls of Progress. A Port drives an Engine for ordinary programs, and the simulator
-// drives an Engine in virtual time.
+// only during calls of Progress. A Port calls the Engine in ordinary programs, and the simulator
+// calls the Engine in virtual time.
 type Engine struct {
 	m     *btl.Module
 	data  *dataPort // nil: only reliable streams
@@ -35,7 +35,7 @@ type Engine struct {
 	onDone    func(*btl.Fragment, error)
 	random    func() uint64 // random numbers that must not be guessable
 	closed    bool
-	// lingering are ended senders whose rings the fabric still reads.
+	// lingering holds ended senders whose rings the fabric may still read.
 	lingering []*Sender
 }
 
@@ -50,10 +50,9 @@ const (
 	streamsMax  = 1024 // senders and receivers of an engine
 )
 
-// NewEngine starts an engine on a module. data is a domain for the unreliable mode, opened with
-// DataConfig, or nil. The engine owns m and data, even if NewEngine returns an error. The engine
-// uses tags 1 and 2, OnEndpoint and OnRoom of the module, so the caller must not use these tags and
-// callbacks.
+// NewEngine starts an engine on a module. The argument data is a domain for the unreliable mode,
+// opened with DataConfig, or nil. The engine owns m and data, even if NewEngine returns an error.
+// The engine uses tags 1 and 2, OnEndpoint and OnRoom of the module, which the caller must not use.
 func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	e := &Engine{
 		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),
@@ -80,8 +79,8 @@ func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 // Module returns the engine's btl module, for its counters and for the use of other tags.
 func (e *Engine) Module() *btl.Module { return e.m }
 
-// Progress does all due work once, and returns the number of received packets. An error means that
-// the fabric has failed.
+// Progress does all work that is due, and returns the number of received packets. An error of
+// Progress means that the fabric has failed.
 func (e *Engine) Progress(now mono.Time) (int, error) {
 	if e.closed {
 		return 0, ErrClosed
@@ -134,7 +133,7 @@ func (e *Engine) sweep() {
 	}
 }
 
-// Deadline returns the instant at which Progress must be called next if no packet arrives.
+// Deadline returns the time at which Progress must be called next if no packet arrives.
 func (e *Engine) Deadline() mono.Time {
 	d := e.m.Deadline()
 	for _, s := range e.sending {
@@ -170,7 +169,7 @@ func (e *Engine) Close() error {
 }
 
 // letGo returns the rings of ended senders to the program after the fabric's last read of a ring.
-// If all is true, letGo does not wait, because the fabric is closed.
+// If all is true, the fabric is closed and letGo returns all rings at once.
 func (e *Engine) letGo(all bool) {
 	if len(e.lingering) == 0 {
 		return
@@ -204,8 +203,8 @@ func (e *Engine) sendNotice(ep *btl.Endpoint, n notice) {
 	e.send(ep, tagNotice, b[:])
 }
 
-// onLetter handles a control message (letter). Invalid letters are dropped. The stream of a peer
-// that sends invalid letters ends by a time-out.
+// onLetter handles a control message of the kind letter. Invalid control messages are dropped. The
+// stream of a peer that sends invalid control messages ends by a time-out.
 func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	l, err := parseLetter(data)
 	if err != nil {
@@ -234,7 +233,7 @@ func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// onAbort handles a peer's report that the peer ends with an error, or that the peer refuses this
+// onAbort handles a peer's message that the peer ends with an error, or that the peer refuses this
 // side.
 func (e *Engine) onAbort(ep *btl.Endpoint, l *letter) {
 	err := failedError(l)
@@ -341,8 +340,8 @@ func (e *Engine) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	}
 }
 
-// lostError returns the error of this package for the end of a connection. err is the reason, or
-// nil.
+// lostError returns the error of this package for the end of a connection. The argument err is the
+// reason, or nil.
 func lostError(err error) error {
 	if err == nil {
 		return ErrPeerLost

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// An Exchange sends this side's identity to the peer and returns the peer's identity. An Exchange
-// ends when ctx ends.
+// Exchange is a function that sends this side's identity to the peer and returns the peer's
+// identity. An Exchange returns an error when ctx ends.
 type Exchange func(ctx context.Context, mine Identity) (Identity, error)
 
 // other returns the opposite role.
@@ -25,7 +25,7 @@ func (r Role) other() Role {
 	return RoleSender
 }
 
-// expect parses the identity of the peer. The peer must have the opposite role.
+// expect parses the identity of the peer, which must have the opposite role.
 func expect(text string, mine Identity) (Identity, error) {
 	id, err := ParseIdentity(text)
 	if err == nil && id.Role != mine.Role.other() {
@@ -36,10 +36,10 @@ func expect(text string, mine Identity) (Identity, error) {
 
 // ExchangeStdIO exchanges identities by standard input and output, through a person or pipes.
 // ExchangeStdIO writes this side's identity to out and reads the peer's identity from in, one line
-// each. A sender first writes and then reads. A receiver first reads and then writes, so two
+// each. A sender first writes and then reads. A receiver first reads and then writes, so that two
 // programs that are joined by two pipes can exchange identities. If a line is not an identity,
-// ExchangeStdIO reads another line. A goroutine reads from in. If ctx ends, the goroutine remains
-// until the next line or the end of in.
+// ExchangeStdIO reads another line. The lines are read by another goroutine. If ctx ends, that
+// goroutine remains until the next line or the end of in.
 func ExchangeStdIO(in io.Reader, out io.Writer) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		tell := func() error {
@@ -79,7 +79,7 @@ func ExchangeStdIO(in io.Reader, out io.Writer) Exchange {
 	}
 }
 
-// readLine reads a line. readLine returns an error when ctx ends.
+// readLine reads a line. When ctx ends, readLine returns an error.
 func readLine(ctx context.Context, lines *bufio.Scanner) (string, error) {
 	type result struct {
 		line string
@@ -105,7 +105,7 @@ func readLine(ctx context.Context, lines *bufio.Scanner) (string, error) {
 	}
 }
 
-// The suffixes of the files of ExchangeFiles.
+// The constants are the suffixes of the files of ExchangeFiles.
 const (
 	sendSuffix = ".send"
 	recvSuffix = ".recv"
@@ -115,8 +115,8 @@ const (
 // sender writes the file name + ".send", and the receiver writes the file name + ".recv". Each file
 // is written under another name and then renamed. A file contains the identity of its writer. After
 // the writer has read the peer's file, the writer's file also contains the peer's identity. A side
-// accepts a file only if the file contains the side's own identity, so files of earlier runs are
-// not accepted. The files remain, and the next run replaces the files.
+// accepts a file only if it contains the side's own identity, so that files of earlier runs are not
+// accepted. The files are not removed, and the next run replaces them.
 func ExchangeFiles(name string) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		own, other := name+sendSuffix, name+recvSuffix
@@ -139,7 +139,7 @@ func ExchangeFiles(name string) Exchange {
 					if err != nil {
 						return Identity{}, fmt.Errorf("%w: %s: %w", ErrExchange, other, err)
 					}
-					// The peer continues when the peer has read its own identity in this file.
+					// The peer continues when it has read its own identity in this file.
 					return id, WriteFileWhole(own, []byte(mine.String()+"\n"+peer+"\n"))
 				}
 				stale = stale || ok
@@ -162,9 +162,9 @@ func ExchangeFiles(name string) Exchange {
 	}
 }
 
-// readExchange reads a file of ExchangeFiles. readExchange returns the identity of the file's
-// writer, and the identity that the writer has read from the peer's file. readExchange returns an
-// error if the file has another format.
+// readExchange reads a file of ExchangeFiles. The results of readExchange are the identity of the
+// file's writer, and the identity that the writer has read from the peer's file. If the file has
+// another format, readExchange returns an error.
 func readExchange(name string) (writer, seen string, err error) {
 	b, err := readSmall(name, 4*identityTextMax)
 	if err != nil {
@@ -177,8 +177,8 @@ func readExchange(name string) (writer, seen string, err error) {
 	return lines[0], lines[1], nil
 }
 
-// openRegular opens a regular file for reading. Other users may have created the file. openRegular
-// does not block. The error is ErrFile for a pipe, a device or a directory.
+// openRegular opens a regular file for reading, without blocking. For a pipe, a device or a
+// directory, the error is ErrFile.
 func openRegular(name string) (*os.File, os.FileInfo, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have no writer
 	if err != nil {
@@ -195,7 +195,7 @@ func openRegular(name string) (*os.File, os.FileInfo, error) {
 	return f, st, nil
 }
 
-// readSmall reads a regular file of up to most bytes. A larger file is an error.
+// readSmall reads a regular file of up to most bytes, and returns an error for a larger file.
 func readSmall(name string, most int64) ([]byte, error) {
 	f, _, err := openRegular(name)
 	if err != nil {

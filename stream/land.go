@@ -2,14 +2,14 @@ package stream
 
 import "unsafe"
 
-// Some fabrics can store received payload directly in its final memory (fabric.Lander). The
-// receiver gives a fabric.Lander the memory from the next expected datagram to the end of the
-// region. With a fabric.Lander, datagrams that arrive in order are copied only once, by the kernel.
-// Payload that was stored in the wrong place is copied to the memory after its header before any
-// payload is processed (dataPort.rescue).
+// Some fabrics can write received payload directly to its final position (fabric.Lander). The
+// receiver passes the memory from the next expected datagram to the end of the region to the
+// fabric. Datagrams that arrive in order are then copied only once, by the kernel. Payload that was
+// written to a wrong position is copied to the memory after its header before any payload is
+// processed (dataPort.rescue).
 
-// landing returns the final memory of the next datagrams if datagrams arrive in order, or nil if
-// the next datagram cannot be predicted. The memory contains no received data.
+// landing returns the final position of the next datagrams if datagrams arrive in order, or nil if
+// the next datagram cannot be predicted. The returned memory contains no received data.
 func (a *assembler) landing() []byte {
 	if !a.stored || a.ended || a.lastOrdinal+1 != a.high {
 		return nil
@@ -30,7 +30,7 @@ func (a *assembler) landing() []byte {
 	return a.place(ordinal, datagram)
 }
 
-// isPlace reports whether payload is in the final memory of a datagram, in an open region.
+// isPlace reports whether payload is at the final position of a datagram, in an open region.
 func (a *assembler) isPlace(h header, payload []byte) bool {
 	if a.ended || h.ordinal < a.track.first || h.ordinal >= a.track.total ||
 		len(payload) == 0 || len(payload) != a.payloadBytes(h.datagram) {
@@ -42,7 +42,7 @@ func (a *assembler) isPlace(h header, payload []byte) bool {
 	return unsafe.SliceData(a.place(h.ordinal, h.datagram)) == unsafe.SliceData(payload)
 }
 
-// land gives the fabric the landing memory of the receiver r.
+// land passes the memory for the next datagrams of the receiver r to the fabric.
 func (de *dataEndpoint) land(r *Receiver) {
 	if de.lander == nil {
 		return

@@ -40,7 +40,7 @@ type link struct {
 	grace  time.Duration
 	late   bool // joined a running stream: may be lost without a failure
 
-	// Fields of the unreliable mode.
+	// The following fields are for the unreliable mode.
 	addr          fabric.Addr
 	hasAddr       bool
 	datagramBytes int
@@ -48,10 +48,12 @@ type link struct {
 	probes        int
 	probeAt       mono.Time
 
-	// Fields of the reliable mode. next is the next ordinal to put. Puts of ordinals below placed
-	// have been acknowledged. Ordinals below told have been reported to the receiver.
+	// The following fields are for the reliable mode. The field next is the next ordinal to put.
+	// Puts of ordinals below placed have been acknowledged. Ordinals below told have been reported
+	// to the receiver.
 	ringMessages uint64
-	// handles are the blocks of the receiver's ring. Each block has blockMessages messages.
+	// handles are the memory regions of the receiver's ring (blocks), each of which has
+	// blockMessages messages.
 	handles       []btl.Handle
 	blockMessages uint64
 	credit        uint64
@@ -64,7 +66,7 @@ type link struct {
 	flushed       bool
 }
 
-// endpoint handles the events of the link's connection.
+// endpoint handles the events of the connection to the receiver.
 func (k *link) endpoint(ev btl.Event, err error) {
 	if ev != btl.EventConnected {
 		k.fail(lostError(err))
@@ -106,7 +108,7 @@ func (k *link) letter(l *letter) {
 	}
 }
 
-// ready handles the receiver's ready message. In the reliable mode the receiver's ready message
+// ready handles the receiver's ready message. In the reliable mode, the receiver's ready message
 // contains the handles for puts.
 func (k *link) ready(r *ready) error {
 	n := uint64(len(r.Blocks))
@@ -122,7 +124,7 @@ func (k *link) ready(r *ready) error {
 	return nil
 }
 
-// welcomed handles the receiver's welcome message. In the unreliable mode the receiver's welcome
+// welcomed handles the receiver's welcome message. In the unreliable mode, the receiver's welcome
 // message contains the address for datagrams.
 func (k *link) welcomed(w *welcome) error {
 	s := k.s
@@ -156,8 +158,8 @@ func (k *link) welcomed(w *welcome) error {
 	return nil
 }
 
-// welcome makes the receiver eligible for the stream. If the stream is running, the receiver joins
-// the stream.
+// welcome makes the receiver eligible for the stream. If the stream is in progress, the receiver
+// joins the stream.
 func (k *link) welcome() {
 	k.enter(linkWelcomed)
 	if k.s.state == stateRunning {
@@ -165,7 +167,7 @@ func (k *link) welcome() {
 	}
 }
 
-// start tells a welcomed receiver how messages are split into datagrams.
+// start tells a receiver how messages are split into datagrams.
 func (k *link) start() {
 	if k.state != linkWelcomed {
 		return
@@ -184,8 +186,8 @@ func (k *link) start() {
 	k.s.e.sendLetter(k.ep, &letter{Kind: letterStart, Key: k.s.key, Start: st})
 }
 
-// finished reports whether the receiver knows of all sent messages. The sender then sends its end
-// message.
+// finished reports whether the receiver knows of all sent messages. When finished is true, the
+// sender sends its end message.
 func (k *link) finished() bool {
 	if k.s.cast != nil {
 		return k.s.cast.idle()
@@ -196,9 +198,9 @@ func (k *link) finished() bool {
 	return k.settled()
 }
 
-// settled reports whether all earlier control messages have reached the receiver. Control messages
-// may arrive out of order. The caller uses settled before a control message that must arrive after
-// all earlier ones.
+// settled reports whether all earlier control messages have reached the receiver. The caller uses
+// settled before a control message that must arrive after all earlier ones, because control
+// messages may arrive out of order.
 func (k *link) settled() bool {
 	if k.flushed {
 		return true
@@ -218,7 +220,7 @@ func (k *link) end() {
 	}})
 }
 
-// fail ends the link with an error. The sender continues with its other links.
+// fail ends the link with an error. The sender continues with its other receivers.
 func (k *link) fail(err error) {
 	if k.state == linkDone {
 		return
@@ -237,14 +239,14 @@ func (k *link) fail(err error) {
 	k.close(err)
 }
 
-// refuse tells a receiver why the sender refuses the receiver, and ends the link. The sender
-// continues with its other receivers.
+// refuse tells a receiver why the sender refuses it, and ends the link. The sender continues with
+// its other receivers.
 func (k *link) refuse(why Reason, err error) {
 	k.s.e.abort(k.ep, k.s.key, codeOf(why), err.Error())
 	k.unmet(why, err)
 }
 
-// refusedThere handles the receiver's message that the receiver refuses the stream.
+// refusedThere handles the receiver's message that it refuses the stream.
 func (k *link) refusedThere(err error) {
 	if k.state == linkReady && k.s.state != stateMeeting {
 		k.fail(err)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mapped ring is a file with the following layout:
+// A mapped ring is a file with the following layout.
 //
 //	0      magic "gobtlrng", version 1, MessageBytes, Regions, RegionMessages
 //	40     1 if the producer has finished, 1 if the stream is over
@@ -21,8 +21,8 @@ import (
 //
 // All numbers are u64 in the machine's byte order. A descriptor occupies whole cache lines. The
 // words of a descriptor are the state (0 free, 1 busy, 2 populated), the first ordinal, and the
-// numbers of messages, received messages and skipped ordinals. A bitmap with one bit per message
-// follows.
+// numbers of messages, received messages and skipped ordinals. After the words of a descriptor
+// there is a bitmap with one bit per message.
 const (
 	mapMagic   = "gobtlrng"
 	mapVersion = 1

@@ -7,12 +7,13 @@ import (
 	"gobtl/btl"
 )
 
-// A control message that the transport cannot accept yet waits in its peer's outbox. If an outbox
-// is full, the peer is not receiving messages, so its connection is closed. Each peer therefore
-// uses a bounded amount of memory, and does not delay messages to other peers.
+// A control message that the transport cannot accept yet waits in its peer's queue (outbox). If
+// this queue is full, the connection to the peer is closed, because the peer is not receiving
+// messages. Each peer therefore uses a limited amount of memory, and does not delay messages to
+// other peers.
 
-// outboxMax and outboxBytesMax limit the queued messages of a peer. An outbox has only the latest
-// notice of each kind and stream.
+// outboxMax and outboxBytesMax limit the queued control messages to a peer. The queue contains only
+// the latest notice of each kind and stream.
 const (
 	outboxMax      = 64
 	outboxBytesMax = 64 << 10
@@ -30,7 +31,7 @@ type outbox struct {
 	bytes   int
 }
 
-// send sends a control message to the peer, or queues the message in the peer's outbox.
+// send sends a control message to the peer, or puts it into the peer's queue.
 func (e *Engine) send(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	if ep == nil || ep.Err() != nil {
 		return
@@ -56,7 +57,7 @@ func (e *Engine) send(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	o.bytes += len(data)
 }
 
-// replace replaces a queued notice of the same kind and stream if there is one. Only the latest
+// replace replaces a queued notice of the same kind and stream, if there is one. Only the latest
 // notice of a kind matters, because the numbers in notices are cumulative.
 func (o *outbox) replace(data []byte) bool {
 	const same = 16 // kind and key
@@ -72,8 +73,8 @@ func (o *outbox) replace(data []byte) bool {
 	return false
 }
 
-// trySend offers a control message to the transport. trySend returns false if the transport cannot
-// accept the message now. The module calls onRoom when the transport can accept messages again.
+// trySend offers a control message to the transport. If the transport cannot accept the message
+// now, trySend returns false. The module calls onRoom when the transport can accept messages.
 func (e *Engine) trySend(ep *btl.Endpoint, tag btl.Tag, data []byte) bool {
 	f, err := ep.Alloc(tag, len(data))
 	if err != nil {
@@ -87,7 +88,7 @@ func (e *Engine) trySend(ep *btl.Endpoint, tag btl.Tag, data []byte) bool {
 	return true
 }
 
-// onRoom sends queued messages to a peer until the transport accepts no more.
+// onRoom sends queued control messages to a peer until the transport accepts no more.
 func (e *Engine) onRoom(ep *btl.Endpoint) {
 	o := e.outboxes[ep]
 	if o == nil {

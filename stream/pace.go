@@ -7,10 +7,10 @@ import (
 	"gobtl/internal/mono"
 )
 
-// pacer spreads sends over time. A burst is a datagram or a run of datagrams. Each burst is due
-// when the time of the previous burst is over. A late sender may catch up at 1.25 times the rate. A
-// thread that has lost its core for some milliseconds thus keeps the mean rate without a large
-// burst.
+// pacer spreads sends over time. A burst is a datagram, or several datagrams that are sent
+// together. Each burst is due when the time of the previous burst at the rate is over. A sender
+// that is late may catch up at 1.25 times the rate. A thread that was descheduled for some
+// milliseconds thus keeps the mean rate without a large burst.
 type pacer struct {
 	nsPerByte  float64   // 0 means no rate limit
 	leastNs    float64   // minimum time per byte, from Config.Delay
@@ -24,13 +24,13 @@ type pacer struct {
 const (
 	// lagMax is the longest delay for which the sender catches up.
 	lagMax = 20 * time.Millisecond
-	// burstTime is the maximum duration of a burst at the rate.
+	// burstTime is the longest duration of a burst at the rate.
 	burstTime = 50 * time.Microsecond
 )
 
-// newPacer returns a pacer for a rate, with a minimum delay between the beginnings of messages of
-// messageBytes. A rate or delay of 0 means no limit. The maximum size of a burst is from burstMin
-// to burstMax bytes. With a delay, a burst never contains two messages.
+// newPacer returns a pacer for a rate, with a least delay between the beginnings of messages of
+// messageBytes. The value 0 of the rate or the delay means no limit. The largest size of a burst is
+// from burstMin to burstMax bytes. With a delay, a burst never contains two messages.
 func newPacer(
 	bitsPerSecond float64, delay time.Duration, messageBytes, burstMin, burstMax int,
 ) pacer {
@@ -51,7 +51,7 @@ func newPacer(
 
 func (p *pacer) active() bool { return p.nsPerByte > 0 }
 
-// budget returns the number of bytes that may be sent now, which is 0 or the maximum size of a
+// budget returns the number of bytes that may be sent now, which is 0 or the largest size of a
 // burst.
 func (p *pacer) budget(now mono.Time) int {
 	if p.active() && now < p.next() {

@@ -12,11 +12,11 @@ import (
 )
 
 // A sender validates the data address that a receiver reports, because a receiver could report the
-// address of a victim. Without the validation of the address, the sender would send the whole
-// stream to the victim. The sender posts a probe to the receiver's data address. A probe is a
-// header with a random number and without payload. The receiver returns a hash of the random number
-// and of the receiver's own name, on the connection for control messages. The hash includes the
-// receiver's name, so a malicious receiver cannot use the answer of another receiver.
+// address of a victim. Without the validation, the sender would send the whole stream to the
+// victim. The sender posts a probe to the receiver's data address. A probe is a header with a
+// random number and without payload. The receiver returns a hash of the random number and of the
+// receiver's own name, on the connection for control messages. The hash includes the receiver's
+// name, so that a malicious receiver cannot use the answer of another receiver.
 //
 //	sender                               receiver
 //	   <------- welcome (address) ----------
@@ -32,7 +32,7 @@ const (
 	probesMax     = 100
 )
 
-// prove posts a probe to the receiver's data address if a probe is due.
+// prove posts a probe to the receiver's data address, if a probe is due.
 func (k *link) prove(now mono.Time) {
 	if k.state != linkProving || now < k.probeAt {
 		return
@@ -65,8 +65,8 @@ func (s *Sender) proveAll(now mono.Time) {
 	}
 }
 
-// probe posts a header without payload. probe returns false if no buffer is free or the fabric is
-// busy.
+// probe posts a header without payload. If no buffer is free or the fabric is busy, probe returns
+// false.
 func (c *caster) probe(to fabric.Addr, h header) bool {
 	d := c.port
 	last := len(d.txBuf) - 1
@@ -85,8 +85,8 @@ func (c *caster) probe(to fabric.Addr, h header) bool {
 	return !errors.Is(err, fabric.ErrAgain)
 }
 
-// onProbe answers a sender's probe of a receiver's data address. The key of the probe identifies
-// the suitor.
+// onProbe answers a sender's probe of a receiver's data address. The key in the probe identifies
+// the sender.
 func (e *Engine) onProbe(h header) {
 	if s := e.suitors[h.key]; s != nil && s.r.cfg.Mode == Unreliable {
 		p := &proof{Nonce: proofOf(h.ordinal, e.m.Name())}
@@ -95,7 +95,7 @@ func (e *Engine) onProbe(h header) {
 }
 
 // proofOf returns the first 8 bytes of the SHA-256 hash of a probe's number and the name of the
-// receiver's module. The number cannot be computed from the hash.
+// receiver's module.
 func proofOf(nonce uint64, name []byte) uint64 {
 	sum := sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, nonce), name...))
 	return binary.LittleEndian.Uint64(sum[:])

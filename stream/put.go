@@ -8,17 +8,17 @@ import (
 	"gobtl/internal/mono"
 )
 
-// In the reliable mode the sender puts runs of contiguous messages into the receiver's ring, up to
-// the receiver's credit. When a put and all earlier puts are acknowledged, the sender reports the
-// progress to the receiver. The credit excludes regions that the reader holds.
+// In the reliable mode, the sender puts contiguous messages into the receiver's ring, up to the
+// receiver's credit. When a put and all earlier puts are acknowledged, the sender reports the
+// progress to the receiver. The credit excludes regions that the reader has not released.
 
 const (
-	// putBytesMax is the maximum size of a put with several messages. The size of the receiver's
-	// ring divided by putsPerRing also limits the size of a put. Other puts are therefore in flight
-	// while one put is acknowledged and its region is read.
+	// putBytesMax is the largest size of a put with several messages. The size of a put is also
+	// limited to the size of the receiver's ring divided by putsPerRing. With this limit, other
+	// puts are in flight while one put is acknowledged and its region is read.
 	putBytesMax = 1 << 20
 	putsPerRing = 2
-	// putsMax is the maximum number of puts in flight per link, and putsBytesMax is the maximum
+	// putsMax is the largest number of puts in flight per receiver, and putsBytesMax is the largest
 	// number of bytes in flight.
 	putsMax      = 64
 	putsBytesMax = 16 << 20
@@ -31,8 +31,8 @@ type put struct {
 	done bool
 }
 
-// linkShift is the number of low bits in a fragment's Context that identify the put. The higher
-// bits are link.number.
+// linkShift is the number of lower bits in a fragment's Context that identify the put. The upper
+// bits of the Context are link.number.
 const linkShift = 32
 
 // addLink gives a link a number in Engine.links.
@@ -47,7 +47,7 @@ func (e *Engine) addLink(k *link) {
 	e.links = append(e.links, k)
 }
 
-// dropLink frees the number of an ended link when none of the link's puts is in flight.
+// dropLink frees the number of an ended link when none of its puts is in flight.
 func (e *Engine) dropLink(k *link) {
 	if k.state == linkDone && k.putLo == k.putHi && e.links[k.number] == k {
 		e.links[k.number] = nil
@@ -71,7 +71,7 @@ func (e *Engine) putDone(f *btl.Fragment, err error) {
 	e.dropLink(k)
 }
 
-// putAll starts the possible puts of all links, and releases the regions that all links have put.
+// putAll starts the possible puts of all links, and releases the regions that all receivers have.
 func (s *Sender) putAll(now mono.Time) (n int) {
 	done := s.next
 	for _, k := range s.links {
@@ -108,8 +108,8 @@ func (k *link) notice(n notice) {
 	}
 }
 
-// find sets seq and message to the position of the next message to put. find returns false if there
-// is no message to put.
+// find sets seq and message to the position of the next message to put. If there is no message to
+// put, find returns false.
 func (k *link) find() bool {
 	s := k.s
 	if k.seq < s.seqLo {
@@ -130,7 +130,7 @@ func (k *link) ordinal() uint64 {
 	return k.s.ring.get(int(k.seq%uint64(k.s.ring.geo.Regions)), wordFirst) + k.message
 }
 
-// mayPut reports whether the link has a message to put that only the pace delays.
+// mayPut reports whether the link has a message to put that only the rate delays.
 func (k *link) mayPut() bool {
 	if k.state != linkReady || k.putHi-k.putLo == putsMax || !k.find() {
 		return false
@@ -151,7 +151,7 @@ func (k *link) room() int {
 	return left
 }
 
-// putSome starts puts as far as the credit, the limits and the pace allow.
+// putSome starts puts as far as the credit, the limits and the rate permit.
 func (k *link) putSome(now mono.Time) (n int) {
 	s := k.s
 	for k.find() {
@@ -181,14 +181,14 @@ func (k *link) putSome(now mono.Time) (n int) {
 	return n
 }
 
-// putBytes returns the maximum size of a put in bytes, which is at least one message.
+// putBytes returns the largest size of a put in bytes, which is at least one message.
 func (k *link) putBytes() int {
 	messages := max(k.ringMessages/putsPerRing, 1)
 	return int(min(putBytesMax, messages*uint64(k.s.ring.geo.MessageBytes)))
 }
 
-// run returns the messages from an ordinal on that one put can carry. The messages are contiguous
-// in both rings. If bytes is positive, run returns at least one message.
+// run returns the messages, starting with an ordinal, that one put can carry. The messages are
+// contiguous in both rings. If bytes is positive, run returns at least one message.
 func (k *link) run(from uint64, bytes int) (messages int, mem []byte) {
 	s := k.s
 	g := &s.ring.geo
@@ -214,8 +214,8 @@ func (k *link) run(from uint64, bytes int) (messages int, mem []byte) {
 	return messages, s.ring.blocks[block][lo : lo+messages*g.MessageBytes]
 }
 
-// put starts a put, and advances the link's position. put returns false if the transport cannot
-// accept the put now, or if the link has failed.
+// put starts a put, and advances the link's position. If the transport cannot accept the put now,
+// or if the link has failed, put returns false.
 func (k *link) put(from uint64, messages int, mem []byte) bool {
 	s := k.s
 	at := (from - s.cfg.First) % k.ringMessages
@@ -270,8 +270,9 @@ func (k *link) tell() {
 // seqEmpty reports whether no message is left to put.
 func (k *link) seqEmpty() bool { return !k.find() }
 
-// skipTo tells the receiver that the messages from next to ordinal-1 are dropped. The receiver must
-// know all earlier messages first. skipTo returns false until the sender has told the receiver.
+// skipTo tells the receiver that the messages from next to ordinal-1 are dropped. Before that, the
+// receiver must know all earlier messages. The result of skipTo is true when the sender has told
+// the receiver.
 func (k *link) skipTo(ordinal uint64) bool {
 	if k.placed != k.next || k.told != k.next || !k.settled() {
 		return false
@@ -282,7 +283,7 @@ func (k *link) skipTo(ordinal uint64) bool {
 	return true
 }
 
-// watch ends a link whose receiver has not released a region within Config.Timeout.
+// watch ends the link to a receiver that has not released a region within Config.Timeout.
 func (k *link) watch(now mono.Time) {
 	if !k.find() || k.ordinal() < k.credit {
 		k.heard = now
@@ -295,8 +296,8 @@ func (k *link) watch(now mono.Time) {
 	}
 }
 
-// register registers the ring with the fabric until the stream ends, so the fabric can send puts
-// directly from the ring's memory. If the fabric does not support registration, the transport
+// register registers the ring with the fabric until the stream ends, so that the fabric can send
+// puts directly from the ring's memory. If the fabric does not support registration, the transport
 // copies the data of puts into packets.
 func (s *Sender) register() {
 	for _, block := range s.ring.blocks {

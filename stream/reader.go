@@ -13,17 +13,16 @@ type Reader struct {
 	first  uint64 // first ordinal of the held region
 }
 
-// NewReader returns a reader that begins with the earliest messages in the ring. The reader starts
+// NewReader returns a Reader that begins with the earliest messages in the ring. The Reader starts
 // its search at region i.
 func (r *Ring) NewReader(i int) *Reader { return &Reader{ring: r, next: i % r.geo.Regions} }
 
 // Next returns the populated region with the earliest messages. Next does not wait. If Next returns
-// false and Over returns false, the caller should call Next again after a short time. A receiver
-// itself checks its ring every millisecond.
+// false and Over returns false, the caller should call Next again after a short time.
 func (d *Reader) Next() (Region, bool) {
 	r := d.ring
-	// Regions without any received message are skipped. The next region in the ring therefore has
-	// the earliest messages only if its first ordinal follows the latest released region directly.
+	// The next region in the ring has the earliest messages only if its first ordinal follows the
+	// latest released region, because regions without any received message are skipped.
 	if !d.moved || !r.Populated(d.next) || r.get(d.next, wordFirst) != d.behind {
 		i, ok := d.any()
 		if !ok {
@@ -45,9 +44,9 @@ func (d *Reader) any() (int, bool) {
 	return 0, false
 }
 
-// earliest returns the populated region with the earliest messages. i is any populated region. All
-// regions with earlier messages were populated before region i, so the states of the earlier
-// regions are visible now.
+// earliest returns the populated region with the earliest messages. The argument i is the index of
+// any populated region. All regions with earlier messages were populated before region i, so that
+// their states are visible now.
 func (d *Reader) earliest(i int) int {
 	for k := range d.ring.geo.Regions {
 		if d.ring.Populated(k) && d.ring.get(k, wordFirst) < d.ring.get(i, wordFirst) {
@@ -57,8 +56,8 @@ func (d *Reader) earliest(i int) int {
 	return i
 }
 
-// Over reports whether the stream has ended and the reader has released all regions. After that
-// Next always returns false.
+// Over reports whether the stream has ended and the Reader has released all regions. When Over is
+// true, Next always returns false.
 func (d *Reader) Over() bool {
 	if !d.ring.Over() {
 		return false
@@ -67,7 +66,7 @@ func (d *Reader) Over() bool {
 	return !more
 }
 
-// Release releases the region of the latest Next.
+// Release releases the region that the latest Next has returned.
 func (d *Reader) Release() {
 	if !d.held {
 		return

@@ -10,7 +10,7 @@ import (
 )
 
 // Receiver is the receiving side of a stream. Any goroutine may call the exported methods. All
-// other code belongs to the engine's goroutine.
+// other code runs on the engine's goroutine.
 type Receiver struct {
 	e    *Engine
 	ring *Ring
@@ -32,8 +32,8 @@ type Receiver struct {
 	end     *ending
 	endAt   mono.Time // time of the sender's end; moved while datagrams wait
 	heard   mono.Time // time of the latest new or waiting datagram
-	// blockedAt is the time from which a datagram of this stream has waited for a region. 0 means
-	// that no datagram is waiting.
+	// blockedAt is the time from which a datagram of this stream has waited for a region. The value
+	// 0 of blockedAt means that no datagram is waiting.
 	blockedAt mono.Time
 	takenAt   mono.Time // time of the latest noticeTaken
 	fresh     uint64    // number of new datagrams
@@ -91,7 +91,7 @@ func (e *Engine) newReceiver(ring *Ring, cfg Config, own uint64) (*Receiver, err
 	return r, nil
 }
 
-// judge returns ErrMismatch if the parameters of a sender's hello are incompatible with this
+// judge returns ErrMismatch if the parameters in a sender's hello are incompatible with this
 // receiver.
 func (r *Receiver) judge(h *hello) error {
 	c, g := &r.cfg, &r.ring.geo
@@ -127,8 +127,8 @@ func (r *Receiver) ending(l *ending) {
 	r.heard, r.endAt = r.e.now, r.e.now
 }
 
-// start prepares the receiver for the first message of a suitor. If start returns an error, nothing
-// has changed.
+// start prepares the receiver for the first message of a sender (suitor). If start returns an
+// error, the receiver is unchanged.
 func (r *Receiver) start(s *suitor, st *start) error {
 	size := r.ring.geo.MessageBytes
 	n, perMsg := 1, size
@@ -176,8 +176,8 @@ func (r *Receiver) start(s *suitor, st *start) error {
 const leapPerSecond = 1 << 26
 
 // sent records that all ordinals below the argument have been sent. A sender reports its progress
-// every noticeEvery, or is considered lost after Config.Timeout. A datagram is therefore foreign if
-// its ordinal is further ahead than a sender can get within Config.Timeout.
+// every noticeEvery, or is considered lost after Config.Timeout. A datagram is foreign if its
+// ordinal is further ahead than a sender can get within Config.Timeout.
 func (r *Receiver) sent(below uint64) {
 	below = min(below, ordinalsMax)
 	r.asm.track.extend(below)
@@ -194,7 +194,8 @@ func (r *Receiver) handOver(region Region) {
 	}
 }
 
-// datagram processes a datagram. datagram returns false if the datagram must wait for a region.
+// datagram processes a datagram. If the datagram must wait for a region, the result of datagram is
+// false.
 func (r *Receiver) datagram(h header, payload []byte, landed bool) bool {
 	if r.state != stateRunning {
 		return true
@@ -258,7 +259,7 @@ func (r *Receiver) notice(n notice) {
 	}
 }
 
-// progress does the due work of the receiver once.
+// progress does the work of the receiver that is due.
 func (r *Receiver) progress(now mono.Time) {
 	if r.begun == 0 {
 		r.begun = now
@@ -307,7 +308,7 @@ func (r *Receiver) running(now mono.Time) {
 	}
 }
 
-// tellTaken tells a sender that waits for the report that this receiver still makes progress.
+// tellTaken tells a sender that waits for the report that this receiver makes progress.
 func (r *Receiver) tellTaken(now mono.Time) {
 	if r.end != nil && now.Sub(r.takenAt) >= noticeEvery {
 		r.takenAt = now
@@ -333,8 +334,8 @@ func (r *Receiver) report(now mono.Time) {
 	r.e.sendLetter(r.ep, &letter{Kind: letterReport, Key: r.key, Report: &st})
 }
 
-// fail ends the stream with an error. Messages that were received before the error are still handed
-// over to the reader.
+// fail ends the stream with an error. Messages that were received before the error are passed to
+// the reader.
 func (r *Receiver) fail(err error) {
 	switch r.state {
 	case stateDone:
@@ -430,7 +431,7 @@ func (r *Receiver) publish(now mono.Time) {
 // populatedMax is the largest number of regions for which publish counts the populated regions.
 const populatedMax = 256
 
-// deadline returns the time at which the receiver must be called next.
+// deadline returns the time at which progress of the receiver must be called next.
 func (r *Receiver) deadline(now mono.Time) mono.Time {
 	switch {
 	case r.state == stateDone:

@@ -12,16 +12,17 @@ func (r *Receiver) Identity() Identity {
 }
 
 // Completed returns the channel of the completed regions, in order. The program must Release each
-// region. The channel is closed when the stream has ended. Regions that were handed over before an
-// error are valid. If the program does not read the channel of an Unmonitored receiver, regions are
-// skipped. An Unmonitored receiver may overwrite a region while the program reads the region.
+// region. The channel is closed when the stream has ended. Regions that were sent to the channel
+// before an error are valid. If the program does not read the channel of an Unmonitored receiver,
+// regions are skipped. An Unmonitored receiver may overwrite a region while the program reads the
+// region.
 func (r *Receiver) Completed() <-chan Region { return r.regions }
 
-// Release frees a region, so the receiver can fill the region again. A second Release of the same
-// region has no effect.
+// Release frees a region, so that the receiver can fill the region again. A second Release of the
+// same region has no effect.
 func (r *Receiver) Release(region Region) { r.ring.release(region.Index, region.First) }
 
-// Met reports whether a sender has sent its hello and is still connected.
+// Met reports whether a sender has sent its hello and is connected.
 func (r *Receiver) Met() bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -29,31 +30,31 @@ func (r *Receiver) Met() bool {
 }
 
 // SenderMessages returns the number of messages in the sender's ring, as reported by the sender.
-// SenderMessages returns 0 until Started is closed. If the sender sends its ring repeatedly,
-// message n of the stream is message n modulo SenderMessages in the sender's ring.
+// Before the channel of Started is closed, SenderMessages returns 0. If the sender sends its ring
+// repeatedly, message n of the stream is message n modulo SenderMessages in the sender's ring.
 func (r *Receiver) SenderMessages() uint64 {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	return r.senderMessages
 }
 
-// Started returns a channel that is closed when the first message can arrive. The channel of
-// Started is also closed if the stream ends before the first message.
+// Started returns a channel that is closed when the first message can arrive. The channel is also
+// closed if the stream ends before the first message.
 func (r *Receiver) Started() <-chan struct{} { return r.started }
 
-// Done returns a channel that is closed when the stream has ended. After that, Err returns the
-// reason.
+// Done returns a channel that is closed when the stream has ended. When the channel is closed, Err
+// returns the reason of the end.
 func (r *Receiver) Done() <-chan struct{} { return r.done }
 
-// Err returns the reason why the stream ended. Err returns nil if the sender has ended the stream
-// normally.
+// Err returns the reason why the stream ended. If the sender has ended the stream normally, Err
+// returns nil.
 func (r *Receiver) Err() error {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	return r.err
 }
 
-// Wait returns when the stream or ctx has ended. With a nil ctx, Wait returns btl.ErrContext at
+// Wait returns when the stream or ctx has ended. If ctx is nil, Wait returns btl.ErrContext at
 // once.
 func (r *Receiver) Wait(ctx context.Context) error {
 	if ctx == nil {

@@ -28,7 +28,7 @@ const (
 type Refusal struct {
 	Reason Reason
 	Peer   string // address of the peer
-	// Key is the key of the receiver's identity. For a sender, Key belongs to the peer. For a
+	// Key is the key of the receiver's identity. For a sender, Key is the key of the peer. For a
 	// receiver, Key is the receiver's own key.
 	Key uint64
 	Err error // wraps ErrTaken if a later attempt may succeed
@@ -43,8 +43,9 @@ type Refusals struct {
 	Address     uint64 `json:"address"`
 	Unreachable uint64 `json:"unreachable"`
 	There       uint64 `json:"there"`
-	// Strangers counts peers that requested an unknown receiver. Unread counts peers whose outbox
-	// was full. Strangers and Unread cover all streams of the port.
+	// Strangers counts peers that requested an unknown receiver. Unread counts peers whose queue of
+	// control messages was full. Strangers and Unread are counted for all streams of the port
+	// together.
 	Strangers uint64 `json:"strangers"`
 	Unread    uint64 `json:"unread"`
 }
@@ -59,7 +60,7 @@ func (r *Refusals) Total() (sum uint64) {
 	return sum
 }
 
-// refusals returns the refusals of a stream together with the refusals of the port.
+// refusals returns the refusals of a stream, and Strangers and Unread of the port.
 func (e *Engine) refusals(st *Stats) Refusals {
 	r := st.Refused
 	r.Strangers, r.Unread = e.refused.Strangers, e.refused.Unread

@@ -16,13 +16,13 @@ type Geometry struct {
 	RegionMessages int // 1 to 2^24; 0 means 1
 }
 
-// The limits of a Geometry. The product of all three fields is limited to 1<<40 bytes and to the
-// address space.
+// The constants are the limits of a Geometry. The product of all three fields is limited to 1<<40
+// bytes and to the address space.
 const (
 	MessageBytesMax   = 1 << 30
 	RegionsMax        = 1 << 20
 	RegionMessagesMax = 1 << 24
-	// BlocksMax is the maximum number of memory slices of a ring.
+	// BlocksMax is the largest number of memory slices of a ring.
 	BlocksMax = 512
 
 	ringBytesMax = min(1<<40, math.MaxInt)
@@ -41,7 +41,7 @@ func (g Geometry) WithDefaults() Geometry {
 	return g
 }
 
-// Validate returns an error (ErrConfig) for the first field out of range.
+// Validate returns an error that wraps ErrConfig for the first field out of its range.
 func (g Geometry) Validate() error {
 	for _, f := range []struct {
 		name       string
@@ -72,8 +72,9 @@ func (g Geometry) Messages() int { return g.Regions * g.RegionMessages }
 // Bytes returns the size of the ring's memory in bytes.
 func (g Geometry) Bytes() int { return g.RegionBytes() * g.Regions }
 
-// The states of a region. A populated region holds data for its consumer. On the sending side the
-// consumer is the transport. On the receiving side the consumer is the reader.
+// The constants are the states of a region. A populated region contains data for its consumer. On
+// the sending side, the consumer is the transport. On the receiving side, the consumer is the
+// reader.
 //
 //	sending     free -> populated (by the producer) -> busy (being sent) -> free
 //	receiving   free -> busy (being filled) -> populated -> free (by the reader)
@@ -83,8 +84,8 @@ const (
 	regionPopulated
 )
 
-// The words of a region's descriptor. The descriptor's words are followed by a bitmap, in which bit
-// i means that message i is in the region.
+// The constants are the indices of the words of a region's descriptor. After the words of the
+// descriptor there is a bitmap, in which bit i says that message i is in the region.
 const (
 	wordState    = iota
 	wordFirst    // ordinal of the region's first message
@@ -94,7 +95,7 @@ const (
 	wordBitmap
 )
 
-// The words that mark the end of a stream.
+// The constants are the indices of the words that mark the end of a stream.
 const (
 	endFinished = iota // set by the producer for the sender
 	endOver            // set by the stream for the reader or the producer
@@ -102,8 +103,8 @@ const (
 )
 
 // Ring is the memory of a stream's messages, with the states of its regions. Any goroutine may read
-// and set the states. Any process may do so for a mapped ring. All words are read and written
-// atomically. The state of a region determines the owner of the region's words.
+// and set the states. Any process may read and set the states of a mapped ring. All words are read
+// and written atomically. The state of a region determines who owns the region's words.
 type Ring struct {
 	geo    Geometry
 	blocks [][]byte // one block, or one block per region
@@ -113,16 +114,16 @@ type Ring struct {
 	used   atomic.Bool // a stream uses the ring
 	wake   atomic.Pointer[func()]
 	unmap  func() error
-	// polled means that another process may change the states without calling wake.
+	// polled says that another process may change the states without calling wake.
 	polled bool
 }
 
-// NewRing returns a ring over the caller's memory. mem is one slice of Geometry.Bytes, or one slice
-// of Geometry.RegionBytes per region for up to BlocksMax regions. While the ring is in use, the
-// caller may access the memory only as the states of the regions allow. If mem is empty or nil,
-// NewRing allocates contiguous page-aligned memory. mem may be a mapping of a file or of a device.
-// With a slice per region, no put is longer than a region, so small regions make a reliable stream
-// slower.
+// NewRing returns a ring over the caller's memory. The argument mem is one slice of Geometry.Bytes,
+// or one slice of Geometry.RegionBytes per region for up to BlocksMax regions. While the ring is in
+// use, the caller may access the memory only as the states of the regions permit. If mem is empty,
+// NewRing allocates contiguous page-aligned memory. The memory may be a mapping of a file or of a
+// device. With a slice per region, small regions make a reliable stream slower, because no put is
+// longer than a region.
 func NewRing(g Geometry, mem ...[]byte) (*Ring, error) {
 	g = g.WithDefaults()
 	if err := g.Validate(); err != nil {
@@ -161,7 +162,7 @@ func pages(size int) []byte {
 }
 
 // descriptorWords returns the size of a region's descriptor in words. The size of a descriptor is a
-// multiple of a cache line, so two regions do not share a cache line.
+// multiple of a cache line, so that two regions do not share a cache line.
 func descriptorWords(g Geometry) int {
 	const line = 8
 	return (wordBitmap + (g.RegionMessages+63)/64 + line - 1) / line * line
@@ -185,7 +186,7 @@ func (r *Ring) Region(i int) []byte {
 	return r.blocks[block][lo:hi:hi]
 }
 
-// where returns the block of region i, and the offset of the region in this block.
+// where returns the memory slice (block) of region i, and the offset of the region in this slice.
 func (r *Ring) where(i int) (block, offset int) {
 	if len(r.blocks) == 1 {
 		return 0, i * r.geo.RegionBytes()
@@ -205,17 +206,17 @@ func (r *Ring) get(i, w int) uint64 { return atomic.LoadUint64(r.word(i, w)) }
 
 func (r *Ring) set(i, w int, v uint64) { atomic.StoreUint64(r.word(i, w), v) }
 
-// Populated reports whether region i holds data for its consumer. The consumer is the transport of
-// a sender, or the reader of a receiver's ring.
+// Populated reports whether region i contains data for its consumer. The consumer is the transport
+// of a sender, or the reader of a receiver's ring.
 func (r *Ring) Populated(i int) bool { return r.get(i, wordState) == regionPopulated }
 
-// Free reports whether the program may fill region i. Free is for the sending side.
+// Free reports whether the program may fill region i, on the sending side.
 func (r *Ring) Free(i int) bool { return r.get(i, wordState) == regionFree }
 
 // SetPopulated changes the state of region i. A producer calls SetPopulated with true after filling
 // the region. A reader calls SetPopulated with false after reading the region. Any goroutine may
-// call SetPopulated for a region that the program owns. A region that the transport owns does not
-// change.
+// call SetPopulated for a region that the program owns. SetPopulated does not change a region that
+// the transport owns.
 func (r *Ring) SetPopulated(i int, populated bool) {
 	from, to := regionPopulated, regionFree
 	if populated {
@@ -230,8 +231,8 @@ func (r *Ring) SetPopulated(i int, populated bool) {
 	}
 }
 
-// release frees a region that a reader holds. first is the first ordinal of the region, so a
-// repeated release has no effect.
+// release frees a region that a reader owns. The argument first is the first ordinal of the region,
+// so that a repeated release has no effect.
 func (r *Ring) release(i int, first uint64) {
 	if i >= 0 && i < r.geo.Regions && r.get(i, wordFirst) == first {
 		r.SetPopulated(i, false)
@@ -239,15 +240,15 @@ func (r *Ring) release(i int, first uint64) {
 }
 
 // Finish records that the producer populates no more regions. Finish replaces Sender.Finish if the
-// sender is in another process. The stream then ends after the populated regions.
+// sender is in another process. After Finish, the stream ends when the populated regions are sent.
 func (r *Ring) Finish() {
 	r.setEnd(endFinished, true)
 	r.wakeUp()
 }
 
-// Over reports whether the stream of the ring has ended. After the end no more regions of a
+// Over reports whether the stream of the ring has ended. When Over is true, no more regions of a
 // receiver's ring become populated, and no more regions of a sender's ring are sent. If the process
-// of the stream is killed, Over remains false.
+// of the stream is killed, Over stays false.
 func (r *Ring) Over() bool { return atomic.LoadUint64(&r.end[endOver]) != 0 }
 
 func (r *Ring) finished() bool { return atomic.LoadUint64(&r.end[endFinished]) != 0 }
@@ -260,7 +261,7 @@ func (r *Ring) setEnd(word int, yes bool) {
 	atomic.StoreUint64(&r.end[word], v)
 }
 
-// leave marks the end of a stream, and releases the stream's claim on the ring.
+// leave marks the end of a stream, and ends the stream's use of the ring.
 func (r *Ring) leave() {
 	r.setEnd(endFinished, false)
 	r.setEnd(endOver, true)
@@ -275,9 +276,9 @@ func (r *Ring) SetAllPopulated(populated bool) {
 }
 
 // Transferred returns the ordinal of message k of region i, and whether the message has been
-// transferred. On the receiving side, ok means that the message has arrived completely. On the
-// sending side, ok means that the message has been sent. The result of Transferred is valid until
-// the region is filled again.
+// transferred. On the receiving side, ok says that the message has arrived completely. On the
+// sending side, ok says that the message has been sent. The result is valid until the region is
+// filled again.
 func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
 	if i < 0 || i >= r.geo.Regions || k < 0 || k >= r.geo.RegionMessages {
 		return 0, false
@@ -286,7 +287,8 @@ func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
 	return r.get(i, wordFirst) + uint64(k), ok
 }
 
-// open begins to fill region i with count messages. first is the ordinal of the first message.
+// open begins to fill region i with count messages. The argument first is the ordinal of the first
+// message.
 func (r *Ring) open(i int, first uint64, count int) {
 	r.set(i, wordFirst, first)
 	r.set(i, wordMessages, uint64(count))
@@ -332,17 +334,17 @@ type Region struct {
 	Bytes    []byte // memory of the messages, part of the ring
 }
 
-// claim claims the ring for a stream. claim returns false if another stream uses the ring.
+// claim begins a stream's use of the ring. If another stream uses the ring, claim returns false.
 func (r *Ring) claim() bool { return r.used.CompareAndSwap(false, true) }
 
-// unclaim releases the claim on the ring.
+// unclaim ends a stream's use of the ring.
 func (r *Ring) unclaim() {
 	r.onWake(nil)
 	r.used.Store(false)
 }
 
-// onWake sets the function that is called after the program has changed the state of a region. A
-// nil fn removes the function.
+// onWake sets the function that is called after the program has changed the state of a region. If
+// fn is nil, no function is called.
 func (r *Ring) onWake(fn func()) {
 	if fn == nil {
 		r.wake.Store(nil)
@@ -357,8 +359,8 @@ func (r *Ring) wakeUp() {
 	}
 }
 
-// Close unmaps a mapped ring. For any other ring Close does nothing. If a stream still uses the
-// ring, Close returns ErrConfig and does nothing.
+// Close unmaps a mapped ring. For any other ring, Close does nothing. If a stream uses the ring,
+// Close returns ErrConfig and does nothing.
 func (r *Ring) Close() error {
 	if r.unmap == nil {
 		return nil

@@ -17,24 +17,24 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// PortConfig has the settings of a Port. The zero value of each field is a good default.
+// PortConfig has the settings of a Port. The zero value of each field selects the default.
 type PortConfig struct {
 	// Transport is the configuration of the btl module. If KeepAlive or PeerTimeout is 0, the value
 	// is derived from Timeout. If Rules.AckDelay is 0, the value is 10 us.
 	Transport btl.Config
-	// Timeout is the time without packets after which a peer is considered lost. The range is 100
-	// ms to 1 h, and 0 means 10 s.
+	// Timeout is the time without packets after which a peer is considered lost. The range of
+	// Timeout is 100 ms to 1 h, and 0 means 10 s.
 	Timeout time.Duration
 	// ReliableOnly disables the data endpoint for the unreliable mode.
 	ReliableOnly bool
-	// DatagramBytes is the maximum size of the data endpoint's datagrams. 0 means the largest size
-	// of the network.
+	// DatagramBytes is the largest size of the data endpoint's datagrams. The value 0 of
+	// DatagramBytes means the largest size that the network permits.
 	DatagramBytes int
-	// OpenData opens the domain of the unreliable mode. nil means fabric.Open. OpenData is for
-	// programs that wrap the domain.
+	// OpenData opens the domain of the unreliable mode. If OpenData is nil, fabric.Open is used.
+	// OpenData is for programs that wrap the domain.
 	OpenData func(fabric.Info, fabric.DomainConfig) (fabric.Domain, error)
-	// Spin is how long the loop polls after the latest event before the loop sleeps. 0 means 50 us.
-	// With a negative Spin the loop sleeps without polling.
+	// Spin is how long the port's loop polls after the latest event before it sleeps. The value 0
+	// of Spin means 50 us. If Spin is negative, the loop sleeps without polling.
 	Spin time.Duration
 	// Setup runs on the loop's locked OS thread before the loop starts, for example to pin the
 	// thread to a core.
@@ -42,8 +42,8 @@ type PortConfig struct {
 }
 
 // Port is the endpoint of a process in a network, for any number of senders and receivers. One
-// goroutine with its own OS thread (the loop) drives all senders and receivers. Any other goroutine
-// may call the methods.
+// goroutine with its own OS thread (the loop) does the work of all senders and receivers. Any
+// goroutine may call the methods of Port.
 type Port struct {
 	e     *Engine
 	cfg   PortConfig
@@ -100,8 +100,7 @@ func Open(info fabric.Info, cfg PortConfig) (*Port, error) {
 }
 
 // ackDelay is the module's delay of acknowledgements. The delay is short, because the sender of a
-// reliable stream learns only from the acknowledgement that a put has arrived. In a stream no data
-// goes back that could carry the acknowledgement.
+// reliable stream waits for the acknowledgements of its puts.
 const ackDelay = 10 * time.Microsecond
 
 func openModule(info fabric.Info, cfg PortConfig) (*btl.Module, error) {
@@ -186,7 +185,7 @@ func (p *Port) loop() {
 	close(p.done)
 }
 
-// parkMax is the maximum duration of a sleep, because the loop can wait for only one of the two
+// parkMax is the longest duration of a sleep, because the loop can wait for only one of the two
 // domains.
 const parkMax = time.Millisecond
 
@@ -223,7 +222,7 @@ func (p *Port) park(now mono.Time) error {
 // wake-up.
 const wakeEarly = 60 * time.Microsecond
 
-// sleepFor returns how long the loop may sleep, up to most. The loop wakes up slightly before the
+// sleepFor returns how long the loop may sleep, at most most. The loop wakes up slightly before the
 // deadline, because at a fixed rate a late wake-up would delay every message.
 func sleepFor(most time.Duration, now, deadline mono.Time) time.Duration {
 	if deadline == mono.Never {
@@ -242,8 +241,8 @@ func (p *Port) listensToModule() bool {
 	return true
 }
 
-// nudge wakes the loop if the loop is asleep. If the loop is just falling asleep, the work of the
-// caller may wait up to parkMax.
+// nudge wakes the loop if the loop is asleep. If the loop is about to sleep, the work of the caller
+// may wait for up to parkMax.
 func (p *Port) nudge() {
 	if p.parked.Load() {
 		p.wake()
@@ -277,7 +276,7 @@ func (p *Port) over() bool {
 	return p.closing && (p.e.drained() || time.Now().After(p.until))
 }
 
-// do runs fn on the loop's goroutine, and returns fn's error. After the end of the loop do returns
+// do runs fn on the loop's goroutine, and returns fn's error. After the end of the loop, do returns
 // ErrClosed.
 func (p *Port) do(fn func() error) error {
 	ended := make(chan error, 1)
@@ -324,7 +323,7 @@ func (p *Port) Receive(ring *Ring, cfg Config) (r *Receiver, err error) {
 	return r, err
 }
 
-// Connect adds receivers to a sender of this port. Connect does not wait for connections. An
+// Connect adds receivers to a sender of this port. Connect does not wait for connections, and an
 // unreachable receiver fails later.
 func (p *Port) Connect(s *Sender, receivers ...Identity) error {
 	return p.do(func() error {
@@ -351,8 +350,8 @@ func (p *Port) AbortReceiver(r *Receiver, err error) error {
 func (p *Port) Transport() btl.Stats { return p.e.m.Stats() }
 
 // Close closes the connections to all peers in order, and then ends the port. Close waits for the
-// connections at most one second, or until the deadline of ctx. Streams that have not ended end
-// with ErrClosed. After Close the program may close the rings. With a nil ctx, Close returns
+// connections for at most one second, or until the deadline of ctx. Streams that have not ended end
+// with ErrClosed. After Close the program may close the rings. If ctx is nil, Close returns
 // btl.ErrContext and does nothing.
 func (p *Port) Close(ctx context.Context) error {
 	if ctx == nil {
@@ -386,7 +385,7 @@ func (p *Port) Close(ctx context.Context) error {
 // has failed.
 func (p *Port) Done() <-chan struct{} { return p.done }
 
-// randomKey returns a random key for a stream. A key is not 0.
+// randomKey returns a random key for a stream. The result is never 0.
 func randomKey() uint64 {
 	for {
 		var b [8]byte

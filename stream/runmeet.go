@@ -38,7 +38,7 @@ type Meeting struct {
 	nonsense atomic.Uint64
 }
 
-// guest is a connected peer that has sent a valid line.
+// guest is a connected peer that has sent a valid identity.
 type guest struct {
 	conn net.Conn
 	line string
@@ -46,16 +46,16 @@ type guest struct {
 }
 
 const (
-	// meetLine is the maximum time until a peer sends its line, and the maximum time that a peer
+	// meetLine is the longest time until a peer sends its line, and the longest time that a peer
 	// waits for an Exchange.
 	meetLine = 5 * time.Second
-	// guestsMax is the maximum number of connected peers. A further peer replaces the peer that has
-	// been silent for the longest time. If all peers have sent their lines, the further peer is
-	// refused.
+	// guestsMax is the largest number of connected peers. A further peer replaces the peer that has
+	// been connected for the longest time without sending its line. If all connected peers have
+	// sent their lines, the further peer is refused.
 	guestsMax = 64
 )
 
-// Listen opens a meeting at "host:port". Port 0 selects a free port. The meeting listens until
+// Listen opens a meeting at "host:port". Port 0 selects a free port. The Meeting listens until
 // Close.
 func Listen(address string) (*Meeting, error) {
 	l, err := net.Listen("tcp", address)
@@ -116,17 +116,17 @@ func (m *Meeting) hear(g *bounded.Guest) {
 	}
 }
 
-// Answers of a meeting that contain no identity. After refusal the peer must not try again. After
-// busyLine the peer may try again later.
+// The constants are answers of a Meeting that contain no identity. A peer that gets an answer with
+// the prefix refusal must not try again. A peer that gets busyLine may try again later.
 const (
 	refusal  = "no: "
 	busyLine = "later"
 )
 
-// Exchange waits for the next peer and exchanges identities with the peer. A peer that sends no
-// identity within five seconds, or has the wrong role, is refused with a reason, and does not delay
-// other peers. Several goroutines may call Exchange at the same time. Each call gets a different
-// peer.
+// Exchange waits for the next peer and exchanges identities with it. A peer that sends no identity
+// within five seconds, or has the wrong role, is refused with a reason, and does not delay other
+// peers. Several goroutines may call Exchange at the same time. Each call of Exchange gets a
+// different peer.
 func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err error) {
 	met := false
 	err = m.each(ctx, func(g guest) bool {
@@ -140,10 +140,11 @@ func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err
 	return Identity{}, err
 }
 
-// Serve answers each new peer at once with the identity that answer returns, until ctx ends. No
-// peer waits for another peer. One goroutine at a time calls answer, and only for peers of the
-// opposite role. If answer returns an error that wraps ErrTaken, the peer may try again later. If
-// answer returns any other error, the peer is refused with the text of the error as the reason.
+// Serve answers each new peer at once with the identity that the function answer returns, until ctx
+// ends. No peer waits for another peer. One goroutine at a time calls the function answer, and only
+// for peers of the opposite role. If answer returns an error that wraps ErrTaken, the peer may try
+// again later. If answer returns any other error, the peer is refused with the text of the error as
+// the reason.
 func (m *Meeting) Serve(ctx context.Context, role Role, answer func(Identity) (Identity, error),
 ) error {
 	return m.each(ctx, func(g guest) bool {
@@ -157,7 +158,7 @@ func (m *Meeting) Serve(ctx context.Context, role Role, answer func(Identity) (I
 	})
 }
 
-// each passes one guest after another to fn until fn returns true.
+// each passes one connected peer after another to fn until fn returns true.
 func (m *Meeting) each(ctx context.Context, fn func(guest) bool) error {
 	for {
 		select {
@@ -175,7 +176,7 @@ func (m *Meeting) each(ctx context.Context, fn func(guest) bool) error {
 	}
 }
 
-// answer sends this side's identity to a guest, or the reason of a refusal. answer reports whether
+// answer sends this side's identity to a peer, or the reason of a refusal. answer reports whether
 // the line was sent.
 func (g *guest) answer(mine Identity, err error) bool {
 	text := mine.String()
@@ -190,8 +191,8 @@ func (g *guest) answer(mine Identity, err error) bool {
 	return e == nil
 }
 
-// ExchangeAt exchanges identities at the peer's meeting at "host:port". While no peer listens at
-// the address, ExchangeAt tries again until ctx ends.
+// ExchangeAt exchanges identities with the Meeting at the address "host:port". While no peer
+// listens at the address, ExchangeAt tries again until ctx ends.
 func ExchangeAt(address string) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		for {
@@ -206,7 +207,7 @@ func ExchangeAt(address string) Exchange {
 	}
 }
 
-// visit tries to exchange identities once. again means that a later attempt may succeed.
+// visit tries to exchange identities once. The result again says that a later attempt may succeed.
 func visit(
 	ctx context.Context, address string, mine Identity,
 ) (id Identity, again bool, err error) {

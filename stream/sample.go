@@ -1,13 +1,13 @@
 package stream
 
 // sampling determines when the next call of Config.Sample is due. A call of Sample is due after
-// every given number of sent messages, but at most once per Progress.
+// each given number of sent messages, at most once per Progress.
 type sampling struct {
 	every uint64 // 0: never
 	next  uint64
 }
 
-// due reports whether a call is due at the given number of sent messages.
+// due reports whether a call of Sample is due at the given number of sent messages.
 func (s *sampling) due(messages uint64) bool {
 	if s.every == 0 || messages < max(s.next, s.every) {
 		return false

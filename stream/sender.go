@@ -20,7 +20,7 @@ const (
 )
 
 // Sender is the sending side of a stream. Any goroutine may call the exported methods. All other
-// code belongs to the engine's goroutine.
+// code runs on the engine's goroutine.
 type Sender struct {
 	e     *Engine
 	ring  *Ring
@@ -143,7 +143,7 @@ func (s *Sender) addReceiver(id Identity) error {
 	return nil
 }
 
-// progress does the due work once, and returns the number of sent datagrams or puts.
+// progress does the work that is due, and returns the number of sent datagrams or puts.
 func (s *Sender) progress(now mono.Time) (n int) {
 	if s.begun == 0 {
 		s.begun = now
@@ -172,7 +172,8 @@ func (s *Sender) progress(now mono.Time) (n int) {
 	return n
 }
 
-// alive returns the number of links that are ready, and the number of links that are connecting.
+// alive returns the number of receivers that are ready, and the number of receivers that are
+// connecting.
 func (s *Sender) alive() (ready, meeting int) {
 	for _, k := range s.links {
 		switch k.state {
@@ -212,7 +213,7 @@ func (s *Sender) meeting(now mono.Time) {
 }
 
 // choose selects the receivers for the start of the stream. choose waits until enough receivers
-// have validated addresses (Config.Receivers). With Only, choose waits for all receivers of
+// have validated addresses (Config.Receivers). With Config.Only, choose waits for all receivers of
 // Connect. choose sends a start message to the selected receivers, with the same datagram size for
 // all.
 func (s *Sender) choose(there int) {
@@ -248,14 +249,15 @@ func (s *Sender) choose(there int) {
 }
 
 const (
-	// pendingMax is the maximum number of receivers without a validated address.
+	// pendingMax is the largest number of receivers without a validated address.
 	pendingMax = 64
-	// startTime is the maximum time in which a selected receiver must become ready while another
+	// startTime is the longest time in which a selected receiver must become ready while another
 	// receiver waits.
 	startTime = time.Second
 )
 
-// makeRoom refuses the oldest of pendingMax receivers without a validated address.
+// makeRoom refuses the oldest receiver without a validated address, if there are pendingMax of
+// them.
 func (s *Sender) makeRoom() {
 	var first *link
 	pending := 0
@@ -351,7 +353,7 @@ func (s *Sender) takeRegions() {
 	}
 }
 
-// release releases the regions whose messages are all below the ordinal done.
+// release releases the regions whose messages all have ordinals below done.
 func (s *Sender) release(done uint64) {
 	for s.seqLo < s.seqHi {
 		slot := int(s.seqLo % uint64(s.ring.geo.Regions))
@@ -416,7 +418,7 @@ func (s *Sender) checkEnd(now mono.Time) {
 	s.awaitReports(now)
 }
 
-// noneWaits reports whether no populated region is left to take.
+// noneWaits reports whether no populated region waits to be sent.
 func (s *Sender) noneWaits() bool {
 	slot := int(s.seqHi % uint64(s.ring.geo.Regions))
 	return s.ring.get(slot, wordState) != regionPopulated
@@ -450,7 +452,7 @@ func (s *Sender) publish(now mono.Time) {
 // publishEvery is the interval between updates of the counters that other goroutines see.
 const publishEvery = time.Millisecond
 
-// deadline returns the time at which the sender must be called next.
+// deadline returns the time at which progress of the sender must be called next.
 func (s *Sender) deadline(now mono.Time) mono.Time {
 	switch s.state {
 	case stateMeeting:
@@ -471,7 +473,7 @@ func (s *Sender) deadline(now mono.Time) mono.Time {
 	return mono.Never
 }
 
-// paced returns the time at which the pace allows the next message.
+// paced returns the time at which the rate permits the next message.
 func (s *Sender) paced() mono.Time {
 	if s.cast != nil {
 		return s.pace.next()
@@ -485,7 +487,7 @@ func (s *Sender) paced() mono.Time {
 	return next
 }
 
-// mayGo reports whether the sender has messages that only the pace delays.
+// mayGo reports whether the sender has messages that only the rate delays.
 func (s *Sender) mayGo() bool {
 	if s.cast != nil {
 		return true

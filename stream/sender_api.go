@@ -8,7 +8,7 @@ import (
 	"gobtl/btl"
 )
 
-// The methods for programs.
+// The following methods are for programs.
 
 // Identity returns the identity of this sender, which the receivers need.
 func (s *Sender) Identity() Identity {
@@ -16,10 +16,10 @@ func (s *Sender) Identity() Identity {
 }
 
 // Next waits until the next region in order is free, and returns the region. The producer fills the
-// region, and then calls Populate. Only one goroutine may be the producer. With Overrun Drop, Next
-// does not wait, but returns ErrOverrun if no region is free. The producer may then drop messages
-// with Sender.Drop. Next must not be used for an Unmonitored sender. With a nil
-// ctx, Next returns btl.ErrContext.
+// region, and then calls Populate. Only one goroutine may be the producer. If Config.Overrun is
+// Drop and no region is free, Next returns ErrOverrun without waiting. After ErrOverrun, the
+// producer may drop messages with Sender.Drop. Next must not be called for an Unmonitored sender.
+// If ctx is nil, Next returns btl.ErrContext.
 func (s *Sender) Next(ctx context.Context) (Region, error) {
 	if ctx == nil {
 		return Region{}, btl.ErrContext
@@ -47,8 +47,9 @@ func (s *Sender) Next(ctx context.Context) (Region, error) {
 	}
 }
 
-// Populate passes the region of the latest Next to the transport. messages is the number of filled
-// messages at the beginning of the region, from 1 to RegionMessages.
+// Populate passes the region that the latest Next has returned to the transport. The argument
+// messages is the number of filled messages at the beginning of the region, from 1 to
+// RegionMessages.
 func (s *Sender) Populate(messages int) error {
 	if messages < 1 || messages > s.ring.geo.RegionMessages {
 		return fmt.Errorf("%w: %d messages of a region of %d", ErrConfig, messages,
@@ -77,8 +78,8 @@ func (s *Sender) Drop(messages uint64) {
 	s.dropped += messages
 }
 
-// Finish ends a stream without a fixed number of messages. The stream ends after the populated
-// regions.
+// Finish ends a stream without a fixed number of messages. The stream ends when the populated
+// regions are sent.
 func (s *Sender) Finish() {
 	s.lock.Lock()
 	s.finish = true
@@ -86,23 +87,23 @@ func (s *Sender) Finish() {
 	s.ring.wakeUp()
 }
 
-// Started returns a channel that is closed when the stream begins, or when the stream ends before
-// its beginning.
+// Started returns a channel that is closed when the stream begins, or when the stream ends without
+// a beginning.
 func (s *Sender) Started() <-chan struct{} { return s.started }
 
-// Done returns a channel that is closed when the stream has ended. After that, Err returns the
-// reason.
+// Done returns a channel that is closed when the stream has ended. When the channel is closed, Err
+// returns the reason of the end.
 func (s *Sender) Done() <-chan struct{} { return s.done }
 
-// Err returns the reason why the stream ended. Err returns nil if all receivers have sent their
-// reports.
+// Err returns the reason why the stream ended. If all receivers have sent their reports, Err
+// returns nil.
 func (s *Sender) Err() error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.err
 }
 
-// Wait returns when the stream or ctx has ended. With a nil ctx, Wait returns btl.ErrContext at
+// Wait returns when the stream or ctx has ended. If ctx is nil, Wait returns btl.ErrContext at
 // once.
 func (s *Sender) Wait(ctx context.Context) error {
 	if ctx == nil {

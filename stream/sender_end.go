@@ -25,9 +25,9 @@ func (s *Sender) awaitReports(now mono.Time) {
 	}
 }
 
-// endTimeouts is the maximum wait, in units of Config.Timeout, for receivers that report progress
-// after the end. After the end, a receiver may still be reading datagrams from its socket, because
-// no region was free before.
+// endTimeouts is the longest wait, in units of Config.Timeout, for receivers that report progress
+// after the end. After the end of sending, a receiver may be reading datagrams from its socket,
+// because no region was free before.
 const endTimeouts = 30
 
 // grace returns the longest Grace of the receivers.
@@ -40,7 +40,7 @@ func (s *Sender) grace() (d time.Duration) {
 	return d
 }
 
-// quiet returns the latest time at which a receiver has made progress after the end.
+// quiet returns the latest time at which a receiver has made progress after the end of sending.
 func (s *Sender) quiet() mono.Time {
 	t := s.ended
 	for _, k := range s.links {

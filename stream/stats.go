@@ -1,7 +1,7 @@
 package stream
 
 // Stats are the counters of one side of a stream. The message counts of a receiver have the
-// following relation:
+// following relation.
 //
 //	Sent = Received + Late + Overrun + Missing
 type Stats struct {
@@ -9,7 +9,8 @@ type Stats struct {
 	Sent uint64 `json:"sent"`
 	// Received is the number of messages that are complete in the ring's regions.
 	Received uint64 `json:"received"`
-	// Late is the number of messages that became complete only after their region was handed over.
+	// Late is the number of messages that became complete only after their region was passed to the
+	// reader.
 	Late uint64 `json:"late"`
 	// Overrun is the number of complete messages that were dropped because no region was free.
 	Overrun uint64 `json:"overrun"`
@@ -17,30 +18,29 @@ type Stats struct {
 	// sender dropped.
 	Missing uint64 `json:"missing"`
 	// MissingDatagrams is the number of datagrams that did not arrive, in the unreliable mode.
-	// MissingDatagrams includes the datagrams of messages that the sender dropped.
+	// Datagrams of messages that the sender has dropped are included.
 	MissingDatagrams uint64 `json:"missing_datagrams"`
 	// SenderDropped is the number of messages that the sender dropped because no region was free. A
-	// receiver knows SenderDropped only after the sender has ended the stream.
+	// receiver knows this number only after the sender has ended the stream.
 	SenderDropped uint64 `json:"sender_dropped"`
 
 	// Datagrams is the number of datagrams sent or received in the unreliable mode, or the number
 	// of puts in the reliable mode.
 	Datagrams uint64 `json:"datagrams"`
-	// Duplicates is the number of repeated datagrams. Stale is the number of datagrams that are
-	// older than the receiver's history. Foreign is the number of damaged datagrams, and of
+	// Duplicates is the number of repeated datagrams. Stale is the number of datagrams that are too
+	// old to be recognised as repeated. Foreign is the number of damaged datagrams, and of
 	// datagrams that belong to no stream of this port.
 	Duplicates uint64 `json:"duplicates"`
 	Stale      uint64 `json:"stale"`
 	Foreign    uint64 `json:"foreign"`
 	// SocketDrops is the number of packets that the kernel dropped at this port's sockets, for all
-	// streams of the port. A run of up to 128 datagrams that arrived as one packet counts once in
-	// SocketDrops. MissingDatagrams has the number of lost datagrams.
+	// streams of the port. Up to 128 datagrams that arrived as one packet count once.
 	SocketDrops uint64 `json:"socket_drops"`
-	// SendErrors is the number of datagrams that the fabric refused.
+	// SendErrors is the number of datagrams that the fabric has refused to send.
 	SendErrors uint64 `json:"send_errors"`
 
-	// Regions is the number of regions handed over or sent. Populated is the number of regions that
-	// the reader holds, or that the sender has not released yet.
+	// Regions is the number of regions passed to the reader, or sent. Populated is the number of
+	// regions that the reader has not released, or that the sender has not released.
 	Regions   uint64 `json:"regions"`
 	Populated uint64 `json:"populated"`
 	Capacity  uint64 `json:"capacity"` // number of regions in the ring
@@ -48,8 +48,8 @@ type Stats struct {
 	// Bytes is the total size of the messages that were sent, or that were received completely.
 	Bytes uint64 `json:"bytes"`
 	// FirstNs and LastNs are the times at which the first and the latest message were sent or
-	// received. The unit is nanoseconds on the engine's clock. 0 means that there was no message
-	// yet.
+	// received. The unit of the two times is nanoseconds on the engine's clock. The value 0 means
+	// that there was no message yet.
 	FirstNs int64 `json:"first_ns"`
 	LastNs  int64 `json:"last_ns"`
 	// BurstBytes is the largest number of bytes sent without a pause, if the sender has a rate
@@ -62,8 +62,8 @@ type Stats struct {
 	Peers uint64 `json:"peers"`
 	// Refused counts the refused peers by reason.
 	Refused Refusals `json:"refused"`
-	// PeersLost is the number of receivers that were lost before the end. The loss of a receiver
-	// makes the stream fail only if the stream waited for the receiver at the start.
+	// PeersLost is the number of receivers that were lost before the end. If the stream waited for
+	// a receiver at the start, the loss of that receiver makes the stream fail.
 	PeersLost uint64 `json:"peers_lost"`
 }
 

@@ -7,10 +7,10 @@ import (
 	"gobtl/btl"
 )
 
-// A sender whose hello is compatible with a receiver is a suitor of the receiver. The first suitor
-// that sends its start message gets the receiver, and the right to put into the receiver's ring.
-// The receiver refuses the other suitors with code "taken". A suitor that stops responding
-// therefore does not block other senders.
+// A sender whose hello is compatible with a receiver is a candidate (suitor) for the receiver. The
+// first candidate that sends its start message gets the receiver, and the right to put into the
+// receiver's ring. The receiver refuses the other candidates with the code "taken". A candidate
+// that stops responding therefore does not block other senders.
 //
 //	suitor                                receiver
 //	   -------- hello --------------------->    one of suitorsMax
@@ -18,8 +18,8 @@ import (
 //	   -------- start --------------------->    the first one wins
 //	   <------- ready (right to the ring) --    the others: abort, taken
 
-// suitorsMax is the maximum number of suitors of a receiver. A further suitor replaces the oldest
-// suitor.
+// suitorsMax is the largest number of candidate senders of a receiver. A further candidate replaces
+// the oldest candidate.
 const suitorsMax = 16
 
 type suitor struct {
@@ -60,7 +60,7 @@ func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
 	r.e.sendLetter(ep, &letter{Kind: letterWelcome, Key: s.key, Welcome: w})
 }
 
-// suitorOf returns the suitor with the endpoint ep, or nil.
+// suitorOf returns the candidate sender with the endpoint ep, or nil.
 func (r *Receiver) suitorOf(ep *btl.Endpoint) *suitor {
 	for _, s := range r.suitors {
 		if s.ep == ep {
@@ -70,7 +70,7 @@ func (r *Receiver) suitorOf(ep *btl.Endpoint) *suitor {
 	return nil
 }
 
-// suitorOf returns the suitor of a stream if the suitor has the endpoint ep, or nil.
+// suitorOf returns the candidate sender of a stream if it has the endpoint ep, or nil.
 func (e *Engine) suitorOf(ep *btl.Endpoint, key uint64) *suitor {
 	for _, r := range e.receiving {
 		if s := r.suitorOf(ep); s != nil && s.key == key {
@@ -80,27 +80,27 @@ func (e *Engine) suitorOf(ep *btl.Endpoint, key uint64) *suitor {
 	return nil
 }
 
-// drop removes a suitor.
+// drop removes a candidate sender.
 func (s *suitor) drop() {
 	s.r.suitors = slices.DeleteFunc(s.r.suitors, func(o *suitor) bool { return o == s })
 	delete(s.r.e.suitors, s.probe)
 	s.r.showMet()
 }
 
-// refuse removes a suitor, and sends the suitor the reason.
+// refuse removes a candidate sender, and sends it the reason.
 func (s *suitor) refuse(why Reason, err error) {
 	s.drop()
 	s.r.refuse(s.ep, s.key, why, err)
 }
 
-// left handles the suitor's message that the suitor ends, or that the suitor refuses this receiver.
+// left handles a candidate sender's message that it ends, or that it refuses this receiver.
 func (s *suitor) left(err error) {
 	s.drop()
 	s.r.refused(s.ep, RefusedThere, err)
 }
 
 // refuse sends a sender the reason of its refusal. The receiver continues unless Config.Only
-// restricts the receiver to one sender.
+// restricts it to one sender.
 func (r *Receiver) refuse(ep *btl.Endpoint, key uint64, why Reason, err error) {
 	r.e.abort(ep, key, codeOf(why), err.Error())
 	r.refused(ep, why, err)
@@ -125,7 +125,7 @@ func (r *Receiver) showMet() {
 	r.met = len(r.suitors) > 0 || r.ep != nil
 }
 
-// start begins the stream with the suitor if the parameters in the start message are valid.
+// start begins the stream with a candidate sender if the parameters in its start message are valid.
 func (s *suitor) start(st *start) {
 	r := s.r
 	if err := r.start(s, st); err != nil {
@@ -143,8 +143,8 @@ func (s *suitor) start(st *start) {
 	r.e.sendLetter(r.ep, &letter{Kind: letterReady, Key: r.key, Ready: w})
 }
 
-// prepare allocates the resources of a stream. In the reliable mode prepare exposes the ring to the
-// sender. In the unreliable mode prepare joins the multicast group, if there is one.
+// prepare allocates the resources of a stream. In the reliable mode, prepare registers the ring for
+// puts of the sender. In the unreliable mode, prepare joins the multicast group, if there is one.
 func (s *suitor) prepare(st *start) error {
 	r := s.r
 	if r.cfg.Mode == Reliable {
@@ -169,7 +169,7 @@ func (s *suitor) prepare(st *start) error {
 	return nil
 }
 
-// expose gives the suitor's sender the exclusive right to put into the blocks of the ring.
+// expose gives the sender the exclusive right to put into the memory of the ring.
 func (s *suitor) expose() error {
 	r := s.r
 	for _, mem := range r.ring.blocks {

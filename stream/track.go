@@ -2,9 +2,9 @@ package stream
 
 import "math/bits"
 
-// tracker counts the outcome of each message of a stream. The ordinals [first, edge) are known to
-// have been sent. For the latest sent ordinals (the history), the tracker records which datagrams
-// have arrived. A tracker does not access payload, clocks or the ring.
+// tracker counts what has happened to each message of a stream. The ordinals [first, edge) are
+// known to have been sent. For the latest sent ordinals (the history), the tracker records which
+// datagrams have arrived. A tracker does not access payload, clocks or the ring.
 //
 //	first                          edge-len(state)                 edge
 //	  |  not in the history           |  history                     |  not known to have been sent
@@ -30,9 +30,9 @@ type tracker struct {
 	foreign                 uint64 // datagrams with invalid ordinals or numbers
 }
 
-// messageState is the history entry of a message. mark identifies the message of an entry. A
-// history entry is initialized only when a datagram of the entry's message arrives. The cost of a
-// datagram therefore does not depend on how far the datagram is ahead.
+// messageState is the history entry of a message. The field mark identifies the message to which
+// the history entry belongs. A history entry is initialized when a datagram of its message arrives,
+// so that the cost of a datagram does not depend on how far it is ahead.
 type messageState struct {
 	mark   uint64 // ordinal + 1 of the message; 0: unused
 	left   uint32 // datagrams that have not arrived yet
@@ -58,7 +58,7 @@ const (
 	arrivalForeign           // not a datagram of this stream
 )
 
-// unknownTotal is the total of a stream whose end is not known yet.
+// unknownTotal is the value of total for a stream whose end is not known yet.
 const unknownTotal = ^uint64(0)
 
 const (
@@ -87,7 +87,7 @@ func newTracker(first uint64, datagrams uint32, window int) tracker {
 	return t
 }
 
-// extend records that all ordinals below to have been sent.
+// extend records that all ordinals below the argument to have been sent.
 func (t *tracker) extend(to uint64) {
 	to = min(to, t.total)
 	t.edge = max(t.edge, to)
@@ -106,8 +106,8 @@ func (t *tracker) of(ordinal uint64) *messageState {
 	return s
 }
 
-// end records the end of the stream. The recorded end is not below the ordinals that are known to
-// have been sent.
+// end records the end of the stream. A total below the ordinals that are known to have been sent is
+// raised.
 func (t *tracker) end(total uint64) {
 	t.total = max(total, t.edge)
 	t.extend(t.total)
@@ -118,8 +118,8 @@ func (t *tracker) remembers(ordinal uint64) bool {
 	return t.edge-ordinal <= min(uint64(len(t.state)), t.edge-t.first) && ordinal < t.edge
 }
 
-// arrive records a received datagram. After arrive has returned arrivalNew, the caller must call
-// settle, which records whether the caller has stored the payload.
+// arrive records a received datagram. After arrivalNew, the caller must call settle, which records
+// whether the caller has stored the payload.
 func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 	if ordinal < t.first || ordinal >= t.total || datagram >= t.datagrams {
 		t.foreign++
@@ -152,9 +152,9 @@ func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 	return arrivalNew
 }
 
-// settle records whether the payload of a new datagram was stored. why is spoiltNot for stored
-// payload. If the message is now complete, settle counts the message. settle returns true if the
-// complete message is in the ring.
+// settle records whether the payload of a new datagram was stored. If the payload was stored, the
+// argument why is spoiltNot. If the message is now complete, settle counts the message. If the
+// complete message is in the ring, settle returns true.
 func (t *tracker) settle(ordinal uint64, why spoil) (received bool) {
 	s := t.of(ordinal)
 	s.spoilt = max(s.spoilt, why)

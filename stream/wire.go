@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// The datagrams of the unreliable mode, little-endian:
+// The datagrams of the unreliable mode have the following little-endian fields.
 //
 //	 0  check      4  hash of the rest of the header
 //	 4  datagram   4  number within the message
@@ -29,8 +29,8 @@ func (h *header) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[16:], h.ordinal)
 }
 
-// parseHeader decodes the header of a datagram. ok is false if the header is too short or has a
-// wrong check.
+// parseHeader decodes the header of a datagram. If the header is too short or has a wrong check, ok
+// is false.
 func parseHeader(b []byte) (h header, ok bool) {
 	if len(b) < headerBytes {
 		return h, false
@@ -41,8 +41,8 @@ func parseHeader(b []byte) (h header, ok bool) {
 	return h, binary.LittleEndian.Uint32(b) == h.check()
 }
 
-// check returns the check field of a header. The mix is the finalizer of MurmurHash3 over the
-// fields and the format's version.
+// check returns the check field of a header. The check is computed with the finalizer of
+// MurmurHash3 from the fields and the format's version.
 func (h *header) check() uint32 {
 	const version = 1
 	x := h.key ^ version
@@ -68,7 +68,8 @@ const (
 	letterBytesMax  = 16 << 10
 )
 
-// The kinds of letters. The arrow shows the destination of a letter.
+// The constants are the kinds of letters (control messages in JSON). The arrow shows the
+// destination of a letter.
 const (
 	letterHello   = "hello"   // -> receiver: parameters of the stream
 	letterWelcome = "welcome" // <- sender: data address, or size of the ring
@@ -84,7 +85,7 @@ const (
 // present.
 const codeTaken = "taken"
 
-// letter is a control message. Key is the sender's key, which identifies the stream.
+// letter is a control message in JSON. Key is the sender's key, which identifies the stream.
 type letter struct {
 	Kind string `json:"kind"`
 	Key  uint64 `json:"key,string"`
@@ -114,8 +115,8 @@ type hello struct {
 type welcome struct {
 	GraceNs uint64 `json:"grace_ns,string"` // maximum delay of the report after the end
 	// Data, Probe and DatagramBytes are for the unreliable mode. Data is the name of the data
-	// endpoint. Probe is the key of the endpoint's probes. DatagramBytes is the largest datagram
-	// that the endpoint accepts.
+	// endpoint. Probe is the key of the probes that validate the endpoint. DatagramBytes is the
+	// largest datagram that the endpoint accepts.
 	Data          []byte `json:"data,omitempty"`
 	Probe         uint64 `json:"probe,string,omitempty"`
 	DatagramBytes int    `json:"datagram_bytes,omitempty"`
@@ -123,8 +124,8 @@ type welcome struct {
 	RingMessages uint64 `json:"ring_messages,string,omitempty"`
 }
 
-// ready contains the handles of the blocks of the receiver's ring in the reliable mode. All blocks
-// have the same number of messages. At most BlocksMax handles fit into a letter.
+// ready contains the handles of the memory regions (blocks) of the receiver's ring in the reliable
+// mode. All blocks have the same number of messages. At most BlocksMax handles fit in a letter.
 type ready struct {
 	Blocks []uint64 `json:"blocks,omitempty"`
 }
@@ -146,7 +147,7 @@ type ending struct {
 func (l *letter) encode() ([]byte, error) { return json.Marshal(l) }
 
 // parseLetter decodes a letter. parseLetter checks only that the part for the letter's kind is
-// present. The code that uses a part checks the values.
+// present. The code that uses a part checks the values in it.
 func parseLetter(b []byte) (*letter, error) {
 	if len(b) > letterBytesMax {
 		return nil, fmt.Errorf("letter of %d bytes", len(b))
@@ -177,7 +178,7 @@ const (
 	noticeTaken  = 5 // <- sender: new datagrams so far, after the end (unreliable)
 )
 
-// notice is a notice of 24 bytes, with kind, key and a number (ordinal).
+// notice is a control message of 24 bytes, with kind, key and a number (ordinal).
 type notice struct {
 	kind    uint64
 	key     uint64

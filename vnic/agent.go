@@ -14,15 +14,15 @@ type AgentConfig struct {
 	Manager  string // the name of the only manager that is obeyed
 	Instance uint64 // random, for this life
 	Ways     Ways   // addresses of this host for other hosts
-	// Counts returns the counters of a port. With nil all counters are reported as zero.
+	// Counts returns the counters of a port. If Counts is nil, all counters are reported as zero.
 	Counts func(vport uint8) Counts
 }
 
 // Change reports that a port has changed, or with vport 0 that the table of LIDs has changed.
 type Change struct {
 	Vport uint8
-	// Moved means that the port is now on another switch, or on no switch. After a move, the
-	// addresses learned by the port are invalid.
+	// Moved says that the port is now on another switch, or on no switch. After a move, the
+	// addresses that the port has learned are invalid.
 	Moved bool
 }
 
@@ -45,8 +45,9 @@ type PortState struct {
 	multiCRC      uint32
 }
 
-// Agent is the host side of the management (the VEMA of Omni-Path). An agent connects only to
-// managers of the configured name. An agent obeys the connection that holds the lease.
+// Agent is the host side of the management (the VEMA of Omni-Path). An Agent connects only to
+// managers of the configured name. An Agent accepts configuration only from the connection that has
+// the lease.
 type Agent struct {
 	cfg     AgentConfig
 	ports   [VportMax + 1]*PortState
@@ -99,7 +100,7 @@ func (a *Agent) Config() AgentConfig { return a.cfg }
 // LID returns this host's LID, or 0 until a manager has assigned one.
 func (a *Agent) LID() uint32 { return a.lid }
 
-// LIDs returns the addresses of the other hosts. The caller must not change the result.
+// LIDs returns the addresses of the other hosts. The caller must not change the returned slice.
 func (a *Agent) LIDs() []LIDEntry { return a.lids }
 
 // Port returns the port with number vport, or nil if the agent never had such a port.
@@ -116,7 +117,7 @@ func (a *Agent) Ports() []*PortState {
 	return all
 }
 
-// Lease returns the latest lease, and whether the lease is held and has not expired.
+// Lease returns the latest lease, and whether the lease is valid now.
 func (a *Agent) Lease(now mono.Time) (Lease, bool) {
 	return a.lease, a.holder != 0 && now < a.until
 }
@@ -147,8 +148,8 @@ func (a *Agent) Changes() []Change {
 	return c
 }
 
-// Connect reports a new connection to a manager. conn is the number of the connection, and is not
-// 0.
+// Connect reports a new connection to a manager. The argument conn is the number of the connection,
+// and is not 0.
 func (a *Agent) Connect(conn int) {
 	a.conns = append(a.conns, conn)
 	r := Registration{
@@ -162,8 +163,8 @@ func (a *Agent) Connect(conn int) {
 	a.send(conn, Message{Method: MethodSet, Attr: AttrRegister, Data: r.Append(nil)})
 }
 
-// Disconnect reports that a connection is gone. The ports do not change. The lease remains valid
-// until it expires, so a manager that reconnects still has the lease.
+// Disconnect reports that a connection is gone. A disconnection does not change the ports. The
+// lease stays valid until it expires, so that a manager that reconnects has the lease.
 func (a *Agent) Disconnect(conn int) {
 	delete(a.keys, conn)
 	a.conns = slices.DeleteFunc(a.conns, func(c int) bool { return c == conn })
@@ -289,7 +290,7 @@ func (a *Agent) SetLink(now mono.Time, vport uint8, up bool) {
 	a.trap(now, p, TrapLink)
 }
 
-// listMax bounds the number of addresses that a device may report.
+// listMax is the largest number of addresses that a device may report.
 const listMax = 4096
 
 // SetMACs reports to the agent the addresses of a port's device in addition to the port's base MAC.
@@ -324,7 +325,7 @@ func (a *Agent) SetMACs(now mono.Time, vport uint8, unicast, multicast []MAC) {
 	}
 }
 
-// trap sends a trap to all managers, unless trapsMax traps were already sent in this window.
+// trap sends a trap to all managers, unless trapsMax traps were already sent in this trapWindow.
 func (a *Agent) trap(now mono.Time, p *PortState, opcode uint8) {
 	if a.window == 0 || now.Sub(a.window) >= trapWindow {
 		a.window, a.traps = now, 0

@@ -52,9 +52,9 @@ func (a *Agent) set(now mono.Time, conn int, m *Message) (Status, []byte) {
 	return StatusOK, nil
 }
 
-// setLease gives the lease to the first manager that asks, until the lease expires. A restarted
-// manager counts as another instance. A manager that has lost its connection still holds its lease
-// on the next connection.
+// setLease gives the lease to the first manager that requests it, until the lease expires. A
+// restarted manager counts as another manager. A manager that has lost its connection keeps its
+// lease for its next connection.
 func (a *Agent) setLease(now mono.Time, conn int, data []byte) (Status, []byte) {
 	l, err := ParseLease(data)
 	if err != nil || l.Manager != a.cfg.Manager {
@@ -169,8 +169,8 @@ func (a *Agent) delete(p *PortState) {
 	a.refresh(p, true)
 }
 
-// setMACs stages rows of a MAC table. The last message of a table makes the staged rows the port's
-// table.
+// setMACs stores rows of a MAC table until the table is complete. The last message of a table makes
+// the stored rows the port's table.
 func (a *Agent) setMACs(p *PortState, m *Message) Status {
 	rows, err := ParseMACEntries(m.Data)
 	if err != nil || int(rows.Num) != len(rows.Rows) {

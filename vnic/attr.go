@@ -2,8 +2,8 @@ package vnic
 
 import "fmt"
 
-// Sizes are in bytes. MACEntriesPerMsg, MACsPerMsg and MembersPerMsg are the numbers of table rows
-// per message.
+// The constants are sizes in bytes. MACEntriesPerMsg, MACsPerMsg and MembersPerMsg are the numbers
+// of table rows per message.
 const (
 	macHeaderBytes    = 8
 	macEntryBytes     = 16
@@ -35,7 +35,7 @@ func AppendClassPortInfo(b []byte) []byte {
 	return append(b, make([]byte, classPortBytes-8)...)
 }
 
-// MACEntries is the attribute MACEntries: some rows of a port's MAC table.
+// MACEntries is the attribute of the same name, which has some rows of a port's MAC table.
 type MACEntries struct {
 	Offset uint16
 	Num    uint16 // length of Rows; in a Get the number of rows wanted

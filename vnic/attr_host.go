@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// The limits of a host's addresses and names.
+// The constants are the limits of a host's addresses and names.
 const (
 	HostNameBytesMax = 64
 	LanesMax         = 8 // endpoints of one kind
@@ -28,7 +28,7 @@ func (w *Ways) Equal(o *Ways) bool { return string(w.append(nil)) == string(o.ap
 func (w *Ways) complete() bool { return len(w.Receive) > 0 && len(w.Send) > 0 && len(w.Module) > 0 }
 
 // none reports whether w has no endpoint names. In a table of LIDs, an entry without names means
-// that the agent must keep the names that it knows of the host.
+// that the agent must keep the names that it knows for the host.
 func (w *Ways) none() bool { return len(w.Receive) == 0 && len(w.Send) == 0 && len(w.Module) == 0 }
 
 // shares reports whether two hosts have an endpoint name in common.
@@ -55,7 +55,7 @@ func (w *Ways) append(b []byte) []byte {
 
 func appendName(b, name []byte) []byte { return append(append(b, byte(len(name))), name...) }
 
-// cursor reads a list of endpoint names. bad is set at the first missing name.
+// cursor reads a list of endpoint names. The field bad is set at the first missing name.
 type cursor struct {
 	b   []byte
 	bad bool

@@ -1,10 +1,10 @@
 package vnic
 
-// Counter names one count of a port.
+// Counter identifies one counter of a port.
 type Counter uint8
 
-// The counters of a port. First come the summary and error counters of section "Counters" of
-// docs/vnic.md, in the order of the attributes. The counters from RxFIFO on are specific to this
+// The counters of a port. The summary and error counters of section "Counters" of docs/vnic.md come
+// first, in the order of the attributes. The counters from RxFIFO on are specific to this
 // implementation.
 const (
 	TxErrors Counter = iota
@@ -110,8 +110,7 @@ func Counters() []Counter {
 // Counts are the values of all counters of a port, or of a part of a port.
 type Counts [numCounters]uint64
 
-// countCongestion counts a packet with a congestion mark. The caller delivers a packet with a
-// congestion mark like any other packet.
+// countCongestion counts a packet with a congestion mark.
 func (c *Counts) countCongestion(h *Header) {
 	if h.FECN {
 		c[RxFECN]++
@@ -130,8 +129,8 @@ func (c *Counts) Add(o *Counts) {
 
 const fcsBytes = 4
 
-// sizeClass returns the index of a frame's size class, from 0 (64 bytes) to 6. wireBytes includes
-// the FCS.
+// sizeClass returns the index of a frame's size class, from 0 (64 bytes) to 6. The argument
+// wireBytes includes the FCS.
 func sizeClass(wireBytes int) Counter {
 	switch {
 	case wireBytes <= 64:
@@ -160,8 +159,9 @@ func (c *Counts) CountRx(i *FrameInfo, frameBytes, n int) {
 	c.count(i, frameBytes, n, RxPackets, RxBytes, RxUnicast, Rx64)
 }
 
-// count adds n frames to the counters of one direction. cast is the first of the counters by kind
-// of address and tag. size is the first of the counters by frame size.
+// count adds n frames to the counters of one direction. The argument cast is the first of the
+// counters by kind of address and tag. The argument size is the first of the counters by frame
+// size.
 func (c *Counts) count(i *FrameInfo, frameBytes, n int, packets, bytes, cast, size Counter) {
 	wire := max(frameBytes, FrameBytesMin) + fcsBytes
 	c[packets] += uint64(n)

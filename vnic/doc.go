@@ -14,10 +14,10 @@
 //	        <-- responses, counters, traps ----------------------------------
 //
 // A host of the fabric has a LID, a number of 24 bits. A switch (VESW) has a number of 12 bits. A
-// host's port on a switch is a vport, with a number from 1 to 255. A Tables value determines where
-// the frames of a port go. A Tables value is immutable, and is replaced as a whole.
+// host's port on a switch is a vport, with a number from 1 to 255. A Tables value determines the
+// destinations of the frames of a port. A Tables value is immutable, and is replaced as a whole.
 //
 // The package reads no clock, starts no goroutine and takes no lock of its own. Only one goroutine
-// may use each value of this package, except that all goroutines may share Tables. docs/vnic.md has
-// the packet formats and diagrams.
+// at a time may use a value of this package, except that all goroutines may share Tables. The file
+// docs/vnic.md has the packet formats and diagrams.
 package vnic

@@ -23,9 +23,9 @@ type Decision struct {
 }
 
 // Egress forwards the frames from a port's device. A port with several transmit queues has one
-// Egress for each queue, and all of these have the same Tables.
+// Egress for each queue, and all of them have the same Tables.
 type Egress struct {
-	// Counts are the counters of frames sent and dropped by this Egress.
+	// Counts are the counters of the frames that this Egress has sent and dropped.
 	Counts Counts
 	tables *Tables
 	fdb    *FDB
@@ -43,14 +43,14 @@ type Locker interface {
 }
 
 // NewEgress returns an Egress that drops all frames until SetTables is called. All Egresses and the
-// Ingress of a port share fdb and near. guard is locked while fdb or near is used. guard may be nil
-// if only one goroutine uses fdb and near. queues is the number of Egresses that share the port's
-// rate limit for group frames.
+// Ingress of a port share fdb and near. The lock guard is held while fdb or near is used. If only
+// one goroutine uses fdb and near, guard may be nil. The argument queues is the number of Egresses
+// that share the port's rate limit for group frames.
 func NewEgress(fdb *FDB, near *Neighbours, guard Locker, queues int) *Egress {
 	return &Egress{fdb: fdb, near: near, guard: guard, queues: uint32(max(queues, 1))}
 }
 
-// SetTables replaces the tables. A nil t makes the Egress drop all frames.
+// SetTables replaces the tables. If t is nil, the Egress drops all frames.
 func (e *Egress) SetTables(t *Tables) {
 	e.tables = t
 	if t != nil {
@@ -61,14 +61,15 @@ func (e *Egress) SetTables(t *Tables) {
 // Tables returns the tables in use, or nil before SetTables.
 func (e *Egress) Tables() *Tables { return e.tables }
 
-// Forward decides about a frame. frame needs to contain only the headers. Forward counts dropped
-// frames. The caller must count sent frames (Counts.CountTx).
+// Forward decides what to do with a frame. The slice frame needs to contain only the headers.
+// Forward counts dropped frames. The caller must count sent frames (Counts.CountTx).
 func (e *Egress) Forward(now mono.Time, frame []byte, frameBytes int) (d Decision) {
 	return e.ForwardLarge(now, frame, frameBytes, 1)
 }
 
-// ForwardLarge is Forward for a large frame that will be cut into several segments (frames).
-// frameBytes is the size of the largest segment. A dropped large frame counts as one frame.
+// ForwardLarge is Forward for a large frame that will be split into the given number of frames. The
+// argument frameBytes is the size of the largest of these frames. A dropped large frame counts as
+// one frame.
 func (e *Egress) ForwardLarge(now mono.Time, frame []byte, frameBytes, frames int) (d Decision) {
 	info, ok := Inspect(frame)
 	t := e.tables

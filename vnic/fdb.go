@@ -27,7 +27,7 @@ type fdbValue struct {
 func (v fdbValue) owner() uint32 { return v.lid }
 
 // FDB maps the addresses that a port has learned from frames to the hosts of these addresses.
-// Entries expire, and the number of entries is bounded. In a full FDB each host has an equal share
+// Entries expire, and the number of entries is limited. In a full FDB each host has an equal share
 // of the entries.
 type FDB struct {
 	ageing  time.Duration
@@ -36,12 +36,12 @@ type FDB struct {
 	swept   mono.Time
 }
 
-// sweepEvery is the minimum time between two searches of a full table for expired entries. The
-// minimum time prevents a search for each frame during a flood of addresses.
+// sweepEvery is the least time between two searches of a full table for expired entries. The limit
+// prevents a search for each frame during a flood of addresses.
 const sweepEvery = time.Second
 
-// Configure sets the ageing time and the maximum size. Entries above a smaller maximum remain until
-// these entries expire.
+// Configure sets the ageing time and the largest size. If the size becomes smaller, the excess
+// entries stay until they expire.
 func (t *FDB) Configure(o Options) {
 	o = o.WithDefaults()
 	t.ageing, t.max = o.ageing(), int(min(o.LearnedMax, FDBEntriesMax))
@@ -50,8 +50,8 @@ func (t *FDB) Configure(o Options) {
 	}
 }
 
-// Learn records the host (lid) of a source address. Learn returns false if the table has no free
-// entry for the host.
+// Learn records the host (lid) of a source address. If the table has no free entry for the host,
+// Learn returns false.
 func (t *FDB) Learn(now mono.Time, m MAC, vlan uint16, lid uint32) bool {
 	key := keyOf(m, vlan)
 	old, known := t.entries.rows[key]
@@ -121,7 +121,8 @@ func (b *bucket) configure(perSecond uint32) {
 	}
 }
 
-// take reports whether n more frames may be sent. An n above the capacity counts as the capacity.
+// take reports whether n more frames may be sent. If n exceeds the capacity, it counts as the
+// capacity.
 func (b *bucket) take(now mono.Time, n int) bool {
 	if b.at == 0 {
 		b.at = now

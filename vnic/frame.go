@@ -9,10 +9,10 @@ import (
 
 var be = binary.BigEndian
 
-// MAC is an Ethernet address. The first octet is in bits 40 to 47.
+// MAC is an Ethernet address. The first octet of the address is in bits 40 to 47.
 type MAC uint64
 
-// The flag bits in the first octet of an address.
+// The constants are flag bits in the first octet of an address.
 const (
 	macGroupBit = MAC(1) << 40
 	macLocalBit = MAC(2) << 40
@@ -37,7 +37,7 @@ func (e *macError) Error() string {
 // Unwrap returns ErrRange.
 func (*macError) Unwrap() error { return ErrRange }
 
-// ParseMAC reads the notation "02:00:00:00:00:01". Errors wrap ErrRange.
+// ParseMAC parses the notation "02:00:00:00:00:01". Errors wrap ErrRange.
 func ParseMAC(s string) (MAC, error) {
 	parts := strings.Split(s, ":")
 	var m MAC
@@ -128,8 +128,8 @@ type FrameInfo struct {
 	Hash     uint32 // hash of the flow
 }
 
-// Inspect parses the headers of a frame. ok is false for a frame shorter than 14 bytes. Inspect
-// treats a truncated IP or VLAN header as absent.
+// Inspect parses the headers of a frame. If the frame is shorter than 14 bytes, ok is false.
+// Inspect treats a truncated IP or VLAN header as absent.
 func Inspect(f []byte) (i FrameInfo, ok bool) {
 	if len(f) < ethBytes {
 		return i, false

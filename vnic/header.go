@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// Sizes of the encapsulation, in bytes.
+// The constants are sizes of the encapsulation, in bytes.
 const (
 	HeaderBytes  = 20
 	TrailerBytes = 5 // ICRC and tail; 0 to 7 bytes of padding come before
@@ -18,7 +18,7 @@ const (
 	OverheadBytesMax = HeaderBytes + TrailerBytes + 7
 )
 
-// The largest values of the header's fields.
+// The constants are the largest values of the header's fields.
 const (
 	LIDMax  = 1<<24 - 1
 	VESWMax = 1<<12 - 1 // 0 means no switch
@@ -39,7 +39,7 @@ const (
 	quadword = 8
 )
 
-// The errors of decoding and encoding. A packet with one of these errors is dropped.
+// The errors of decoding and encoding. The caller drops a packet with one of the following errors.
 var (
 	ErrShort     = errors.New("vnic: packet shorter than an empty encapsulation")
 	ErrLength    = errors.New("vnic: LEN is not the packet's length")
@@ -71,15 +71,15 @@ func PadBytes(frameBytes int) int {
 	return -(frameBytes + HeaderBytes + TrailerBytes) & padMask
 }
 
-// PacketBytes returns the size of the packet for a frame of 60 bytes or more. The result is a
-// multiple of 8.
+// PacketBytes returns the size of the packet for a frame of 60 bytes or more. The size of the
+// packet is a multiple of 8.
 func PacketBytes(frameBytes int) int {
 	return frameBytes + PadBytes(frameBytes) + HeaderBytes + TrailerBytes
 }
 
-// Put writes the header of a packet to b, which must have HeaderBytes or more. packetBytes is the
-// size of the packet, a multiple of 8 up to PacketBytesMax. The header's values must be in range
-// (see Validate).
+// Put writes the header of a packet to b, which must have HeaderBytes or more. The argument
+// packetBytes is the size of the packet, a multiple of 8 up to PacketBytesMax. The fields of the
+// header must be in range (see Validate).
 func (h *Header) Put(b []byte, packetBytes int) {
 	_ = b[HeaderBytes-1]
 	h0 := h.SLID&lid20 | uint32(packetBytes/quadword)<<20
@@ -97,7 +97,7 @@ func (h *Header) Put(b []byte, packetBytes int) {
 	le.PutUint32(b[16:], uint32(h.VESW)<<16)
 }
 
-// Validate returns ErrRange if a value is out of range.
+// Validate returns an error that wraps ErrRange if a field is out of its range.
 func (h *Header) Validate() error {
 	if h.SLID > LIDMax || h.DLID > LIDMax || h.VESW > VESWMax || h.SC > SCMax || h.RC > RCMax {
 		return ErrRange
@@ -106,9 +106,9 @@ func (h *Header) Validate() error {
 }
 
 // Seal completes a packet in b around a frame of frameBytes bytes at offset HeaderBytes. Seal
-// writes header, padding and trailer, and returns the packet. frameBytes is from 60 to
-// FrameBytesMax. b must have PacketBytes(frameBytes) bytes or more. Seal overwrites up to 12 bytes
-// after the frame.
+// writes header, padding and trailer, and returns the packet. The argument frameBytes is from 60 to
+// FrameBytesMax. The slice b must have PacketBytes(frameBytes) bytes or more. Seal overwrites up to
+// 12 bytes after the frame.
 func (h *Header) Seal(b []byte, frameBytes int) []byte {
 	n := PacketBytes(frameBytes)
 	h.Put(b, n)
@@ -119,7 +119,8 @@ func (h *Header) Seal(b []byte, frameBytes int) []byte {
 }
 
 // Append appends the encapsulated frame to b. Append pads the frame with zeros to 60 bytes, and
-// then to a multiple of 8. The errors are ErrFrameSize and ErrRange. On an error the result is b.
+// then to a multiple of 8. The errors of Append are ErrFrameSize and ErrRange. After an error, the
+// result is b.
 func (h *Header) Append(b, frame []byte) ([]byte, error) {
 	if len(frame) > FrameBytesMax {
 		return b, ErrFrameSize
@@ -138,7 +139,7 @@ func (h *Header) Append(b, frame []byte) ([]byte, error) {
 // Parse decodes a packet with a frame of 60 bytes or more. The returned frame is a part of b.
 // Padding and ICRC may have any value, because the checksum of the underlying transport protects
 // these bytes. The bit for the last flit may be set or clear. A packet that differs from the output
-// of Append in any other way is an error. Parse does not panic for any input. The number of the
+// of Append in any other way gives an error. Parse does not panic for any input. The number of the
 // switch (VESW) may exceed VESWMax.
 func Parse(b []byte) (h Header, frame []byte, err error) {
 	if len(b) < HeaderBytes+TrailerBytes {
@@ -174,8 +175,8 @@ func Parse(b []byte) (h Header, frame []byte, err error) {
 	return h, b[HeaderBytes : HeaderBytes+size : HeaderBytes+size], nil
 }
 
-// PacketSize returns the size of the first of several contiguous packets in b. PacketSize returns 0
-// if b is shorter than the first packet, or if the length field is invalid.
+// PacketSize returns the size of the first of several contiguous packets in b. If b is shorter than
+// the first packet, or if the length field is invalid, PacketSize returns 0.
 func PacketSize(b []byte) int {
 	if len(b) < 4 {
 		return 0

@@ -2,7 +2,7 @@ package vnic
 
 import "fmt"
 
-// The sizes of VeswportInfo and its two parts are in bytes.
+// The constants are the sizes of VeswportInfo and its two parts, in bytes.
 const (
 	veswInfoBytes = 152
 	portInfoBytes = 128
@@ -57,7 +57,7 @@ func PowerOn() VportInfo {
 	}
 }
 
-// MTUs are in bytes of an Ethernet frame's payload.
+// The constants are MTUs, in bytes of an Ethernet frame's payload.
 const (
 	MTUDefault = 1500
 	MTUMin     = 68
@@ -131,7 +131,7 @@ func ParseVportInfo(b []byte) (p VportInfo, err error) {
 	return p, nil
 }
 
-// Validate returns an error (ErrTable) for the first value that is out of range.
+// Validate returns an error that wraps ErrTable for the first field out of its range.
 func (p *VportInfo) Validate() error {
 	for _, v := range []struct {
 		name      string

@@ -15,12 +15,12 @@ type Ingress struct {
 	fdb    *FDB
 	near   *Neighbours
 	guard  Locker
-	// Down means that the device is down, so the frames for the device are dropped.
+	// Down says that the device is down, so that the frames for the device are dropped.
 	Down bool
 }
 
 // NewIngress returns an Ingress that drops all frames until Host.SetTables is called. The arguments
-// are as for NewEgress.
+// have the same meaning as for NewEgress.
 func NewIngress(fdb *FDB, near *Neighbours, guard Locker) *Ingress {
 	return &Ingress{fdb: fdb, near: near, guard: guard}
 }
@@ -28,18 +28,19 @@ func NewIngress(fdb *FDB, near *Neighbours, guard Locker) *Ingress {
 // Tables returns the tables in use, or nil before Host.SetTables.
 func (in *Ingress) Tables() *Tables { return in.tables }
 
-// Host decodes the packets that arrive at a host and finds the port of each packet. ports is
-// indexed by the number of the switch.
+// Host decodes the packets that arrive at a host and finds the port of each packet. The field ports
+// is indexed by the number of the switch.
 type Host struct {
-	// Strangers counts the received packets that belong to no port of this host. Strangers include
+	// Strangers counts the received packets that belong to no port of this host. Such packets are
 	// invalid packets, packets from unknown senders, and packets for a switch without a port on
-	// this host. As in Omni-Path, the port with the lowest number reports Strangers.
+	// this host. As in Omni-Path, the port with the lowest number reports these packets.
 	Strangers Counts
 	ports     [VESWMax + 1]*Ingress
 }
 
-// SetTables replaces a port's tables, and registers the port under its switch. A nil t removes the
-// port. If another port has been registered under the old switch, the other port stays registered.
+// SetTables replaces a port's tables, and registers the port under its switch. If t is nil,
+// SetTables removes the port. If another port has been registered under the old switch, that port
+// stays registered.
 func (h *Host) SetTables(in *Ingress, t *Tables) {
 	if old := in.tables; old != nil && h.ports[old.Info.VESW&VESWMax] == in {
 		h.ports[old.Info.VESW&VESWMax] = nil
@@ -58,8 +59,8 @@ type Arrival struct {
 	Frame  []byte // part of the packet
 }
 
-// Accept checks a packet that arrived from the host whose LID is from. A from of 0 means an unknown
-// host. If ok is true, the caller must deliver the frame. If ok is false, Accept has counted the
+// Accept checks a packet that arrived from the host whose LID is from. If from is 0, the host is
+// unknown. If ok is true, the caller must deliver the frame. If ok is false, Accept has counted the
 // packet under the reason of the drop.
 func (h *Host) Accept(now mono.Time, from uint32, packet []byte) (a Arrival, ok bool) {
 	hdr, frame, err := Parse(packet)
@@ -113,8 +114,7 @@ func (in *Ingress) learn(now mono.Time, from uint32, frame []byte, i *FrameInfo)
 	}
 }
 
-// judge returns the counter for the reason why a packet is dropped, and whether the packet is
-// dropped.
+// judge reports whether a packet must be dropped, and returns the counter for the reason.
 func (in *Ingress) judge(h *Header, frameBytes int) (reason Counter, bad bool) {
 	t := in.tables
 	switch {

@@ -32,10 +32,11 @@ type Manager struct {
 	failed   []int
 	traps    []TrapSeen
 	tid      uint64
-	// proves reports whether all names that a host registers belong to the validated source address
-	// of the host's connection. With nil there is no such check.
+	// The function proves reports whether all names that a host registers belong to the validated
+	// source address of the host's connection. If proves is nil, there is no such check.
 	proves func(conn int, w *Ways) bool
-	// prover verifies registered addresses by datagrams. With nil there is no verification.
+	// The prover verifies registered addresses by datagrams. If prover is nil, addresses are not
+	// verified by datagrams.
 	prover   *Prover
 	provings map[int]*proving // by connection
 	// Stats are counters for the operator.
@@ -77,15 +78,15 @@ type HostState struct {
 // report has the addresses that a port's device reports.
 type report struct {
 	macs []MAC // ascending
-	// told means that the host has reported its addresses since the manager started. While told is
-	// false, macs has the addresses that the host reported to an earlier manager. The MAC tables of
-	// other hosts still contain the addresses that a host has reported to an earlier manager.
+	// told says that the host has reported its addresses since the manager started. While told is
+	// false, macs has the addresses that the host reported to an earlier manager. Until then, the
+	// MAC tables of other hosts contain these addresses.
 	told       bool
 	generation uint16
 }
 
-// problem records the fault of a part of a host. An empty text removes the fault. HostState.Problem
-// becomes the fault with the lowest port and attribute.
+// problem records the fault of a part of a host. If text is empty, problem removes the fault.
+// HostState.Problem becomes the fault with the lowest port and attribute.
 func (h *HostState) problem(k wantKey, text string) {
 	if text == "" {
 		delete(h.problems, k)
@@ -133,8 +134,8 @@ type session struct {
 	looked  uint8     // last port that review has checked
 	window  mono.Time // start of the present window of traps
 	traps   int       // traps received in the present window
-	// compared counts the comparisons with the plan since the latest renewal of the lease. A change
-	// of the plan or of another host sets compared to 0.
+	// compared is the number of comparisons with the plan since the latest renewal of the lease. A
+	// change of the plan or of another host sets compared to 0.
 	compared int
 	leased   bool
 	dirty    bool
@@ -146,7 +147,7 @@ type wantKey struct {
 	attr  Attribute
 }
 
-// request is a message to an agent.
+// request is a message to an agent that waits for its response.
 type request struct {
 	method  Method
 	attr    Attribute
@@ -172,8 +173,9 @@ func NewManager(cfg ManagerConfig) *Manager {
 // Config returns the configuration of the manager.
 func (m *Manager) Config() ManagerConfig { return m.cfg }
 
-// SetPlan sets the plan. The caller must have called Complete on the plan. After SetPlan the
-// manager sends only the differences between the old and the new plan to the agents.
+// SetPlan replaces the planned configuration of all hosts. The caller must have called Complete on
+// the plan. After SetPlan the manager sends only the differences between the old and the new plan
+// to the agents.
 func (m *Manager) SetPlan(p *Plan) {
 	m.plan = p
 	for name, h := range m.hosts {
@@ -203,8 +205,8 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 	return h
 }
 
-// comparedMax bounds the number of comparisons between two renewals of the lease. Without the
-// bound, a host that never accepts the planned configuration would be compared without end.
+// comparedMax is the largest number of comparisons between two renewals of the lease. Without this
+// limit, a host that never accepts the planned configuration would be compared without end.
 const comparedMax = 256
 
 // differs reports whether the manager must now compare the state of the session's host with the
@@ -320,8 +322,8 @@ func (m *Manager) register(now mono.Time, conn int, msg *Message) {
 	m.answer(now, conn, msg, &r, status)
 }
 
-// admits checks a registration before the verification of addresses. admits returns StatusOK, or
-// the reason why the manager must refuse the registration.
+// admits checks a registration before the verification of addresses. The result is StatusOK, or the
+// reason why the manager must refuse the registration.
 func (m *Manager) admits(r *Registration) Status {
 	switch {
 	case r.Manager != m.cfg.Name || m.plan.lidOf(r.Host) == 0 || !r.Ways.complete():
@@ -386,12 +388,12 @@ func (s *session) askOnce(vport uint8, attr Attribute, data []byte) {
 	}
 }
 
-// reviewPorts is the number of ports that are checked at each renewal of the lease. A regular check
-// of ports is needed because a trap may be lost, and because an agent drops a fifth trap in a
+// reviewPorts is the number of ports that are checked at each renewal of the lease. Ports are
+// checked regularly because a trap may be lost, and because an agent drops a fifth trap in a
 // window.
 const reviewPorts = 4
 
-// review requests the state of the next ports in turn, at most reviewPorts.
+// review requests the state of the next reviewPorts ports in turn.
 func (s *session) review() {
 	asked := 0
 	for range VportMax {

@@ -17,7 +17,7 @@ const (
 )
 
 // proving is a registration whose addresses are being verified. Several registrations of one host
-// may be in progress. The manager accepts the first verified registration.
+// may be in progress. The manager accepts the first verified registration of a host.
 type proving struct {
 	conn          int
 	reg           Registration
@@ -38,8 +38,8 @@ type unprovenName struct {
 
 func (n *unprovenName) missing() bool { return !n.proven }
 
-// prove begins to verify the addresses of a registration. prove returns StatusInvalid if the
-// provider rejects an address.
+// prove begins to verify the addresses of a registration. If the provider rejects an address, prove
+// returns StatusInvalid.
 func (m *Manager) prove(now mono.Time, conn int, msg *Message, r *Registration) Status {
 	p := &proving{conn: conn, reg: *r, asked: *msg, key: m.prover.random(), at: now}
 	p.asked.Data = nil
@@ -105,8 +105,8 @@ func (m *Manager) proveAll(now mono.Time) (int, error) {
 	return n, err
 }
 
-// heard marks an address in list as verified if here returns true for the address and if proof is
-// the expected hash.
+// heard marks an address in list as verified if here returns true for it and proof is the expected
+// hash.
 func (p *proving) heard(list []unprovenName, proof uint64, here func(*unprovenName) bool) {
 	for i := range list {
 		n := &list[i]
@@ -117,7 +117,7 @@ func (p *proving) heard(list []unprovenName, proof uint64, here func(*unprovenNa
 }
 
 // proveOne ends the verification of a registration if all addresses are verified, or if proveRounds
-// requests had no success. While proofs are missing, proveOne asks for the missing proofs every
+// requests had no success. While addresses are not verified, proveOne repeats its request every
 // proveEvery.
 func (m *Manager) proveOne(now mono.Time, p *proving) {
 	lacks := func(list []unprovenName) bool {

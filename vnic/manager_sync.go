@@ -30,7 +30,7 @@ func (m *Manager) conns() []int {
 	return all
 }
 
-// Deadline returns the instant at which Progress must be called next if nothing arrives.
+// Deadline returns the time at which Progress must be called next if nothing arrives.
 func (m *Manager) Deadline() mono.Time {
 	at := mono.Never
 	for _, s := range m.sessions {
@@ -46,7 +46,7 @@ func (m *Manager) Deadline() mono.Time {
 	return at
 }
 
-// next sends the next request of a session if no request is pending.
+// next sends the next request of a session, if no request is pending.
 func (m *Manager) next(now mono.Time, s *session) {
 	if s.pending != nil {
 		return
@@ -289,7 +289,7 @@ func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 
 // lidsFor returns messages with the endpoint names of all hosts that share a switch with the given
 // host. A host that has not registered since the manager started has an entry without names. For an
-// entry without names, the agent keeps the names that the agent already has.
+// entry without names, the agent keeps the names that it already has.
 func (m *Manager) lidsFor(host string) [][]byte {
 	var list []LIDEntry
 	for name := range m.plan.near(host) {

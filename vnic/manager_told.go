@@ -45,9 +45,9 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 	case m.plan.hasPort(s.host.Name, vport): // other hosts' reports are not used
 		s.askOnce(vport, AttrUnicastMACs, (&MACList{}).Append(nil))
 	}
-	// The host's table may still contain addresses that other hosts reported to an earlier manager.
-	// The manager reads the host's table if a host on the switch has not yet reported its addresses
-	// to this manager.
+	// The host's table may contain addresses that other hosts reported to an earlier manager. The
+	// manager reads the host's table if a host on the switch has not yet reported its addresses to
+	// this manager.
 	w, ok := m.wantedPort(s.host.Name, vport)
 	if ok && w.info.VESW == info.VESW && info.MACDigest != 0 && w.digest != info.MACDigest &&
 		m.untold(info.VESW) {
@@ -78,9 +78,9 @@ type pages struct {
 
 const pagesAgainMax = 8
 
-// toldAddresses handles one page of a device's addresses. The manager uses a device's list of
-// addresses only after the last page of the list. If the list changed between two pages, the
-// manager requests the list from the beginning, at most pagesAgainMax times.
+// toldAddresses handles one message with a part of a device's addresses. The manager uses a
+// device's list of addresses only after the last message of the list. If the list changes between
+// two messages, the manager requests the list from the beginning, at most pagesAgainMax times.
 func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) bool {
 	ask, _ := ParseMACList(asked) // our own request
 	l, err := ParseMACList(data)
@@ -114,9 +114,9 @@ func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) boo
 	return true
 }
 
-// toldRows handles one page of a host's MAC table. A row that is not in the plan may belong to a
-// host that has not reported its addresses yet. toldRows treats the address of an unplanned row as
-// reported by the row's host to an earlier manager.
+// toldRows handles one message with a part of a host's MAC table. A row that is not in the plan may
+// belong to a host that has not reported its addresses yet. toldRows treats the address in such a
+// row as reported by the row's host to an earlier manager.
 func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	ask, _ := ParseMACEntries(asked) // our own request
 	a, err := ParseMACEntries(data)
@@ -150,7 +150,7 @@ func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 }
 
 // takeReport records the addresses that a port's device has reported. If the addresses have
-// changed, takeReport updates the tables of the hosts nearby.
+// changed, takeReport updates the tables of the hosts on the same switches.
 func (m *Manager) takeReport(s *session, vport uint8, r report) {
 	slices.Sort(r.macs)
 	was := s.host.reportOf(vport)
@@ -162,8 +162,8 @@ func (m *Manager) takeReport(s *session, vport uint8, r report) {
 	}
 }
 
-// claimsAttr is not an attribute on the wire. claimsAttr is the key of the problems that noteClaims
-// records.
+// claimsAttr is not an attribute on the wire. The constant is the key of the problems that
+// noteClaims records.
 const claimsAttr Attribute = 0xFFFE
 
 // noteClaims records a problem for each host whose device reports an address that belongs to
@@ -203,9 +203,8 @@ func (m *Manager) noteClaims() {
 	}
 }
 
-// trapsHeard is the maximum number of traps per host and trapWindow that the manager handles. The
+// trapsHeard is the largest number of traps per host and trapWindow that the manager handles. The
 // limit is twice trapsMax, because two windows of the agent may overlap one window of the manager.
-// Each change that a host reports changes the tables of all hosts on its switches.
 const trapsHeard = 2 * trapsMax
 
 // trap records a received trap, and requests the changed state from the host.

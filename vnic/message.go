@@ -108,10 +108,10 @@ type Message struct {
 	Data     []byte // data of the attribute
 }
 
-// Vport returns the number of the port that the message is about.
+// Vport returns the number of the port to which the message applies.
 func (m *Message) Vport() uint8 { return uint8(m.Modifier & ModVport) }
 
-// Append appends the bytes of the message. Data must have at most DataBytesMax bytes.
+// Append appends the bytes of the message. The field Data must have at most DataBytesMax bytes.
 func (m *Message) Append(b []byte) []byte {
 	b = append(b, mgmtBaseVersion, mgmtClass, mgmtClassVersion, byte(m.Method))
 	b = be.AppendUint16(b, uint16(m.Status))
@@ -125,8 +125,8 @@ func (m *Message) Append(b []byte) []byte {
 	return append(b, m.Data...)
 }
 
-// ParseMessage decodes the output of Message.Append. Other input returns ErrMessage. The returned
-// Data is a part of b.
+// ParseMessage decodes the output of Message.Append. For any other bytes, the error is ErrMessage.
+// The returned Data is a part of b.
 func ParseMessage(b []byte) (m Message, err error) {
 	if len(b) < MessageHeaderBytes || len(b) > MessageBytesMax {
 		return m, fmt.Errorf("%w: %d bytes", ErrMessage, len(b))

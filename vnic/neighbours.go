@@ -8,7 +8,7 @@ import (
 
 // Neighbours maps IP addresses to MAC addresses. A port learns the pairs from ARP messages and
 // neighbour advertisements. With Neighbours a port answers the ARP and neighbour requests of its
-// own device, so the requests need not go to all members.
+// own device, so that the requests need not go to all members.
 type Neighbours struct {
 	byIP  shares[nearKey, nearValue]
 	swept mono.Time
@@ -81,8 +81,9 @@ func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {
 }
 
 // Owner returns the IP address and the MAC address of the sender of an ARP message or a neighbour
-// advertisement. ip has 4 or 16 bytes and is a part of f. ok is false for other frames. ok is also
-// false if the MAC address in the message differs from the source address of the frame.
+// advertisement. The returned ip has 4 or 16 bytes and is a part of f. For any other frame, ok is
+// false. If the MAC address in the message differs from the source address of the frame, ok is also
+// false.
 func Owner(f []byte, i *FrameInfo) (ip []byte, mac MAC, ok bool) {
 	p := f[i.L3:]
 	switch {

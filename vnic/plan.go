@@ -67,8 +67,8 @@ type PlanMAC struct {
 	Host string
 }
 
-// Complete fills in the unset values of the plan, and returns an error (ErrPlan) for the first
-// fault.
+// Complete fills in the unset values of the plan, and returns an error that wraps ErrPlan for the
+// first fault.
 func (p *Plan) Complete() error {
 	hosts := make(map[string]uint32)
 	lids := make(map[uint32]string)
@@ -176,8 +176,8 @@ func (s *PlanSwitch) complete(hosts map[string]uint32, vports map[string][]uint8
 	return nil
 }
 
-// checkRows checks the rows in MACs, and the routing control. on is the set of hosts that have a
-// port on the switch.
+// checkRows checks the rows in MACs, and the routing control. The argument on is the set of hosts
+// that have a port on the switch.
 func (s *PlanSwitch) checkRows(hosts map[string]uint32, on map[string]bool) error {
 	seen := make(map[MAC]bool)
 	for _, m := range s.MACs {
@@ -250,8 +250,8 @@ func (p *Plan) portOf(vesw uint16, lid uint32) *PlanPort {
 	return nil
 }
 
-// port returns the planned configuration of a port of a switch. reported maps the addresses that
-// devices have reported to the LIDs of their hosts.
+// port returns the planned configuration of a port of a switch. The argument reported maps the
+// addresses that devices have reported to the LIDs of their hosts.
 func (p *Plan) port(s *PlanSwitch, port *PlanPort, reported map[MAC]uint32) wanted {
 	lid := p.lidOf(port.Host)
 	w := wanted{vport: port.Vport, options: s.Options}

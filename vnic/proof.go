@@ -5,12 +5,13 @@ import (
 	"encoding/binary"
 )
 
-// Before a manager gives the addresses of a registered host to other hosts, the manager verifies
-// the addresses. The manager sends a datagram with a random number to each receiving address of the
+// Before a manager gives the addresses of a registered host to other hosts, it verifies the
+// addresses. The manager sends a datagram with a random number to each receiving address of the
 // host. For each datagram, the agent returns the hash of the random number on its connection. The
 // manager also sends one random number on the connection for each sending address of the host. From
 // each sending address the agent sends a datagram with the hash of the address's number. The hash
-// includes the name of the agent's btl module, so one agent cannot use the answer of another agent.
+// includes the name of the agent's btl module, so that one agent cannot use the answer of another
+// agent.
 //
 //	manager                                     agent
 //	   <------ Set registration ------------------
@@ -32,7 +33,7 @@ func AppendProof(b []byte, key, number uint64) []byte {
 	return be.AppendUint64(be.AppendUint64(append(b, proofMagic...), key), number)
 }
 
-// ParseProof decodes a proof datagram. ok is false for any other bytes.
+// ParseProof decodes a proof datagram. For any other bytes, ok is false.
 func ParseProof(b []byte) (key, number uint64, ok bool) {
 	if len(b) != ProofBytes || string(b[:len(proofMagic)]) != proofMagic {
 		return 0, 0, false
@@ -41,7 +42,7 @@ func ParseProof(b []byte) (key, number uint64, ok bool) {
 }
 
 // proofOf returns the first 8 bytes of the SHA-256 hash of a number and the name of the agent's btl
-// module. The number cannot be computed from the hash.
+// module.
 func proofOf(number uint64, module []byte) uint64 {
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, number), module...))
 	return be.Uint64(sum[:])
@@ -95,8 +96,8 @@ type Proof struct {
 	Data []byte
 }
 
-// proofsMax bounds the number of datagrams that wait for Proofs. The manager repeats its request if
-// a datagram is missing.
+// proofsMax is the largest number of datagrams that wait for a call of Proofs. The manager repeats
+// its request if a datagram is missing.
 const proofsMax = 4 * LanesMax
 
 // setProof handles a manager's request to prove the sending addresses.
@@ -130,8 +131,8 @@ func (a *Agent) Proofs() []Proof {
 // true, datagrams for Challenged may arrive.
 func (a *Agent) Proving() bool { return len(a.keys) > 0 }
 
-// Challenged handles a proof datagram that arrived at an address in Ways.Receive. key and number
-// are the results of ParseProof. Challenged ignores a datagram with an unknown key.
+// Challenged handles a proof datagram that arrived at an address in Ways.Receive. The arguments key
+// and number are the results of ParseProof. Challenged ignores a datagram with an unknown key.
 func (a *Agent) Challenged(key, number uint64) {
 	for _, conn := range a.conns {
 		if k, ok := a.keys[conn]; ok && k == key {

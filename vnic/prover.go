@@ -21,11 +21,12 @@ type Prover struct {
 	out    [proofsPerPass]fabric.Completion
 }
 
-// proofsPerPass is the maximum number of completions that one call of poll reads.
+// proofsPerPass is the largest number of completions that one call of poll reads.
 const proofsPerPass = 64
 
-// NewProver returns a Prover on the domain dom. dom must have ProverBuffers buffers of ProofBytes
-// or more. The Prover closes dom. random must return unpredictable numbers.
+// NewProver returns a Prover on the domain dom. The domain dom must have ProverBuffers buffers of
+// ProofBytes or more. Closing the Prover also closes dom. The function random must return
+// unpredictable numbers.
 func NewProver(dom fabric.Domain, random func() uint64) (*Prover, error) {
 	ep, err := dom.OpenEndpoint(fabric.EndpointConfig{RxDepth: ProverBuffers / 2, Source: true})
 	if err != nil {

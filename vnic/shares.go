@@ -1,8 +1,8 @@
 package vnic
 
-// shares is a bounded table of rows that hosts report. In a full table each host may have an equal
-// share of the rows. A host with less than its share replaces a row of a host with more than its
-// share. No host can therefore displace all rows of another host.
+// shares is a table of rows that hosts report, with a limit of rows. In a full table each host may
+// have an equal share of the rows. A host with less than its share replaces a row of a host with
+// more than its share. No host can therefore displace all rows of another host.
 type shares[K comparable, V interface{ owner() uint32 }] struct {
 	rows map[K]V
 	held map[uint32]int // rows by host
@@ -49,8 +49,8 @@ func (s *shares[K, V]) room(lid uint32, limit int) bool {
 	if s.held[lid] >= share {
 		return false
 	}
-	// Go iterates over a map from a random position. On average the loop finds a row to remove
-	// within as many steps as there are hosts.
+	// The loop finds a row to remove after about as many steps as there are hosts, because Go
+	// iterates over a map from a random position.
 	for k, v := range s.rows {
 		if s.held[v.owner()] > share {
 			delete(s.rows, k)

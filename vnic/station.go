@@ -40,13 +40,13 @@ type Station struct {
 	watch   func(ep *btl.Endpoint, ev btl.Event, err error)
 }
 
-// waitingMax bounds the messages of one connection that the module has not accepted. Above
-// waitingMax the Station closes the connection. A manager and an agent do not reach the limit in
-// normal operation, because only one request is pending at a time.
+// waitingMax is the largest number of messages of one connection that wait until the module accepts
+// them. Above waitingMax, the Station closes the connection.
 const waitingMax = 256
 
-// NewAgentStation makes a Station for an agent on the module. watch may be nil. The Station calls
-// watch for the events of the module's endpoints, after the Station has handled the event.
+// NewAgentStation makes a Station for an agent on the module. The function watch may be nil. The
+// Station calls watch for the events of the module's endpoints, after the Station has handled the
+// event.
 func NewAgentStation(
 	m *btl.Module, a *Agent, watch func(*btl.Endpoint, btl.Event, error),
 ) (*Station, error) {
@@ -55,7 +55,7 @@ func NewAgentStation(
 
 // NewManagerStation makes a Station for a manager on the module. Any host that connects may
 // register. The manager accepts a host after prover has verified the host's addresses. A nil prover
-// is for simulations. With a nil prover the manager checks only that the names have the host
+// is for simulations. With a nil prover, the manager checks only that the names have the host
 // address of the connection.
 func NewManagerStation(m *btl.Module, manager *Manager, prover *Prover) (*Station, error) {
 	s := &Station{m: m, manager: manager, party: manager}
@@ -80,7 +80,7 @@ func newStation(s *Station) (*Station, error) {
 }
 
 // Dial connects an agent to the manager's module with the given name, and sends the registration.
-// now is the current time. conn is the number of the connection, for Alive.
+// The argument now is the current time. The result conn is the number of the connection, for Alive.
 func (s *Station) Dial(now mono.Time, name []byte) (conn int, err error) {
 	ep, err := s.m.Connect(now, name)
 	if err != nil {
@@ -196,7 +196,7 @@ func sendCopy(now mono.Time, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	return nil
 }
 
-// Deadline returns the instant at which Progress must be called next if no packet arrives.
+// Deadline returns the time at which Progress must be called next if no packet arrives.
 func (s *Station) Deadline() mono.Time {
 	at := s.m.Deadline()
 	if s.manager != nil {
@@ -211,6 +211,6 @@ func (s *Station) Deadline() mono.Time {
 	return at
 }
 
-// resendEvery is the interval, in nanoseconds, at which the Station offers messages again that the
-// module has not accepted.
+// resendEvery is the time, in nanoseconds, after which the Station repeats the attempt to pass
+// waiting messages to the module.
 const resendEvery = 1_000_000

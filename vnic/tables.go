@@ -18,13 +18,13 @@ const (
 	hashSizeDefault = 32
 )
 
-// States of a port.
+// The constants are the states of a port.
 const (
 	StateDropAll    = 1
 	StateForwarding = 3
 )
 
-// ErrTable is wrapped by the errors of an invalid table or configuration value.
+// ErrTable means an invalid table or an invalid configuration value.
 var ErrTable = errors.New("vnic: table refused")
 
 // MACEntry is a row of a MAC table.
@@ -43,8 +43,8 @@ type MACTable struct {
 	dlid    map[MAC]uint32
 }
 
-// NewMACTable makes a table of rows. The table keeps the slice entries. The error is ErrTable for
-// more than MACEntriesMax rows.
+// NewMACTable makes a table of rows. The table keeps the slice entries. If there are more than
+// MACEntriesMax rows, the error is ErrTable.
 func NewMACTable(digest uint32, entries []MACEntry) (*MACTable, error) {
 	if len(entries) > MACEntriesMax {
 		return nil, fmt.Errorf("%w: %d MAC entries, at most %d", ErrTable, len(entries), MACEntriesMax)
@@ -61,7 +61,7 @@ func NewMACTable(digest uint32, entries []MACEntry) (*MACTable, error) {
 	return t, nil
 }
 
-// Entries returns all rows up to the last used row. The caller must not change the result.
+// Entries returns all rows up to the last used row. The caller must not change the returned slice.
 func (t *MACTable) Entries() []MACEntry {
 	if t == nil {
 		return nil
@@ -69,7 +69,7 @@ func (t *MACTable) Entries() []MACEntry {
 	return t.entries
 }
 
-// Lookup returns the LID to which frames to the address m go.
+// Lookup returns the LID of the destination of frames to the address m.
 func (t *MACTable) Lookup(m MAC) (dlid uint32, ok bool) {
 	if t == nil {
 		return 0, false
@@ -78,8 +78,8 @@ func (t *MACTable) Lookup(m MAC) (dlid uint32, ok bool) {
 	return dlid, ok
 }
 
-// Replace returns a copy of the table with new rows from offset on. A row with a MAC of 0 is empty.
-// The error is ErrTable if a row is beyond MACEntriesMax.
+// Replace returns a copy of the table with new rows, beginning at the row with index offset. A row
+// with a MAC of 0 is empty. If a row is beyond MACEntriesMax, the error is ErrTable.
 func (t *MACTable) Replace(digest uint32, offset int, rows []MACEntry) (*MACTable, error) {
 	if offset < 0 || offset+len(rows) > MACEntriesMax {
 		return nil, fmt.Errorf("%w: rows %d to %d of %d", ErrTable, offset, offset+len(rows),
@@ -112,23 +112,23 @@ func (c Carrier) String() string {
 	return "datagram"
 }
 
-// Options are settings of a switch that Omni-Path does not have. The zero value gives the behaviour
-// of Omni-Path.
+// Options are settings of a switch that Omni-Path does not have. The zero Options give the
+// behaviour of Omni-Path.
 type Options struct {
 	Carrier  Carrier `json:"-"`
 	Cut      bool    `json:"cut"`      // too large frames are sent as btl fragments
 	Learning bool    `json:"learning"` // ports learn the senders' addresses
 	Flood    bool    `json:"flood"`    // frames to unknown addresses go to all members
 	Suppress bool    `json:"suppress"` // ports answer known ARP and neighbour requests
-	// AgeingSeconds is how long a learned address is valid after the last frame from the address. 0
-	// means 300.
+	// AgeingSeconds is how long a learned address is valid after the last frame from the address.
+	// The value 0 of AgeingSeconds means 300.
 	AgeingSeconds uint16 `json:"ageing_seconds"`
-	// LearnedMax is the maximum number of learned addresses of a port, up to FDBEntriesMax. 0 means
-	// 4096.
+	// LearnedMax is the largest number of learned addresses of a port, up to FDBEntriesMax. The
+	// value 0 of LearnedMax means 4096.
 	LearnedMax uint32 `json:"learned_max"`
-	// GroupRate is the maximum number of frames per second that a port sends to all members. A
+	// GroupRate is the largest number of frames per second that a port sends to all members. A
 	// frame counts once, regardless of the number of members. A burst may have as many frames as
-	// the limit for one second. 0 means 10000.
+	// the limit for one second. The value 0 of GroupRate means 10000.
 	GroupRate uint32 `json:"group_rate"`
 }
 
@@ -154,7 +154,8 @@ func (o Options) WithDefaults() Options {
 
 func (o Options) ageing() time.Duration { return time.Duration(o.AgeingSeconds) * time.Second }
 
-// Tables determines where the frames of a port go. Tables must not be changed after SetTables.
+// Tables determine the destinations of the frames of a port. The caller must not change Tables
+// after SetTables.
 type Tables struct {
 	Info    VportInfo
 	Options Options // with defaults
@@ -173,8 +174,8 @@ func (t *Tables) Member(lid uint32) bool {
 // Forwarding reports whether the port forwards frames.
 func (t *Tables) Forwarding() bool { return t.Info.OperState == StateForwarding }
 
-// router returns the LID of the default port of a flow. ok is false if no bit of the default port
-// mask is set. As in Omni-Path, a table of 32 entries repeats the ports of the set bits, and the
+// router returns the LID of the default port of a flow. If no bit of the default port mask is set,
+// ok is false. As in Omni-Path, a table of 32 entries repeats the ports of the set bits, and the
 // entropy selects an entry.
 func (t *Tables) router(entropy uint8) (dlid uint32, ok bool) {
 	mask := t.Info.DefPortMask

@@ -8,18 +8,18 @@ import (
 	"gobtl/internal/mono"
 )
 
-// A train is the content of a btl fragment. A train has a header of eight bytes, followed by
-// contiguous encapsulated packets of one flow. The header has the number of the train in its flow
-// (u32, from 0 on), the entropy of the flow (u16) and the number of the switch (u16), in
+// A packet train is the content of a btl fragment, which carries several encapsulated packets of
+// one flow. The packets follow a header of eight bytes. The header has the number of the train in
+// its flow (u32, from 0 on), the entropy of the flow (u16) and the number of the switch (u16), in
 // little-endian order.
 const (
 	TrainHeaderBytes = 8
-	// TrainBytesMax is the maximum size of a train. A train holds the packets of one frame with
-	// segmentation offload.
+	// TrainBytesMax is the largest size of a packet train. With segmentation offload, a packet
+	// train holds the packets of one large frame.
 	TrainBytesMax = 1 << 17
 )
 
-// Train is the header of a train.
+// Train is the header of a packet train (several encapsulated packets in one btl fragment).
 type Train struct {
 	Seq     uint32
 	VESW    uint16
@@ -33,8 +33,8 @@ func (t *Train) Put(b []byte) {
 	le.PutUint16(b[6:], t.VESW)
 }
 
-// ParseTrain decodes the header of a train. The error is ErrLength if the train has no packets, is
-// too long, or has a VESW above VESWMax. NextPacket splits the returned packets.
+// ParseTrain decodes the header of a packet train. The error is ErrLength if the train has no
+// packets, is too long, or has a VESW above VESWMax. NextPacket splits the returned packets.
 func ParseTrain(b []byte) (t Train, packets []byte, err error) {
 	if len(b) <= TrainHeaderBytes || len(b) > TrainBytesMax ||
 		le.Uint16(b[6:]) > VESWMax {
@@ -44,8 +44,8 @@ func ParseTrain(b []byte) (t Train, packets []byte, err error) {
 	return t, b[TrainHeaderBytes:], nil
 }
 
-// NextPacket splits off the first packet of b. A nil packet means that b is empty. For invalid
-// bytes NextPacket returns all of b as a packet, for which Parse returns an error.
+// NextPacket splits off the first packet of b. If b is empty, the packet is nil. For invalid bytes,
+// NextPacket returns all of b as a packet, for which Parse returns an error.
 func NextPacket(b []byte) (packet, rest []byte) {
 	if len(b) == 0 {
 		return nil, nil
@@ -57,12 +57,13 @@ func NextPacket(b []byte) (packet, rest []byte) {
 	return b[:n], b[n:]
 }
 
-// Order restores the order of a peer's trains within each flow. A train that arrives before an
-// earlier train of its flow waits. The time, the number and the memory of waiting trains are
-// bounded. If a bound is exceeded, Order delivers trains out of order and counts the skipped gaps.
+// Order restores the order of a peer's packet trains within each flow. A packet train that arrives
+// before an earlier train of its flow waits. The time, the number and the memory of waiting packet
+// trains are limited. If a limit is exceeded, Order delivers packet trains out of order and counts
+// the skipped gaps in their numbers.
 type Order struct {
-	// Early, Late and Skipped count trains that waited, trains that arrived after their gap was
-	// skipped, and skipped gaps.
+	// Early counts packet trains that waited, Late those that arrived after their gap was skipped,
+	// and Skipped the skipped gaps.
 	Early, Late, Skipped uint64
 
 	flows map[orderKey]*orderFlow
@@ -74,17 +75,17 @@ type Order struct {
 	max   int
 }
 
-// The bounds of waiting trains for one peer.
+// The constants are the limits of the waiting packet trains of one peer.
 const (
 	orderWaitDefault = 20 * time.Millisecond
 	orderBytesMax    = 8 << 20
 	orderFlowsMax    = 4096
 	orderTrainsMax   = 4096 // per flow
-	// orderTrainBytes is the bookkeeping memory that is charged for each waiting train.
+	// orderTrainBytes is the bookkeeping memory that is counted for each waiting packet train.
 	orderTrainBytes = 128
 )
 
-// charge returns the memory that is charged for a waiting train, in bytes.
+// charge returns the memory that is counted for a waiting packet train, in bytes.
 func charge(packets []byte) int { return cap(packets) + orderTrainBytes }
 
 type orderKey struct {
@@ -99,7 +100,7 @@ type orderFlow struct {
 	gap  uint64   // number of the gap that blocks the flow; 0 if none
 }
 
-// gap is a gap in the sequence numbers of a flow.
+// gap is a gap in the train numbers of a flow.
 type gap struct {
 	flow   *orderFlow
 	number uint64
@@ -108,8 +109,8 @@ type gap struct {
 
 func (g gap) over() bool { return g.flow.gap != g.number }
 
-// NewOrder returns an Order without flows. wait is the time after which a gap is skipped. A wait of
-// 0 means 20 ms.
+// NewOrder returns an Order without flows. The argument wait is the time after which a gap is
+// skipped. The value 0 of wait means 20 ms.
 func NewOrder(wait time.Duration) *Order {
 	if wait == 0 {
 		wait = orderWaitDefault
@@ -117,9 +118,9 @@ func NewOrder(wait time.Duration) *Order {
 	return &Order{flows: make(map[orderKey]*orderFlow), wait: wait, max: orderBytesMax}
 }
 
-// Take calls deliver for the packets of a train. If the train arrives early, Take keeps a copy and
-// a later call delivers the packets. The sequence numbers of a flow begin with 0 on each
-// connection.
+// Take calls deliver for the packets of a packet train. If the train arrives before an earlier one,
+// Take keeps a copy and a later call delivers its packets. On each connection, the numbers of the
+// packet trains in a flow begin with 0.
 func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte)) {
 	key := orderKey{t.VESW, t.Entropy}
 	f := o.flows[key]
@@ -160,7 +161,8 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 	o.watch(now, f)
 }
 
-// watch records a new gap for a flow in which trains wait, unless the flow already has a gap.
+// watch records a new gap for a flow in which packet trains wait, unless the flow already has a
+// gap.
 func (o *Order) watch(now mono.Time, f *orderFlow) {
 	if len(f.wait) == 0 || f.gap != 0 {
 		return
@@ -173,11 +175,11 @@ func (o *Order) watch(now mono.Time, f *orderFlow) {
 	o.gaps = append(o.gaps, gap{f, f.gap, now.Add(o.wait)})
 }
 
-// gapsMax is the length at which the list of gaps is cleaned of filled gaps.
+// gapsMax is the length of the list of gaps at which filled gaps are removed from it.
 const gapsMax = 4 * orderFlowsMax
 
-// earlier reports whether element i of the heap has a smaller sequence number than element j. The
-// sequence numbers in a heap may wrap around, but span at most half of the number range.
+// earlier reports whether element i of the heap has a smaller number than element j. The numbers in
+// a heap may wrap around, but span at most half of the number range.
 func (f *orderFlow) earlier(i, j int) bool { return int32(f.seqs[i]-f.seqs[j]) < 0 }
 
 func (f *orderFlow) push(seq uint32) {
@@ -187,7 +189,7 @@ func (f *orderFlow) push(seq uint32) {
 	}
 }
 
-// pop removes the train with the smallest sequence number from the heap.
+// pop removes the packet train with the smallest number from the heap.
 func (f *orderFlow) pop() {
 	last := len(f.seqs) - 1
 	f.seqs[0] = f.seqs[last]
@@ -207,7 +209,7 @@ func (f *orderFlow) pop() {
 	}
 }
 
-// follow delivers the waiting trains that follow the latest delivered train without a gap.
+// follow delivers the waiting packet trains that follow the latest delivered train without a gap.
 func (o *Order) follow(f *orderFlow, deliver func([]byte)) {
 	f.gap = 0
 	for len(f.seqs) > 0 && f.seqs[0] == f.next {
@@ -221,14 +223,15 @@ func (o *Order) follow(f *orderFlow, deliver func([]byte)) {
 	}
 }
 
-// giveUp skips the first gap of a flow, and delivers the trains after the gap.
+// giveUp skips the first gap of a flow, and delivers the packet trains after the gap.
 func (o *Order) giveUp(f *orderFlow, deliver func([]byte)) {
 	o.Skipped++
 	f.next = f.seqs[0]
 	o.follow(f, deliver)
 }
 
-// Expire skips the gaps that are due, and calls deliver for the trains after the gaps.
+// Expire skips the gaps whose waiting time is over, and calls deliver for the packet trains after
+// them.
 func (o *Order) Expire(now mono.Time, deliver func([]byte)) {
 	for o.Deadline() <= now {
 		f := o.gaps[0].flow
@@ -238,7 +241,7 @@ func (o *Order) Expire(now mono.Time, deliver func([]byte)) {
 	}
 }
 
-// Deadline returns the instant at which Expire must be called next.
+// Deadline returns the time at which Expire must be called next.
 func (o *Order) Deadline() mono.Time {
 	for len(o.gaps) > 0 && o.gaps[0].over() {
 		o.gaps = o.gaps[1:]

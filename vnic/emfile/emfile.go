@@ -1,6 +1,6 @@
 // Package emfile reads the configuration file of the Ethernet Manager. The file is in TOML and has
-// hosts, switches, ports and tables. Any goroutine may call this package. docs/vnic.md describes
-// the keys.
+// hosts, switches, ports and tables. Any goroutine may call this package. The file docs/vnic.md
+// describes the keys.
 //
 //	name = "lab"
 //	[[host]]            name, lid
@@ -20,17 +20,17 @@ import (
 	"gobtl/vnic"
 )
 
-// ErrFile is wrapped by all errors in the content of a file.
+// ErrFile is wrapped by all errors about the content of a file.
 var ErrFile = errors.New("manager's file")
 
-// BytesMax is the maximum size of a file.
+// BytesMax is the largest size of a file.
 const BytesMax = 16 << 20
 
-// leaseMin is the minimum duration of a lease. leaseMin is several times the duration of a message
-// exchange, because a shorter lease could expire between two messages.
+// leaseMin is the shortest duration of a lease. The value is several times the duration of a
+// message exchange, because a shorter lease could expire between two messages.
 const leaseMin = 100 * time.Millisecond
 
-// File is the content of a file.
+// File is the content of a configuration file.
 type File struct {
 	Name  string // name of the manager
 	Lease time.Duration
@@ -180,8 +180,8 @@ func (v *virtual) plan() (s vnic.PlanSwitch, err error) {
 	return s, nil
 }
 
-// eight reads a list with one value for each of eight priorities. An empty list gives the values of
-// other.
+// eight reads a list with one value for each of eight priorities. If the list is empty, eight
+// returns the values of other.
 func eight(name string, list []uint8, other [8]uint8) ([8]uint8, error) {
 	if len(list) == 0 {
 		return other, nil

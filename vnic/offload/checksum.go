@@ -11,8 +11,7 @@ var be = binary.BigEndian
 // is not folded yet. An odd last byte counts as the upper half of a word.
 func sum(b []byte, s uint64) uint64 {
 	// The loop adds words of eight bytes in the machine's byte order, with their carry. The bytes
-	// of the folded sum are swapped at the end. The Internet checksum allows bytes and carries to
-	// be put in order at the end (RFC 1071).
+	// of the folded sum are swapped at the end, which the Internet checksum permits (RFC 1071).
 	var acc, c uint64
 	for len(b) >= 64 {
 		acc, c = bits.Add64(acc, binary.NativeEndian.Uint64(b), 0)
@@ -51,8 +50,8 @@ func fold(s uint64) uint16 {
 	return uint16(s)
 }
 
-// pseudo returns the sum of the TCP or UDP pseudo header, which are the addresses, the protocol and
-// the length.
+// pseudo returns the sum of the TCP or UDP pseudo header, which consists of the addresses, the
+// protocol and the length.
 func pseudo(addrs []byte, proto uint8, sizeBytes int) uint64 {
 	return sum(addrs, uint64(proto)+uint64(sizeBytes))
 }

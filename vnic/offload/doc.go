@@ -1,5 +1,5 @@
 // Package offload segments and joins TCP and UDP frames in user space, as network cards do for the
-// kernel. The package cuts large frames into frames of the MTU, and joins received frames into
+// kernel. The package splits large frames into frames of the MTU, and joins received frames into
 // large frames.
 //
 //	device --> large frame + Header --> Splitter --> frames of the MTU, checksums complete

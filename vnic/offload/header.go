@@ -21,11 +21,11 @@ const (
 	ECN  = 0x80
 )
 
-// ErrFrame is returned for a frame that contradicts its Header.
+// ErrFrame means that a frame contradicts its Header.
 var ErrFrame = errors.New("offload: frame and its header do not fit")
 
 // Header is the kernel's struct virtio_net_hdr in little-endian byte order. Package tap selects
-// little-endian order when tap opens the device.
+// little-endian order when it opens a device.
 type Header struct {
 	Flags          uint8
 	Type           uint8
@@ -83,8 +83,9 @@ type layers struct {
 	v6              bool
 }
 
-// dissect finds the headers of a frame. ok is false unless the frame contains a complete IP packet
-// with a TCP or UDP header. ok is also false for IP fragments and for IPv6 extension headers.
+// dissect finds the headers of a frame. If the frame does not contain a complete IP packet with a
+// TCP or UDP header, ok is false. For IP fragments and for IPv6 extension headers, ok is also
+// false.
 func dissect(f []byte) (l layers, ok bool) {
 	if len(f) < ethBytes {
 		return l, false

@@ -6,7 +6,7 @@ const (
 	groupsMax = 8 // maximum number of flows joined at the same time
 	headMax   = 160
 
-	// FramesMax is the maximum number of frames that are joined into one. For UDP, the kernel's
+	// FramesMax is the largest number of frames that are joined into one. For UDP, the kernel's
 	// UDP_MAX_SEGMENTS is the limit. UDP_MAX_SEGMENTS is 128 in Linux 6.18 and in Debian's Linux
 	// 6.1, and FramesOld in older kernels.
 	FramesMax = 128
@@ -32,8 +32,8 @@ type Joiner struct {
 	// NoTCP and NoUDP disable the joining of TCP and UDP frames, for a device that does not accept
 	// large frames.
 	NoTCP, NoUDP bool
-	// UDPFrames is the maximum number of UDP frames that are joined into one, up to FramesMax. 0
-	// means FramesMax.
+	// UDPFrames is the largest number of UDP frames that are joined into one, up to FramesMax. The
+	// value 0 of UDPFrames means FramesMax.
 	UDPFrames int
 
 	groups [groupsMax]group
@@ -42,7 +42,7 @@ type Joiner struct {
 	one    [1][]byte
 }
 
-// group is a large frame under construction.
+// group is a large frame to which frames are being added.
 type group struct {
 	out    Joined
 	first  []byte
@@ -160,7 +160,7 @@ func (g *group) begin(f []byte, l *layers) {
 	g.out = Joined{Parts: g.parts[:2], Bytes: l.end, Frames: 1}
 }
 
-// follows reports whether a frame continues the group. A frame that continues the group has the
+// follows reports whether a frame continues the group. A frame continues the group if it has the
 // same headers and the next sequence numbers.
 func (g *group) follows(f []byte, l *layers) bool {
 	n := l.end - l.payload

@@ -1,6 +1,6 @@
 package offload
 
-// Splitter cuts one large frame at a time into segments. The caller calls Begin, and then Write
+// Splitter splits one large frame at a time into segments. The caller calls Begin, and then Write
 // once for each of Count segments.
 type Splitter struct {
 	frame   []byte
@@ -11,14 +11,14 @@ type Splitter struct {
 	head    int // size of the headers before the payload
 }
 
-// largestPacket is the largest size in the length field of IP. Large frames of this package do not
+// largestPacket is the largest value of the length field of IP. Large frames of this package do not
 // exceed largestPacket, including the Ethernet header. A bridge would segment a larger frame before
-// the bridge passes the frame to a device.
+// passing it to a device.
 const largestPacket = 1<<16 - 1
 
-// Begin starts to cut a frame with the header h. A frame that is not large becomes one segment,
+// Begin starts to split a frame with the header h. A frame that is not large becomes one segment,
 // whose checksum Begin completes. Begin may write to the frame. The caller must not change the
-// frame until the last Write. The error is ErrFrame.
+// frame until the last Write. The error of Begin is ErrFrame.
 func (s *Splitter) Begin(frame []byte, h Header) error {
 	*s = Splitter{frame: frame, count: 1}
 	if h.Type == None {
@@ -27,8 +27,8 @@ func (s *Splitter) Begin(frame []byte, h Header) error {
 		}
 		return nil
 	}
-	// The kernel may set the length field of a frame above 64 KiB to zero. Callers keep
-	// large frames below 64 KiB (tap.Device.SetLargest).
+	// The kernel may set the length field of a frame above 64 KiB to zero. Callers keep large
+	// frames below 64 KiB (tap.Device.SetLargest).
 	l, ok := dissect(frame)
 	want := uint8(protoTCP)
 	kind := h.Type &^ ECN
@@ -51,7 +51,7 @@ func completeChecksum(f []byte, h Header) error {
 	if start > len(f) || at+2 > len(f) || at < start {
 		return ErrFrame
 	}
-	// The checksum field already holds the sum of the pseudo header, so the sum over all bytes
+	// The checksum field already holds the sum of the pseudo header, so that the sum over all bytes
 	// includes the pseudo header.
 	c := ^fold(sum(f[start:], 0))
 	if c == 0 {
@@ -81,8 +81,8 @@ func (s *Splitter) Last() int {
 	return s.head + len(s.payload) - (s.count-1)*s.size
 }
 
-// Write writes segment i, from 0 to Count()-1, to dst, and returns the size of the segment. dst
-// must have Largest() bytes or more.
+// Write writes segment i, from 0 to Count()-1, to dst, and returns the size of the segment. The
+// slice dst must have Largest() bytes or more.
 func (s *Splitter) Write(dst []byte, i int) int {
 	if s.size == 0 {
 		return copy(dst, s.frame)

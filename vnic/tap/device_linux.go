@@ -23,29 +23,29 @@ const (
 // Config selects the device to open.
 type Config struct {
 	// Name is the name of the interface, with up to 15 bytes. The kernel replaces "%d" in Name with
-	// a number. If an interface with this name exists already, Open uses the interface, and the
-	// interface remains after Close.
+	// a number. If an interface with this name exists already, Open uses it, and the interface is
+	// not removed by Close.
 	Name string
-	// Queues is the number of queues, 1 to 8. 0 means 1.
+	// Queues is the number of queues, 1 to 8. The value 0 of Queues means 1.
 	Queues int
 	// NoOffload disables large frames and checksum offload.
 	NoOffload bool
 	// FDs replaces Name. FDs has the file descriptors of a device that another process has opened,
 	// one for each queue. If Open succeeds, the Device owns all of FDs, and closes the descriptors
-	// beyond Queues. A descriptor that nobody reads must be closed, because the kernel would still
-	// queue frames for the descriptor. If Open fails, FDs remain open and belong to the caller.
+	// beyond Queues. Unused descriptors must be closed, because the kernel would queue frames for
+	// them. If Open fails, FDs stay open and belong to the caller.
 	FDs []int
 }
 
-// QueuesMax is the maximum number of queues of a device.
+// QueuesMax is the largest number of queues of a device.
 const QueuesMax = 8
 
-// ErrDevice is wrapped by the errors of a device that cannot be used.
+// ErrDevice means that a device cannot be used.
 var ErrDevice = errors.New("tap: cannot use the device")
 
-// ErrGone is wrapped by the errors of a device whose interface has been removed. ErrMoved is
-// wrapped if the interface is in another network namespace. A moved interface still carries frames,
-// but this process cannot read its state.
+// ErrGone means that the interface of a device has been removed. ErrMoved means that the interface
+// is in another network namespace. A moved interface carries frames, but this process cannot read
+// its state.
 var (
 	ErrGone  = errors.New("tap: the interface has been removed")
 	ErrMoved = errors.New("tap: the interface is in another network namespace")
@@ -63,7 +63,7 @@ type Device struct {
 }
 
 // Open opens a device. The kernel removes an interface that Open has created when the device is
-// closed or the process ends. An interface that existed before Open remains.
+// closed or the process ends. An interface that existed before Open is not removed.
 func Open(cfg Config) (*Device, error) {
 	d := &Device{given: len(cfg.FDs) > 0}
 	var err error
@@ -90,8 +90,8 @@ func Open(cfg Config) (*Device, error) {
 	return d, nil
 }
 
-// create opens the queues of a device by name. An existing interface must be opened with the flags
-// of its creation, so create tries several sets of flags.
+// create opens the queues of a device by name. create tries several sets of flags, because an
+// existing interface must be opened with the flags of its creation.
 func (d *Device) create(name string, queues int) error {
 	if queues > QueuesMax {
 		return fmt.Errorf("%w: %d queues, at most %d", ErrDevice, queues, QueuesMax)
@@ -148,7 +148,7 @@ func (d *Device) openAll(name string, flags uint16, queues int) error {
 	return nil
 }
 
-// adopt checks the descriptors fds, and uses the first of these if all are valid TAP devices.
+// adopt checks the descriptors fds, and uses the first of them if all are valid TAP devices.
 func (d *Device) adopt(fds []int, queues int) error {
 	for i, fd := range fds {
 		ifr, err := unix.NewIfreq("")
@@ -176,8 +176,8 @@ func (d *Device) adopt(fds []int, queues int) error {
 	return nil
 }
 
-// Check asks the kernel whether the interface still exists, and updates the name of a renamed
-// interface. The error wraps ErrGone, or is os.ErrClosed after Close.
+// Check asks the kernel whether the interface exists, and updates the name of a renamed interface.
+// The error of Check wraps ErrGone, or is os.ErrClosed after Close.
 func (d *Device) Check() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -206,8 +206,7 @@ func (d *Device) setUp(noOffload bool) error {
 		if err := unix.IoctlSetPointerInt(q.fd, unix.TUNSETVNETHDRSZ, offload.HeaderBytes); err != nil {
 			return fmt.Errorf("%w %s: header of %d bytes: %w", ErrDevice, d.name, offload.HeaderBytes, err)
 		}
-		// Kernels without TUNSETVNETLE use the machine's byte order. The machine's byte order is
-		// little-endian on nearly all machines on which Go supports Linux.
+		// Kernels without TUNSETVNETLE use the machine's byte order.
 		_ = unix.IoctlSetPointerInt(q.fd, unix.TUNSETVNETLE, 1)
 	}
 	tso := uint(unix.TUN_F_CSUM | unix.TUN_F_TSO4 | unix.TUN_F_TSO6 | unix.TUN_F_TSO_ECN)
@@ -273,8 +272,8 @@ func (d *Device) SetCarrier(on bool) error {
 	return nil
 }
 
-// Keep sets whether the interface and its addresses remain after Close. news reports whether Keep
-// has changed the setting.
+// Keep sets whether the interface and its addresses stay after Close. The result news reports
+// whether Keep has changed the setting.
 func (d *Device) Keep(on bool) (news bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -316,7 +315,7 @@ func (d *Device) closeQueues() {
 	d.queues = nil
 }
 
-// writeParts is the maximum number of parts in one Write, without the header.
+// writeParts is the largest number of parts in one Write, without the header.
 const writeParts = offload.FramesMax + 1
 
 // Queue is a queue of a device. The file descriptor of a queue is nonblocking.
@@ -332,9 +331,9 @@ func newQueue(fd int) *Queue { return &Queue{fd: fd} }
 // FD returns the queue's file descriptor, for poll or epoll.
 func (q *Queue) FD() int { return q.fd }
 
-// Read reads the next frame into b. n is 0 if no frame is available. Most errors mean that the
-// device is gone. After a temporary error a later Read succeeds. Read does not block, so Read uses
-// a raw system call that Go's scheduler does not track.
+// Read reads the next frame into b. If no frame is available, n is 0. Most errors of Read mean that
+// the device is gone. After a temporary error a later Read succeeds. Read never blocks, and
+// therefore uses a raw system call that Go's scheduler does not track.
 func (q *Queue) Read(b []byte) (h offload.Header, n int, err error) {
 	q.iov[0] = unix.Iovec{Base: &q.hdr[0]}
 	q.iov[0].SetLen(q.head)
@@ -360,7 +359,7 @@ func (q *Queue) Read(b []byte) (h offload.Header, n int, err error) {
 }
 
 // Write writes one frame that consists of f.Parts. An error of Write means that the kernel has
-// refused the frame. The kernel may accept a later frame.
+// refused the frame. After an error, the kernel may accept other frames.
 func (q *Queue) Write(f *offload.Joined) error {
 	if len(f.Parts) > writeParts || q.head == 0 && f.Header != (offload.Header{}) {
 		return unix.EINVAL
@@ -392,6 +391,6 @@ func (q *Queue) Write(f *offload.Joined) error {
 	}
 }
 
-// Twin returns another Queue with the same file descriptor, for use by another goroutine. The twin
-// must not be used after Device.Close.
+// Twin returns another Queue with the same file descriptor, for use by another goroutine. The
+// returned Queue must not be used after Device.Close.
 func (q *Queue) Twin() *Queue { return &Queue{fd: q.fd, head: q.head} }

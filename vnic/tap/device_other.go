@@ -12,8 +12,7 @@ import (
 // ErrDevice is returned by all functions, because TAP devices exist only on Linux.
 var ErrDevice = errors.New("tap: TAP devices need Linux")
 
-// ErrGone and ErrMoved are errors of devices on Linux. No function on other systems returns ErrGone
-// or ErrMoved.
+// ErrGone and ErrMoved are errors of devices on Linux, which no function on other systems returns.
 var (
 	ErrGone  = errors.New("tap: the interface has been removed")
 	ErrMoved = errors.New("tap: the interface is in another network namespace")
@@ -49,7 +48,7 @@ type Link struct {
 // Open always returns ErrDevice.
 func Open(Config) (*Device, error) { return nil, ErrDevice }
 
-// The methods below have the signatures of the methods on Linux.
+// The following methods have the signatures of the methods on Linux.
 
 func (*Device) Name() string                  { return "" }
 func (*Device) Queues() []*Queue              { return nil }

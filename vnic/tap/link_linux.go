@@ -31,8 +31,8 @@ const (
 	linkDormant = 1
 )
 
-// Link asks the kernel for the state of the interface. The error wraps ErrMoved if this network
-// namespace has no interface of this name.
+// Link asks the kernel for the state of the interface. If this network namespace has no interface
+// of this name, the error wraps ErrMoved.
 func (d *Device) Link() (Link, error) {
 	name := d.Name()
 	link, err := netlink.LinkByName(name)
@@ -49,8 +49,8 @@ func (d *Device) Link() (Link, error) {
 	near, err := netlink.NeighList(a.Index, unix.AF_BRIDGE)
 	if err == nil { // "bridge fdb add ADDRESS dev NAME self"
 		for _, n := range near {
-			// If the device is a port of a bridge, the kernel also lists the addresses that the
-			// bridge has learned on the port. The learned addresses belong to other hosts.
+			// If the device is a port of a bridge, the kernel also lists addresses of other hosts
+			// that the bridge has learned on the port.
 			own := n.Flags&unix.NTF_SELF != 0 && n.MasterIndex == 0
 			if own && n.HardwareAddr != nil && n.HardwareAddr[0]&1 == 0 {
 				l.Unicast = append(l.Unicast, n.HardwareAddr)
@@ -64,7 +64,7 @@ func (d *Device) Link() (Link, error) {
 // Addr is an IP address of a device.
 type Addr struct {
 	IP netip.Addr
-	// Refused means that another host already uses the address (IPv6 duplicate address detection).
+	// Refused says that another host already uses the address (IPv6 duplicate address detection).
 	// The kernel does not use a refused address.
 	Refused bool
 }
@@ -133,7 +133,7 @@ func (d *Device) SetMAC(mac net.HardwareAddr) error {
 	})
 }
 
-// SetLargest sets the maximum size, in bytes, of the large frames that the kernel builds.
+// SetLargest sets the largest size, in bytes, of the large frames that the kernel builds.
 func (d *Device) SetLargest(bytes int) error {
 	return d.change("gso_max_size", func(l netlink.Link) error {
 		return errors.Join(netlink.LinkSetGSOMaxSize(l, bytes), netlink.LinkSetGSOIPv4MaxSize(l, bytes))

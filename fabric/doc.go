@@ -2,10 +2,10 @@
 // unconnected datagram endpoints, the terms are those of libfabric, and each call processes a batch
 // of datagrams.
 //
-//	Info      what a provider offers: name, domain, MTU, queue depths (fi_info)
-//	Domain    an open device: its arena of packet buffers, its address vector (fi_domain, fi_av)
+//	Info      name, domain, MTU and queue depths that a provider offers (fi_info)
+//	Domain    an open device with packet buffers and address vector (fi_domain, fi_av)
 //	Endpoint  a queue pair with its completion queues (fi_endpoint, fi_cq)
-//	Arena     the packet buffers, outside the Go heap, registered once; a Buf is an index into it
+//	Arena     the packet buffers outside the Go heap, with a Buf as the index of a buffer
 //	Region    memory of the caller, registered so that a send can gather from it
 //
 // Values that cross the interface are plain numbers without Go pointers. A provider can pass these

@@ -11,10 +11,10 @@
 //	24  payloadLen u16, credit u16, creditBytes u16, extrasWords u8, zero u8
 //	32  extras, then the payload
 //
-//	extra of a Chunk:   fragID u32, sizeBytes u32, offsetBytes u32, first u16, chunkBytes u16
-//	extra of a put:     handle u64, offset u64
-//	extra of FlagOp:    operation u32, code u8, notice u8, zero u16
-//	payload of a Pack:  records: tag u8, flags u8, lengthBytes u16, then so many bytes
+//	extra of a Chunk    fragID u32, sizeBytes u32, offsetBytes u32, first u16, chunkBytes u16
+//	extra of a put      handle u64, offset u64
+//	extra of FlagOp     operation u32, code u8, notice u8, zero u16
+//	payload of a Pack   records, tag u8, flags u8, lengthBytes u16, then so many bytes
 //
 // Decoding is total, which means that any bytes give a packet or an error and never a panic.
 // Decoding is also canonical, which means that each packet has only one encoding. Reserved fields

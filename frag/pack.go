@@ -3,7 +3,7 @@ package frag
 // RecordHeaderBytes is the length of the header of a record in a Pack. A Pack is a packet of
 // several fragments, each of which is a record with the following layout.
 //
-//	tag u8, flags u8, lengthBytes u16, then so many bytes: the payload
+//	tag u8, flags u8, lengthBytes u16, then so many bytes, the payload
 //
 // The records of a Pack follow each other without padding up to the end of the payload. A record
 // with the flag Piece (bit 0 of its flags) holds a chunk of a fragment and not a whole fragment. In

@@ -17,13 +17,13 @@
 // Hierarchical Timing Wheels", SOSP 1987, scheme 6). A second wheel holds later time-outs (scheme 7
 // of the same paper, two levels). All four operations are O(1) for any length of time-out.
 //
-//	near   2 x Slots lists, one per tick: the revolution that is running and the next one
-//	far    Slots lists, one per revolution (modulo Slots): everything later
-//	rooms  tick, generation, links of a doubly linked list of indices; the free ones are a stack
+//	near   2 x Slots lists, one per tick of the present and the next revolution
+//	far    Slots lists, one per later revolution (modulo Slots)
+//	rooms  tick, generation and list links of each room, with a stack of the free rooms
 //
 //	          cur                                limit
 //	  ---------|----------------------------------|-------------------------------> ticks
-//	   evicted |  near: every list holds one tick |  far: moves to near when limit passes it
+//	   evicted |  near (one list for each tick)   |  far (moves to near at the limit)
 //
 // Each list of the first wheel (near) holds the values of one tick, in the order of their check-in.
 // Evict therefore returns values in the order of their ticks, and within a tick in the order of

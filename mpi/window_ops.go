@@ -17,9 +17,9 @@ import (
 //	0   1   kind
 //	1   1   operation, of Accumulate's kind
 //	2   2   0
-//	4   4   the tag of the reply, 0: none
+//	4   4   the tag of the reply, 0, none
 //	8   8   offset in the memory of the target, in bytes
-//	16  .   values; of a compare-and-swap the expected one, then the new one
+//	16  .   values, of a compare-and-swap the expected one, then the new one
 //
 // The reply contains the old values, or is empty.
 const (

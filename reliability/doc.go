@@ -4,12 +4,12 @@
 // and the sockets. The package reads no clock and starts no goroutine. The caller passes the
 // current time as an argument, and gets deadlines as results.
 //
-//	Sender     one per peer: the send window [oldest, next), its credit limit, cumulative ACKs
-//	Receiver   one per peer: the receive window, duplicates, when to acknowledge, credits granted
-//	Recovery   one per module: the timers of its profile; it contains
-//	Segments   every send segment, the retransmission list
-//	Credits    one per module: how many packets all peers together may have on their way to us
-//	Rules      the numbers of a recovery profile
+//	Sender     one per peer, with the send window, the credit limit and cumulative ACKs
+//	Receiver   one per peer, with the receive window, duplicates, pending ACKs and granted credits
+//	Recovery   one per module, with the timers of the recovery profile
+//	Segments   one per module, with all send segments and the retransmission list
+//	Credits    one per module, shares the receive capacity among the peers
+//	Rules      the parameters of a recovery profile
 //
 // A send segment is always in exactly one state:
 //
@@ -47,25 +47,25 @@
 // sender.go calls policy.go, and a profile is registered in a later file.
 //
 //	rules.go             the numbers of a profile
-//	credits.go           what all peers together may send
-//	stretch.go           more of it for those on long paths
+//	credits.go           credits of all peers
+//	stretch.go           additional credits for peers on long paths
 //	ack_policy.go        when a Receiver acknowledges
-//	receiver.go          the way in: what has arrived
+//	receiver.go          the receive window
 //	segments.go          states, retransmission list
-//	sender.go            the window; what a peer's ACKs and credits do to it
+//	sender.go            the send window, ACKs and credits
 //	counted.go           a Sender and a Receiver that only count
 //	usnic.go             the profiles usnic and lossless
-//	adaptive_path.go     of the profile adaptive: the round trip
+//	adaptive_path.go     round-trip estimate of the profile adaptive
 //	adaptive_window.go   the congestion window
-//	adaptive_pacer.go    the pace
-//	adaptive.go          what is kept for a Sender
-//	adaptive_timer.go    its timer: when the lack of an ACK is a time-out
-//	adaptive_loss.go     what an arrival says of the packets before it
-//	adaptive_on_ack.go   what an ACK that has come does to it
-//	lone.go              an answer whose ACK may wait for the next request
+//	adaptive_pacer.go    the pacer
+//	adaptive.go          the state of a Sender
+//	adaptive_timer.go    the timer of a Sender
+//	adaptive_loss.go     loss detection
+//	adaptive_on_ack.go   processing of ACKs
+//	lone.go              replies whose ACK may be delayed
 //	adaptive_profile.go  a module's timers
-//	policy.go            what a profile has to answer for a Sender
-//	recovery.go          what it has to answer for a module; joining
+//	policy.go            interface of a profile to a Sender
+//	recovery.go          interface of a profile to a module
 //
 // Nothing in this package is safe for concurrent use. One goroutine owns a module and everything in
 // the module.

@@ -4,7 +4,7 @@
 //
 //	Post                                   a goroutine for each endpoint         Poll
 //	one WriteToUDPAddrPort for each        waits for a posted buffer, then for   takes what the
-//	datagram; it waits while the           a datagram, and reads it into that    reader has put
+//	datagram, it waits while the           a datagram, and reads it into that    reader has put
 //	socket's buffer is full                buffer                                into the queue
 //
 // The endpoint names, addresses and datagrams are those of the provider "udp" (Info.Wire is "udp"),
@@ -20,9 +20,9 @@
 // for some microseconds, so that the reader goroutines get processor time.
 //
 //	provider.go   GetInfo and Open
-//	domain.go     domain: arena, addresses, sleeping
+//	domain.go     arena, addresses, sleeping
 //	peers.go      the address vector
-//	endpoint.go   endpoint: sending and polling
+//	endpoint.go   sending and polling
 //	wait.go       the reader of an endpoint, and its queue
 //	socket*.go    options of sockets, by system
 package net

@@ -9,11 +9,11 @@
 //
 // # Layout
 //
-//	library.go       libfabric: loaded at its first use, kept from the process's affairs
-//	ofi.go           provider: fi_getinfo, choice and order of the results
-//	domain.go        Domain: arena, endpoints
-//	endpoint.go      Endpoint: post, poll, receive
-//	wait.go          Waiter: sleeping on all receive queues
+//	library.go       loading of libfabric at its first use
+//	ofi.go           fi_getinfo, choice and order of the results
+//	domain.go        the Domain with its arena and endpoints
+//	endpoint.go      the Endpoint with post, poll and receive
+//	wait.go          sleeping on all receive queues
 //	socket_linux.go  the udp provider's socket
 //	offload.go       segmentation offload on it
 //	peers.go         names to addresses

@@ -38,9 +38,9 @@
 //
 //	options.go   provider names and their options
 //	provider.go  GetInfo and Open
-//	domain.go    domain: arena, peers (peers.go), regions (region.go), sleeping (wait.go)
-//	endpoint.go  endpoint: sockets (socket.go, direct.go), sending (send.go), receiving (recv.go,
+//	domain.go    arena, peers (peers.go), regions (region.go), sleeping (wait.go)
+//	endpoint.go  sockets (socket.go, direct.go), sending (send.go), receiving (recv.go,
 //	             land.go)
-//	address.go   addresses; package fabric/internal/inet has what provider net shares
+//	address.go   addresses (see package fabric/internal/inet)
 //	abi.go       the kernel's structures
 package udp

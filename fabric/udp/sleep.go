@@ -16,7 +16,7 @@ import (
 // sockets and the descriptor of Wake. The epoll descriptor is registered with Go's own poller. The
 // first Arm opens the epoll descriptor.
 //
-//	Arm    the owner       which sockets: those with receives posted
+//	Arm    the owner       which sockets, those with receives posted
 //	Sleep  any goroutine   parks until the epoll descriptor is readable
 //
 // A datagram should wake a thread only during a Sleep. The sockets therefore report events to the

@@ -4,7 +4,7 @@
 // tracks or would add, and reports each violation by file, line and rule. Tests of the rules show
 // with small examples that each rule can fail.
 //
-//	rules.go    the table of packages and what each may import: change it when the house changes
+//	rules.go    the table of packages and what each may import
 //	imports.go  imports, cgo
 //	calls.go    clocks, goroutines, global randomness, output, exit, panics, init
 //	sizes.go    lines, functions, files

@@ -1,8 +1,8 @@
 // Package doorbell lets the goroutine of a Domain sleep until other goroutines of the process have
 // datagrams for the Domain. While the Domain's goroutine is awake, a ring costs one atomic load.
 //
-//	owner:   says that it sleeps, then looks at its queues
-//	sender:  fills a queue, then looks whether the owner sleeps
+//	owner    says that it sleeps, then looks at its queues
+//	sender   fills a queue, then looks whether the owner sleeps
 //
 // Because each side first writes and then reads, no ring is lost. Any goroutine may call
 // RingIfAsleep and Wake, the goroutine that uses the Domain may call Wait and Arm, and one

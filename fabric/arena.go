@@ -17,8 +17,8 @@ type Arena struct {
 	lease    *lease
 }
 
-// lease counts the references to the memory of an arena. The Domain has one reference, and each
-// call of Hold adds one.
+// lease counts the references to the memory of an arena. The Domain has one reference to the
+// memory, and each call of Hold adds one.
 type lease struct {
 	holders atomic.Int32
 	free    func() error // set before the Domain releases its reference

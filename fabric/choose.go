@@ -52,8 +52,8 @@ func chooseNetwork(infos []Info) (chosen int, reason string) {
 }
 
 // isHardware reports whether a provider uses network hardware instead of the kernel's network.
-// Providers of reliable endpoints do not count, because a user must ask for these providers by
-// name.
+// Providers of reliable endpoints do not count as hardware, because a user must ask for these
+// providers by name.
 func isHardware(info Info) bool {
 	_, name, ok := strings.Cut(info.Provider, "/")
 	if !ok || info.Reliable || !slices.Contains(hardware, name) {

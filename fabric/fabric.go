@@ -55,8 +55,8 @@ type Completion struct {
 	// AppendSource.
 	Origin uint16
 	// Landed is the number of bytes at the end of the datagram that Poll wrote to the
-	// direct-receive memory (Lander) instead of Buf. These bytes begin at LandedOff in the
-	// direct-receive memory. Buf holds the first Len-Landed bytes of the datagram.
+	// direct-receive memory (Lander) instead of Buf. The directly received bytes begin at offset
+	// LandedOff of the direct-receive memory. Buf holds the first Len-Landed bytes of the datagram.
 	Landed    uint32
 	LandedOff uint32
 }
@@ -73,9 +73,9 @@ type Caps struct {
 	// exceed RecvCapacity.
 	RecvCapacity int
 	// In the receive buffer, a datagram costs at most twice its length plus RecvFixedBytes.
-	// RecvFullBytes is the cost of a full-size datagram. The two values tell how many small
-	// datagrams fit in place of a full-size datagram. Zero means that the cost is not known, or
-	// that the receive buffer is not the only limit.
+	// RecvFullBytes is the cost of a full-size datagram. RecvFixedBytes and RecvFullBytes tell how
+	// many small datagrams fit in place of a full-size datagram. Zero means that the cost is not
+	// known, or that the receive buffer is not the only limit.
 	RecvFixedBytes, RecvFullBytes int
 	// RecvBufferBytes is the size of the receive buffer that the kernel has granted, or 0 if there
 	// is no such buffer.
@@ -87,9 +87,8 @@ type Caps struct {
 	// Landing says that the Endpoint is a Lander and that its method Land works.
 	Landing bool
 	Source  bool // Completion.From is filled
-	// PollsAll says that a Poll with a short result has emptied the receive queue. The result is
-	// short if the number of completions is less than both len(out) and the number of posted
-	// buffers.
+	// PollsAll says that a Poll with a short result has emptied the receive queue. A Poll is short
+	// if the number of completions is less than both len(out) and the number of posted buffers.
 	PollsAll bool
 	// RemoveCancels says that the Remove that undoes the last Insert of an address cancels the
 	// pending sends to that address. The cancelled sends complete with ECANCELED, and the provider
@@ -110,8 +109,8 @@ type Endpoint interface {
 	// len(sends), the error is the error of sends[n]. ErrAgain means that the queue is full, and
 	// the caller should call Poll and then post the remaining sends. Any other error concerns
 	// sends[n] alone, which the caller may skip. An accepted send of at most Caps.InjectBytes has
-	// no Completion, and its buffer belongs to the caller when Post returns. Each larger accepted
-	// send yields exactly one Completion.
+	// no Completion, and its buffer belongs to the caller when Post returns. Each accepted send of
+	// more than Caps.InjectBytes yields exactly one Completion.
 	Post(sends []Send) (n int, err error)
 	// Poll writes up to len(out) completions and returns their number. Poll never blocks. An error
 	// of Poll (ErrClosed, a broken device) is final.
@@ -152,11 +151,11 @@ type Domain interface {
 // to their destination (header-data split). With a Lander, a large message is copied only once.
 type Lander interface {
 	// Land sets the direct-receive memory, which takes the bytes after the first headBytes of each
-	// datagram that Poll receives from now on. The payloads are written one after the other in the
-	// order of arrival. A datagram goes to its buffer as a whole if it has at most headBytes, or if
-	// the rest of the direct-receive memory is too small. The provider may also write any other
-	// datagram to its buffer, and the Completion shows where the bytes are. A nil mem ends the
-	// direct receive.
+	// datagram that Poll receives from now on. Poll writes the directly received payloads one after
+	// the other in the order of arrival. A datagram goes to its buffer as a whole if it has at most
+	// headBytes, or if the rest of the direct-receive memory is too small. The provider may also
+	// write any other datagram to its buffer, and the Completion shows where the bytes are. A nil
+	// mem ends the direct receive.
 	//
 	// The provider writes to mem only during calls of Poll, and at most as many bytes as have
 	// arrived since Land. Bytes of mem that no Completion has reported are undefined. Land returns
@@ -183,8 +182,8 @@ type Overrunner interface {
 type Sourcer interface {
 	// AppendSource appends to dst the name of the endpoint from which the datagram of c came,
 	// according to the network. The argument c must be one of the completions of the latest Poll.
-	// The name can be passed to Insert, and has at most MaxNameBytes. AppendSource appends nothing
-	// if the source is not known.
+	// The appended name can be passed to Insert, and has at most MaxNameBytes. AppendSource appends
+	// nothing if the source is not known.
 	AppendSource(dst []byte, c *Completion) []byte
 }
 
@@ -193,8 +192,8 @@ type Sourcer interface {
 type Addresser interface {
 	// ParseAddress parses the address of a module, such as "192.0.2.1:4000". ParseAddress returns
 	// the names of the two endpoints of the module. The first endpoint has the given port. The
-	// second endpoint has the next port, or the port after a comma, as in "192.0.2.1:4000,4711".
-	// Errors wrap ErrBadName.
+	// second endpoint of the module has the next port, or the port after a comma, as in
+	// "192.0.2.1:4000,4711". Errors wrap ErrBadName.
 	ParseAddress(text string) (first, second []byte, err error)
 	// FormatName returns the textual form of one name, such as "192.0.2.1:4000". A malformed name
 	// is returned in hexadecimal.
@@ -229,8 +228,8 @@ type Tender interface {
 // for each use.
 type Sleeper interface {
 	Waiter
-	// Arm prepares the Domain for a Sleep, and reports whether there is nothing to poll yet. If the
-	// result is false, the caller must call Poll first. Only the goroutine that uses the Domain may
+	// Arm prepares the Domain for a Sleep, and reports whether there is nothing to poll yet. If Arm
+	// returns false, the caller must call Poll first. Only the goroutine that uses the Domain may
 	// call Arm.
 	Arm() bool
 	// Sleep returns when a completion may have arrived since Arm, on Wake, on a signal, or after
@@ -258,9 +257,9 @@ type Hastener interface {
 type Readier interface {
 	Waiter
 	// ReadyFd returns a descriptor that becomes readable when a completion may have arrived since
-	// ArmReady, and on Wake. After that, the descriptor stays readable until DisarmReady. Before
-	// ArmReady and after DisarmReady, the state of the descriptor has no meaning. The Domain owns
-	// the descriptor, and the caller must not read from it or close it. ReadyFd returns the same
+	// ArmReady, and on Wake. The descriptor stays readable until DisarmReady. Before ArmReady and
+	// after DisarmReady, the state of the descriptor has no meaning. The Domain owns the
+	// descriptor, and the caller must not read from it or close it. ReadyFd returns the same
 	// descriptor until the Domain is closed.
 	ReadyFd() (fd int, err error)
 	// ArmReady prepares the descriptor of ReadyFd, and returns the longest time that the caller may
@@ -276,9 +275,8 @@ const MaxNameBytes = 64
 
 // DomainConfig sets the sizes of a Domain.
 type DomainConfig struct {
-	// Buffers is the number of packet buffers in the arena. The number must suffice for all sends
-	// in flight and all posted receives of all endpoints together. The value 0 of Buffers means
-	// 4096.
+	// Buffers is the number of packet buffers in the arena. Buffers must suffice for all sends in
+	// flight and all posted receives of all endpoints together. The value 0 of Buffers means 4096.
 	Buffers int
 	// BufferBytes is the size of each buffer, for a datagram without provider prefix. The value 0
 	// of BufferBytes means MTUBytes of the Info.

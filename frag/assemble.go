@@ -26,7 +26,7 @@ var (
 	ErrBudget = errors.New("frag: reassembly memory exhausted")
 )
 
-// ActiveMax is the largest number of unfinished fragments of one Assembler. The value is half of
+// ActiveMax is the largest number of unfinished fragments of one Assembler. ActiveMax is half of
 // the largest send window, because a fragment in chunks takes at least two packets.
 const ActiveMax = 2048
 
@@ -74,8 +74,8 @@ func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
 // In each of the limits BytesMax and PeerBytesMax, the last FragBytesMax bytes are a reserve. Only
 // a fragment whose first packet arrives in order may use the reserve. Without the reserve,
 // fragments that began after a gap in the sequence could take all memory, and the packet that fills
-// the gap would be refused for ever. With the reserve, the packet that fills the gap finally gets
-// memory, if the sender finishes each fragment before it starts the next one.
+// the gap would be refused for ever. With a reserve of memory, the packet that fills the gap
+// finally gets memory, if the sender finishes each fragment before it starts the next one.
 func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
 	m, chunk, _, err := a.place(h, len(payload), inOrder, nil)
 	if err != nil {
@@ -217,11 +217,11 @@ func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 }
 
 // Landing returns memory of an unfinished fragment, to which the fabric may write the payloads of
-// the next chunks directly. The memory begins at offset, ends before the first chunk that was
-// already received, contains only whole chunks, and has at most maxBytes. Landing returns nil if
-// there is no unfinished fragment with the id fragID, or if no chunk of the fragment begins at
-// offset. Landing also returns nil if the chunk at offset was received, or if maxBytes or the
-// fragment's memory is too small for the chunk.
+// the next chunks directly. The memory that Landing returns begins at offset, ends before the first
+// chunk that was already received, contains only whole chunks, and has at most maxBytes. Landing
+// returns nil if there is no unfinished fragment with the id fragID, or if no chunk of the fragment
+// begins at offset. Landing also returns nil if the chunk at offset was received, or if maxBytes or
+// the fragment's memory is too small for the chunk.
 //
 // The caller may write to the memory until one of its chunks is added, or until the fragment is
 // dropped, forgotten or complete. Bytes that were written for a wrong packet never become visible,
@@ -333,7 +333,7 @@ func (a *Assembler) complete(m *Message) {
 	m.Bytes = m.mem[:m.sizeBytes:m.sizeBytes]
 }
 
-// find returns the unfinished fragment with this id, or nil.
+// find returns the unfinished fragment with the id fragID, or nil.
 func (a *Assembler) find(fragID uint32) *Message {
 	if len(a.slots) == 0 {
 		return nil
@@ -357,9 +357,9 @@ func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 }
 
 // slotBits returns the base-2 logarithm of the size of the smallest table that has a free slot for
-// the new fragment. The result is at least the logarithm of the present table size, and exceeds
-// tableSlotsMaxBits if no table is large enough. In a larger table the new fragment can collide
-// only with the fragment that has the same slot in the present table.
+// the new fragment. The result of slotBits is at least the logarithm of the present table size, and
+// exceeds tableSlotsMaxBits if no table is large enough. In a larger table the new fragment can
+// collide only with the fragment that has the same slot in the present table.
 func (a *Assembler) slotBits(fragID uint32) int {
 	if len(a.slots) == 0 {
 		return tableSlotsMinBits

@@ -10,8 +10,9 @@ func Chunks(sizeBytes, roomBytes uint32) uint32 {
 	return n
 }
 
-// grid is the division of a fragment into chunks. The first chunk has the length first, and all
-// later chunks have the length chunk. The last chunk may be shorter. Neither length is 0.
+// grid is the division of a fragment into chunks. The first chunk of a fragment has the length
+// first, and all later chunks have the length chunk. The last chunk may be shorter. Neither length
+// is 0.
 type grid struct{ first, chunk uint32 }
 
 // gridOf returns the chunk sizes in the header of a chunk.
@@ -34,7 +35,7 @@ func (g grid) size(index uint32) uint32 {
 }
 
 // start is the offset of the chunk with the given index. If the chunk does not exist, the offset
-// may exceed 32 bits.
+// that start returns may exceed 32 bits.
 func (g grid) start(index uint32) uint64 {
 	if index == 0 {
 		return 0

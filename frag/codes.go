@@ -69,8 +69,8 @@ func ByeCode(payload []byte) uint16 {
 	return le.Uint16(payload)
 }
 
-// PutByeCode writes the payload of a Bye to b, and returns the length of the payload. The length is
-// 0 for ByeClosed, and ByeCodeBytes for all other codes.
+// PutByeCode writes the payload of a Bye to b, and returns the length of the payload. The payload
+// of a Bye is empty for ByeClosed, and has ByeCodeBytes for all other codes.
 func PutByeCode(b []byte, code uint16) int {
 	if code == ByeClosed {
 		return 0

@@ -17,8 +17,8 @@
 //	payload of a Pack   records, tag u8, flags u8, lengthBytes u16, then so many bytes
 //
 // Decoding is total, which means that any bytes give a packet or an error and never a panic.
-// Decoding is also canonical, which means that each packet has only one encoding. Reserved fields
-// must be zero, and lengths must match exactly.
+// Decoding of packets is also canonical, which means that each packet has only one encoding.
+// Reserved fields must be zero, and lengths must match exactly.
 //
 // A fragment that is larger than a packet is divided into chunks of equal length. Only the first
 // chunk and the last chunk may have other lengths. The receiver has an Assembler for the chunks of
@@ -33,8 +33,8 @@
 // written the chunk to that position (Landing, AddLanded). A bitmap with one bit per chunk detects
 // overlaps. The bitmap grows with the memory of the fragment. A complete message has no byte that
 // was not received, and a reader never sees the old content of a recycled buffer. Every size that a
-// peer can choose is bounded. The bounds are on the size of a fragment, on the memory of the
-// unfinished fragments of one peer and of all peers, and on the number of fragments.
+// peer can choose is bounded. The bounds apply to the size of a fragment, to the memory of the
+// unfinished fragments of one peer and of all peers, and to the number of fragments.
 //
 // Functions are safe for use from any goroutine. A Pool, its Assemblers and its Messages belong
 // together to one goroutine at a time, which is the goroutine of the module.

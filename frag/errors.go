@@ -11,7 +11,7 @@ var (
 	// ErrMagic means that the first byte is not Magic.
 	ErrMagic = errors.New("frag: not a packet of this protocol")
 	// ErrVersion means that the packet has an unknown protocol version. ForeignHello decides
-	// whether to answer such a packet with a Reject.
+	// whether to answer a packet of another protocol version with a Reject.
 	ErrVersion = errors.New("frag: unknown protocol version")
 	// ErrKind means that the packet has an undefined kind. Assembler.Add returns ErrKind for a kind
 	// that is not reassembled.

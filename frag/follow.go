@@ -1,10 +1,10 @@
 package frag
 
 // Followers are the headers of the chunks that follow a given chunk of the same fragment and have
-// the same size. The packets must have consecutive packet numbers and sequence numbers, and no ACK.
-// Each header differs from the previous one only in its two numbers and its offset. Most headers of
-// a large fragment can therefore be written and compared as a few words, without encoding and
-// decoding.
+// the same size. The packets of Followers must have consecutive packet numbers and sequence
+// numbers, and no ACK. The header of a following chunk differs from the previous header only in its
+// two numbers and its offset. Most headers of a large fragment can therefore be written and
+// compared as a few words, without encoding and decoding.
 type Followers struct {
 	words [HeaderBytesMax / 8]uint64 // the next header, as encoded by Encode
 	step  uint64                     // payload bytes of each packet
@@ -14,9 +14,9 @@ type Followers struct {
 }
 
 // The constants are the indices of the words that differ from one header to the next. The packet
-// number is the upper half of wordNumber. The sequence number is the lower half of wordSeq, whose
-// upper half is zero. The offset of a chunk is the lower half of wordOffset. The offset of a put is
-// all of wordPut.
+// number is the upper half of wordNumber. The sequence number of a packet is the lower half of
+// wordSeq, whose upper half is zero. The offset of a chunk is the lower half of wordOffset. The
+// offset of a put is all of wordPut.
 const (
 	wordNumber = 1
 	wordSeq    = 2
@@ -73,8 +73,8 @@ func (f *Followers) Write(b []byte) {
 	f.advance()
 }
 
-// Match reports whether head is the next header. If the result is true, Match advances f by one
-// header. Decode would accept every header that Match accepts.
+// Match reports whether head is the next header. If head is the next header, Match advances f by
+// one header. Decode would accept every header that Match accepts.
 func (f *Followers) Match(head []byte) bool {
 	if len(head) != f.bytes() || f.left == 0 {
 		return false

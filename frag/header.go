@@ -118,7 +118,7 @@ const (
 	opExtraBytes    = 8
 )
 
-// ChunkBytesMin is the smallest Header.ChunkBytes. The minimum limits the size of the bitmap of a
+// ChunkBytesMin is the smallest Header.ChunkBytes. The minimum chunk size limits the bitmap of a
 // fragment, which has a bit for each chunk.
 const ChunkBytesMin = 128
 
@@ -231,8 +231,9 @@ func extrasOf(headerBytes int) uint64 { return uint64(headerBytes-FragHeaderByte
 // decoding errors for all other bytes. After an error the content of *h is undefined. Decode never
 // allocates.
 //
-// The payload is decoded by DecodeHello for a Hello or HelloAck, DecodeReject for a Reject,
-// DecodeRetry for a Retry, NextRecord for a Pack, DecodeSack for an Ack, and ByeCode for a Bye.
+// The payload that Decode returns is decoded by DecodeHello for a Hello or HelloAck, DecodeReject
+// for a Reject, DecodeRetry for a Retry, NextRecord for a Pack, DecodeSack for an Ack, and ByeCode
+// for a Bye.
 func Decode(pkt []byte, h *Header) (payload []byte, err error) {
 	return DecodeOver(pkt, 0, h)
 }

@@ -131,8 +131,8 @@ func (m *Hello) extensions() [5]extension {
 }
 
 // Pad sets Padding so that the Hello is at least as long as a HelloAck with names of the same
-// lengths. The padding prevents amplification, because a receiver never sends more bytes to an
-// address that is not validated than it has received from the address.
+// lengths. The padding of a Hello prevents amplification, because a receiver never sends more bytes
+// to an address that is not validated than it has received from the address.
 func (m *Hello) Pad() {
 	const answerBytes = HelloBytesMin + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes
 	m.Padding = 0

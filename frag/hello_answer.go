@@ -82,9 +82,9 @@ const (
 	laterExtendAt = FragHeaderBytes + helloFixedBytes
 )
 
-// ForeignHello examines a packet for which Decode returned ErrVersion. If the packet is a Hello of
-// another protocol version, ok is true, and f has the fields that EncodeReject needs. ForeignHello
-// reads only fields that are the same in all versions after version 1.
+// ForeignHello examines a packet for which Decode returned ErrVersion. If pkt is a Hello of another
+// protocol version, ok is true, and f has the fields that EncodeReject needs. ForeignHello reads
+// only fields that are the same in all versions after version 1.
 func ForeignHello(pkt []byte) (f Foreign, ok bool) {
 	if len(pkt) < 2 || pkt[0] != Magic || Kind(pkt[1]&0x0F) != KindHello {
 		return Foreign{}, false

@@ -86,9 +86,9 @@ func checkOp(h *Header) error {
 	return nil
 }
 
-// Get is the payload of an OpGet. The request is for SizeBytes from Offset of the memory region
-// Handle. The peer writes the bytes to the requester's memory region Answer with a put, from the
-// beginning of the region.
+// Get is the payload of an OpGet. An OpGet requests SizeBytes bytes from Offset of the memory
+// region Handle. The peer writes the bytes to the requester's memory region Answer with a put, from
+// the beginning of the region.
 type Get struct {
 	Handle, Offset, Answer uint64
 	SizeBytes              uint32

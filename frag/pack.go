@@ -7,9 +7,9 @@ package frag
 //
 // The records of a Pack follow each other without padding up to the end of the payload. A record
 // with the flag Piece (bit 0 of its flags) holds a chunk of a fragment and not a whole fragment. In
-// such a record, the PieceExtraBytes of a Chunk header stand before the payload and count in
-// lengthBytes. Only the first and the last record of a Pack may hold a chunk. If both the first and
-// the last record hold a chunk, the first record ends its fragment and the last record begins
+// a record with a chunk, the PieceExtraBytes of a Chunk header stand before the payload and count
+// in lengthBytes. Only the first and the last record of a Pack may hold a chunk. If both the first
+// and the last record hold a chunk, the first record ends its fragment and the last record begins
 // another fragment.
 //
 //	| end of A | B whole | C whole | beginning of D |

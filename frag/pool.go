@@ -42,9 +42,9 @@ type PoolConfig struct {
 	// announces a large fragment therefore costs no more than GrowBytes. The default of GrowBytes
 	// is DefaultGrowBytes.
 	GrowBytes int64
-	// KeepBytes limits the sum of the idle buffers that are kept for reuse. Fragments larger than
-	// KeepBytes allocate one buffer each. The default of KeepBytes is DefaultKeepBytes, and a
-	// negative value keeps no buffers.
+	// KeepBytes limits the sum of the idle buffers that are kept for reuse. A fragment larger than
+	// KeepBytes allocates a new buffer, which is not kept. The default of KeepBytes is
+	// DefaultKeepBytes, and a negative value keeps no buffers.
 	KeepBytes int64
 }
 
@@ -70,8 +70,8 @@ func (c PoolConfig) withDefaults() PoolConfig {
 	return c
 }
 
-// Validate returns an error that wraps ErrConfig if the limits contradict each other. In this
-// check, zero fields count as their defaults.
+// Validate returns an error that wraps ErrConfig if the limits contradict each other. Validate
+// replaces zero fields by their defaults before the check.
 func (c PoolConfig) Validate() error {
 	c = c.withDefaults()
 	if c.FragBytesMax == 0 || c.BytesMax < int64(c.FragBytesMax) {
@@ -219,14 +219,14 @@ func (p *Pool) ActiveBytes() int64 { return p.activeBytes }
 // IdleBytes returns the capacity of the buffers that are kept for reuse.
 func (p *Pool) IdleBytes() int64 { return p.idleBytes }
 
-// capacity returns the size of a class's buffers. The capacity is at most FragBytesMax, so that
-// every permitted fragment fits in an empty pool.
+// capacity returns the size of a class's buffers. The capacity of a buffer is at most FragBytesMax,
+// so that every permitted fragment fits in an empty pool.
 func (p *Pool) capacity(class int) int64 {
 	return min(classBytes(class), int64(p.cfg.FragBytesMax))
 }
 
-// get returns a buffer of a class for a new fragment, whose chunk has the header h. The result of
-// get is nil if more than limitBytes would then be in use.
+// get returns a buffer of a class for a new fragment, whose chunk has the header h. If more than
+// limitBytes would then be in use, the result of get is nil.
 func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	capBytes := p.capacity(class)
 	if p.activeBytes+capBytes > limitBytes {
@@ -274,8 +274,8 @@ func (m *Message) cover() {
 	clear(m.have[had:])
 }
 
-// beginClass is the class of the first buffer of a fragment of sizeBytes. The buffer holds the
-// whole fragment if the fragment is small or if an idle buffer of that class exists.
+// beginClass is the class of the first buffer of a fragment of sizeBytes. The first buffer holds
+// the whole fragment if the fragment is small or if an idle buffer of that class exists.
 func (p *Pool) beginClass(sizeBytes uint32) int {
 	class := classOf(sizeBytes)
 	if p.idle[class] != nil {

@@ -4,8 +4,9 @@ package frag
 // more memory, or grows into a reserve that only one fragment uses at a time.
 
 // emptyPart is the divisor that limits the allocated memory of one peer that no chunk has filled.
-// The limit is a fixed part of the memory that other peers have not left empty, without the
-// reserve. Some memory thus remains for any number of peers that leave allocated memory empty.
+// The limit for one peer is a fixed part of the memory that other peers have not left empty,
+// without the reserve. Some memory thus remains for any number of peers that leave allocated memory
+// empty.
 const emptyPart = 16
 
 // beginLeast is the least size of the first buffer of a fragment, for a peer with too much empty
@@ -33,10 +34,10 @@ func (a *Assembler) addEmpty(bytes int64) {
 	a.pool.emptyBytes += bytes
 }
 
-// hoards reports whether the peer has more empty allocated memory than is permitted. Without this
-// limit, a peer could take all memory with one packet for each of many fragments. A peer over the
-// limit gets only little more memory than its packets fill. If other peers have left half of the
-// memory empty, every peer counts as over the limit.
+// hoards reports whether the peer has more empty allocated memory than is permitted. Without a
+// limit on empty memory, a peer could take all memory with one packet for each of many fragments. A
+// peer over the limit gets only little more memory than its packets fill. If other peers have left
+// half of the memory empty, every peer counts as over the limit.
 func (a *Assembler) hoards() bool {
 	p := a.pool
 	others := p.emptyBytes - a.emptyBytes
@@ -135,10 +136,10 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 }
 
 // beginStarter begins a fragment outside of the memory limits, for a packet that also ends another
-// fragment. The buffer of such a fragment holds only the bytes of its first packet. Without this
-// buffer, the packet would be refused, and the other fragment would keep its memory while it waits
-// for the packet. Two senders in this state would wait for each other. Each peer can have only one
-// fragment that beginStarter has begun.
+// fragment. The buffer of a fragment that beginStarter begins holds only the bytes of its first
+// packet. If the packet were refused, the other fragment would keep its memory while it waits for
+// the packet. Two senders with refused packets of this kind would wait for each other. Each peer
+// can have only one fragment that beginStarter has begun.
 func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 	if a.starter != nil || h.OffsetBytes != 0 {
 		return nil, ErrBudget
@@ -151,7 +152,7 @@ func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 }
 
 // settle gives a fragment that beginStarter has begun a buffer of the pool up to the byte end. The
-// memory limits apply to settle as to a new fragment.
+// memory limits of a new fragment also apply to settle.
 func (a *Assembler) settle(m *Message, end uint32, n int, inOrder bool) bool {
 	p := a.pool
 	class := max(a.beginClass(m.sizeBytes, n), classOf(end))

@@ -40,8 +40,8 @@ func (r SackRange) end() uint32 { return uint32(r.Start) + uint32(r.More) + 1 }
 // the first gap, and the times that the peer needs to measure the round trip.
 type Sack struct {
 	// Ranges are the packets that were accepted after the first gap, in ascending order. At least
-	// one missing packet lies between two ranges. The packet with the number Header.Ack+1 is always
-	// missing.
+	// one missing packet lies between two ranges of a Sack. The packet with the number Header.Ack+1
+	// is always missing.
 	Ranges [SackRangesMax]SackRange
 	// Count is the number of valid elements of Ranges.
 	Count int

@@ -145,8 +145,8 @@ func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 // Deadline returns the earliest time at which Evict can return a value, or mono.Never if the hotel
 // is empty. Deadline never returns a time after the first time-out. If every time-out ends more
 // than one revolution (TickNs x Slots) from now, Deadline may return a time before the first
-// time-out. The difference is less than a revolution, unless the time-out is longer than Slots
-// revolutions.
+// time-out. Deadline is too early by less than a revolution, unless the time-out is longer than
+// Slots revolutions.
 func (h *Hotel[T]) Deadline() mono.Time { return h.wheel.deadline() }
 
 // Len is the number of values in the hotel.

@@ -12,8 +12,8 @@ const (
 	ValueBytesMax = 64 << 10
 )
 
-// The environment variables for users. The names do not begin with the prefix of btl.Config,
-// because btl.Config rejects unknown variables with that prefix.
+// The environment variables for users. The names of launch's variables do not begin with the prefix
+// of btl.Config, because btl.Config rejects unknown variables with that prefix.
 const (
 	// LauncherVariable selects the launcher if several launchers are possible. The values of
 	// LauncherVariable are "pmi", "ompi" and "none".

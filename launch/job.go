@@ -107,8 +107,8 @@ func (j *Job) ID() string { return j.name }
 // Nodes returns the number of nodes (hosts) of the job.
 func (j *Job) Nodes() int { return slices.Max(j.nodes) + 1 }
 
-// NodeOf returns the node of a rank, from 0 to Nodes()-1. The nodes are numbered in the order of
-// their lowest ranks. If the job has no such rank, NodeOf returns -1.
+// NodeOf returns the node of a rank, from 0 to Nodes()-1. Nodes are numbered in the order of their
+// lowest ranks. If the job has no such rank, NodeOf returns -1.
 func (j *Job) NodeOf(rank int) int {
 	if rank < 0 || rank >= j.size {
 		return -1
@@ -301,10 +301,10 @@ func (j *Job) exchange(ctx context.Context, key string, value []byte) ([][]byte,
 	return all, nil
 }
 
-// Abort tells the launcher that the job has failed. The launcher then ends all ranks, including
-// this one, and exits with the given status, which must be 1 to 255. A launcher without PMI-1 ends
-// the other ranks only when this process exits with a nonzero status. After Abort, the program must
-// therefore exit with a nonzero status.
+// Abort tells the launcher that the job has failed. The launcher ends all ranks after Abort,
+// including this one, and exits with the given status, which must be 1 to 255. A launcher without
+// PMI-1 ends the other ranks only when this process exits with a nonzero status. After Abort, the
+// program must therefore exit with a nonzero status.
 func (j *Job) Abort(ctx context.Context, status int) error {
 	if ctx == nil {
 		return ErrContext

@@ -32,8 +32,9 @@ const (
 // noticeHeadBytes is the size in bytes of a control message without its list of dead ranks.
 const noticeHeadBytes = 32
 
-// notice is a control message between ranks, which no receive of the program can match. The encoded
-// message has the following little-endian fields, given by offset, size in bytes, and meaning.
+// notice is a control message between ranks, which no receive of the program can match. An encoded
+// control message has the following little-endian fields, given by offset, size in bytes, and
+// meaning.
 //
 //	0   1   kind
 //	1   1   1: further parts follow
@@ -281,7 +282,7 @@ func (e *engine) hearRound(from int, n *notice) {
 }
 
 // putOff stores a vote until this rank has created the communicator of the vote. At most earlyMax
-// votes are stored for each sender, and a further vote replaces the oldest one.
+// votes are stored for each sender, and a further vote replaces the oldest stored vote.
 func (f *failures) putOff(from int, n *notice) {
 	if f.early == nil {
 		f.early = make(map[int][]notice)
@@ -330,8 +331,8 @@ func (f *failures) waits(to int, n *notice) bool {
 	})
 }
 
-// leader returns the world rank that leads the agreement rounds of c. The leader is the lowest rank
-// that this rank does not know to be dead.
+// leader returns the world rank that leads the agreement rounds of c. The leader of an agreement
+// round is the lowest rank that this rank does not know to be dead.
 func (e *engine) leader(c *Comm) int {
 	for _, rank := range c.ranks {
 		if e.failures.dead[rank] == nil {

@@ -16,9 +16,10 @@ type Cart struct {
 }
 
 // DimsCreate replaces each zero in dims so that the product of all dimensions is ranks
-// (MPI_Dims_create). The chosen dimensions are as equal as possible, and in non-increasing order.
-// The product of the chosen dimensions is at most RanksMax. If a given dimension is negative, or no
-// choice has the product ranks, DimsCreate returns ErrGrid and leaves dims unchanged.
+// (MPI_Dims_create). The dimensions that DimsCreate chooses are as equal as possible, and in
+// non-increasing order. The product of the chosen dimensions is at most RanksMax. If a given
+// dimension is negative, or no choice has the product ranks, DimsCreate returns ErrGrid and leaves
+// dims unchanged.
 func DimsCreate(ranks int, dims []int) error {
 	left, free := ranks, make([]int, 0, len(dims))
 	for i, d := range dims {

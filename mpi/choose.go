@@ -262,8 +262,8 @@ func clash(offers []offer, chosen []int, rank int) error {
 	return nil
 }
 
-// way adds details to the error of an unreachable rank. The added details are the local and the
-// remote address, and a limit of this process that may be the reason.
+// way adds details to the error of an unreachable rank. The details are the local and the remote
+// address, and a limit of this process that may be the reason of the failure.
 func (e *engine) way(rank int, err error) error {
 	if !errors.Is(err, btl.ErrUnreachable) {
 		return err

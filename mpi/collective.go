@@ -190,8 +190,9 @@ func (c *Comm) turn() (tag int) {
 	return tag
 }
 
-// persistentTurn returns the tag of the next persistent collective operation. The tag depends on
-// the order of the Init calls, and not on the order of the Start calls. The caller must hold mu.
+// persistentTurn returns the tag of the next persistent collective operation. The tag of a
+// persistent operation depends on the order of the Init calls, and not on the order of the Start
+// calls. The caller must hold mu.
 func (c *Comm) persistentTurn() (tag int) {
 	tag = persistentBit | c.readied%persistentBit
 	c.readied++

@@ -7,15 +7,15 @@ import "context"
 // operation returns when this rank's part of the operation is complete. Only the end of a Barrier
 // implies that all other ranks have called it.
 //
-// A function whose name begins with I starts the operation and returns at once. The request r of
-// such a function ends with the operation. The operation owns the slices until its end. If ctx ends
-// before the operation, or another rank fails, the returned error includes ErrInUse, and the
-// operation continues.
+// A function whose name begins with I starts the operation and returns at once. The request of a
+// function whose name begins with I ends with the operation. The operation owns the slices until
+// its end. If ctx ends before the operation, or another rank fails, the returned error includes
+// ErrInUse, and the operation continues.
 //
 // A rank that receives data of an unexpected size returns ErrCount, and its results are undefined.
 // The ranks that depend on the results of a rank with ErrCount also return ErrCount. A call that
 // fails because of its arguments counts as one operation, but sends nothing. The ranks that need
-// messages of the failed call wait until their contexts end. After a failed call, the next calls of
+// messages of a failed call wait until their contexts end. After a failed call, the next calls of
 // all ranks match.
 //
 // The slices in and out of a collective operation must not overlap (ErrConfig), with the following

@@ -107,7 +107,7 @@ func (e *engine) lock() {
 }
 
 // unlock unlocks mu. If the layer has a deadline before the end of a sleep on the fabric, unlock
-// wakes the sleeping call.
+// wakes the call that sleeps.
 func (e *engine) unlock() {
 	wake := e.asleep && e.l.Deadline() < e.sleepUntil
 	e.mu.Unlock()
@@ -169,8 +169,8 @@ func (e *engine) passAt(now mono.Time) int {
 	return n
 }
 
-// wait waits until w is over or ctx ends. During this time, wait polls the transport, or lets
-// another call poll. The caller must hold mu.
+// wait waits until w is over or ctx ends. Until w is over or ctx ends, wait polls the transport, or
+// lets another call poll. The caller must hold mu.
 func (e *engine) wait(ctx context.Context, w *waiter) error {
 	drives := false
 	defer func() {
@@ -359,9 +359,10 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 	return p, nil
 }
 
-// rankOf returns the world rank of a peer. If the peer has opened the connection, the label of its
-// module names the rank. The label counts only if this process's own connection to the named rank
-// uses the same endpoint. For any other peer, rankOf returns ErrStranger.
+// rankOf returns the world rank of a peer. If the peer has opened the connection, the label of the
+// peer's module names the rank. The label of a peer's module counts only if this process's own
+// connection to the named rank uses the same endpoint. For any other peer, rankOf returns
+// ErrStranger.
 func (e *engine) rankOf(p *pml.Peer) (int, error) {
 	if m, ok := p.Context.(*member); ok {
 		if m.second {

@@ -22,8 +22,9 @@ const (
 const askMost = 5 * time.Second
 
 // question asks a silent rank whether it considers this rank dead, because possibly this rank was
-// the one that did not answer. If the silent rank refuses the connection, the answer is yes.
-// Otherwise this rank records the silent rank as dead, because messages in transit to it are lost.
+// the one that did not answer. If the silent rank refuses the connection, the answer is yes. If the
+// silent rank does not refuse the connection, this rank records it as dead, because messages in
+// transit to it are lost.
 type question struct {
 	rank  int
 	peer  *pml.Peer

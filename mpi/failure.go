@@ -289,8 +289,9 @@ func (e *engine) revoke(context uint64) {
 }
 
 // tellRevoked forwards the revocations to other ranks, as far as the transport can send messages.
-// Revocations that wait are kept in the list of revoked communicators. The use of this list limits
-// the memory, even with many revocations, or with a rank that receives nothing.
+// Revocations that wait are kept in the list of revoked communicators. The use of the list of
+// revoked communicators limits the memory, even with many revocations, or with a rank that receives
+// nothing.
 func (e *engine) tellRevoked() {
 	f := &e.failures
 	if f.untold = false; f.told == nil {

@@ -10,8 +10,8 @@ import (
 const Undefined = -3
 
 // Group is an ordered set of processes of a job (MPI_Group), numbered from 0. A Group is immutable,
-// and its methods do not communicate. The zero value is the empty group (MPI_GROUP_EMPTY). Any
-// goroutine may use a Group, and a Group need not be freed.
+// and its methods do not communicate. The zero value of Group is the empty group (MPI_GROUP_EMPTY).
+// Any goroutine may use a Group, and a Group need not be freed.
 type Group struct {
 	ranks []int // in the world
 	own   int   // this process's rank in the world

@@ -227,8 +227,8 @@ func (s *shape) Scatter(from []byte, at int) {
 }
 
 // numbers reports whether a part of the message consists of whole blocks of eight bytes, as in a
-// column of float64. Gather and Scatter copy such blocks as arrays, because the function copy is
-// slow for short blocks.
+// column of float64. Gather and Scatter copy blocks of eight bytes as arrays, because the function
+// copy is slow for short blocks.
 func (s *shape) numbers(bytes, at int) bool { return s.block == 8 && (bytes|at)%8 == 0 }
 
 // find returns the block that contains byte at of the message, and the offset of the byte in the

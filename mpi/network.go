@@ -34,8 +34,8 @@ type wish struct {
 }
 
 // chooseNetwork returns the provider that all ranks of a job use. If the Config of some rank names
-// a provider, all ranks use this provider. If no Config names a provider, the ranks use shared
-// memory if all ranks see the same memory, and UDP otherwise.
+// a provider, all ranks of the job use that provider. If no Config names a provider, the ranks use
+// shared memory if all ranks see the same memory, and UDP otherwise.
 func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, error) {
 	switch {
 	case hints.Provider != "" && (job.Nodes() != 1 || job.Size() == 1):
@@ -106,9 +106,9 @@ func agreeOnNetwork(wishes []wish) (Network, error) {
 
 // sharedMemory returns an identity of the shared memory that this process sees. Processes of other
 // hosts, containers and users see shared memory with another identity. If the program cannot use
-// shared memory, the identity is empty. The result lack is the obstacle to shared memory with the
-// given number of ranks, or an empty string. sharedMemory opens the provider as a test, because
-// another user may have taken the path of the provider's sockets.
+// shared memory, the identity is empty. The result lack of sharedMemory is the obstacle to shared
+// memory with the given number of ranks, or an empty string. sharedMemory opens the provider as a
+// test, because another user may have taken the path of the provider's sockets.
 func sharedMemory(ranks int) (memory, lack string) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: memoryProvider})
 	if err != nil {

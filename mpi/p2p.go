@@ -71,9 +71,9 @@ func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode p
 
 // Recv receives the earliest message from a rank (or AnySource) with a tag (or AnyTag) into data. A
 // shorter message fills the beginning of data, and Status.Count is the number of values of the
-// message. If ctx ends before a message arrives, Recv cancels the receive. If the message has
-// already begun to arrive, the error includes ErrInUse, and the library may continue to write data.
-// Recv returns ErrRank, ErrTag, ErrType, or the errors of Request.Wait.
+// message. If ctx ends before a message arrives, Recv cancels the receive. If a message has already
+// begun to arrive when ctx ends, the error includes ErrInUse, and the library may continue to write
+// data. Recv returns ErrRank, ErrTag, ErrType, or the errors of Request.Wait.
 func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status, error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -136,9 +136,9 @@ func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 // Sendrecv sends data to the rank to, and receives a message from the rank from into room. The send
 // and the receive may happen in any order. The slices data and room must not overlap (ErrConfig).
 // If ctx ends before the two transfers, the error includes ErrInUse, and the library may continue
-// to use both slices. If the send cannot begin, nothing is received. If the send fails later, a
-// message that has already arrived is received, and the Status describes the message. Sendrecv
-// returns the errors of Send and Recv.
+// to use both slices. If the send cannot begin, nothing is received. If the send of Sendrecv fails
+// later, a message that has already arrived is received, and the Status describes the message.
+// Sendrecv returns the errors of Send and Recv.
 func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, room []R,
 	from, fromTag int,
 ) (Status, error) {

@@ -122,8 +122,8 @@ func (w *World) tellMissed(ctx context.Context, key string, own []missed) ([]mis
 	return all, nil
 }
 
-// missedError returns the error of a job whose ranks cannot reach each other. The error names one
-// pair of ranks for each tried network.
+// missedError returns the error of a job whose ranks cannot reach each other. The error of
+// missedError names one pair of ranks for each tried network.
 func missedError(tried []missed) error {
 	err := fmt.Errorf("mpi: a rank does not reach another one: %w", btl.ErrUnreachable)
 	for _, m := range tried {

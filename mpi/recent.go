@@ -11,8 +11,8 @@ type recent struct {
 // has reports whether the set contains a communicator.
 func (r *recent) has(context uint64) bool { return r.known[context] }
 
-// add adds a communicator to the set. If the ring is full, the new communicator replaces the oldest
-// communicator. If the communicator is already in the set, add returns false.
+// add adds a communicator to the set. If the ring of communicators is full, the new communicator
+// replaces the oldest one. If the communicator is already in the set, add returns false.
 func (r *recent) add(context uint64) bool {
 	if r.known[context] {
 		return false

@@ -85,10 +85,10 @@ func (r *Request) result() (Status, error) {
 }
 
 // Wait waits for the end of the request. If ctx ends before the request, Wait returns the cause of
-// ctx, and the request stays active. In this case the library continues to use the memory of the
-// request, and the caller must call Wait again. Wait returns ErrInactive, ErrTruncated,
-// ErrCancelled, a RankError, the failure of the transport, or the cause of ctx. Wait returns
-// ErrCount if the message is not a whole number of values.
+// ctx, and the request stays active. If Wait returns because ctx has ended, the library continues
+// to use the memory of the request, and the caller must call Wait again. Wait returns ErrInactive,
+// ErrTruncated, ErrCancelled, a RankError, the failure of the transport, or the cause of ctx. Wait
+// returns ErrCount if the message is not a whole number of values.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext

@@ -15,8 +15,8 @@ const NoColour = -1
 type place struct{ Colour, Key int64 }
 
 // Dup returns a new communicator of the same ranks. Messages of the new communicator do not match
-// receives of the old one. All ranks must call Dup. Dup returns the errors of collective
-// operations, and ErrContexts.
+// receives of the communicator from which Dup has made it. All ranks must call Dup. Dup returns the
+// errors of collective operations, and ErrContexts.
 func (c *Comm) Dup(ctx context.Context) (*Comm, error) { return c.Split(ctx, 0, c.rank) }
 
 // SplitByNode returns a communicator of the ranks of this communicator that run on the caller's
@@ -124,8 +124,8 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 	if own < 0 {
 		return nil, fmt.Errorf("%w: this rank does not belong to it", ErrGroup)
 	}
-	// The new context is sent from the first rank down a binomial tree. The lowest set bit of a
-	// rank's number determines the rank's parent.
+	// CreateGroup sends the context of the new communicator from the first rank down a binomial
+	// tree. The lowest set bit of a rank's number determines the rank's parent.
 	context, reach := []uint64{0}, 1
 	for own&reach == 0 && reach < len(members) {
 		reach *= 2

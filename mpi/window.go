@@ -165,8 +165,8 @@ func (t *target) ended(err error) {
 }
 
 // Free ends the window when all ranks have called Free and all their operations are complete. Free
-// returns the errors of Fence. The window ends even after an error, unless ctx ended before all
-// ranks had called Free.
+// returns the errors of Fence. Free ends the window even after an error, unless ctx ended before
+// all ranks had called Free.
 func (w *Window[T]) Free(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext

@@ -199,8 +199,8 @@ func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank
 // ask sends a request to a rank, waits for the reply, and copies the reply to old. The caller must
 // hold mu.
 func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []byte) error {
-	// The reply is first received into a buffer, because a request that is in progress when ctx
-	// ends must not write to the caller's memory.
+	// The reply to a request is first received into a buffer, because a request that is in progress
+	// when ctx ends must not write to the caller's memory.
 	var into []byte
 	if len(old) > 0 {
 		into = make([]byte, len(old))

@@ -230,8 +230,8 @@ func (w *window) combine(q *servedRequest, h windowHead, there, data []byte) {
 	case h.op == opReplace:
 		copy(there, data)
 	case w.folds[h.op] != nil:
-		// The received values come after a header of 16 bytes, in memory that is aligned for any
-		// value.
+		// The values in a request come after a header of 16 bytes, in memory that is aligned for
+		// any value.
 		w.folds[h.op](there, data, false)
 	}
 }

@@ -152,8 +152,9 @@ func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World,
 	return w, nil
 }
 
-// makeRoom raises the limits of the transport so that all ranks of a job can connect. The new
-// limits suffice even if all ranks are on one host, and if connections of dead ranks still count.
+// makeRoom raises the limits of the transport so that all ranks of a job can connect. The limits
+// that makeRoom sets suffice even if all ranks are on one host, and if connections of dead ranks
+// still count.
 func makeRoom(cfg *btl.Config, ranks int) {
 	cfg.PeersMax = max(cfg.PeersMax, min(4096+ranks, 1<<20))
 	if cfg.PeersPerHost == 0 {
@@ -186,8 +187,8 @@ func openEngine(info fabric.Info, job Job, cfg Config) (*engine, error) {
 }
 
 // crowded reports whether this host has more ranks than this process may use processors. The result
-// is also true for a rank that is pinned to a processor of its own, which is never preempted and
-// therefore never yields.
+// of crowded is also true for a rank that is pinned to a processor of its own, which is never
+// preempted and therefore never yields.
 func crowded(job Job) bool {
 	here := 0
 	for rank := range job.Size() {
@@ -285,7 +286,7 @@ func (w *World) flush(ctx context.Context) error {
 }
 
 // flushTo waits until all messages to the given world ranks have arrived or are known to be lost.
-// The result lost is the reason for the first lost message. The caller must hold mu.
+// The result lost of flushTo is the reason for the first lost message. The caller must hold mu.
 func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 	w := e.newWaiter(0)
 	for _, rank := range ranks {

@@ -12,9 +12,9 @@ const headerMost = 4 << 10
 // Handler handles the active messages with the id for which HandleActive has set it. Progress calls
 // the Handler for each message, in the order of sending. A Handler can send a reply to m.Peer. A
 // Handler may send and receive, but must not call Progress. The message m is valid until the
-// Handler returns, or longer if the Handler calls Keep. If m is announced (Announced), m stays
-// valid until it is received (RecvMessage) or dropped (Drop), at any later time. The send of an
-// announced message ends only when the message is received or dropped.
+// Handler returns, or longer if the Handler calls Keep for it. If m is announced (Announced), m
+// stays valid until it is received (RecvMessage) or dropped (Drop), at any later time. The send of
+// an announced message ends only when the message is received or dropped.
 type Handler func(now btl.Time, m *Message)
 
 // HandleActive sets the handler of the active messages with an id. If fn is nil, HandleActive
@@ -29,7 +29,7 @@ func (l *Layer) HandleActive(id uint16, fn Handler) {
 	(*half)[id&0xff] = fn
 }
 
-// HeaderMax returns the maximum length of a header for SendActive, in bytes. The result is the
+// HeaderMax returns the maximum length of a header for SendActive, in bytes. HeaderMax returns the
 // least of 4 KiB, half of Config.UnexpectedBytes, and the largest fragment that the module can send
 // at once.
 func (l *Layer) HeaderMax() int {
@@ -70,12 +70,12 @@ func (l *Layer) SendActive(
 	return nil
 }
 
-// Header returns the header of an active message. The returned slice is valid as long as the
-// message is valid.
+// Header returns the header of an active message. The slice that Header returns is valid as long as
+// the message is valid.
 func (m *Message) Header() []byte { return m.data[:m.head:m.head] }
 
 // Data returns the data of an active message that has arrived completely. For an announced message,
-// Data returns nil. The returned slice is valid as long as the message is valid.
+// Data returns nil. The slice that Data returns is valid as long as the message is valid.
 func (m *Message) Data() []byte {
 	if !m.eager {
 		return nil
@@ -88,9 +88,9 @@ func (m *Message) Data() []byte {
 func (m *Message) Announced() bool { return !m.eager }
 
 // Keep makes an active message stay valid after its handler returns, until the message is received
-// or dropped. Until then, the message counts towards the sender's limits at this peer. Only the
-// message's handler may call Keep. Keep copies the data of a message that has arrived completely.
-// An announced message stays valid without Keep.
+// or dropped. While the message is kept, it counts towards the sender's limits at this peer. Only
+// the message's handler may call Keep. Keep copies the data of a message that has arrived
+// completely. An announced message stays valid without Keep.
 func (l *Layer) Keep(m *Message) {
 	if !m.eager || m.kept || m.gone {
 		return

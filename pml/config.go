@@ -64,9 +64,10 @@ type Config struct {
 	// message counts as its size plus 64 bytes. The value 0 of UnexpectedBytes means 1 MiB.
 	UnexpectedBytes int
 	// GoneBytes limits the memory of unreceived messages from peers that are gone, up to 1<<40
-	// bytes. Each such peer counts as 4096 bytes, and each message counts as 256 bytes plus its
-	// data. The value 0 of GoneBytes means eight times UnexpectedBytes. If GoneBytes is exceeded,
-	// the peer address with the most bytes loses the messages of its oldest connection.
+	// bytes. Each peer that is gone counts as 4096 bytes, and each of its messages counts as 256
+	// bytes plus its data. The value 0 of GoneBytes means eight times UnexpectedBytes. If GoneBytes
+	// is exceeded, the peer address with the most bytes loses the messages of its oldest
+	// connection.
 	GoneBytes int64
 	// EnvelopesMax limits the number of unreceived messages from one peer, including announced
 	// messages. EnvelopesMax is a power of two, from 4 to 1<<20. The value 0 of EnvelopesMax means
@@ -133,8 +134,8 @@ func (c Config) Validate() error {
 }
 
 // mayLeave returns ErrEager for a message in mode Eager that might never be sent eagerly. The limit
-// is three quarters of UnexpectedBytes, because the peer may report receipts only after a quarter
-// of the limit (see Layer.took).
+// for messages in mode Eager is three quarters of UnexpectedBytes, because the peer may report
+// receipts only after a quarter of the limit (see Layer.took).
 func (c *Config) mayLeave(bytes int, mode Mode) error {
 	most := min(c.EagerBytes, c.UnexpectedBytes-c.UnexpectedBytes/4-messageOverhead)
 	if mode == Eager && bytes > most {

@@ -74,7 +74,7 @@ type Peer struct {
 	busy  links[Peer]
 	homes links[Peer]
 
-	// The following fields are the state of the sending direction.
+	// The following fields of Peer are the state of the sending direction.
 	next       uint32 // number of the next envelope
 	bytes      uint64 // bytes of eager messages sent, with overhead
 	theirTaken uint32 // number of receipts that the peer has reported
@@ -84,7 +84,7 @@ type Peer struct {
 	packets    int           // packets in flight (packets.go)
 	control    fifo.Queue[head]
 
-	// The following fields are the state of the receiving direction.
+	// The following fields of Peer are the state of the receiving direction.
 	expect     uint32
 	unexpected list[Message] // unreceived messages
 	early      []*Message    // messages that arrived early, by number
@@ -317,8 +317,8 @@ func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	l.settle()
 }
 
-// end ends all requests that depend on a peer. Messages of such a peer that have arrived completely
-// can still be received.
+// end ends all requests that depend on a peer. Messages of a peer that is gone can be received if
+// they have arrived completely.
 func (l *Layer) end(p *Peer, why error) {
 	if p.err != nil {
 		return

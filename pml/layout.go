@@ -8,9 +8,9 @@ import (
 
 // Layout describes the memory of a non-contiguous message, like a derived datatype of MPI (see
 // Request.Layout). The Layer calls the methods of a Layout on the Layer's goroutine until the
-// request is Done. The calls come from the method that begins the request, and from Progress. A
-// Layout must not change while a request with the Layout is in progress. Several requests may share
-// one Layout.
+// request is Done. The methods of a Layout are called by the method that begins the request, and by
+// Progress. A Layout must not change while a request with the Layout is in progress. Several
+// requests may share one Layout.
 type Layout interface {
 	// Bytes returns the size of the message in bytes.
 	Bytes() int

@@ -113,8 +113,8 @@ func (t *table[T]) remove(v *T) {
 	}
 }
 
-// hash returns the hash of a peer and a tag. The peer chooses the tag. The seed is random, so that
-// a peer cannot choose tags that share a bucket with another peer's tags.
+// hash returns the hash of a peer and a tag. The peer chooses the tag. The seed of the hash is
+// random, so that a peer cannot choose tags that share a bucket with another peer's tags.
 func hash(seed uint64, peer uint32, tag uint64) uint64 {
 	h := (tag ^ uint64(peer)<<40 ^ uint64(peer) ^ seed) * 0x9e3779b97f4a7c15
 	return (h ^ h>>29) * 0xbf58476d1ce4e5b9

@@ -86,9 +86,9 @@ func (r *Request) wants(p *Peer, tag uint64) bool {
 }
 
 // unexpected holds the messages that wait for a receive. Each message is in three lists, in the
-// order of arrival. The first list contains all messages, the second the messages of one peer, and
-// the third the messages of one peer and one tag. A receive from one peer therefore searches only
-// messages from that peer.
+// order of arrival. The first list contains all unexpected messages, the second the messages of one
+// peer, and the third the messages of one peer and one tag. A receive from one peer therefore
+// searches only messages from that peer.
 type unexpected struct {
 	all   list[Message]
 	exact table[Message]

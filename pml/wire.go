@@ -122,8 +122,8 @@ func (h *head) fits(rest uint64) bool {
 	return rest == 0
 }
 
-// read decodes a header and returns the bytes after the header. The result ok is false for a header
-// that put cannot have written.
+// read decodes a header and returns the bytes after the header. The result ok of read is false for
+// a header that put cannot have written.
 func (h *head) read(b []byte) (rest []byte, ok bool) {
 	if len(b) < headBytes {
 		return nil, false

@@ -48,7 +48,7 @@ func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n
 	enough := aboveLeast + min(aboveJitter, int32(p.jitter/(delayNoise/4)))
 	switch {
 	case c.slow && c.above >= max(aboveMax, enough):
-		// The window is set to its size before the doubling of the current round trip.
+		// The congestion window is set to its size before the doubling of the current round trip.
 		c.shrink(max(min(c.window, c.flight), c.window/2))
 		c.above, c.calm, c.ramp = 0, next, spreadTime
 		c.beginDip(p)

@@ -127,7 +127,7 @@ func (a *adaptive) setWait() {
 		default:
 			wait = max(times*p.wait()+a.peerDelay, rules.ResendTimeoutMin)
 		}
-		// The limit is shifted to the right, because a left shift of wait might overflow.
+		// ResendTimeoutMax is shifted to the right, because a left shift of wait might overflow.
 		if wait > rules.ResendTimeoutMax>>a.backoff {
 			wait = rules.ResendTimeoutMax
 		} else {
@@ -147,7 +147,7 @@ func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	}
 	room, err := a.shared.timers.Checkin(now, at.Sub(now), s)
 	if err != nil {
-		// The hotel has as many rooms as there are peers, and each peer uses one timer.
+		// The hotel of timers has as many rooms as there are peers, and each peer uses one timer.
 		panic("reliability: no room for a peer's timer: " + err.Error())
 	}
 	a.timer, a.timerAt = room, at

@@ -13,13 +13,13 @@ import (
 //
 // The first congestion signal is delay. The window is reduced if several consecutive round trips
 // exceed the target delay for more than half of the lowest round trip. After a reduction, the delay
-// of packets sent before the reduction is ignored. In other round trips the window grows. The delay
-// rule is the standing queue of Copa (Arun and Balakrishnan, NSDI 2018), with the step sizes of
-// Swift (Kumar et al., SIGCOMM 2020). All senders that share a queue reduce their windows by the
-// same factor, to somewhat below the path's capacity, and increase them by the same step. The
-// windows of these senders thus converge. After a reduction the sender paces its packets, because
-// the first packets of a burst would measure no queue. Per-packet jitter (path.vary) is not caused
-// by a queue, and is added to the target delay.
+// of packets sent before the reduction is ignored. In other round trips the window grows. The rule
+// for the measured delay is the standing queue of Copa (Arun and Balakrishnan, NSDI 2018), with the
+// step sizes of Swift (Kumar et al., SIGCOMM 2020). All senders that share a queue reduce their
+// windows by the same factor, to somewhat below the path's capacity, and increase them by the same
+// step. The windows of these senders thus converge. After a reduction the sender paces its packets,
+// because the first packets of a burst would measure no queue. Per-packet jitter (path.vary) is not
+// caused by a queue, and is added to the target delay.
 //
 // From time to time a sender whose window has been full divides its window for a moment, which is
 // called a dip. A dip drains the queue and measures the delay of the path with an empty queue, like
@@ -30,8 +30,9 @@ import (
 // The second congestion signal is loss. While the delay shows a queue, loss also reduces the
 // window, but never below the path's capacity. Without a queue, more loss than usual on this path
 // first turns on pacing (see pacer). If pacing does not lower the loss, the window is reduced by
-// somewhat more than the lost packets. The usual loss of the path is measured after each such
-// reduction. If the loss is lower after a reduction, the window was too large.
+// somewhat more than the lost packets. The usual loss of the path is measured after each reduction
+// of the window for loss. If the loss is lower after a reduction of the window, the window was too
+// large.
 type congestion struct {
 	window   int32         // packets that may be in flight
 	unhalved int32         // the window before a dip; 0: no dip
@@ -212,12 +213,12 @@ func (c *congestion) hasten(slow bool) {
 	}
 }
 
-// step is the increase of the window per round trip, in packets. The step depends on the round trip
-// of the path and on the square root of the window, which lets small windows grow faster. Some
-// round trips after the latest reduction the step increases, because the path may have much more
-// capacity. Below the window size of an earlier reduction the step is larger. On a path too short
-// to show a queue by delay, the step is smaller near the window size that last caused heavy loss.
-// The step is also smaller after unusual loss.
+// step is the increase of the window per round trip, in packets. The increase of the window depends
+// on the round trip of the path and on the square root of the window, which lets small windows grow
+// faster. Some round trips after the latest reduction the step increases, because the path may have
+// much more capacity. Below the window size of an earlier reduction the step is larger. On a path
+// too short to show a queue by delay, the step is smaller near the window size that last caused
+// heavy loss. The step is also smaller after unusual loss.
 func (c *congestion) step() int32 {
 	most := 1 + int32(min(c.base/stepPer, 64))
 	most = max(most, 1<<(bits.Len32(uint32(c.window))/2)) // its square root

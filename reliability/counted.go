@@ -5,10 +5,10 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Over a network without loss and reordering, both ends of a connection only count packets. In this
-// mode a Sender uses Count and Confirm, and a Receiver uses Expected and Count. The methods for
-// windows, segments and timers are not used in this mode, and credits work as usual. On the wire,
-// the number zero means "no number", and therefore the count skips zero.
+// Over a network without loss and reordering, both ends of a connection only count packets. To
+// count packets, a Sender uses Count and Confirm, and a Receiver uses Expected and Count. The
+// methods for windows, segments and timers are not used in this mode, and credits work as usual. On
+// the wire, the number zero means "no number", and therefore the count skips zero.
 
 func skipZero(n seq.Num) seq.Num {
 	if n == 0 {

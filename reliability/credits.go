@@ -59,7 +59,8 @@ const (
 	// shares.
 	spareShare = 8
 	// lapsedShare is the divisor for the part of the capacity that the peers with expired credits
-	// hold together. One packet of each such peer is not included in that part.
+	// hold together. In addition to the capacity divided by lapsedShare, each peer with expired
+	// credits may hold one packet.
 	lapsedShare = 32
 )
 

@@ -38,8 +38,8 @@
 // The profile usnic keeps the rules and the documented times of Open MPI's usnic BTL
 // (opal/mca/btl/usnic, btl_usnic_ack.c and btl_usnic_recv.h). Four rules differ where usnic is
 // known to fail. Sequence numbers have 32 bits, repeated time-outs back off, and the receiver
-// grants credits. The fourth difference is that an ACK that only answers a duplicate packet starts
-// no retransmission.
+// grants credits. A fourth difference from usnic is that an ACK that only answers a duplicate
+// packet starts no retransmission.
 //
 // # Files
 //

@@ -50,7 +50,7 @@ func (r *Receiver) Answers() bool { return r.ackNews && !r.patient }
 // packet whose ACK the peer may delay. Nothing else may be in flight, and the round trip must have
 // been measured recently. Requests must be so frequent that the next request is expected before the
 // delayed ACK. The windows must have room for another packet after the reply of sizeBytes, because
-// the delayed ACK must not stop that packet.
+// the delayed ACK of the reply must not stop that packet.
 func (s *Sender) MayBePatient(now mono.Time, c Channel, sizeBytes int) bool {
 	a := s.policy.adaptive
 	return a != nil && s.oldest == s.next && a.paths[c].srtt != 0 &&
@@ -68,9 +68,9 @@ func (s *Sender) PostLone(now mono.Time, t Token, n seq.Num, c Channel, limit ti
 
 // Missed must be called when the peer has retransmitted a packet that arrived before. If a lone
 // reply (a packet whose ACK may be delayed) has been in flight for longer than a round trip, the
-// reply is lost. Missed queues the lost reply for retransmission, and returns true. If the reply
+// reply is lost. Missed queues the lost reply for retransmission, and returns true. If a lone reply
 // has been in flight for less than a round trip, the peer retransmitted its packet before the reply
-// could arrive. In this case Missed only ends the longer time-out of the reply.
+// could arrive. For such a reply, Missed only ends the longer time-out.
 func (s *Sender) Missed(now mono.Time) (lost bool) {
 	if !s.patient {
 		return false

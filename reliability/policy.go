@@ -28,7 +28,7 @@ func (p *policy) allows(s *Sender) int32 {
 }
 
 // posted records that count packets, from number n on, were sent together on a channel. The
-// time-out for the ACK of these packets is at most limit.
+// time-out for the ACK of the packets is at most limit.
 func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channel,
 	limit time.Duration,
 ) {

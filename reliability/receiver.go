@@ -175,21 +175,21 @@ func (r *Receiver) advance() {
 }
 
 const (
-	// answersMax limits the immediate ACKs for duplicates within answersEvery. The limit prevents
-	// amplification by an attacker that replays a packet.
+	// answersMax limits the immediate ACKs for duplicates within answersEvery. The limit on
+	// immediate ACKs prevents amplification by an attacker that replays a packet.
 	answersMax   = 32
 	answersEvery = 10 * time.Millisecond
 )
 
 // Latest describes the packet accepted last. Latest returns the packet's number, its age, the time
 // for which the packet may have waited unread, and the count of duplicates modulo 2^32. Before any
-// packet was accepted, the number is one below the peer's first number.
+// packet was accepted, Latest returns the number before the peer's first number.
 func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago, unread time.Duration, copies uint32) {
 	return r.last, now.Sub(r.lastAt), r.unread, r.copies
 }
 
-// Unread sets the time for which the packet accepted last may have waited in the receive queue.
-// This time starts when the caller last found its receive queue empty.
+// Unread sets the time for which the packet accepted last may have waited in the receive queue. The
+// waiting time of a packet starts when the caller last found its receive queue empty.
 func (r *Receiver) Unread(d time.Duration) { r.unread = d }
 
 // OutOfOrder writes a bitmap of the packets that have arrived after the first gap. Bit i of
@@ -231,8 +231,8 @@ func (r *Receiver) Next() seq.Num { return r.next }
 // Held is the number of packets that have arrived after the first gap.
 func (r *Receiver) Held() int { return int(r.held) }
 
-// TakeAck returns the ACK to send now, after which no ACK is due. The result dup says that the ACK
-// answers only duplicates.
+// TakeAck returns the ACK to send now, after which no ACK is due. The result dup of TakeAck says
+// that the ACK answers only duplicates.
 func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	dup = !r.ackNews
 	r.ackNews, r.unacked, r.ackAt = false, 0, mono.Never
@@ -290,9 +290,10 @@ func (r *Receiver) earn(now mono.Time, used uint32) {
 	}
 }
 
-// ahead is the number of packets after the first gap that take no credit. Without this rule, a
-// missing packet would stop the peer before the retransmission can arrive. For a peer without
-// selective ACKs, ahead is 0, because such a peer recognises a gap by an unchanged limit.
+// ahead is the number of packets after the first gap that take no credit. If packets after a gap
+// took credits, a missing packet would stop the peer before the retransmission can arrive. For a
+// peer without selective ACKs, ahead is 0, because that peer recognises a gap by an unchanged
+// limit.
 func (r *Receiver) ahead() uint32 {
 	if r.Selective {
 		return r.held + r.refused.count

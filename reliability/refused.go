@@ -33,9 +33,9 @@ type refusals struct {
 const askShare = 4
 
 // NoMemory records that the peer has no memory for segment t in flight, a packet of sizeBytes. The
-// segment is retransmitted later, for the first time after limit at the latest. In a profile
-// without a congestion window NoMemory changes nothing, because the segment's own timer retransmits
-// the segment.
+// refused segment is retransmitted later, for the first time after limit at the latest. In a
+// profile without a congestion window NoMemory changes nothing, because the segment's own timer
+// retransmits the segment.
 func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Duration) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a == nil || p.state != Posted || p.refusedBytes != 0 {
@@ -145,8 +145,8 @@ func (a *adaptive) checkRefused(count int32) error {
 
 // refusedPackets is a bitmap of the packets in a Receiver's window that were read and not accepted
 // for lack of memory. The index of a packet's bit is its sequence number modulo the window. A
-// window of fewer than 64 packets counts as 64 packets. The bitmap is allocated when the first
-// packet is refused.
+// window of fewer than 64 packets counts as 64 packets. The bitmap of refused packets is allocated
+// when the first packet is refused.
 type refusedPackets struct {
 	words []uint64
 	count uint32

@@ -38,8 +38,8 @@ type Rules struct {
 	// another retransmission of the segment.
 	DupAckHold time.Duration
 	// ResendsPerPass bounds the segments retransmitted in one progress call
-	// (max_resends_per_iteration of usnic). The bound lets the module receive packets during a
-	// burst of time-outs.
+	// (max_resends_per_iteration of usnic). The limit of ResendsPerPass lets the module receive
+	// packets during a burst of time-outs.
 	ResendsPerPass int
 	// AckDelay is how long an ACK may wait for a packet that can carry the ACK.
 	AckDelay time.Duration
@@ -91,9 +91,9 @@ func Usnic() Rules {
 	}
 }
 
-// Lossless returns the rules for a network that itself delivers every packet in order. With these
-// rules, timers expire only for packets that the peer refused for lack of memory. ACKs are sent
-// rarely, because ACKs only complete sends and open the window.
+// Lossless returns the rules for a network that itself delivers every packet in order. With the
+// rules of the lossless profile, timers expire only for packets that the peer refused for lack of
+// memory. ACKs are sent rarely, because ACKs only complete sends and open the window.
 func Lossless() Rules {
 	r := Usnic()
 	r.ResendTimeout, r.ResendTimeoutMax = 2*time.Second, 4*time.Second
@@ -208,5 +208,5 @@ const (
 )
 
 // LoneAckDelay is the longest delay of the ACK of a lone reply (see lone.go). A peer that sends at
-// least 25 requests per second sends every such ACK in a request.
+// least 25 requests per second sends the ACK of every lone reply in a request.
 const LoneAckDelay = 40 * time.Millisecond

@@ -12,9 +12,9 @@ package reliability
 //	packets      1      perPlace each, whatever they are
 //	bytes      any one  bytesPerPlace each
 //
-// The buffer thus holds all granted packets, whatever their sizes. A peer with large packets is
-// granted one packet per slot, without a byte limit. The mean size of the peer's recent packets
-// decides whether the peer's credits have a byte limit.
+// The receive buffer thus holds all granted packets, whatever their sizes. A peer with large
+// packets is granted one packet per slot, without a byte limit. The mean size of the peer's recent
+// packets decides whether the peer's credits have a byte limit.
 type small struct {
 	perPlace      int // packets; 0: the fabric does not report the cost of datagrams
 	bytesPerPlace int

@@ -9,14 +9,14 @@ import (
 // stretch grants more packets on a long path than the receive buffer has slots, because most of the
 // packets are in transit. A credit comes back as a packet at least one round trip after its grant.
 // If the receiver reads the buffer at least once in each interval drain, only the fraction drain /
-// round trip of a peer's granted packets can wait in the buffer. The pool books this fraction of
-// the granted packets as buffer slots. If the round trip is unknown or not longer than drain, each
-// packet is booked as a whole slot.
+// round trip of a peer's granted packets can wait in the buffer. The pool books only the fraction
+// of the granted packets that can wait in the buffer as buffer slots. If the round trip is unknown
+// or not longer than drain, each packet is booked as a whole slot.
 //
 //	places = packets x drain / round trip
 //
 // In each interval drain, all peers together can send no more packets than the buffer holds. The
-// buffer may still overflow, because a sender may use all credits at once, and the reader may not
+// receive buffer may overflow, because a sender may use all credits at once, and the reader may not
 // be scheduled for a while. The fabric counts the datagrams that the full buffer drops. Each
 // overflow doubles drain, which lowers the credits of peers with longer round trips. After
 // drainCalm without an overflow, drain is halved. With a fabric that does not count dropped

@@ -1,9 +1,9 @@
 package reliability
 
 // A sender with slightly more than AckEvery packets in flight may alternate with its receiver,
-// which means that each waits for the other. In this alternation the receiver acknowledges all
-// packets at once, and is idle while the sender makes the next packets. An ACK after half of the
-// packets lets sender and receiver work at the same time.
+// which means that each waits for the other. When sender and receiver alternate, the receiver
+// acknowledges all packets at once, and is idle while the sender makes the next packets. An ACK
+// after half of the packets lets sender and receiver work at the same time.
 //
 //	takes turns   sender    |84>........|84>........     receiver   ......|84 A|.......|84 A|
 //	does not      sender    |44>|40>|44>|40>|44>|40>     receiver   ...|44 A|40 A|44 A|40 A|

@@ -44,8 +44,8 @@ func (u *usnic) checkin(now mono.Time, t Token, limit time.Duration) {
 }
 
 // stay is the retransmission time-out of a segment. The time-out doubles with every retransmission
-// of the segment, up to the maximum. The limit is shifted to the right, because a left shift of the
-// time-out might overflow.
+// of the segment, up to the maximum. ResendTimeoutMax is shifted to the right, because a left shift
+// of the time-out might overflow.
 func (u *usnic) stay(p *segment) time.Duration {
 	if u.rules.ResendTimeout > u.rules.ResendTimeoutMax>>p.resends {
 		return u.rules.ResendTimeoutMax

@@ -20,7 +20,7 @@ type assembler struct {
 	closeAt uint64 // value of high at which region lo is handed over
 	ended   bool
 	// limit is the first ordinal (message number) that the sender cannot have sent yet. Datagrams
-	// with this ordinal or a higher one count as foreign.
+	// with the ordinal limit or a higher ordinal count as foreign.
 	limit uint64
 	// cost is the work for one region from its opening to its end, in bytes of accessed memory.
 	// budget is the work that may be spent on regions now, at most budgetMax.
@@ -56,9 +56,10 @@ const (
 
 // A datagram with an ordinal far ahead opens many regions, which are passed to the reader filled
 // with zeros. The budget limits the work for such regions. Each received datagram adds workBytes to
-// the budget, and workFactor bytes for each of its payload bytes. The budget suffices for a stream
-// of which only one datagram in twenty arrives. For a hostile peer whose ordinals jump with each
-// datagram, the budget does not suffice, and most datagrams of that peer are dropped.
+// the budget, and workFactor bytes for each of its payload bytes. The budget of an assembler
+// suffices for a stream of which only one datagram in twenty arrives. For a hostile peer whose
+// ordinals jump with each datagram, the budget does not suffice, and most datagrams of that peer
+// are dropped.
 const (
 	workFactor = 20
 	workBytes  = 4 << 10
@@ -196,8 +197,8 @@ func (a *assembler) whole(slot int) bool {
 }
 
 // leap skips regions if a datagram of region n is far ahead. The skipped regions are those beyond
-// the horizon, or those for which the budget does not suffice. If the budget does not suffice for
-// region n, leap returns false.
+// the horizon, or those for which the budget of work does not suffice. If the budget does not
+// suffice for region n, leap returns false.
 func (a *assembler) leap(n uint64) bool {
 	back := min(uint64(a.ring.geo.Regions-1), a.horizon/uint64(a.ring.geo.RegionMessages)+1)
 	pays := a.budget / a.cost

@@ -23,7 +23,7 @@ type caster struct {
 	group     fabric.Addr
 	inGroup   bool
 
-	// The following fields are the position of the next datagram.
+	// The following fields of caster are the position of the next datagram.
 	seq      uint64 // number of the region
 	message  uint64
 	datagram uint32

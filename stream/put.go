@@ -14,8 +14,8 @@ import (
 
 const (
 	// putBytesMax is the largest size of a put with several messages. The size of a put is also
-	// limited to the size of the receiver's ring divided by putsPerRing. With this limit, other
-	// puts are in flight while one put is acknowledged and its region is read.
+	// limited to the size of the receiver's ring divided by putsPerRing. Because of the limit for
+	// one put, other puts are in flight while one put is acknowledged and its region is read.
 	putBytesMax = 1 << 20
 	putsPerRing = 2
 	// putsMax is the largest number of puts in flight per receiver, and putsBytesMax is the largest
@@ -96,8 +96,8 @@ func (s *Sender) putAll(now mono.Time) (n int) {
 	return n
 }
 
-// notice handles a notice from the receiver. The notice is either new credit, or a sign of progress
-// after the end.
+// notice handles a notice from the receiver. A notice from the receiver is either new credit, or a
+// sign of progress after the end.
 func (k *link) notice(n notice) {
 	switch {
 	case n.kind == noticeTaken && n.ordinal > k.taken:
@@ -270,9 +270,9 @@ func (k *link) tell() {
 // seqEmpty reports whether no message is left to put.
 func (k *link) seqEmpty() bool { return !k.find() }
 
-// skipTo tells the receiver that the messages from next to ordinal-1 are dropped. Before that, the
-// receiver must know all earlier messages. The result of skipTo is true when the sender has told
-// the receiver.
+// skipTo tells the receiver that the messages from next to ordinal-1 are dropped. The receiver must
+// know all earlier messages before skipTo tells it about dropped messages. The result of skipTo is
+// true when the sender has told the receiver.
 func (k *link) skipTo(ordinal uint64) bool {
 	if k.placed != k.next || k.told != k.next || !k.settled() {
 		return false

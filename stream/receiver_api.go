@@ -38,8 +38,8 @@ func (r *Receiver) SenderMessages() uint64 {
 	return r.senderMessages
 }
 
-// Started returns a channel that is closed when the first message can arrive. The channel is also
-// closed if the stream ends before the first message.
+// Started returns a channel that is closed when the first message can arrive. The channel of
+// Started is also closed if the stream ends before the first message.
 func (r *Receiver) Started() <-chan struct{} { return r.started }
 
 // Done returns a channel that is closed when the stream has ended. When the channel is closed, Err

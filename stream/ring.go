@@ -121,9 +121,9 @@ type Ring struct {
 // NewRing returns a ring over the caller's memory. The argument mem is one slice of Geometry.Bytes,
 // or one slice of Geometry.RegionBytes per region for up to BlocksMax regions. While the ring is in
 // use, the caller may access the memory only as the states of the regions permit. If mem is empty,
-// NewRing allocates contiguous page-aligned memory. The memory may be a mapping of a file or of a
-// device. With a slice per region, small regions make a reliable stream slower, because no put is
-// longer than a region.
+// NewRing allocates contiguous page-aligned memory. The memory of a ring may be a mapping of a file
+// or of a device. With a slice per region, small regions make a reliable stream slower, because no
+// put is longer than a region.
 func NewRing(g Geometry, mem ...[]byte) (*Ring, error) {
 	g = g.WithDefaults()
 	if err := g.Validate(); err != nil {
@@ -206,8 +206,8 @@ func (r *Ring) get(i, w int) uint64 { return atomic.LoadUint64(r.word(i, w)) }
 
 func (r *Ring) set(i, w int, v uint64) { atomic.StoreUint64(r.word(i, w), v) }
 
-// Populated reports whether region i contains data for its consumer. The consumer is the transport
-// of a sender, or the reader of a receiver's ring.
+// Populated reports whether region i contains data for its consumer. The consumer of a region is
+// the transport of a sender, or the reader of a receiver's ring.
 func (r *Ring) Populated(i int) bool { return r.get(i, wordState) == regionPopulated }
 
 // Free reports whether the program may fill region i, on the sending side.
@@ -277,8 +277,8 @@ func (r *Ring) SetAllPopulated(populated bool) {
 
 // Transferred returns the ordinal of message k of region i, and whether the message has been
 // transferred. On the receiving side, ok says that the message has arrived completely. On the
-// sending side, ok says that the message has been sent. The result is valid until the region is
-// filled again.
+// sending side, ok says that the message has been sent. The result of Transferred is valid until
+// the region is filled again.
 func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
 	if i < 0 || i >= r.geo.Regions || k < 0 || k >= r.geo.RegionMessages {
 		return 0, false

@@ -99,7 +99,7 @@ func Open(info fabric.Info, cfg PortConfig) (*Port, error) {
 	return p, nil
 }
 
-// ackDelay is the module's delay of acknowledgements. The delay is short, because the sender of a
+// ackDelay is the module's delay of acknowledgements. ackDelay is short, because the sender of a
 // reliable stream waits for the acknowledgements of its puts.
 const ackDelay = 10 * time.Microsecond
 
@@ -241,8 +241,8 @@ func (p *Port) listensToModule() bool {
 	return true
 }
 
-// nudge wakes the loop if the loop is asleep. If the loop is about to sleep, the work of the caller
-// may wait for up to parkMax.
+// nudge wakes the loop if the loop is asleep. If the loop is about to sleep when nudge is called,
+// the work of the caller may wait for up to parkMax.
 func (p *Port) nudge() {
 	if p.parked.Load() {
 		p.wake()

@@ -207,7 +207,8 @@ func ExchangeAt(address string) Exchange {
 	}
 }
 
-// visit tries to exchange identities once. The result again says that a later attempt may succeed.
+// visit tries to exchange identities once. The result again of visit says that a later attempt may
+// succeed.
 func visit(
 	ctx context.Context, address string, mine Identity,
 ) (id Identity, again bool, err error) {

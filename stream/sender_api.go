@@ -78,8 +78,8 @@ func (s *Sender) Drop(messages uint64) {
 	s.dropped += messages
 }
 
-// Finish ends a stream without a fixed number of messages. The stream ends when the populated
-// regions are sent.
+// Finish ends a stream without a fixed number of messages. After Finish, the stream ends when the
+// populated regions are sent.
 func (s *Sender) Finish() {
 	s.lock.Lock()
 	s.finish = true

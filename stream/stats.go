@@ -21,7 +21,7 @@ type Stats struct {
 	// Datagrams of messages that the sender has dropped are included.
 	MissingDatagrams uint64 `json:"missing_datagrams"`
 	// SenderDropped is the number of messages that the sender dropped because no region was free. A
-	// receiver knows this number only after the sender has ended the stream.
+	// receiver knows SenderDropped only after the sender has ended the stream.
 	SenderDropped uint64 `json:"sender_dropped"`
 
 	// Datagrams is the number of datagrams sent or received in the unreliable mode, or the number

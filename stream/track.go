@@ -153,8 +153,8 @@ func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 }
 
 // settle records whether the payload of a new datagram was stored. If the payload was stored, the
-// argument why is spoiltNot. If the message is now complete, settle counts the message. If the
-// complete message is in the ring, settle returns true.
+// argument why of settle is spoiltNot. If the message is now complete, settle counts the message.
+// If the complete message is in the ring, settle returns true.
 func (t *tracker) settle(ordinal uint64, why spoil) (received bool) {
 	s := t.of(ordinal)
 	s.spoilt = max(s.spoilt, why)

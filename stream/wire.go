@@ -29,8 +29,8 @@ func (h *header) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[16:], h.ordinal)
 }
 
-// parseHeader decodes the header of a datagram. If the header is too short or has a wrong check, ok
-// is false.
+// parseHeader decodes the header of a datagram. If the header of a datagram is too short or has a
+// wrong check, ok is false.
 func parseHeader(b []byte) (h header, ok bool) {
 	if len(b) < headerBytes {
 		return h, false
@@ -41,8 +41,8 @@ func parseHeader(b []byte) (h header, ok bool) {
 	return h, binary.LittleEndian.Uint32(b) == h.check()
 }
 
-// check returns the check field of a header. The check is computed with the finalizer of
-// MurmurHash3 from the fields and the format's version.
+// check returns the check field of a header. The check field is computed with the finalizer of
+// MurmurHash3 from the other fields and the format's version.
 func (h *header) check() uint32 {
 	const version = 1
 	x := h.key ^ version

@@ -95,8 +95,8 @@ func (a *Agent) setLIDs(m *Message) Status {
 }
 
 // keepLIDs fills in the entries without addresses. A restarted manager does not yet know the
-// addresses of all hosts. For a host without addresses in list, the agent keeps the addresses in
-// old, unless another host in list now has one of these addresses.
+// addresses of all hosts. For a host without addresses in list, keepLIDs keeps the addresses in
+// old, unless another host in list now has one of them.
 func keepLIDs(list, old []LIDEntry) []LIDEntry {
 	kept := make([]LIDEntry, 0, len(list))
 	for _, e := range list {

@@ -23,7 +23,7 @@ type Decision struct {
 }
 
 // Egress forwards the frames from a port's device. A port with several transmit queues has one
-// Egress for each queue, and all of them have the same Tables.
+// Egress for each queue, and all these Egresses have the same Tables.
 type Egress struct {
 	// Counts are the counters of the frames that this Egress has sent and dropped.
 	Counts Counts

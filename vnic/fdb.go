@@ -36,7 +36,7 @@ type FDB struct {
 	swept   mono.Time
 }
 
-// sweepEvery is the least time between two searches of a full table for expired entries. The limit
+// sweepEvery is the least time between two searches of a full table for expired entries. sweepEvery
 // prevents a search for each frame during a flood of addresses.
 const sweepEvery = time.Second
 

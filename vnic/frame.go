@@ -79,7 +79,7 @@ func (m MAC) Local() bool { return m&macLocalBit != 0 }
 func (m MAC) LID() uint32 { return uint32(m&0xFF<<16 | m&0xFF00 | m>>16&0xFF) }
 
 // MACFor makes the address of a port from the number of its switch and the LID of its host. The
-// address is 02:0v:vv:ll:ll:ll, with the lowest octet of the LID first.
+// address of a port is 02:0v:vv:ll:ll:ll, with the lowest octet of the LID first.
 func MACFor(vesw uint16, lid uint32) MAC {
 	return macLocalBit | MAC(vesw&VESWMax)<<24 |
 		MAC(lid&0xFF)<<16 | MAC(lid&0xFF00) | MAC(lid>>16&0xFF)

@@ -33,7 +33,8 @@ func (in *Ingress) Tables() *Tables { return in.tables }
 type Host struct {
 	// Strangers counts the received packets that belong to no port of this host. Such packets are
 	// invalid packets, packets from unknown senders, and packets for a switch without a port on
-	// this host. As in Omni-Path, the port with the lowest number reports these packets.
+	// this host. As in Omni-Path, the port with the lowest number reports the packets that belong
+	// to no port.
 	Strangers Counts
 	ports     [VESWMax + 1]*Ingress
 }

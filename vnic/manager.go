@@ -79,8 +79,9 @@ type HostState struct {
 type report struct {
 	macs []MAC // ascending
 	// told says that the host has reported its addresses since the manager started. While told is
-	// false, macs has the addresses that the host reported to an earlier manager. Until then, the
-	// MAC tables of other hosts contain these addresses.
+	// false, macs has the addresses that the host reported to an earlier manager. While told is
+	// false, the MAC tables of other hosts contain the addresses that the host reported to an
+	// earlier manager.
 	told       bool
 	generation uint16
 }
@@ -205,8 +206,8 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 	return h
 }
 
-// comparedMax is the largest number of comparisons between two renewals of the lease. Without this
-// limit, a host that never accepts the planned configuration would be compared without end.
+// comparedMax is the largest number of comparisons between two renewals of the lease. Without
+// comparedMax, a host that never accepts the planned configuration would be compared without end.
 const comparedMax = 256
 
 // differs reports whether the manager must now compare the state of the session's host with the
@@ -322,8 +323,8 @@ func (m *Manager) register(now mono.Time, conn int, msg *Message) {
 	m.answer(now, conn, msg, &r, status)
 }
 
-// admits checks a registration before the verification of addresses. The result is StatusOK, or the
-// reason why the manager must refuse the registration.
+// admits checks a registration before the verification of addresses. The result of admits is
+// StatusOK, or the reason why the manager must refuse the registration.
 func (m *Manager) admits(r *Registration) Status {
 	switch {
 	case r.Manager != m.cfg.Name || m.plan.lidOf(r.Host) == 0 || !r.Ways.complete():

@@ -115,8 +115,8 @@ func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) boo
 }
 
 // toldRows handles one message with a part of a host's MAC table. A row that is not in the plan may
-// belong to a host that has not reported its addresses yet. toldRows treats the address in such a
-// row as reported by the row's host to an earlier manager.
+// belong to a host that has not reported its addresses yet. toldRows treats the address in a row
+// that is not in the plan as reported by the row's host to an earlier manager.
 func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	ask, _ := ParseMACEntries(asked) // our own request
 	a, err := ParseMACEntries(data)
@@ -162,8 +162,8 @@ func (m *Manager) takeReport(s *session, vport uint8, r report) {
 	}
 }
 
-// claimsAttr is not an attribute on the wire. The constant is the key of the problems that
-// noteClaims records.
+// claimsAttr is not an attribute on the wire. claimsAttr is the key of the problems that noteClaims
+// records.
 const claimsAttr Attribute = 0xFFFE
 
 // noteClaims records a problem for each host whose device reports an address that belongs to
@@ -203,8 +203,9 @@ func (m *Manager) noteClaims() {
 	}
 }
 
-// trapsHeard is the largest number of traps per host and trapWindow that the manager handles. The
-// limit is twice trapsMax, because two windows of the agent may overlap one window of the manager.
+// trapsHeard is the largest number of traps per host and trapWindow that the manager handles.
+// trapsHeard is twice trapsMax, because two windows of the agent may overlap one window of the
+// manager.
 const trapsHeard = 2 * trapsMax
 
 // trap records a received trap, and requests the changed state from the host.

@@ -64,9 +64,9 @@ const (
 	replyBytesMax = ethBytes + vlanBytes + ip6Bytes + neighbourLen
 )
 
-// claims returns the IP address that the sender of a message is about to use. The address is the
-// target of an ARP probe or announcement, of a duplicate address detection, or of a neighbour
-// advertisement.
+// claims returns the IP address that the sender of a message is about to use. The address that
+// claims returns is the target of an ARP probe or announcement, of a duplicate address detection,
+// or of a neighbour advertisement.
 func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {
 	switch {
 	case i.Type == typeARP && isARP(p):
@@ -81,9 +81,9 @@ func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {
 }
 
 // Owner returns the IP address and the MAC address of the sender of an ARP message or a neighbour
-// advertisement. The returned ip has 4 or 16 bytes and is a part of f. For any other frame, ok is
-// false. If the MAC address in the message differs from the source address of the frame, ok is also
-// false.
+// advertisement. The IP address that Owner returns has 4 or 16 bytes and is a part of f. For any
+// other frame, ok is false. If the MAC address in the message differs from the source address of
+// the frame, ok is also false.
 func Owner(f []byte, i *FrameInfo) (ip []byte, mac MAC, ok bool) {
 	p := f[i.L3:]
 	switch {

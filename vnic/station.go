@@ -64,8 +64,9 @@ func NewManagerStation(m *btl.Module, manager *Manager, prover *Prover) (*Statio
 }
 
 // proves reports whether all names in w belong to the peer of the connection conn. The names of
-// endpoints must be at the peer's host, and w.Module must be the peer's module. The check is needed
-// because other hosts send frames to the names of a host without a handshake.
+// endpoints must be at the peer's host, and w.Module must be the peer's module. The check of
+// registered names is needed because other hosts send frames to the names of a host without a
+// handshake.
 func (s *Station) proves(conn int, w *Ways) bool {
 	ep := s.eps[conn]
 	elsewhere := func(name []byte) bool { return !ep.AtHost(name) }
@@ -80,7 +81,8 @@ func newStation(s *Station) (*Station, error) {
 }
 
 // Dial connects an agent to the manager's module with the given name, and sends the registration.
-// The argument now is the current time. The result conn is the number of the connection, for Alive.
+// The argument now is the current time. The result conn of Dial is the number of the connection,
+// for Alive.
 func (s *Station) Dial(now mono.Time, name []byte) (conn int, err error) {
 	ep, err := s.m.Connect(now, name)
 	if err != nil {

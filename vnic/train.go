@@ -9,9 +9,9 @@ import (
 )
 
 // A packet train is the content of a btl fragment, which carries several encapsulated packets of
-// one flow. The packets follow a header of eight bytes. The header has the number of the train in
-// its flow (u32, from 0 on), the entropy of the flow (u16) and the number of the switch (u16), in
-// little-endian order.
+// one flow. The packets follow a header of eight bytes. The header of a packet train has the number
+// of the train in its flow (u32, from 0 on), the entropy of the flow (u16) and the number of the
+// switch (u16), in little-endian order.
 const (
 	TrainHeaderBytes = 8
 	// TrainBytesMax is the largest size of a packet train. With segmentation offload, a packet
@@ -33,8 +33,9 @@ func (t *Train) Put(b []byte) {
 	le.PutUint16(b[6:], t.VESW)
 }
 
-// ParseTrain decodes the header of a packet train. The error is ErrLength if the train has no
-// packets, is too long, or has a VESW above VESWMax. NextPacket splits the returned packets.
+// ParseTrain decodes the header of a packet train. The error of ParseTrain is ErrLength if the
+// train has no packets, is too long, or has a VESW above VESWMax. NextPacket splits the returned
+// packets.
 func ParseTrain(b []byte) (t Train, packets []byte, err error) {
 	if len(b) <= TrainHeaderBytes || len(b) > TrainBytesMax ||
 		le.Uint16(b[6:]) > VESWMax {
@@ -118,9 +119,9 @@ func NewOrder(wait time.Duration) *Order {
 	return &Order{flows: make(map[orderKey]*orderFlow), wait: wait, max: orderBytesMax}
 }
 
-// Take calls deliver for the packets of a packet train. If the train arrives before an earlier one,
-// Take keeps a copy and a later call delivers its packets. On each connection, the numbers of the
-// packet trains in a flow begin with 0.
+// Take calls deliver for the packets of a packet train. If a packet train arrives before an earlier
+// one of its flow, Take keeps a copy and a later call delivers its packets. On each connection, the
+// numbers of the packet trains in a flow begin with 0.
 func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte)) {
 	key := orderKey{t.VESW, t.Entropy}
 	f := o.flows[key]

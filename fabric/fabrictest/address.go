@@ -8,8 +8,8 @@ import (
 	"gobtl/fabric"
 )
 
-// testSourceNames checks that a Sourcer endpoint reports the senders of datagrams. The senders are
-// not inserted, and their datagrams alternate within a batch.
+// testSourceNames checks that a Sourcer endpoint reports the senders of datagrams. The senders of
+// the test's datagrams are not inserted, and their datagrams alternate within a batch.
 func testSourceNames(t *testing.T, f *Fixture) {
 	rx := newPort(t, f)
 	sourcer, ok := rx.ep.(fabric.Sourcer)
@@ -47,7 +47,8 @@ func testSourceNames(t *testing.T, f *Fixture) {
 	if len(rx.sources[0]) == 0 {
 		return // permitted: a Sourcer may never know the source
 	}
-	// The reported source is a name, and a reply to that name must reach the sender.
+	// The source that AppendSource reports is a name, and a reply to that name must reach the
+	// sender.
 	back, err := rx.dom.Insert(rx.sources[0])
 	if err != nil {
 		t.Fatalf("Insert of a source: %v", err)

@@ -210,8 +210,8 @@ func testSizesChange(t *testing.T, f *Fixture) {
 	}
 }
 
-// testSurplusWaits sends more datagrams than there are posted receives. The surplus datagrams must
-// wait, in order, until more receives are posted.
+// testSurplusWaits sends more datagrams than there are posted receives. The datagrams for which
+// there is no receive must wait, in order, until more receives are posted.
 func testSurplusWaits(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -292,7 +292,7 @@ func testGatherLengths(t *testing.T, f *Fixture) {
 }
 
 // testRecvCapacityBursts leaves as many datagrams unread as Caps.RecvCapacity promises. The
-// datagrams have all sizes, and are sent in batches.
+// datagrams of testRecvCapacityBursts have all sizes, and are sent in batches.
 func testRecvCapacityBursts(t *testing.T, f *Fixture) {
 	mtu := newPort(t, f).caps.MTUBytes
 	sizes := append(burstSizes(newPort(t, f).caps), mtu/2+1, mtu/4+1)

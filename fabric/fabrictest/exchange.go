@@ -216,9 +216,8 @@ func testBatchOrder(t *testing.T, f *Fixture) {
 	}
 }
 
-// testBatchStopsAtBadSend posts a batch with an invalid send in the middle. The earlier sends must
-// be accepted, n must be the index of the invalid send, and the caller may continue after the
-// invalid send.
+// testBatchStopsAtBadSend posts a batch with an invalid send in the middle. The sends before the
+// invalid one must be accepted, n must be its index, and the caller may continue after it.
 func testBatchStopsAtBadSend(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)

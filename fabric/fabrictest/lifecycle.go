@@ -220,8 +220,8 @@ func testReopenEndpoint(t *testing.T, f *Fixture) {
 	}
 }
 
-// testReopenDomain works like the test rdm_multi_client of fabtests. In this test, one server
-// outlives many incarnations of a client.
+// testReopenDomain works like the test rdm_multi_client of fabtests. In testReopenDomain, one
+// server outlives many incarnations of a client.
 func testReopenDomain(t *testing.T, f *Fixture) {
 	server := newPort(t, f)
 	for i := range uint64(10) {

@@ -142,8 +142,9 @@ func (s *stream) message(i uint64) []byte {
 
 // testRandomTraffic sends random batches among four endpoints of two domains. The number of unread
 // datagrams never exceeds the capacity that the receiver promises. Every datagram must arrive once,
-// complete, and in the order of its stream. With a reliable provider, this capacity is the number
-// of posted buffers, because a send may stay in the queue until the receiver accepts the datagram.
+// complete, and in the order of its stream. With a reliable provider, the capacity of a receiver is
+// the number of posted buffers, because a send may stay in the queue until the receiver accepts the
+// datagram.
 func testRandomTraffic(t *testing.T, f *Fixture) {
 	const steps = 3000
 	seed := cmp.Or(f.Seed, rand.Uint64())

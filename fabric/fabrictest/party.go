@@ -18,7 +18,7 @@ const defaultBuffers = 256
 // batchMax is the size of the batches that the suite posts and polls.
 const batchMax = 32
 
-// owner is the port to which a buffer is posted. If the port is nil, the buffer belongs to the
+// owner is the port to which a buffer is posted. A buffer whose owner is a nil port belongs to the
 // suite.
 type owner struct {
 	port *port
@@ -54,8 +54,8 @@ type port struct {
 	out     [batchMax]fabric.Completion
 	landing landing
 	filled  bool // the last Poll used all its room
-	// sourcer, if not nil, is asked for the source of each datagram. The results are in sources, in
-	// the same order as in arrived.
+	// sourcer, if not nil, is asked for the source of each datagram. The sources that sourcer
+	// reports are in sources, in the same order as the datagrams in arrived.
 	sourcer fabric.Sourcer
 	sources [][]byte
 	// A tolerant port collects failed and truncated completions in spoiled. At any other port such

@@ -229,8 +229,8 @@ func testRecvCapacity(t *testing.T, f *Fixture) {
 }
 
 // testOverflow sends far more datagrams than the receiver promises to hold, of which some may be
-// lost and none may be altered or come twice. The endpoint must work after the overflow, but a
-// provider may drop the first datagram after it, which is therefore sent repeatedly.
+// lost and none may be altered or come twice. The endpoint must work after the overflow, but the
+// provider may drop the first datagram after the overflow, which is therefore sent repeatedly.
 func testOverflow(t *testing.T, f *Fixture) {
 	const again = 10_000
 	tx, rx, to := capacityRun(t, f)

@@ -2,8 +2,9 @@ package impair
 
 import "math/rand/v2"
 
-// dice is the random number generator that decides on faults. The struct contains the generator
-// itself, because rand.Rand would call the generator through an interface for every datagram.
+// dice is the random number generator that decides on faults. The struct dice contains the
+// generator itself, because rand.Rand would call the generator through an interface for every
+// datagram.
 type dice struct{ pcg rand.PCG }
 
 // odds is a probability p as an integer for fast comparison, p times 2^63.

@@ -14,7 +14,7 @@ const (
 	// defaultBuffers is the number of buffers if fabric.DomainConfig.Buffers is 0.
 	defaultBuffers = 4096
 	// spareBuffers is the number of hidden buffers that Reserve adds in addition to one for each
-	// visible buffer. The additional buffers are for reordered and delayed datagrams.
+	// visible buffer. The additional hidden buffers are for reordered and delayed datagrams.
 	spareBuffers = 2048
 	// spareMin is the least number of hidden buffers that Wrap accepts.
 	spareMin = 16

@@ -159,7 +159,7 @@ func (f Faults) String() string {
 }
 
 // formatProbability prefers the shortest percentage that Parse converts back to the same number.
-// The format has 15 digits, which hides the rounding error of the multiplication by 100.
+// The percentage has 15 digits, which hides the rounding error of the multiplication by 100.
 func formatProbability(p float64) string {
 	for _, digits := range []int{15, -1} {
 		s := strconv.FormatFloat(p*100, 'g', digits, 64) + "%"

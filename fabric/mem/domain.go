@@ -82,8 +82,8 @@ func newDomain(nw *Network, id uint32, cfg fabric.DomainConfig) (*domain, error)
 		return nil, badConfig("an arena of %d buffers of %d bytes is more than %d bytes",
 			cfg.Buffers, stride, maxArenaBytes)
 	}
-	// The arena is an ordinary slice without pointers, which the garbage collector neither scans
-	// nor moves.
+	// The arena of packet buffers is an ordinary slice without pointers, which the garbage
+	// collector neither scans nor moves.
 	memory := make([]byte, cfg.Buffers*stride)
 	arena, err := fabric.NewArena(memory, cfg.Buffers, stride, 0, cfg.BufferBytes)
 	if err != nil {

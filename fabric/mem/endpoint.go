@@ -129,7 +129,8 @@ func (d *domain) gather(s *fabric.Send) ([]byte, error) {
 		return nil, errBadRegion
 	}
 	region := d.regions[s.Region]
-	// The bounds check uses a subtraction, because the sum of the caller's numbers could overflow.
+	// The check of the region's bounds uses a subtraction, because the sum of the caller's numbers
+	// could overflow.
 	if s.RegionOff > uint64(len(region)) || uint64(s.RegionLen) > uint64(len(region))-s.RegionOff {
 		return nil, errBadRegion
 	}

@@ -57,7 +57,7 @@ var (
 	_ fabric.Addresser = (*domain)(nil)
 )
 
-// buffers is the arena in the form that the reader goroutines use. A slot has at least one byte
+// buffers is the arena in the form that the reader goroutines use. A buffer has at least one byte
 // after the caller's part, and a datagram that reaches this byte is too large.
 type buffers struct {
 	mem                []byte
@@ -143,7 +143,7 @@ func setAttr(attrs []fabric.Attr, name, value string) {
 
 func (d *domain) Arena() fabric.Arena { return d.arena }
 
-// Insert implements fabric.Domain. The name of a link-local address is assumed to be on this
+// Insert implements fabric.Domain. Insert assumes that the name of a link-local address is on this
 // domain's own link.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.closed {
@@ -252,9 +252,9 @@ func (d *domain) Sleep(timeout time.Duration) error {
 	return nil
 }
 
-// giveWay is called after each poll that found nothing. After a number of such polls, giveWay parks
-// the owner's goroutine for a short time, because Go's scheduler runs the reader goroutines only
-// when it has nothing else to run.
+// giveWay is called after each poll that found nothing. After a number of polls that found nothing,
+// giveWay parks the owner's goroutine for a short time, because Go's scheduler runs the reader
+// goroutines only when it has nothing else to run.
 func (d *domain) giveWay() {
 	if d.vain++; d.vain >= vainMost {
 		d.vain = 0
@@ -272,8 +272,8 @@ func (d *domain) somethingToPoll() bool {
 	return false
 }
 
-// ParseAddress implements fabric.Addresser. The host must be an IP address of this domain's
-// version.
+// ParseAddress implements fabric.Addresser. The host in the text must be an IP address of this
+// domain's version.
 func (d *domain) ParseAddress(text string) (first, second []byte, err error) {
 	return inet.ParseAddress(text, d.local.Version())
 }

@@ -27,8 +27,8 @@ type provider struct{}
 
 func (provider) Family() string { return family }
 
-// GetInfo implements fabric.Provider. Addresses to which no socket can be bound, such as tentative
-// IPv6 addresses, are left out.
+// GetInfo implements fabric.Provider. GetInfo leaves out addresses to which no socket can be bound,
+// such as tentative IPv6 addresses.
 func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	if h.Provider != "" && h.Provider != family && h.Provider != family+"/" {
 		return nil, nil

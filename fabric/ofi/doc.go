@@ -57,13 +57,14 @@
 // the libraries of libfabric 1.17 and later, in any combination.
 //
 // The package loads libfabric.so.1 when a program first requests a provider of the family ofi. A
-// program that requests no such provider runs without libfabric. If the library is not installed,
-// the request fails with fabric.ErrUnavailable. On Debian 12, loading the library takes some 200
-// ms, because constructors of other libraries sleep.
+// program that requests no provider of the family ofi runs without libfabric. If libfabric is not
+// installed, a request for its providers fails with fabric.ErrUnavailable. On Debian 12, loading
+// the library takes some 200 ms, because constructors of other libraries sleep.
 //
 // The process's signal handlers are restored after each call that loads, opens or closes something.
-// Descriptors that libfabric opens in such a call are not inherited by programs that the process
-// starts. Connections that a provider makes later, while it is polled, are inherited.
+// Descriptors that libfabric opens while it loads, opens or closes something are not inherited by
+// programs that the process starts. Connections that a provider makes later, while it is polled,
+// are inherited.
 //
 // A batch costs one call from Go into C. A datagram of at most Caps.InjectBytes is sent with
 // fi_inject, which makes no completion, and a larger datagram is sent with fi_send. An injected
@@ -71,9 +72,10 @@
 // sent with fi_sendv.
 //
 // Providers over TCP and the layer rxd keep sends that a peer does not accept, even after the peer
-// has ended. The shim passes copies of the sends to these providers (copies.c). With copies, every
-// send is complete when Post returns, and a peer that accepts nothing delays no other peer. For
-// each peer, the provider has at most 256 copies, and the shim keeps 4096 more.
+// has ended. The shim passes copies of the sends to providers over TCP and to the layer rxd
+// (copies.c). With copies, every send is complete when Post returns, and a peer that accepts
+// nothing delays no other peer. For each peer, the provider has at most 256 copies, and the shim
+// keeps 4096 more.
 //
 // An Addr is an index and a generation. The type fi_addr_t of libfabric is not used as an Addr,
 // because its value is a pointer with some providers. A stale or invented Addr gives an error, and
@@ -91,7 +93,7 @@
 // message header. An endpoint of the sockets provider therefore injects no datagram, and has at
 // most 31 KiB in flight, which is 31 datagrams of up to 1 KiB.
 //
-// Each receive is posted with one additional byte after the buffer. The additional byte reveals a
+// Each receive is posted with one additional byte after its buffer. The additional byte reveals a
 // datagram that is too large, with providers that truncate without an error.
 //
 // # Segmentation offload
@@ -105,11 +107,12 @@
 // memory, without another copy. Segmentation offload changes nothing on the wire.
 //
 // When an endpoint opens, it tests the offload with datagrams to itself, and drops datagrams that
-// other senders have sent before the test ends. If the test fails, the endpoint works without
-// offload. Sending and receiving can lose the offload independently. Offload ends when the kernel
-// refuses a message but accepts its datagrams one by one, or when a control message is truncated.
-// After a truncated control message, all waiting datagrams are dropped. The Info.Attrs of the
-// Domain tell for each direction whether offload is on, and otherwise the reason.
+// other senders have sent before the test ends. If the offload test of an endpoint fails, the
+// endpoint works without offload. Sending and receiving can lose the offload independently.
+// Segmentation offload ends when the kernel refuses a message but accepts its datagrams one by one,
+// or when a control message is truncated. After a truncated control message, all waiting datagrams
+// are dropped. The Info.Attrs of the Domain tell for each direction whether offload is on, and
+// otherwise the reason.
 //
 // # Reliable endpoints
 //

@@ -22,7 +22,7 @@ const (
 	// wantSocketBytes is the requested size of the receive buffer if the caller names no size.
 	wantSocketBytes = 4 << 20
 	// fallbackSocketBytes is the assumed size of the receive buffer if the socket was not found.
-	// The value is less than the default size of any system.
+	// fallbackSocketBytes is less than the default receive buffer of any system.
 	fallbackSocketBytes = 64 << 10
 
 	udpName     = family + "/" + udpProvider
@@ -209,8 +209,8 @@ func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, 
 	return e, nil
 }
 
-// tryBind binds a test socket in the same way as the udp provider. The test is necessary because
-// libfabric leaks the provider's socket if the provider fails to bind.
+// tryBind binds a test socket in the same way as the udp provider. The test socket is necessary
+// because libfabric leaks the provider's socket if the provider fails to bind.
 func (d *domain) tryBind() error {
 	ap, ok := d.rules.form.addrPort(d.src)
 	if !ok {
@@ -249,9 +249,9 @@ func (e *endpoint) finish(recvBufferBytes int) {
 }
 
 // takeSocket returns the descriptor of the udp provider's socket, or -1 if the socket was not
-// found. If the socket was found, sleeps wait for its descriptor instead of libfabric's wait
-// descriptor. libfabric's wait descriptor is an epoll instance, which costs time for every arriving
-// datagram while it watches the socket.
+// found. If the udp provider's socket was found, sleeps wait for its descriptor instead of
+// libfabric's wait descriptor. libfabric's wait descriptor is an epoll instance, which costs time
+// for every arriving datagram while it watches the socket.
 func (e *endpoint) takeSocket() int {
 	local, ok := e.domain.rules.form.addrPort(e.name)
 	if !ok {
@@ -262,7 +262,7 @@ func (e *endpoint) takeSocket() int {
 		return -1
 	}
 	if e.waitFd >= 0 {
-		// If the socket is not in the epoll set, the call fails without effect.
+		// If the socket is not in the epoll set, the call of epoll_ctl fails without effect.
 		_ = unix.EpollCtl(e.waitFd, unix.EPOLL_CTL_DEL, fd, nil)
 		e.waitFd = fd
 		C.gofi_wait_socket(e.c)
@@ -270,8 +270,8 @@ func (e *endpoint) takeSocket() int {
 	return fd
 }
 
-// sizeReceiveBuffer enlarges the receive buffer of the udp provider's socket. If the enlargement
-// fails, the capacity is computed from the size of a default buffer.
+// sizeReceiveBuffer enlarges the receive buffer of the udp provider's socket. If the receive buffer
+// cannot be enlarged, the capacity is computed from the size of a default buffer.
 func (e *endpoint) sizeReceiveBuffer(fd, ask int) {
 	if ask == 0 {
 		ask = wantSocketBytes

@@ -208,7 +208,7 @@ const (
 )
 
 // forgetName removes the file of an endpoint of the shm provider. Peers that have mapped the file
-// keep its memory. The libfabric object is closed later, see linger_close.
+// keep its memory. The libfabric object of the endpoint is closed later, see linger_close.
 func (d *domain) forgetName(name []byte) {
 	file, ok := bytes.CutPrefix(name, []byte(shmMark))
 	file = bytes.TrimRight(file, "\x00")

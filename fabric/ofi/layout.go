@@ -13,8 +13,8 @@ const (
 	// maxDatagramBytes is the largest UDP payload over IPv4. Providers that emulate datagrams over
 	// a stream report a limit near 2^64, which is too large for a receive buffer.
 	maxDatagramBytes = 65507
-	// maxSegmentBytes is the largest datagram with reliable providers. Messages of this size are
-	// sent by libfabric's layer rxm without a rendezvous.
+	// maxSegmentBytes is the largest datagram with reliable providers. The layer rxm of libfabric
+	// sends messages of up to maxSegmentBytes without a rendezvous.
 	maxSegmentBytes = 16 << 10
 
 	cacheLineBytes  = 64

@@ -27,8 +27,8 @@ const (
 	sockIn6Bytes = 28
 )
 
-// nameRules decide which bytes can be the name of a peer. The rules are necessary because libfabric
-// does not check names, which may come from the network.
+// nameRules decide which bytes can be the name of a peer. The rules for names are necessary because
+// libfabric does not check names, which may come from the network.
 type nameRules struct {
 	form  nameForm
 	bytes int    // exact length, 0 while unknown

@@ -123,8 +123,8 @@ func (l *list) dropNeedless(v variant) {
 	})
 }
 
-// newEntry translates one result of fi_getinfo. The result is false if the entry is not offered to
-// callers.
+// newEntry translates one result of fi_getinfo. The result of newEntry is false if the entry is not
+// offered to callers.
 func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	var raw C.struct_gofi_info
 	C.gofi_describe(fi, &raw)

@@ -86,9 +86,9 @@ func (p *peers) find(a fabric.Addr) (uint32, bool) {
 }
 
 // Insert implements fabric.Domain. If libfabric's provider refuses a name, the error wraps the
-// provider's *fabric.Error. If the name may be malformed, the error also wraps ErrBadName. The shm
-// provider of libfabric 2 accepts 256 different names during the life of a domain, including
-// removed ones. For further names, the error wraps ErrAgain.
+// provider's *fabric.Error. If the refused name may be malformed, the error also wraps ErrBadName.
+// The shm provider of libfabric 2 accepts 256 different names during the life of a domain,
+// including removed ones. For further names, the error wraps ErrAgain.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.c == nil {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -176,8 +176,8 @@ func (d *domain) refused(err error) error {
 	return err
 }
 
-// Remove implements fabric.Domain. If the Addr is not inserted, the error is a *fabric.Error with
-// EINVAL.
+// Remove implements fabric.Domain. If the Addr is not inserted, the error of Remove is a
+// *fabric.Error with EINVAL.
 func (d *domain) Remove(a fabric.Addr) error {
 	if d.c == nil {
 		return fabric.ErrClosed

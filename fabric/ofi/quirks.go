@@ -86,8 +86,8 @@ func (l limits) tamed(prov string, major uint32) limits {
 			l.quirks.keptPeers = shmPeers
 		}
 		// With the shm provider, a message above injectBytes stays in the sender's memory until the
-		// peer has accepted the message. If the peer has ended, such a message stays for ever.
-		// Injected messages are copied at once.
+		// peer has accepted the message. If the peer has ended, a message above injectBytes stays
+		// in the sender's memory for ever. Injected messages are copied at once.
 		l.maxMsgBytes = min(l.maxMsgBytes, l.injectBytes)
 	default:
 		l.quirks.copies = l.reliable && keepsUntaken(prov)

@@ -16,8 +16,9 @@ import (
 )
 
 // The constants give the cost of a datagram in a socket's receive buffer (skb->truesize). The cost
-// is the sk_buff itself, and a block whose size is a power of two. The block holds the headers and
-// the payload of the datagram, and the skb_shared_info. A datagram of 1472 bytes costs 2304 bytes.
+// of a datagram is the sk_buff itself, and a memory block whose size is a power of two. The memory
+// block holds the headers and the payload of the datagram, and the skb_shared_info. A datagram of
+// 1472 bytes costs 2304 bytes.
 const (
 	skbSharedBytes = 320
 	skbHeadBytes   = 28 + 64 // UDP and IP headers, and room for the link's
@@ -41,9 +42,9 @@ func socketCapacity(buffer, mtu int) int {
 }
 
 // findSocket returns the descriptor of the UDP socket that a provider has opened for an endpoint
-// with the local address want. The search begins with the descriptors that the endpoint's wait
-// descriptor watches, and goes on with all descriptors of the process. The argument waitFd is an
-// epoll instance, or -1.
+// with the local address want. The search for the socket begins with the descriptors that the
+// endpoint's wait descriptor watches, and goes on with all descriptors of the process. The argument
+// waitFd is an epoll instance, or -1.
 func findSocket(waitFd int, want netip.AddrPort) (int, error) {
 	for _, fd := range watched(waitFd) {
 		if isSocket(fd, want) {

@@ -26,7 +26,8 @@ type variant struct {
 	rdm, offload bool   // the options
 }
 
-// variantOf parses a registry name. The result is false for options that no provider has.
+// variantOf parses a registry name. The result of variantOf is false for options that no provider
+// has.
 func variantOf(name string) (variant, bool) {
 	_, prov, _ := strings.Cut(name, "/")
 	v := variant{prov: prov}

@@ -70,7 +70,7 @@ func (c *closers) run() {
 }
 
 // held returns how many sockets wait to be closed. The result its counts the sockets of one
-// process, and all counts the sockets of all processes.
+// process, and the result all counts the sockets of all processes.
 func (c *closers) held(pid int32) (its, all int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()

@@ -1,6 +1,6 @@
 // Package shm carries datagrams between processes of one host through shared memory. The name of
-// the provider is "shm". The provider is reliable and ordered, needs no privileges, and runs only
-// on Linux.
+// the provider is "shm". The shm provider is reliable and ordered, needs no privileges, and runs
+// only on Linux.
 //
 //	Post                                                        Poll
 //	buffer, region --copy--> ring (memfd of the sender) --copy--> buffer posted with Recv, landing
@@ -10,11 +10,11 @@
 //
 // Each pair of a sending and a receiving endpoint has a ring of its own, which is created for the
 // first datagram. The sender creates the memory of the ring, seals it against shrinking, and passes
-// it to the receiver through a Unix socket. The socket is also used to wake a sleeping peer, and
-// end-of-file on the socket shows that the peer is gone. The memory belongs to no file, and the
-// kernel frees the memory after both processes have ended. In the file system, a domain has only
-// its socket, in /dev/shm. If a process ends without removing its socket, a peer removes the
-// socket, or a domain that opens at least a minute later.
+// it to the receiver through a Unix socket. The Unix socket is also used to wake a sleeping peer,
+// and end-of-file on the socket shows that the peer is gone. The memory of a ring belongs to no
+// file, and the kernel frees the memory after both processes have ended. In the file system, a
+// domain has only its socket, in /dev/shm. If a process ends without removing its socket, a peer
+// removes the socket, or a domain that opens at least a minute later.
 //
 // # What a ring looks like
 //
@@ -39,7 +39,7 @@
 // docs/performance.md.
 //
 // For at most 200 us, the receiver and the sender sleep on the sleep words of the ring as futexes.
-// This futex sleep is used only while wake-ups usually come within 200 us. Longer sleeps wait for
+// The futex sleep is used only while wake-ups usually come within 200 us. Longer sleeps wait for
 // the sockets (wait_nap.go).
 //
 // # What is believed
@@ -66,16 +66,16 @@
 // smallest size. A peer refuses a ring by closing the socket. Datagrams in a refused ring are lost,
 // although their sends completed, and the next sends to that peer fail with ECONNREFUSED.
 //
-// A datagram of at most injectBytes makes no completion. If the ring has no room, such a datagram
-// is copied to the queue of waiting sends. If a waiting datagram is lost because the peer is gone,
-// the next Post to that peer returns the error. The waiting sends to one peer may take at most half
-// of the free places in the queue.
+// A datagram of at most injectBytes makes no completion. If the ring has no room, a datagram of at
+// most injectBytes is copied to the queue of waiting sends. If a waiting datagram is lost because
+// the peer is gone, the next Post to that peer returns the error. The waiting sends to one peer may
+// take at most half of the free places in the queue.
 //
-// The domain leaves half of the process's descriptors unused. This limit is per domain, and several
-// domains together may use more descriptors. If the sockets of a running domain in /dev/shm are
-// removed, connected peers are not affected, but no new peer can connect to the domain. Peers must
-// see the same /dev/shm. Insert refuses the name of an endpoint with another /dev/shm, with an
-// error that says so.
+// The domain leaves half of the process's descriptors unused. The limit of descriptors is per
+// domain, and several domains together may use more descriptors. If the sockets of a running domain
+// in /dev/shm are removed, connected peers are not affected, but no new peer can connect to the
+// domain. Peers must see the same /dev/shm. Insert refuses the name of an endpoint with another
+// /dev/shm, with an error that says so.
 //
 // A domain and its endpoints belong to one goroutine at a time. Any goroutine may call Wake.
 package shm

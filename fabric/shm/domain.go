@@ -98,8 +98,8 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) (err error) {
 	if size < 0 || size > maxBufferBytes {
 		return badConfig("BufferBytes is %d, want 1 to %d", size, maxBufferBytes)
 	}
-	// The stride is an odd number of cache lines, which spreads the beginnings of the buffers over
-	// all sets of a cache.
+	// The distance between two buffers is an odd number of cache lines, which spreads the
+	// beginnings of the buffers over all sets of a cache.
 	stride := ((size+ringAlign-1)/ringAlign | 1) * ringAlign
 	if uint64(count)*uint64(stride) > min(maxArenaBytes, math.MaxInt) {
 		return badConfig("%d buffers of %d bytes are more than this provider maps", count, stride)

@@ -30,7 +30,7 @@ const (
 	injectBytes = 256
 	// readersShare is the divisor for the part of the queue of waiting sends that is reserved for
 	// peers that read their rings. Each peer that does not read its ring may have one waiting send
-	// in the reserved part.
+	// in the reserved part of the queue.
 	readersShare = 8
 )
 

@@ -20,7 +20,7 @@ const (
 	ringMiddle = 1 << 20
 	ringBudget = 256 << 20
 	// takenBudget is the total size of accepted rings above which a domain accepts only rings of
-	// the smallest size. The value suffices for 256 peers with one ring each.
+	// the smallest size. takenBudget suffices for 256 peers with one ring each.
 	takenBudget = 256 * ringBytesMax
 	// linksMax is the largest number of rings that a domain creates, and also of rings that a
 	// domain accepts.
@@ -29,7 +29,7 @@ const (
 	// namespaces have the process id 0, and share the limit of one process.
 	linksPerProcess = 256
 	// silentMax is the largest number of connected sockets on which the first packet (hello) has
-	// not arrived. Beyond that number, the domain closes the oldest of these sockets. A peer that
+	// not arrived. If there are more such sockets, the domain closes the oldest one. A peer that
 	// was stopped between the connection and its first packet connects again.
 	silentMax = 64
 	// skipsMaxLog2 is the base-2 logarithm of the largest number of skipped attempts to connect to

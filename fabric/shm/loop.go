@@ -38,7 +38,7 @@ type loop struct {
 	pollTime unix.Timespec
 }
 
-// oobBytes is the size of the control data in a peer's first packet. The size suffices for the
+// oobBytes is the size of the control data in a peer's first packet. oobBytes suffices for the
 // descriptor of the ring and one excess descriptor.
 const oobBytes = 24
 
@@ -188,8 +188,8 @@ func mostIn() int {
 	return int(min(linksMax, limit.Cur/2))
 }
 
-// admit makes an incoming link from an accepted socket. The peer must belong to this user, and the
-// peer's process must not have too many links.
+// admit makes an incoming link from an accepted socket. admit requires that the peer belongs to
+// this user, and that the peer's process does not have too many links.
 func (o *loop) admit(fd int) bool {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil || cred.Uid != o.domain.name.uid || !o.mayTake(cred.Pid) {

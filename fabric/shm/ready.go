@@ -4,7 +4,7 @@ package shm
 
 import "time"
 
-// ReadyFd implements fabric.Readier. The descriptor is the epoll descriptor of the domain's loop.
+// ReadyFd implements fabric.Readier. ReadyFd returns the epoll descriptor of the domain's loop.
 func (d *domain) ReadyFd() (int, error) {
 	d.sleeper.still()
 	return d.loop.epoll, nil

@@ -113,9 +113,9 @@ func (s *sendRing) format() {
 }
 
 // room finds room for a record of n bytes, and returns the number of bytes to skip before the
-// record. The result ok is false if the ring has no room now. The head comes from the receiver and
-// is accepted if it is within the written bytes, because a false head harms only the receiver's own
-// ring.
+// record. If the ring has no room now, the result ok of room is false. The head is written by the
+// receiver and is accepted if it is within the written bytes, because a false head harms only the
+// receiver's own ring.
 func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	left := s.size - s.tail&(s.size-1)
 	need := n + ringAlign // includes the end after the record
@@ -165,7 +165,7 @@ func (s *sendRing) put(head, tail []byte) bool {
 }
 
 // begin writes the word of the record at the tail. If the record is the first of a batch, begin
-// leaves the word to publish.
+// does not write the word, which publish writes later.
 func (s *sendRing) begin(word uint64) {
 	if !s.open {
 		s.first, s.word1, s.open = s.tail, word, true
@@ -204,8 +204,8 @@ func (q *recvRing) check() bool {
 		*(*uint64)(unsafe.Pointer(&q.mem[offSize])) == q.size
 }
 
-// next returns the datagram at the head, or nil if there is none. The sender can still change the
-// bytes, and the caller must copy them before examining them.
+// next returns the datagram at the head, or nil if there is none. The sender can change the bytes
+// at any time, and the caller must copy them before examining them.
 func (q *recvRing) next() ([]byte, error) {
 	for skipped := false; ; skipped = true {
 		word := atomic.LoadUint64(q.word(q.at))
@@ -234,9 +234,9 @@ func (q *recvRing) advance(size int) {
 // waiting reports whether the ring has a datagram to read.
 func (q *recvRing) waiting() bool { return atomic.LoadUint64(q.word(q.at)) != wordEnd }
 
-// giveBack publishes the head to the sender after an eighth of the ring was read. The result tells
-// how the sender sleeps, if the sender waits for room. Any datagram fits in seven eighths of the
-// ring, and therefore a sender without room gets a further call of giveBack.
+// giveBack publishes the head to the sender after an eighth of the ring was read. The result of
+// giveBack tells how the sender sleeps, if the sender waits for room. Any datagram fits in seven
+// eighths of the ring, and therefore a sender without room gets a further call of giveBack.
 func (q *recvRing) giveBack() (how uint32) {
 	if q.at-q.told < q.size/8 {
 		return awake

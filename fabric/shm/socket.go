@@ -49,9 +49,9 @@ func listen(n *name, c *closers) (fd int, err error) {
 // removes the directory before the socket is in it.
 const listenTries = 100
 
-// listenIn creates a domain's socket in an open directory. The socket has a temporary name until
-// the domain listens on it. A socket with a final name on which no process listens is therefore
-// stale. ENOENT means that the directory was removed.
+// listenIn creates a domain's socket in an open directory. The socket of a domain has a temporary
+// name until the domain listens on it. A socket with a final name on which no process listens is
+// therefore stale. ENOENT means that the directory was removed.
 func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	sweep(dir, c)
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -74,8 +74,8 @@ func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	return fd, nil
 }
 
-// unlisten removes a domain's socket. If the directory is empty after that, unlisten also removes
-// the directory.
+// unlisten removes a domain's socket. If the directory of the user's sockets is empty after that,
+// unlisten also removes the directory.
 func unlisten(n *name) {
 	_ = unix.Unlink(n.socketPath())
 	_ = unix.Rmdir(socketDir(n.uid)) // fails unless the directory is empty
@@ -169,13 +169,13 @@ func knock(fd int) {
 
 var knockBytes = [1]byte{1}
 
-// knocksRead is the number of wake-up packets that are read at once. The number is limited because
-// a peer that sends packets without end must not delay other peers.
+// knocksRead is the number of wake-up packets that are read at once. The number of wake-up packets
+// is limited because a peer that sends packets without end must not delay other peers.
 const knocksRead = 4
 
-// hush reads pending wake-up packets. The results say whether there were any packets, and whether
-// the peer still exists. A peer that sends descriptors at this point is treated as gone, and the
-// descriptors stay in the socket.
+// hush reads pending wake-up packets. The results of hush say whether there were any packets, and
+// whether the peer still exists. A peer that sends descriptors instead of wake-up packets is
+// treated as gone, and the descriptors stay in the socket.
 func hush(fd int, scratch []byte) (knocks, alive bool) {
 	var oob [1]byte
 	for range knocksRead {
@@ -194,8 +194,8 @@ func hush(fd int, scratch []byte) (knocks, alive bool) {
 	return knocks, true // more packets will be read the next time
 }
 
-// makeRing creates the memory of a ring for sending. The memory is sealed, because reading beyond
-// the end of a truncated file would raise a signal in the receiver.
+// makeRing creates the memory of a ring for sending. The memory of a ring is sealed, because
+// reading beyond the end of a truncated file would raise a signal in the receiver.
 func makeRing(sizeBytes int) (mem []byte, memfd int, err error) {
 	memfd, err = unix.MemfdCreate("gobtl-ring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

@@ -130,14 +130,15 @@ func (t *regionTable) remove(r fabric.Region) error {
 	return nil
 }
 
-// gather returns the part of a region that a send refers to. The result ok is false if the part is
-// outside of the region.
+// gather returns the part of a region that a send refers to. If the part is outside of the region,
+// the result ok of gather is false.
 func (t *regionTable) gather(s *fabric.Send) (mem []byte, ok bool) {
 	if uint64(s.Region) >= uint64(len(t.slots)) {
 		return nil, false
 	}
 	mem = t.slots[s.Region]
-	// The bounds check uses a subtraction, because the sum of the caller's numbers could overflow.
+	// The check of the region's bounds uses a subtraction, because the sum of the caller's numbers
+	// could overflow.
 	if s.RegionOff > uint64(len(mem)) || uint64(s.RegionLen) > uint64(len(mem))-s.RegionOff {
 		return nil, false
 	}

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The constants are the values of the sleep flags of a ring. The flag tells the peer, which clears
-// the flag, how to wake the sleeping process.
+// The constants are the values of the sleep flags of a ring. The sleep flag tells the peer, which
+// clears the flag, how to wake the sleeping process.
 const (
 	awake    = 0
 	onSocket = 1 // by a packet on the socket; also for any unknown value
@@ -107,8 +107,8 @@ func (d *domain) hush() {
 	d.napper.bell.Store(bellSilent)
 }
 
-// napOn collects the flags for a futex sleep, and returns their number. The result is negative if a
-// futex sleep is not possible now.
+// napOn collects the flags for a futex sleep, and returns their number. If a futex sleep is not
+// possible now, the result of napOn is negative.
 func (d *domain) napOn() (n int) {
 	if d.retryPause() >= 0 {
 		return -1
@@ -141,8 +141,8 @@ func (d *domain) napOn() (n int) {
 
 func address(word *uint32) uint64 { return uint64(uintptr(unsafe.Pointer(word))) }
 
-// sleep waits until a peer clears one of the flags. The result is false if the time most has passed
-// before.
+// sleep waits until a peer clears one of the flags. If the time most has passed before, the result
+// of sleep is false.
 func (p *napper) sleep(words int, now time.Time, most time.Duration) bool {
 	const second = int64(time.Second)
 	at := p.beginNs + int64(now.Sub(p.begin)) + int64(most)

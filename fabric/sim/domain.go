@@ -242,7 +242,8 @@ func (d *domain) gather(s *fabric.Send) ([]byte, error) {
 		return nil, errBadRegion
 	}
 	mem := d.regions[s.Region].mem
-	// The bounds check uses a subtraction, because the sum of the caller's numbers could overflow.
+	// The check of the region's bounds uses a subtraction, because the sum of the caller's numbers
+	// could overflow.
 	if s.RegionOff > uint64(len(mem)) || uint64(s.RegionLen) > uint64(len(mem))-s.RegionOff {
 		return nil, errBadRegion
 	}

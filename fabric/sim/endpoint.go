@@ -217,8 +217,8 @@ func (e *endpoint) crc(s *fabric.Send) uint32 {
 func (e *endpoint) read(s *fabric.Send, p *packet) {
 	p.data = append(p.data, e.domain.arena.Bytes(s.Buf)[:s.Len]...)
 	if s.Region != 0 {
-		// If the caller has deregistered the region, which is recorded as a violation, the datagram
-		// is too short.
+		// If the caller has deregistered the region, the datagram is too short, and a violation is
+		// recorded.
 		if tail, err := e.domain.gather(s); err == nil {
 			p.data = append(p.data, tail...)
 		}
@@ -279,8 +279,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// completeSend completes a send and returns its buffer to the caller. If the buffer has changed
-// since Post, completeSend records a violation.
+// completeSend completes a send and returns its buffer to the caller. If the buffer of the send has
+// changed since Post, completeSend records a violation.
 func (e *endpoint) completeSend() fabric.Completion {
 	d := e.domain
 	op := e.sends.pop()
@@ -300,8 +300,8 @@ func (e *endpoint) completeSend() fabric.Completion {
 	}
 }
 
-// receive copies the oldest datagram into the oldest posted buffer. The filled buffer stays in use
-// until Poll reports its completion.
+// receive copies the oldest datagram into the oldest posted buffer. The buffer of a received
+// datagram stays in use until Poll reports its completion.
 func (e *endpoint) receive() fabric.Completion {
 	d := e.domain
 	nw := d.node.nw

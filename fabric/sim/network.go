@@ -330,9 +330,9 @@ func (nw *Network) InFlight() int { return nw.inFlight }
 // Queued is the number of datagrams in the receive queues.
 func (nw *Network) Queued() int { return nw.queued }
 
-// Violations lists the first 16 errors of the users of the fabric. Examples of such errors are a
-// buffer that was altered or posted again before its completion, a send to a removed address, and
-// memory that was deregistered during a send.
+// Violations lists the first 16 errors of the users of the fabric. Examples of these errors of
+// users are a buffer that was altered or posted again before its completion, a send to a removed
+// address, and memory that was deregistered during a send.
 func (nw *Network) Violations() []error { return slices.Clone(nw.violations) }
 
 func (nw *Network) violate(p Port, format string, args ...any) {

@@ -20,7 +20,8 @@ type Process interface {
 // NodeFaults are the faults of a host. The zero value has no faults.
 type NodeFaults struct {
 	// PostAgain is the probability that a Post begins a series of up to AgainPosts (at least 1)
-	// Posts that end with ErrAgain. The first Post of such a series may accept some of its sends.
+	// Posts that end with ErrAgain. The first Post of a series of ErrAgain may accept some of its
+	// sends.
 	PostAgain  float64
 	AgainPosts int
 	// SendError is the probability that a send fails and its datagram is lost. The failed send
@@ -62,9 +63,9 @@ type Node struct {
 	againPosts  int  // rest of a series of ErrAgain
 }
 
-// Node returns the node with the given name, and creates it if there is none. Names have 1 to 32
-// printable bytes, and any other name is changed to such a name. A network has at most 65536 nodes.
-// Beyond that limit, Node returns the last node.
+// Node returns the node with the given name, and creates it if there is none. Names of nodes have 1
+// to 32 printable bytes, and any other name is changed to a name of this kind. A network has at
+// most 65536 nodes. Beyond that limit, Node returns the last node.
 func (nw *Network) Node(name string) *Node {
 	name = nodeName(name)
 	if n := nw.byName[name]; n != nil {

@@ -197,8 +197,8 @@ func (l *link) send(p *packet, at mono.Time, late time.Duration) {
 	l.nw.timer(at.Add(l.path.Delay).Add(late), timerArrive, p.ref)
 }
 
-// line puts a datagram on the line, and returns the time when the datagram has left the line. The
-// result ok is false if the queue of the line is full.
+// line puts a datagram on the line, and returns the time when the datagram has left the line. If
+// the queue of the line is full, the result ok of line is false.
 func (l *link) line(sizeBytes int) (at mono.Time, ok bool) {
 	rate := l.path.BytesPerSecond
 	if rate <= 0 {
@@ -234,8 +234,8 @@ func (line *Line) waiting(now mono.Time, bytesPerSecond int) int {
 	return int(min(n, math.MaxInt/2))
 }
 
-// lost decides whether a datagram is lost, and for which reason. The result is KindSent if the
-// datagram is not lost.
+// lost decides whether a datagram is lost, and for which reason. The result of lost is KindSent if
+// the datagram is not lost.
 func (l *link) lost() Kind {
 	path := &l.path
 	if l.burst {
@@ -281,8 +281,8 @@ func (l *link) flip(p *packet) {
 	p.spoilt = l.path.Checksum
 }
 
-// extras sends additional datagrams after a datagram. The additional datagrams are replays of
-// earlier datagrams, and junk with the addresses of p.
+// extras sends additional datagrams after a datagram. The additional datagrams of extras are
+// replays of earlier datagrams, and junk with the addresses of p.
 func (l *link) extras(p *packet) {
 	nw, path := l.nw, &l.path
 	if l.dice.chance(path.Junk) {

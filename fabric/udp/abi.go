@@ -55,7 +55,7 @@ type (
 )
 
 // segmentControl returns the control message that makes the kernel split a message into datagrams.
-// Each of these datagrams has the size that setSegment sets.
+// Each datagram of a split message has the size that setSegment sets.
 func segmentControl() cmsg {
 	return cmsg{len: cmsgHeaderBytes + 2, level: unix.SOL_UDP, kind: unix.UDP_SEGMENT}
 }

@@ -18,9 +18,10 @@ import (
 //
 // An endpoint that sends equally to many peers has no second socket. The second socket is opened
 // when one peer has had a clear majority of the sends for a while, and is closed when the majority
-// ends. Each time a second socket is opened, the threshold for the next one rises. A socket that is
-// to be closed is first read until it is empty, or for directLeaving polls, alternating with the
-// first socket. Datagrams that arrive between the last read and the close are lost.
+// ends. Each time a second socket is opened, the threshold for opening the next second socket
+// rises. A socket that is to be closed is first read until it is empty, or for directLeaving polls,
+// alternating with the first socket. Datagrams that arrive between the last read and the close are
+// lost.
 type direct struct {
 	sock    *socket // nil: no second socket
 	to      fabric.Addr
@@ -31,9 +32,10 @@ type direct struct {
 	left    int    // polls while leaving
 	mainHot bool   // the first socket was the last to receive something
 
-	// The candidate is the peer that may have the majority of the sends. The lead is the number of
-	// calls of Post to the candidate minus the number of calls to all other peers. While there is a
-	// second socket, hits is the number of calls of Post to its peer, of posts calls in total.
+	// The candidate is the peer that may have the majority of the endpoint's sends. The lead is the
+	// number of calls of Post to the candidate minus the number of calls to all other peers. While
+	// there is a second socket, hits is the number of calls of Post to its peer, of posts calls in
+	// total.
 	candidate   fabric.Addr
 	lead        int
 	needed      int
@@ -59,11 +61,11 @@ const (
 	directOther = 16
 	directQuiet = 64
 	// directLeaving is the largest number of polls for which a socket that is to be closed is read.
-	// The limit prevents a flooding peer from keeping its socket open for ever.
+	// The limit on polls prevents a flooding peer from keeping its socket open for ever.
 	directLeaving = 256
 	// directFails is the number of consecutive failed attempts to open the second socket after
-	// which the endpoint gives up. Each attempt needs twice as many calls of Post as the previous
-	// one.
+	// which the endpoint gives up. Each attempt to open the second socket needs twice as many calls
+	// of Post as the previous attempt.
 	directFails = 4
 )
 
@@ -75,8 +77,8 @@ func newDirect(o Options) direct {
 	return t
 }
 
-// vote counts a call of Post to a peer. If the majority has changed, vote opens or closes the
-// second socket.
+// vote counts a call of Post to a peer. If another peer has the majority of the sends now, vote
+// opens or closes the second socket.
 func (e *endpoint) vote(to fabric.Addr) {
 	t := &e.direct
 	if t.off {
@@ -161,8 +163,8 @@ func (t *direct) sendsTo(to fabric.Addr) bool {
 	return t.sock != nil && to == t.to && !t.leaving
 }
 
-// pollDirect is receive for an endpoint with two sockets. pollDirect reads one socket, and the
-// other socket only if the first one is empty.
+// pollDirect is receive for an endpoint with two sockets. pollDirect reads one of the two sockets,
+// and the other socket only if the first one is empty.
 func (e *endpoint) pollDirect(rows int) (int, error) {
 	t := &e.direct
 	if t.leaving {

@@ -1,6 +1,6 @@
 // Package udp is a provider of package fabric on the kernel's UDP sockets, named "udp". The
-// provider is written in Go without cgo. The provider uses the kernel's segmentation and coalescing
-// of datagrams.
+// provider is written in Go without cgo. The udp provider uses the kernel's segmentation and
+// coalescing of datagrams.
 //
 //	Post                                             Poll
 //	consecutive sends to one peer, of one size       one message = a run of datagrams (UDP_GRO)
@@ -12,16 +12,17 @@
 // its bytes, and no send makes a Completion.
 //
 // The kernel gets addresses of the arena and of the message headers as numbers. The arena is mapped
-// outside the Go heap. The headers are in heap memory without pointers, which the endpoint
+// outside the Go heap. The message headers are in heap memory without pointers, which the endpoint
 // references and Go's collector never moves. A registered region is referenced until
 // DeregisterRegion, and is therefore neither freed nor moved.
 //
-// No datagram is fragmented, and no datagram is refused because of ICMP reports from routers. For
-// this purpose, the provider sets the socket option IP_PMTUDISC_PROBE. If a datagram is larger than
-// the MTU of the device, its send fails with EMSGSIZE. If a datagram exceeds the path MTU, the
-// datagram is lost. With the option IP_PMTUDISC_DO the kernel would believe ICMP reports, which
-// anyone may forge. After a forged report the kernel would refuse datagrams for minutes that the
-// path can carry. The sender must probe the path MTU, as package btl does (RFC 8899).
+// No datagram is fragmented, and no datagram is refused because of ICMP reports from routers. To
+// prevent fragmentation and refusals, the provider sets the socket option IP_PMTUDISC_PROBE. If a
+// datagram is larger than the MTU of the device, its send fails with EMSGSIZE. If a datagram
+// exceeds the path MTU, the datagram is lost. With the option IP_PMTUDISC_DO the kernel would
+// believe ICMP reports, which anyone may forge. After a forged report the kernel would refuse
+// datagrams for minutes that the path can carry. The sender must probe the path MTU, as package btl
+// does (RFC 8899).
 //
 // The provider does not request ICMP errors (IP_RECVERR), because a pending error would be returned
 // by an unrelated call. A datagram that the queue of the device drops is therefore lost without any
@@ -33,8 +34,9 @@
 // another program can share the port.
 //
 // The provider detects missing features of the kernel by probes and by errors, and works without
-// these features. A name such as "udp;nogso;nogro;nommsg;noconnect" turns off single features, for
-// tests and for troubleshooting. For a Provider made by New, Options turns off the same features.
+// these features. A provider name such as "udp;nogso;nogro;nommsg;noconnect" turns off single
+// features, for tests and for troubleshooting. For a Provider made by New, Options turns off the
+// same features.
 //
 //	options.go   provider names and their options
 //	provider.go  GetInfo and Open

@@ -133,8 +133,9 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) error {
 	return nil
 }
 
-// strideBytes returns the distance between the beginnings of two buffers. The distance is an odd
-// number of cache lines, which spreads the beginnings of the buffers over all sets of a cache.
+// strideBytes returns the distance between the beginnings of two buffers. The distance between two
+// buffers is an odd number of cache lines, which spreads the beginnings of the buffers over all
+// sets of a cache.
 func strideBytes(size int) int {
 	lines := (size + cacheLineBytes - 1) / cacheLineBytes
 	return (lines | 1) * cacheLineBytes

@@ -30,9 +30,9 @@ type landing struct {
 
 var _ fabric.Lander = (*endpoint)(nil)
 
-// Land implements fabric.Lander. Only datagrams of the expected size are received directly. These
-// are the datagrams of a coalesced message, including a shorter last one, and single datagrams that
-// fill a buffer.
+// Land implements fabric.Lander. Only datagrams of the expected size are received directly.
+// Datagrams of the expected size are those of a coalesced message, including a shorter last one,
+// and single datagrams that fill a buffer.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	l := &e.rx.land
 	if e.closed || l.waiting > 0 {

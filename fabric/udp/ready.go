@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadyFd implements fabric.Readier. The descriptor is the epoll descriptor for which a Sleep
-// waits.
+// ReadyFd implements fabric.Readier. ReadyFd returns the epoll descriptor for which a Sleep waits.
 func (d *domain) ReadyFd() (int, error) {
 	s := &d.sleeper
 	if !s.made && !s.open(d.bell.Fd()) {

@@ -243,8 +243,8 @@ func (r *receiver) seal(row, first, count int) {
 }
 
 // arrived returns the size of the message that was received into an I/O vector. If the kernel has
-// coalesced the message, segment is the size of its datagrams. The result done has the completion
-// fields that all datagrams of the message share.
+// coalesced datagrams into the message, segment is the size of these datagrams. The result done of
+// arrived has the completion fields that all datagrams of the message share.
 func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) {
 	h := &r.hdr[row]
 	done = fabric.Completion{From: fabric.AddrUnknown, Op: fabric.OpRecv, Origin: uint16(row)}
@@ -278,7 +278,7 @@ func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 		case unix.EBADF, unix.ENOTSOCK, unix.EFAULT, unix.EINVAL:
 			return 0, newError("recv", errno)
 		default:
-			// The error belongs to an earlier send, and receiving can continue.
+			// The socket error belongs to an earlier send, and receiving can continue.
 			e.counts.pending++
 		}
 	}
@@ -316,7 +316,7 @@ func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 			done.Buf, done.Len = list[i], uint32(lenBytes)
 			n = r.report(out, n, done, row*scratchBytes+i*stride)
 		}
-		// Buffers that this message did not need stay posted.
+		// Buffers that the received message did not need stay posted.
 		r.top += copy(r.stack[r.top:], list[placed:])
 		if size > 0 {
 			n = r.spread(out, n, done, off, size, segment)
@@ -408,7 +408,7 @@ func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion
 		return n
 	}
 	// If an earlier datagram waits for a buffer, this datagram is moved to scratch memory and its
-	// buffer is freed.
+	// own buffer is freed.
 	copy(r.scratch[spare:spare+int(done.Len)], r.domain.buffers.bytes(done.Buf))
 	r.stack[r.top] = done.Buf
 	r.top++

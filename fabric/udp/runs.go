@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// runSegmentsMost is the largest number of datagrams in a message that the kernel splits. The
-	// value is UDP_MAX_SEGMENTS of the kernel since Linux 6.9, which older long-term kernels have
-	// adopted.
+	// runSegmentsMost is the largest number of datagrams in a message that the kernel splits.
+	// runSegmentsMost is UDP_MAX_SEGMENTS of the kernel since Linux 6.9, which older long-term
+	// kernels have adopted.
 	runSegmentsMost = 128
 	// runSegmentsOld is the number of datagrams in a message that every kernel with UDP_SEGMENT
 	// accepts.

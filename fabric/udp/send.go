@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// The constants limit the size of one system call. The limit is necessary because the garbage
-	// collector may have to wait for a thread in a system call.
+	// The constants limit the size of one system call. The size of a system call is limited because
+	// the garbage collector may have to wait for a thread in a system call.
 	txMessages = 32
 	txIovecs   = 1024
 )
@@ -64,7 +64,7 @@ type run struct {
 }
 
 // plan groups the first sends into messages, as many messages as one system call takes. The result
-// taken is the number of sends in the messages. The error is that of the next send, or nil.
+// taken of plan is the number of sends in the messages. The error is that of the next send, or nil.
 func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	var r run
 	m, v := -1, 0
@@ -145,7 +145,8 @@ func (t *sender) address(m int, to fabric.Addr, slot *peerSlot) {
 
 // part returns sizeBytes of a region from off on, or nil if the region is too small.
 func part(mem []byte, off, sizeBytes uint64) []byte {
-	// The bounds check uses a subtraction, because the sum of the caller's numbers could overflow.
+	// The check of the region's bounds uses a subtraction, because the sum of the caller's numbers
+	// could overflow.
 	if mem == nil || off > uint64(len(mem)) || sizeBytes > uint64(len(mem))-off {
 		return nil
 	}
@@ -238,7 +239,7 @@ func (e *endpoint) flush() (sent int, errno unix.Errno) {
 		case again || isFull(errno):
 			return sent, errno
 		default:
-			// The error may belong to an earlier send, and this call may only report it.
+			// The error of the system call may belong to an earlier send of the same socket.
 			again = true
 		}
 	}
@@ -298,8 +299,8 @@ func (e *endpoint) sendError(errno unix.Errno) error {
 }
 
 // postSingly sends the datagrams of a message one by one, after the message has failed with the
-// error why. If the datagrams are accepted, the endpoint stops using UDP_SEGMENT. The error
-// EMSGSIZE is an exception, because another path may accept the message.
+// error why. If the single datagrams are accepted, the endpoint stops using UDP_SEGMENT. After the
+// error EMSGSIZE, UDP_SEGMENT stays in use, because another path may accept the message.
 func (e *endpoint) postSingly(sends []fabric.Send, why unix.Errno) (int, error) {
 	e.counts.gsoSingly++
 	done := 0

@@ -66,8 +66,8 @@ func (d *domain) Arm() bool {
 	return true
 }
 
-// armAll makes arriving datagrams at the endpoints end the Sleep. The result is false if there is
-// something to poll, or if a system call fails.
+// armAll makes arriving datagrams at the endpoints end the Sleep. If there is something to poll, or
+// if a system call fails, the result of armAll is false.
 func (s *sleeper) armAll(endpoints []*endpoint) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

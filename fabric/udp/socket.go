@@ -215,9 +215,9 @@ func sysError(op string, err error) error {
 	return err
 }
 
-// The following functions make the system calls of the hot path. None of these system calls blocks,
-// and therefore they bypass Go's scheduler. The size of a batch limits the time of one call. The
-// pointers are to heap memory that the endpoint references.
+// The following functions make the system calls of the hot path. No system call of the hot path
+// blocks, and therefore these calls bypass Go's scheduler. The size of a batch limits the time of
+// one call. The pointers that the kernel gets are to heap memory that the endpoint references.
 
 func sendTo(fd int, v *iovec, m *msghdr) unix.Errno {
 	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), v.base, v.len, 0, m.name,

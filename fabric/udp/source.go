@@ -29,7 +29,7 @@ func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
 	return dst
 }
 
-// from returns the Addr of the sender of a message. The last result is cached, because most
+// from returns the Addr of the sender of a message. The result of from is cached, because most
 // datagrams come from the same sender as the previous one.
 func (r *receiver) from(row int) fabric.Addr {
 	name, peers := &r.names[row], &r.domain.peers

@@ -24,10 +24,10 @@ func NewLines(r io.Reader, most int) *Lines {
 	return &Lines{from: bufio.NewReaderSize(r, min(linesBuffer, most+1)), most: most}
 }
 
-// Next returns the next line without its end ("\n" or "\r\n"). The returned slice is valid until
-// the next call of Next. Next returns errors of the reader unchanged. If the input ends in the
-// middle of a line, the error is io.ErrUnexpectedEOF. For a line that is too long, the error wraps
-// ErrLong, and the rest of the line is not read.
+// Next returns the next line without its end ("\n" or "\r\n"). The line that Next returns is valid
+// until the next call of Next. Next returns errors of the reader unchanged. If the input ends in
+// the middle of a line, the error of Next is io.ErrUnexpectedEOF. For a line that is too long, the
+// error wraps ErrLong, and the rest of the line is not read.
 func (l *Lines) Next() ([]byte, error) {
 	l.line = l.line[:0]
 	for {

@@ -48,8 +48,8 @@ func New(random func() uint64) *Jar {
 	return &Jar{mac: hmac.New(sha256.New, key[:])}
 }
 
-// Bake returns the cookie for an address in the time period when. The returned slice is valid until
-// the next call of Bake or Good.
+// Bake returns the cookie for an address in the time period when. The cookie that Bake returns is
+// valid until the next call of Bake or Good.
 func (j *Jar) Bake(when uint32, what For, addr []byte) []byte {
 	head := &j.head
 	binary.LittleEndian.PutUint32(head[0:], when)

@@ -1,4 +1,4 @@
-// Package fifo is a queue in a ring buffer. The fabric providers use the queues for posted buffers,
+// Package fifo is a queue in a ring buffer. The fabric providers use a Queue for posted buffers,
 // and for sends whose completions were not polled.
 //
 //	items:  | 7 | 8 |   |   | 4 | 5 | 6 |      pushed behind 8, popped at 4
@@ -52,8 +52,8 @@ func (q *Queue[T]) Push(v T) {
 	q.count++
 }
 
-// Front returns a pointer to the oldest item. The pointer is valid until the item is popped or the
-// queue grows. The queue must not be empty.
+// Front returns a pointer to the oldest item. The pointer that Front returns is valid until the
+// item is popped or the queue grows. The queue must not be empty.
 func (q *Queue[T]) Front() *T { return &q.items[q.head] }
 
 // Pop removes and returns the oldest item. The queue must not be empty. The queue keeps the item's

@@ -45,8 +45,8 @@ func New[T comparable](mostBytes int64) *Keeper[T] {
 
 // Add adds an item of data of the named peer. The argument bytes is the size of the item in memory.
 // Add returns the items that the caller must free to stay within the limit, possibly including the
-// new item. The Keeper no longer counts the returned items. If the item was added before, Add
-// changes its size.
+// new item. The Keeper no longer counts the returned items. If the item was added to the Keeper
+// before, Add changes its size.
 func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	k.Remove(what)
 	p := k.peers[name]

@@ -13,9 +13,9 @@ import (
 // LineMax is the largest length of a line that Line returns, in characters.
 const LineMax = 300
 
-// Line converts an untrusted text to one line. Each sequence of spaces and unprintable characters
-// becomes one space, and spaces at the ends are removed. The line is truncated to LineMax
-// characters.
+// Line converts an untrusted text to one line. In a line, each sequence of spaces and unprintable
+// characters becomes one space, and spaces at the ends are removed. The line is truncated to
+// LineMax characters.
 func Line(text string) string {
 	var b strings.Builder
 	space, count := false, 0

@@ -38,7 +38,7 @@ func (b *Bars) SVG() (string, error) {
 	}
 	p.NominalX(b.Groups...)
 	bar := groupShare / float64(max(1, len(b.Series)))
-	// The room is the width of the plot without the axes and their texts.
+	// The room for bars is the width of the plot without the axes and their texts.
 	room := float64(plotWidth-legendWidth-2*margin-60) / float64(len(b.Groups))
 	labels := plotter.XYLabels{}
 	for j, s := range b.Series {

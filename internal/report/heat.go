@@ -17,8 +17,8 @@ type Box struct {
 	Text  string
 }
 
-// Heat is a plot of values as colours. The plot has panels side by side, which have the same rows
-// and columns.
+// Heat is a plot of values as colours. A Heat has panels side by side, which have the same rows and
+// columns.
 type Heat struct {
 	Title                 string
 	Panels, Rows, Columns []string

@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// The colours can be distinguished in print and by colour-blind readers (the palette of Okabe and
-// Ito).
+// The colours of plots can be distinguished in print and by colour-blind readers (the palette of
+// Okabe and Ito).
 var (
 	Blue      = color.NRGBA{0x00, 0x72, 0xB2, 0xFF}
 	SkyBlue   = color.NRGBA{0x56, 0xB4, 0xE9, 0xFF}
@@ -33,8 +33,8 @@ const (
 	margin                = 10
 )
 
-// sans is the only font of all plots. If the font is missing, the viewer replaces it by a font of
-// the same widths.
+// sans is the only font of all plots. If the font of the plots is missing, the viewer replaces it
+// by a font of the same widths.
 const sans = "Liberation Sans"
 
 // newPlot returns an empty plot with a title and the texts of the axes.

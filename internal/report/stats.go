@@ -31,8 +31,8 @@ func Significant(x float64) float64 {
 	return y
 }
 
-// Short formats a number for an axis or a bar. The text has two significant digits or all digits
-// before the point, and k for thousands or M for millions.
+// Short formats a number for an axis or a bar. The text of a number has two significant digits or
+// all digits before the point, and k for thousands or M for millions.
 func Short(x float64) string {
 	for _, unit := range []struct {
 		from, size float64

@@ -10,9 +10,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// NewWriter returns a table of go-pretty in the common style of all programs. Tables in this style
-// have no frame, and the case of headers is unchanged. If w is not nil, rendering also writes the
-// table to w.
+// NewWriter returns a table of go-pretty in the common style of all programs. Tables in the common
+// style have no frame, and the case of headers is unchanged. If w is not nil, rendering also writes
+// the table to w.
 func NewWriter(w io.Writer) table.Writer {
 	t := table.NewWriter()
 	if w != nil {

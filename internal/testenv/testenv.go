@@ -18,9 +18,9 @@ type TB interface {
 // seedVariable is the environment variable with a seed that replaces the seeds of all tests.
 const seedVariable = "GOBTL_TEST_SEED"
 
-// Seed returns the seed for all random numbers of a test. The seed is the value of GOBTL_TEST_SEED,
-// or fallback, or a random seed if fallback is 0. Seed logs the seed, so that a failed test can be
-// repeated.
+// Seed returns the seed for all random numbers of a test. The seed of a test is the value of
+// GOBTL_TEST_SEED, or fallback, or a random seed if fallback is 0. Seed logs the seed, so that a
+// failed test can be repeated.
 func Seed(tb TB, fallback uint64) uint64 {
 	tb.Helper()
 	seed := fallback

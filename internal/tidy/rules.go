@@ -27,10 +27,10 @@ type policy struct {
 	deny    []string // forbidden packages of the standard library
 }
 
-// pureDeny lists the standard packages that packages without I/O must not import. These packages
-// take times and bytes as arguments, and therefore run in a simulator as in production. pureDeny
-// does not contain "time", because these packages use time.Duration. The clock functions of package
-// time are found by their names (clockNames).
+// pureDeny lists the standard packages that packages without I/O must not import. The packages
+// without I/O take times and bytes as arguments, and therefore run in a simulator as in production.
+// pureDeny does not contain "time", because the packages without I/O use time.Duration. The clock
+// functions of package time are found by their names (clockNames).
 var pureDeny = []string{
 	"context", "crypto/rand", "io", "log/...", "math/rand", "net/...", "os/...", "runtime/...",
 	"sync/...", "syscall", "testing/...", "unsafe",

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// The patterns are composed of parts, because this file must not contain the forbidden words.
+// The patterns are composed of parts, because this file must not contain the words that the
+// patterns match.
 var (
 	// unfinished matches the usual marks of unfinished work.
 	unfinished = regexp.MustCompile(`\b(` + "TO" + "DO|FIX" + "ME|X" + "XX" + `)\b`)

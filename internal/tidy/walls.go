@@ -9,8 +9,8 @@ import (
 )
 
 // walls checks the sizes of types and packages of the library. A type may have methodsMax methods,
-// and a package has a limit of lines. Types and packages that exceed these limits have individual
-// limits, which may only decrease.
+// and a package has a limit of lines. Types and packages that exceed the general limits have
+// individual limits, which may only decrease.
 func (c *checker) walls() {
 	methods, lines := map[string]int{}, map[string]int{}
 	for _, s := range c.sources {

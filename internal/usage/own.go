@@ -20,7 +20,7 @@ type Own struct {
 	Reference  printPage    `help:"Print this as a page of Markdown." hidden:""`
 }
 
-// Each of these flags prints a text and ends the program, before other flags are examined.
+// Each of the flags of Own prints a text and ends the program, before other flags are examined.
 type (
 	printVersion bool
 	printMan     bool

@@ -34,8 +34,8 @@
 // yields no longer let another thread run. Only the kernel counts preemptions, and therefore a
 // Policy rarely asks for the count (interface Thread). A thread that sleeps before it can be
 // preempted yields once before the sleep. If the thread then finds work, the thread continues to
-// yield. If such yields never help, the thread yields before a sleep only now and then. A thread
-// also yields if GOMAXPROCS threads of its process wait, because the other goroutines need a
+// yield. If yields before a sleep never help, the thread yields before a sleep only now and then. A
+// thread also yields if GOMAXPROCS threads of its process wait, because the other goroutines need a
 // processor.
 //
 // Whether yielding is useful depends on the thread that runs after the yield.
@@ -47,10 +47,11 @@
 //
 // On Linux a yield gives a whole time slice to a computing thread only within one scheduling group,
 // which is a session, a container or a job step. Two consecutive yields of a millisecond or more
-// are a sign of a computing thread on the same processor (see Yielded). After two such yields the
-// Policy stops yielding for 100 ms. Each further long yield doubles the time without yields, up to
-// 3.2 s. During the time without yields, the thread spins for no longer than a wake-up costs. If a
-// job has more threads than processors, the threads of the job always yield (see AmongFriends).
+// are a sign of a computing thread on the same processor (see Yielded). After two consecutive long
+// yields, the Policy stops yielding for 100 ms. Each further long yield doubles the time without
+// yields, up to 3.2 s. During the time without yields, the thread spins for no longer than a
+// wake-up costs. If a job has more threads than processors, the threads of the job always yield
+// (see AmongFriends).
 //
 // One thread uses a Policy at a time. Several threads may use a Policy in turn under a lock, if
 // each thread calls Begin first. A Policy allocates nothing after New.

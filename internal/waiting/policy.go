@@ -63,7 +63,7 @@ const (
 	wakeFirst = 40 * time.Microsecond
 	wakeLeast = 20 * time.Microsecond
 	wakeMost  = 60 * time.Microsecond
-	// spinLeast is the spinning time after spinning has failed many times in a row. The time
+	// spinLeast is the spinning time after spinning has failed many times in a row. spinLeast
 	// suffices for the reply of a peer that is awake.
 	spinLeast = 4 * time.Microsecond
 	// silence is the shortest pause that counts as too long for spinning. After calmLeast
@@ -71,7 +71,7 @@ const (
 	silence   = time.Millisecond
 	calmLeast = 4
 	// rareLeast is the number of consecutive failures after which an action is tried less often.
-	// After that, the action is tried rareLeast+1 times in rareEvery opportunities.
+	// After rareLeast failures, the action is tried rareLeast+1 times in rareEvery opportunities.
 	rareLeast = 2
 	rareEvery = 64
 	// learnLog2 is the weight of a new sample in a moving average, as a shift, so that the weight
@@ -218,8 +218,9 @@ func (p *Policy) learn(pause time.Duration) {
 }
 
 // learnCold adapts the separate spinning time for the first pause after a silence. The peer that
-// ends such a pause is probably asleep, and therefore these pauses are measured separately. If the
-// wake-up of the peer makes the pause slightly too long each time, longer spinning does not help.
+// ends a pause after a silence is probably asleep, and therefore these pauses are measured
+// separately. If the wake-up of the peer makes the pause slightly too long each time, longer
+// spinning does not help.
 func (p *Policy) learnCold(pause time.Duration, slept bool) {
 	most := p.budgetMost()
 	switch {
@@ -240,10 +241,10 @@ func (p *Policy) learnCold(pause time.Duration, slept bool) {
 // attempts.
 func rare(number uint) bool { return number%rareEvery > rareLeast }
 
-// Calm reports whether the next poll will most probably find no work. The result is true if the
-// thread slept through all recent pauses, and all of them were too long for spinning. If the result
-// is true and the arrival of work ends a sleep, a thread that has just found work may sleep without
-// another poll.
+// Calm reports whether the next poll will most probably find no work. Calm returns true if the
+// thread slept through all recent pauses, and all of them were too long for spinning. If Calm
+// returns true and the arrival of work ends a sleep, a thread that has just found work may sleep
+// without another poll.
 func (p *Policy) Calm() bool {
 	return p.mode == Event || p.mode == Adaptive && !p.fixed && p.calm >= calmLeast
 }

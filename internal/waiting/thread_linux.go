@@ -7,8 +7,8 @@ import (
 )
 
 // OSThread is the thread that calls its methods. The calling thread may change between two calls if
-// the goroutine is not locked to a thread. After such a change, context switches of the new thread
-// before its first call do not count.
+// the goroutine is not locked to a thread. If the calling thread has changed, context switches of
+// the new thread before its first call do not count.
 type OSThread struct {
 	usage unix.Rusage
 	count turns

@@ -24,7 +24,7 @@ type trial struct {
 }
 
 const (
-	// trialMost is the longest pause for which spinning may be worthwhile. The value is about two
+	// trialMost is the longest pause for which spinning may be worthwhile. trialMost is about two
 	// wake-ups of sleeping processors, which take some 100 us each under a hypervisor.
 	trialMost = 300 * time.Microsecond
 	// trialEvery and trialEveryMost are the least and the largest number of pauses between two

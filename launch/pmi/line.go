@@ -17,8 +17,8 @@ const (
 	ValueBytesMax = 1024     // of a value
 )
 
-// pairsMax is the largest number of pairs in a line. The limit is needed because Parse compares
-// each pair with all previous pairs.
+// pairsMax is the largest number of pairs in a line. The number of pairs is limited because Parse
+// compares each pair with all previous pairs.
 const pairsMax = 64
 
 // RanksMax is the maximum number of ranks of a job.

@@ -13,12 +13,12 @@ const MappingKey = "PMI_process_mapping"
 var ErrMapping = errors.New("pmi: malformed process mapping")
 
 // ParseMapping returns the node of each of size ranks. The argument text is the launcher's value of
-// MappingKey. The returned nodes are numbered in the order of their lowest ranks.
+// MappingKey. The nodes that ParseMapping returns are numbered in the order of their lowest ranks.
 //
 //	(vector,(FIRST,NODES,RANKS),...)    RANKS ranks on each of NODES nodes from node FIRST on
 //
-// Each triple in the list is a block of ranks. The blocks apply to the ranks in order. If the job
-// has more ranks than the blocks, the list is applied again from its beginning.
+// Each triple in the list is a block of ranks. The blocks apply to the ranks in order. If a job has
+// more ranks than the blocks of the mapping, the blocks are applied again from the beginning.
 func ParseMapping(text string, size int) ([]int, error) {
 	bad := func(why string) error { return fmt.Errorf("%w: %s: %.80q", ErrMapping, why, text) }
 	if size < 1 || size > RanksMax {

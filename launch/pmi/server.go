@@ -102,8 +102,9 @@ func (s *Server) Welcome(rank int) []string {
 }
 
 // Handle processes a line from a rank, with or without the newline, and returns the replies to
-// send. The returned replies are valid until the next call of Handle. After an error of Handle, the
-// job cannot continue. The error is an *AbortError, or wraps ErrSyntax or ErrProtocol.
+// send. The replies that Handle returns are valid until the next call of Handle. After an error of
+// Handle, the job cannot continue. The error of Handle is an *AbortError, or wraps ErrSyntax or
+// ErrProtocol.
 func (s *Server) Handle(rank int, line []byte) ([]Reply, error) {
 	s.replies = s.replies[:0]
 	err := s.handle(rank, line)

@@ -21,8 +21,8 @@ func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
 	}
 }
 
-// same reports whether two slices are the same memory. The slices must not be empty, and must not
-// overlap partially.
+// same reports whether two slices are the same memory. The slices a and b must not be empty, and
+// must not overlap partially.
 func same(a, b []byte) bool { return &a[0] == &b[0] }
 
 // allreduceHalving combines from into parts among 2^k ranks, by recursive halving and doubling. In
@@ -115,9 +115,9 @@ func (s *Schedule) allreduceDoubling(acc []byte) {
 
 // reduceRing combines the parts of in of all ranks into the parts of acc, in a ring. The argument
 // most is the size in bytes of the longest part. At the end each rank has its own part, combined
-// over all ranks. The operation must be commutative, because the values are combined in the order
-// of the ring. The argument inPlace says that in and acc are the same memory. If inPlace is false,
-// received data overwrites the previous content of acc.
+// over all ranks. The operation of reduceRing must be commutative, because the values are combined
+// in the order of the ring. The argument inPlace says that in and acc are the same memory. If
+// inPlace is false, received data overwrites the previous content of acc.
 func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) {
 	var x []byte
 	if inPlace {

@@ -79,7 +79,8 @@ func (s *Schedule) scatterTree(parts even, root int) {
 // Reduce combines the slices in of all ranks into the slice out of the root. At other ranks Reduce
 // leaves out unchanged.
 func (s *Schedule) Reduce(in, out []byte, root int) {
-	// The tree has its root at rank 0, so that values are combined in the order of the ranks.
+	// The tree of Reduce has its root at rank 0, so that values are combined in the order of the
+	// ranks.
 	acc := out
 	if s.rank != root {
 		acc = s.memory(len(in))

@@ -132,8 +132,8 @@ func (s *Schedule) Memory() int {
 		(cap(s.places[0])+cap(s.places[1]))*int(reflect.TypeFor[int]().Size()) + s.kept
 }
 
-// Fail ends an operation in progress, as far as the Port can cancel its messages. If the operation
-// has no error yet, err becomes its error.
+// Fail ends an operation in progress, as far as the Port can cancel its messages. If the failed
+// operation has no error yet, err becomes its error.
 func (s *Schedule) Fail(err error) {
 	if s.done == nil {
 		return
@@ -181,9 +181,9 @@ func (s *Schedule) advance() {
 }
 
 // giveUp cancels all messages that can be cancelled. If a message had a wrong size, giveUp also
-// makes the operation fail at the ranks that depend on this rank. For this purpose, giveUp sends
-// empty messages to these ranks, so that they find a wrong size, too. giveUp drops the messages
-// that other ranks have yet to send to this rank.
+// makes the operation fail at the ranks that depend on this rank. giveUp sends empty messages to
+// the ranks that depend on this rank, so that they find a wrong size, too. giveUp drops the
+// messages that other ranks have yet to send to this rank.
 func (s *Schedule) giveUp() {
 	if s.told || !wrongSize(s.err) {
 		for _, r := range s.requests[:s.used] {
@@ -319,7 +319,7 @@ func (p placed) of(rank int) []byte {
 }
 
 // Of returns the part of data that belongs to a rank. The slice data must be as long as all parts
-// together.
+// of p together.
 func (p Parts) Of(rank int, data []byte) []byte {
 	first := p[:rank].Sum()
 	return data[first : first+p[rank]]

@@ -26,8 +26,8 @@ var ErrFile = errors.New("manager's file")
 // BytesMax is the largest size of a file.
 const BytesMax = 16 << 20
 
-// leaseMin is the shortest duration of a lease. The value is several times the duration of a
-// message exchange, because a shorter lease could expire between two messages.
+// leaseMin is the shortest duration of a lease. leaseMin is several times the duration of a message
+// exchange, because a shorter lease could expire between two messages.
 const leaseMin = 100 * time.Millisecond
 
 // File is the content of a configuration file.

@@ -391,6 +391,6 @@ func (q *Queue) Write(f *offload.Joined) error {
 	}
 }
 
-// Twin returns another Queue with the same file descriptor, for use by another goroutine. The
-// returned Queue must not be used after Device.Close.
+// Twin returns another Queue with the same file descriptor, for use by another goroutine. The Queue
+// that Twin returns must not be used after Device.Close.
 func (q *Queue) Twin() *Queue { return &Queue{fd: q.fd, head: q.head} }

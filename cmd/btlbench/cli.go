@@ -15,8 +15,8 @@ import (
 	"gobtl/internal/usage"
 )
 
-// cli is the command line: one field per command, each in a file cmd_*.go. What a command sets are
-// defaults of its flags.
+// cli is the command line, with one field for each command, which has its own file cmd_*.go. The
+// values that a command sets are the defaults of its flags.
 //
 //nolint:lll // A struct tag cannot be broken.
 type cli struct {
@@ -57,7 +57,7 @@ func (f *reportFlags) Validate() error {
 	return checkAddress("--metrics", f.Metrics)
 }
 
-// checkAddress reports an address that is not HOST:PORT; empty is none.
+// checkAddress returns an error if an address is neither empty nor of the form HOST:PORT.
 func checkAddress(what, addr string) error {
 	if addr == "" {
 		return nil
@@ -72,7 +72,8 @@ func checkAddress(what, addr string) error {
 	return nil
 }
 
-// newParser returns the parser of the command line. exit is called by --help, and must not return.
+// newParser returns the parser of the command line. The flag --help calls the function exit, which
+// must not return.
 func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, usage.Bytes(),
 		kong.Name("btlbench"),
@@ -90,8 +91,7 @@ func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
 	)
 }
 
-// decodeNonzero reads a flag whose zero value stands for its default: a zero that was asked for is
-// none.
+// decodeNonzero decodes a flag whose zero value means the default, and refuses an explicit zero.
 func decodeNonzero(ctx *kong.DecodeContext, target reflect.Value) error {
 	err := kong.NewRegistry().RegisterDefaults().ForType(target.Type()).Decode(ctx, target)
 	if err == nil && target.IsZero() {

@@ -17,7 +17,7 @@ import (
 	"gobtl/internal/report"
 )
 
-// compareCmd measures the transport beside its peers.
+// compareCmd is the command that compares the transport with other systems.
 //
 //nolint:lll // A struct tag cannot be broken.
 type compareCmd struct {
@@ -123,7 +123,7 @@ func (c *compareCmd) config() (*compare.Config, error) {
 	return cfg, nil
 }
 
-// providerPresent says why a provider is not here.
+// providerPresent returns the reason why a provider cannot be used.
 func providerPresent(provider string) error {
 	hints := fabric.Hints{Provider: provider, Node: loopback.IP.String()}
 	if provider == "shm" { // which has no addresses
@@ -136,7 +136,7 @@ func providerPresent(provider string) error {
 	return err
 }
 
-// write writes the table to standard output and the rest to files.
+// write writes the table to standard output, and the other results to files.
 func (c *compareCmd) write(env *environment, r *compare.Report, document []byte) error {
 	fmt.Fprint(env.stdout, r.Text())
 	var doc, csv bytes.Buffer
@@ -151,7 +151,7 @@ func (c *compareCmd) write(env *environment, r *compare.Report, document []byte)
 		filepath.Join(c.Out, r.Name()+".json"): doc.Bytes(),
 		filepath.Join(c.Out, r.Name()+".csv"):  csv.Bytes(),
 	}
-	// A run that was cut short says too little for a document that stays.
+	// An interrupted run does not update the document.
 	update := c.UpdateDocs != "" && !r.Interrupted
 	if update {
 		if files[c.UpdateDocs], err = r.UpdateDocs(document); err != nil {

@@ -14,7 +14,7 @@ import (
 	"gobtl/internal/report"
 )
 
-// infoCmd lists what the fabric offers, as fi_info does.
+// infoCmd lists the networks that the fabric offers, as fi_info does.
 //
 //nolint:lll // A struct tag cannot be broken.
 type infoCmd struct {
@@ -74,7 +74,8 @@ func (c *infoCmd) Run(env *environment) error {
 	return c.writeText(env.stdout, d)
 }
 
-// nothing returns an error that names the flags that leave no provider, nil without such flags.
+// nothing returns an error that names the flags that exclude all providers, or nil if there are no
+// such flags.
 func (c *infoCmd) nothing() error {
 	names := layers.ProviderNames()
 	known := func(name string) bool { return strings.HasPrefix(name, c.Provider) }
@@ -95,8 +96,8 @@ func (c *infoCmd) nothing() error {
 	return fmt.Errorf("no provider matches%s; see \"btlbench info\"", flags)
 }
 
-// markDefault finds out what --provider auto stands for, among all providers. If it is listed, it
-// is marked, and its provider comes first.
+// markDefault finds the provider that --provider auto selects among all providers. If that provider
+// is in the list, it is marked and put first.
 func (c *infoCmd) markDefault(d *infoDocument) {
 	chosen, err := layers.ChooseProvider(fabric.Hints{Domain: c.Domain, Node: c.Node}, false)
 	if err != nil {
@@ -149,7 +150,7 @@ func (c *infoCmd) writeText(w io.Writer, d *infoDocument) error {
 	return nil
 }
 
-// writeInfoBlock writes one record as fi_info -v does.
+// writeInfoBlock writes one record in the format of fi_info -v.
 func writeInfoBlock(w io.Writer, r *layers.InfoRecord) {
 	t := report.NewWriter(w)
 	t.Style().Options.SeparateHeader = false

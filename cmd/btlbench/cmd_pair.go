@@ -18,7 +18,7 @@ import (
 	"gobtl/cmd/btlbench/plan"
 )
 
-// pairCmd measures between two processes on this host: this one, and a server that it starts.
+// pairCmd measures between this process and a server process that it starts on this host.
 type pairCmd struct {
 	runFlags
 }
@@ -49,8 +49,8 @@ func (c *pairCmd) Run(env *environment) error {
 	return measureAndReport(env, "pair", child.addr, &f)
 }
 
-// cores chooses the client's and the server's CPUs: those asked for, or the first that are allowed,
-// one of each for every stream.
+// cores returns the CPUs of the client and the server for every stream, which are the requested
+// CPUs or else the first permitted ones.
 func (c *pairCmd) cores(env *environment) (client, server plan.CPUList, err error) {
 	if c.CPUs == nil {
 		allowed := layers.AllowedCPUs()
@@ -72,7 +72,7 @@ func (c *pairCmd) cores(env *environment) (client, server plan.CPUList, err erro
 		"--cpus: two are needed for each stream, the client's and the server's, or two for all")}
 }
 
-// checkProvider finds out about a wrong provider before another process is started for it.
+// checkProvider detects an unusable provider before the server process is started.
 func (c *pairCmd) checkProvider() error {
 	cfg := layers.NewConfig(&c.Flags, c.Timeout)
 	_, err := layers.FindInfo(&cfg, layers.NodeOr(c.Node, loopback))
@@ -130,8 +130,8 @@ func (c *pairCmd) startServer(env *environment, cpus plan.CPUList) (*child, erro
 	return p, nil
 }
 
-// start starts the process from a thread that lives as long as it does: the kernel kills it when
-// the thread that started it ends, which is how it never outlives this process.
+// start starts the process from a thread that lives as long as the process, because the kernel
+// kills the process when that thread ends.
 func (p *child) start() error {
 	started := make(chan error)
 	go func() {
@@ -146,10 +146,10 @@ func (p *child) start() error {
 	return <-started
 }
 
-// childGrace is how long a server may take to end by itself after its only client.
+// childGrace is how long a server may take to end after its only client has ended.
 const childGrace = 2 * time.Second
 
-// end waits for the process to end, and after a while makes it.
+// end waits for the end of the process, and kills the process after childGrace.
 func (p *child) end() {
 	select {
 	case <-p.exited:
@@ -183,8 +183,8 @@ func readListening(stdout io.Reader, timeout time.Duration) (string, error) {
 	}
 }
 
-// nextPort is the address for the server's metrics: the port after the client's, or any if that was
-// any.
+// nextPort is the address for the server's metrics, with the port after the client's, or port 0 if
+// the client's port is 0.
 func nextPort(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -200,14 +200,14 @@ func nextPort(addr string) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(n)), nil
 }
 
-// prefixWriter passes lines on with a prefix: what the server process writes to standard error.
+// prefixWriter copies the lines that the server process writes to standard error, with a prefix.
 type prefixWriter struct {
 	w       io.Writer
 	prefix  string
 	partial []byte
 }
 
-// Write is called from one goroutine, that of exec.Cmd.
+// Only the goroutine of exec.Cmd calls Write.
 func (p *prefixWriter) Write(b []byte) (int, error) {
 	p.partial = append(p.partial, b...)
 	for {

@@ -13,7 +13,7 @@ import (
 	"gobtl/fabric"
 )
 
-// paramsCmd lists the transport's tunables, as ucx_info -c does.
+// paramsCmd lists the parameters of the transport, as ucx_info -c does.
 //
 //nolint:lll // A struct tag cannot be broken.
 type paramsCmd struct {
@@ -62,7 +62,7 @@ func (c *paramsCmd) Run(env *environment) error {
 	return listParams(env.stdout, records)
 }
 
-// listParams writes tunables for people: a few lines each, which fit a terminal of 80 columns.
+// listParams writes the parameters as text for a terminal of 80 columns, with a few lines each.
 func listParams(w io.Writer, records []paramRecord) error {
 	text := ""
 	for _, r := range records {
@@ -73,7 +73,7 @@ func listParams(w io.Writer, records []paramRecord) error {
 	return err
 }
 
-// records lists the tunables with their values now and where those came from.
+// records lists the parameters with their present values and the origin of each value.
 func (c *paramsCmd) records() ([]paramRecord, error) {
 	var config btl.Config
 	fromEnv, err := config.LoadEnv(os.Environ())
@@ -83,7 +83,8 @@ func (c *paramsCmd) records() ([]paramRecord, error) {
 	if err := layers.ApplySettings(&config, c.Set); err != nil {
 		return nil, err
 	}
-	// A provider's datagrams are as large as they may be here: what is wrong is so with any.
+	// The check uses the largest datagram of UDP, because an invalid value is invalid with any
+	// provider.
 	if _, err := config.WithDefaults(fabric.Info{MTUBytes: udpMTUBytes}); err != nil {
 		return nil, err
 	}

@@ -65,8 +65,8 @@ func (c *runCmd) Validate() error {
 	return checkAddress("address", c.Address)
 }
 
-// portMissing says whether a text is a host alone: a name, an IPv4 address, or an IPv6 address with
-// brackets or without.
+// portMissing reports whether a text is a host without a port, which is a name, an IPv4 address, or
+// an IPv6 address with or without brackets.
 func portMissing(text string) bool {
 	bare := strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
 	return bare != "" && (!strings.Contains(bare, ":") || net.ParseIP(bare) != nil)
@@ -81,19 +81,19 @@ func (c *runCmd) Run(env *environment) error {
 	return measureAndReport(env, "run", c.Address, &c.runFlags)
 }
 
-// keepRuntimeOff keeps the threads of the Go runtime, which work for the control connection, away
-// from the cores of hot loops, where other cores remain.
+// keepRuntimeOff keeps the threads of the Go runtime away from the CPUs of hot loops, if other CPUs
+// remain.
 func keepRuntimeOff(hot []int) {
-	// The hot loop never leaves its P; the control connection needs another, and a runtime that
-	// follows the affinity of its threads might not have one.
+	// GOMAXPROCS is at least 2, because the hot loop never leaves its P and the control connection
+	// needs another one.
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()))
 	if len(hot) > 0 {
 		layers.KeepOff(hot)
 	}
 }
 
-// measureAndReport runs everything that the flags ask for against a server, and writes the report,
-// also of a run that was cut short.
+// measureAndReport runs all requested measurements with a server, and writes the report, even of an
+// interrupted run.
 func measureAndReport(env *environment, command, addr string, f *runFlags) error {
 	metrics, err := serveMetrics(env, f.Metrics)
 	if err != nil {
@@ -143,7 +143,7 @@ type hdrLog struct {
 	hist *layers.HistLog
 }
 
-// newHDRLog makes the file, before anything is measured for it.
+// newHDRLog creates the file before the first measurement.
 func newHDRLog(name string) (l hdrLog, err error) {
 	if name == "" {
 		return l, nil
@@ -155,7 +155,7 @@ func newHDRLog(name string) (l hdrLog, err error) {
 	return l, nil
 }
 
-// close ends the file, and says if anything of it could not be written.
+// close completes the file, and returns the first error of writing to it.
 func (l *hdrLog) close() error {
 	if l.file == nil {
 		return nil
@@ -166,8 +166,8 @@ func (l *hdrLog) close() error {
 	return nil
 }
 
-// report has the intervals of a run written while they are measured, and returns what writes the
-// rest, with the error of a run that failed.
+// report writes the intervals of a run while they are measured, and returns a function that writes
+// the rest with the error of a failed run.
 func (f *runFlags) report(env *environment, b *measure.Bench) (write func(error) error) {
 	if f.Stream {
 		stream := measure.NewStream(env.stdout)
@@ -186,7 +186,7 @@ func (f *runFlags) report(env *environment, b *measure.Bench) (write func(error)
 	}
 }
 
-// resolveProvider puts a name in the place of "auto", and keeps why.
+// resolveProvider replaces the name "auto" by the selected provider, and records the reason.
 func (f *runFlags) resolveProvider(pair bool) error {
 	if f.Offload { // Validate has made sure that it fits.
 		f.Provider, f.Offload = plan.ProviderOffload, false

@@ -12,7 +12,7 @@ import (
 	"gobtl/cmd/btlbench/session"
 )
 
-// defaultPort is where serve listens if nothing else is said.
+// defaultPort is the TCP port of the command serve if no port is given.
 const defaultPort = "4711"
 
 // serveCmd waits for clients and serves them.
@@ -30,7 +30,7 @@ type serveCmd struct {
 
 	Patience time.Duration `help:"Longest time-out that a client may ask for." default:"1m"`
 
-	// For pair, which starts this command as its server.
+	// The flag is for the command pair, which starts this command as its server.
 	Quiet bool         `help:"Say nothing about clients." hidden:""`
 	Avoid plan.CPUList `help:"CPUs of hot loops: other threads keep off them." hidden:""`
 }
@@ -92,5 +92,6 @@ func (c *serveCmd) Run(env *environment) error {
 	return err
 }
 
-// listeningPrefix begins the line that tells where a server listens; pair reads it.
+// listeningPrefix is the beginning of the line with the server's address, which the command pair
+// reads.
 const listeningPrefix = "listening on "

@@ -1,5 +1,5 @@
-// Btlbench measures the transport between two processes, as fi_pingpong, ucx_perftest and the OSU
-// benchmarks do for theirs, beside the bare fabric that the transport runs on.
+// Btlbench measures the transport and the bare fabric below it between two processes, like
+// fi_pingpong, ucx_perftest and the OSU benchmarks.
 //
 //	btlbench pair                    both processes on this host, each on a core of its own
 //	btlbench serve --listen :4711    one side, waits for clients
@@ -9,7 +9,8 @@
 //	btlbench info                    providers, which one is the default and why
 //	btlbench params                  every tunable of the transport
 //
-// The command line and its output are here; below it, arrows point down:
+// This package contains the command line and its output, and the arrows of the diagram point to
+// lower layers.
 //
 //	main      commands, flags, exit status         compare   rounds of whole systems, tables, plots
 //	  |                                               |
@@ -21,9 +22,9 @@
 //	  |
 //	plan      what can be asked for
 //
-// The two layers of a test take turns within its rounds, so that a ratio compares what the machine
-// gave to both at nearly the same time.
+// The two layers of a test are measured alternately within its rounds, so that their ratio does not
+// depend on the speed of the machine.
 //
-// Standard output carries the report alone; everything else goes to standard error. Exit status: 0
-// success, 1 failure, 2 usage, 130 and 143 after SIGINT and SIGTERM.
+// The report is written to standard output, and all other text to standard error. The exit status
+// is 0 for success, 1 for a failure, 2 for wrong usage, and 130 and 143 after SIGINT and SIGTERM.
 package main

@@ -3,7 +3,7 @@ package main
 import (
 	"os"
 
-	// The providers that the program offers, by name, to --provider.
+	// The following imports are the providers that --provider can name.
 	_ "gobtl/fabric/net"
 	_ "gobtl/fabric/ofi"
 	_ "gobtl/fabric/shm"

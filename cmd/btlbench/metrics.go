@@ -18,8 +18,8 @@ import (
 	"gobtl/cmd/btlbench/layers"
 )
 
-// metricsServer serves the transport's counters to Prometheus while the program runs. A nil one,
-// for a program that was not asked to, does nothing.
+// metricsServer serves the transport's counters to Prometheus while the program runs. A nil
+// metricsServer does nothing.
 type metricsServer struct {
 	registry *prometheus.Registry
 	http     *http.Server
@@ -55,8 +55,8 @@ func serveMetrics(env *environment, addr string) (*metricsServer, error) {
 	return s, nil
 }
 
-// watch makes a side's module the one whose counters are served under the number of its stream, in
-// place of an earlier one.
+// watch makes the counters of a side's module available under the number of its stream, in place of
+// an earlier module.
 func (s *metricsServer) watch(side *layers.Side, stream int) {
 	stats, ok := side.Stats()
 	if s == nil || !ok {
@@ -73,7 +73,7 @@ func (s *metricsServer) watch(side *layers.Side, stream int) {
 	s.registry.MustRegister(s.collectors[name])
 }
 
-// close stops serving, after the scrape that is under way.
+// close stops the server after the scrape in progress.
 func (s *metricsServer) close() {
 	if s == nil {
 		return

@@ -25,7 +25,8 @@ func (e *environment) notef(format string, args ...any) {
 	fmt.Fprintln(e.stderr, "btlbench: "+plan.OneLine(fmt.Sprintf(format, args...)))
 }
 
-// Exit statuses. After a signal it is 128 plus the signal's number, as shells have it.
+// The constants are exit statuses. After a signal, the exit status is 128 plus the number of the
+// signal, as in shells.
 const (
 	exitOK      = 0
 	exitFailure = 1
@@ -38,7 +39,7 @@ type usageError struct{ err error }
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// signalError says that a signal asked the command to stop.
+// signalError means that a signal asked the command to stop.
 type signalError struct{ sig syscall.Signal }
 
 func (e *signalError) Error() string {
@@ -54,7 +55,7 @@ type toldError struct{ err error }
 func (e *toldError) Error() string { return e.err.Error() }
 func (e *toldError) Unwrap() error { return e.err }
 
-// exitPanic carries the exit status out of kong's help flag.
+// exitPanic carries the exit status of kong's flag --help.
 type exitPanic int
 
 // run executes a command line and returns the exit status.
@@ -85,7 +86,7 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 	return exitStatus(env, kctx.Run())
 }
 
-// exitStatus reports err, in one line, and returns the status that stands for it.
+// exitStatus reports err in one line, and returns the exit status for it.
 func exitStatus(env *environment, err error) int {
 	if err == nil {
 		return exitOK
@@ -124,7 +125,7 @@ func notifyContext() (context.Context, func()) {
 	}
 }
 
-// isInterrupt tells a wish of the user from a failure.
+// isInterrupt reports whether an error is a user's request to stop.
 func isInterrupt(err error) bool {
 	var sig *signalError
 	return errors.As(err, &sig)

@@ -12,7 +12,7 @@ import (
 	"gobtl/internal/report"
 )
 
-// servedWriter writes what a server saw of each client when that has ended.
+// servedWriter writes the measurements of a server for each client that has ended.
 type servedWriter struct {
 	lock sync.Mutex // clients end at the same time
 	w    io.Writer

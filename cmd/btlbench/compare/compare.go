@@ -16,9 +16,10 @@ import (
 type Config struct {
 	Table  systems.Table
 	Rounds int
-	// Ping, if not nil, measures how far apart the two CPUs are now: one way through a cache line, in
-	// ns, 0 where that cannot be known. It is called around each measurement, which it labels; those
-	// that were not made in the machine's usual state are repeated.
+	// Ping, if not nil, measures the present distance of the two CPUs, which is the time in ns for
+	// one way through a cache line, or 0 if it is unknown. Ping is called before and after each
+	// measurement, and its result is stored with the measurement. Measurements with an unusual
+	// distance of the CPUs are repeated.
 	Ping  func() float64
 	Each  time.Duration // for each figure of each round
 	Limit time.Duration // for each process
@@ -26,15 +27,17 @@ type Config struct {
 	CPUs  []int         // the client's and the server's; empty leaves both unpinned
 	Only  []string      // IDs of systems; empty is all
 
-	// Self is this program's file, for its command "pair"; Present says why a provider is not here.
+	// Self is the path of this program, for its command "pair". Present returns the reason why a
+	// provider cannot be used.
 	Self    string
 	Present func(provider string) error
 	Machine report.Machine
-	// Progress, if not nil, is called before each step of total.
+	// Progress, if not nil, is called before each of the steps, whose number is total.
 	Progress func(step, total int, what string)
 }
 
-// failuresMax is how often a system may fail in a workload before it is left alone.
+// failuresMax is the number of failures in a workload after which a system is not measured any
+// more.
 const failuresMax = 2
 
 // comparison is a run under way.
@@ -60,7 +63,8 @@ type failKey struct {
 	workload systems.Workload
 }
 
-// Systems lists what the configuration selects, present or not, in the order of the report.
+// Systems lists the systems that the configuration selects, installed or not, in the order of the
+// report.
 func Systems(cfg *Config) ([]systems.Info, error) {
 	list, err := selected(cfg)
 	var infos []systems.Info
@@ -97,9 +101,9 @@ func selected(cfg *Config) ([]systems.System, error) {
 	return list, nil
 }
 
-// Run measures, and returns the report, of what was measured until an error as well. The error is
-// ctx's cause when ctx ended the run, else of what kept it from starting: a system that fails is a
-// failure in the report.
+// Run makes the measurements, and returns the report, which after an error covers the time until
+// the error. The error is ctx's cause if ctx ended the run, or the reason why the run could not
+// start, and a failed system is recorded in the report.
 func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	dir, err := os.MkdirTemp("", "btlbench-compare-")
 	if err != nil {
@@ -128,7 +132,7 @@ func (c *comparison) complete(ctx context.Context) error {
 	return err
 }
 
-// probe finds out which systems are there, and prepares those.
+// probe finds out which systems are installed, and prepares them.
 func (c *comparison) probe(ctx context.Context) error {
 	all, err := selected(c.cfg)
 	if err != nil {
@@ -155,9 +159,9 @@ func (c *comparison) probe(ctx context.Context) error {
 	return nil
 }
 
-// run makes the rounds. In each, every workload is measured on every system before the next
-// workload is, and the system that began comes last the next time: those that are compared run
-// close to each other, and none has the better half of whatever the machine is doing.
+// run makes the rounds of measurements. In each round, every workload is measured on every system
+// before the next workload, and the order of the systems rotates, so that disturbances of the
+// machine affect all systems alike.
 func (c *comparison) run(ctx context.Context) error {
 	total := c.cfg.Rounds * len(systems.Workloads) * len(c.systems)
 	step, turn := 0, 0
@@ -181,7 +185,7 @@ func (c *comparison) run(ctx context.Context) error {
 	return nil
 }
 
-// measure measures one workload on one system once. An error ends the run.
+// measure measures one workload on one system once. An error of measure ends the run.
 func (c *comparison) measure(ctx context.Context, s systems.System, w systems.Workload, round int,
 ) error {
 	id := s.Info().ID
@@ -246,7 +250,7 @@ func (c *comparison) add(id string, s systems.Sample, round int, pingNs float64)
 	})
 }
 
-// skip notes, once, that a system has no figure at a point.
+// skip records, once, that a system has no result at a point.
 func (c *comparison) skip(id string, p systems.Point, reason string) {
 	key := valueKey{id, p}
 	if c.skipped[key] {

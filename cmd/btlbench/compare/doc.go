@@ -1,5 +1,5 @@
-// Package compare measures the transport and comparable systems in one run. It takes the same
-// figures on the same two CPUs in turns, so that disturbances of the machine affect all systems
+// Package compare measures the transport and comparable systems in one run. The same quantities are
+// measured on the same two CPUs in turns, so that disturbances of the machine affect all systems
 // alike.
 //
 //	compare.go   Config and Run: the order of the measurements of package systems
@@ -8,6 +8,7 @@
 //	plot.go      plots (SVG)
 //	docs.go      the part of a document that a run writes
 //
-// A system is measured once per round at each point that it can do; the report has every round's
-// value. The package writes nothing to standard output or error. One goroutine makes a run.
+// A system is measured once per round at each point that it supports, and the report has the value
+// of every round. The package writes nothing to standard output or error. Only one goroutine may
+// use a run.
 package compare

@@ -7,7 +7,7 @@ import (
 	"gobtl/internal/report"
 )
 
-// Name is that of the table's lines in a document, and of its files.
+// Name identifies the lines of the table in a document, and is a part of the names of its files.
 func (r *Report) Name() string {
 	if r.Table == systems.OneHost {
 		return "compare-host"
@@ -22,8 +22,8 @@ func (r *Report) command() string {
 	return "make compare"
 }
 
-// UpdateDocs returns a document with what stands between its markers replaced by the report, with
-// links to the plots beside it.
+// UpdateDocs returns a document in which the report replaces the text between its markers, with
+// links to the plots.
 func (r *Report) UpdateDocs(doc []byte) ([]byte, error) {
 	var plots []string
 	for _, name := range PlotNames(r.Table) {

@@ -10,8 +10,9 @@ import (
 
 var dotted = []float64{6, 2, 1, 2}
 
-// lineStyles has the transport's lines thick, the bare fabric's in the same colour, thin and
-// dashed. Systems that never meet in a plot share a style.
+// lineStyles are the line styles of systems, with thick lines for the transport and thin dashed
+// lines of the same colour for the bare fabric. Systems that are never in the same plot may share a
+// style.
 var lineStyles = map[string]report.Line{
 	"gobtl-udp":      {Color: report.Blue, Width: 2.8, Mark: report.Circle},
 	"raw-udp":        {Color: report.Blue, Width: 1.2, Dashes: []float64{4, 3}},
@@ -41,7 +42,7 @@ var lineStyles = map[string]report.Line{
 	"fi-shm":           {Color: report.Black, Width: 1.4, Dashes: dotted, Mark: report.Cross},
 }
 
-// styleOf is a system's style; one without a style of its own is still drawn.
+// styleOf returns the style of a system, or a default style.
 func styleOf(id string) report.Line {
 	if s, ok := lineStyles[id]; ok {
 		return s
@@ -49,7 +50,7 @@ func styleOf(id string) report.Line {
 	return report.Line{Color: report.Black, Width: 1.2, Dashes: []float64{1, 2}}
 }
 
-// PlotNames lists the plots' files in the order of the report.
+// PlotNames lists the files of the plots in the order of the report.
 func PlotNames(table systems.Table) []string {
 	names := []string{"latency.svg", "stream.svg", "rate.svg"}
 	if table == systems.OneHost {

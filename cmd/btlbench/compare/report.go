@@ -27,8 +27,8 @@ type Report struct {
 	CPUs        []int          `json:"pinned_cpus"`
 	Table       systems.Table  `json:"table"`
 	Rounds      int            `json:"rounds"`
-	// UsualPingNs is how far apart the two CPUs are most of the time, one way through a cache line; 0
-	// where that is not known.
+	// UsualPingNs is the usual distance of the two CPUs, which is the time in ns for one way
+	// through a cache line, or 0 if it is unknown.
 	UsualPingNs float64        `json:"usual_ping_ns,omitempty"`
 	EachMs      float64        `json:"each_ms"`
 	Systems     []systems.Info `json:"systems"`
@@ -43,10 +43,11 @@ type Result struct {
 	systems.Point
 	Unit   string  `json:"unit"`
 	Median float64 `json:"median"`
-	// P50Us is the median over the rounds of the median half round trip, 0 where that is not known.
+	// P50Us is the median over the rounds of the median half round trip, or 0 if it is unknown.
 	P50Us float64 `json:"p50_us,omitempty"`
-	// ToBest is the median, over the rounds that both have, of the value by the best peer's; that
-	// peer is the one with the best median. ToRaw is the same by the bare fabric's. null without it.
+	// ToBest is the median, over the rounds that both systems have, of the value divided by the
+	// value of the best other system, which is the one with the best median. ToRaw is the
+	// corresponding ratio to the bare fabric. ToRaw is null if the bare fabric was not measured.
 	ToBest *float64 `json:"ratio_to_best_peer"`
 	ToRaw  *float64 `json:"ratio_to_raw"`
 	Rounds []Value  `json:"rounds"`
@@ -59,7 +60,7 @@ type Value struct {
 	MedianUs    float64 `json:"p50_us,omitempty"`
 	ResentRatio float64 `json:"resent_ratio,omitempty"`
 	LostRatio   float64 `json:"lost_ratio,omitempty"`
-	// PingNs is the larger of the times from CPU to CPU before and after the measurement.
+	// PingNs is the larger of the distances of the CPUs before and after the measurement, in ns.
 	PingNs float64 `json:"ping_ns,omitempty"`
 }
 
@@ -118,7 +119,7 @@ func (r *Report) order(id string) int {
 	return slices.IndexFunc(r.Systems, func(s systems.Info) bool { return s.ID == id })
 }
 
-// finish sorts the results and computes the derived figures.
+// finish sorts the results and computes the derived values.
 func (r *Report) finish() {
 	for _, res := range r.Results {
 		res.Median = report.Significant(report.Median(res.values()))
@@ -152,7 +153,7 @@ func (r *Report) finish() {
 // place is a workload's place in the report.
 func place(w systems.Workload) int { return slices.Index(systems.Workloads, w) }
 
-// sign keeps a stream's window, which follows from its size, out of the order.
+// sign excludes the window of a stream from the order, because the window follows from the size.
 func sign(w systems.Workload) int {
 	if w == systems.Rate {
 		return 1
@@ -160,7 +161,7 @@ func sign(w systems.Workload) int {
 	return 0
 }
 
-// best is the peer's result with the best median at a point, or nil.
+// best returns the result with the best median of the other systems at a point, or nil.
 func (r *Report) best(p systems.Point) *Result {
 	var best *Result
 	for _, res := range r.Results {
@@ -190,7 +191,8 @@ func (res *Result) values() []float64 {
 	return all
 }
 
-// ratioTo is the median of the ratios in the rounds that both have, nil if there is none.
+// ratioTo is the median of the ratios in the rounds that both results have, or nil if there is
+// none.
 func (res *Result) ratioTo(base *Result) *float64 {
 	var ratios []float64
 	for i := range res.Rounds {
@@ -207,8 +209,8 @@ func (res *Result) ratioTo(base *Result) *float64 {
 	return &ratio
 }
 
-// GobtlFailed says why the comparison is worth nothing: the transport, or the bare fabric below it,
-// failed. It is "" when neither did.
+// GobtlFailed returns the reason why the comparison is useless because the transport or the bare
+// fabric failed, or "" if neither failed.
 func (r *Report) GobtlFailed() string {
 	for i := range r.Failures {
 		f := &r.Failures[i]

@@ -6,27 +6,28 @@ import (
 	"time"
 )
 
-// On a virtual machine two CPUs may be threads of one core in one second, cores that share a cache
-// in the next, and far apart in a third; figures of different states say nothing together. So the
-// time from CPU to CPU is taken before and after each measurement, and what was not measured in the
-// state that the machine is in most of the time is measured again, every system alike.
+// On a virtual machine, two CPUs may be threads of one core at one time, and far apart at another
+// time, and measurements in different states cannot be compared. The distance of the CPUs is
+// therefore measured before and after each measurement, and measurements in an unusual state are
+// repeated, for every system alike.
 const (
 	stateSamples  = 40                    // taken to find the usual state
 	stateEvery    = 25 * time.Millisecond // between two of them
 	statePatience = 3 * time.Second       // to wait for the usual state before a measurement
 	stateTriesMax = 4                     // measurements until one is kept as it is
-	// From where to where a time is of the usual state, by the usual time.
+	// A distance between stateLowRatio and stateHighRatio of the usual distance counts as usual.
 	stateLowRatio, stateHighRatio = .7, 1.5
 )
 
-// machineState finds out and watches how far apart the two CPUs are.
+// machineState measures the distance of the two CPUs and detects unusual distances.
 type machineState struct {
 	ping    func() float64 // ns from CPU to CPU now; nil where that is not known
 	usualNs float64
 	sleep   func(context.Context, time.Duration)
 }
 
-// newMachineState learns the usual state, for a second. A ping that knows nothing switches it off.
+// newMachineState measures the usual distance for a second. If the distance is unknown,
+// machineState does nothing.
 func newMachineState(ctx context.Context, ping func() float64,
 	sleep func(context.Context, time.Duration),
 ) *machineState {
@@ -52,7 +53,8 @@ func (m *machineState) usual(ns float64) bool {
 	return ns >= stateLowRatio*m.usualNs && ns <= stateHighRatio*m.usualNs
 }
 
-// await waits a bounded time for the usual state, and returns the last time from CPU to CPU.
+// await waits a limited time for the usual state, and returns the last measured distance of the
+// CPUs.
 func (m *machineState) await(ctx context.Context) float64 {
 	ns, waited := m.ping(), time.Duration(0)
 	for ; !m.usual(ns) && waited < statePatience && ctx.Err() == nil; waited += stateEvery {
@@ -62,8 +64,9 @@ func (m *machineState) await(ctx context.Context) float64 {
 	return ns
 }
 
-// measured runs measure until the state was the usual one before and after it, a bounded number of
-// times. It returns the larger of the two times around the last run, 0 when they are not known.
+// measured calls measure until the state was usual before and after it, at most a limited number of
+// times. The result is the larger of the two distances around the last call, or 0 if they are
+// unknown.
 func (m *machineState) measured(ctx context.Context, measure func() error) (float64, error) {
 	if m.ping == nil {
 		return 0, measure()

@@ -11,7 +11,7 @@ import (
 	"gobtl/internal/report"
 )
 
-// Text writes the report for people, within 100 columns.
+// Text formats the report as text of at most 100 columns.
 func (r *Report) Text() string {
 	var b strings.Builder
 	if r.Interrupted {
@@ -26,8 +26,8 @@ func (r *Report) Text() string {
 	return b.String()
 }
 
-// headline is the point of a workload that the summary shows: the last that was measured if the
-// one that it should be was not.
+// headline is the point of a workload that the summary shows, or the last measured point if that
+// point was not measured.
 func (r *Report) headline(w systems.Workload) (p systems.Point, ok bool) {
 	const streamBytes = 1 << 20
 	wanted := systems.Point{Workload: w, SizeBytes: systems.RateBytes, Window: 1}
@@ -46,8 +46,8 @@ func (r *Report) headline(w systems.Workload) (p systems.Point, ok bool) {
 	return p, ok
 }
 
-// writeSummary writes one line for each system: its medians at the headline points, their ratio to
-// the best peer's, and the transport's to the bare fabric's.
+// writeSummary writes one line for each system, with its medians at the headline points and their
+// ratios to the best other system and to the bare fabric.
 func (r *Report) writeSummary(b *strings.Builder) {
 	rounds := fmt.Sprintf("Medians of %d rounds", r.Rounds)
 	if r.Rounds == 1 {
@@ -80,9 +80,8 @@ func (r *Report) writeSummary(b *strings.Builder) {
 	b.WriteString(g.String())
 }
 
-// writePings says in which state of the machine the figures were measured, and how many were not
-// measured in it although they were repeated: on a virtual machine the two CPUs may share a core in
-// one second and not in the next.
+// writePings writes the state of the machine during the measurements, and the number of
+// measurements in an unusual state.
 func (r *Report) writePings(b *strings.Builder) {
 	if r.UsualPingNs == 0 {
 		return
@@ -121,7 +120,8 @@ func (r *Report) summaryRow(id, label string) []string {
 	return row
 }
 
-// figure writes a median: three digits that mean something, or all before the point; "-" for none.
+// figure formats a median with three significant digits, or with all digits before the point, or as
+// "-" if there is none.
 func figure(w systems.Workload, x float64) string {
 	if w == systems.Rate {
 		x /= 1e3
@@ -153,7 +153,8 @@ var workloadTitles = map[systems.Workload]string{
 	systems.Rate:    "Rate: 1000 messages/s of 8 B, by messages in flight",
 }
 
-// writeWorkload writes the medians of one workload, a line a system, a column a point.
+// writeWorkload writes the medians of one workload, with a line for each system and a column for
+// each point.
 func (r *Report) writeWorkload(b *strings.Builder, w systems.Workload) {
 	var columns []systems.Point
 	for _, res := range r.Results {
@@ -193,7 +194,7 @@ func (r *Report) writeWorkload(b *strings.Builder, w systems.Workload) {
 	b.WriteString(g.String())
 }
 
-// note is a line below the tables, and the systems that it is true of.
+// note is a line below the tables, with the systems to which it applies.
 type note struct {
 	text    string
 	systems []string
@@ -218,8 +219,7 @@ func (n *notes) write(b *strings.Builder, prefix string) {
 	}
 }
 
-// writeNotes writes what a reader must know beside the figures: versions, what is missing, what a
-// system cannot do, and what failed.
+// writeNotes writes the versions of the systems, missing systems, unsupported points and failures.
 func (r *Report) writeNotes(b *strings.Builder) {
 	b.WriteString("\n")
 	var versions, missing, left notes
@@ -249,7 +249,7 @@ func (r *Report) writeNotes(b *strings.Builder) {
 	}
 }
 
-// leftOut says what a system cannot do, a text for each reason.
+// leftOut returns the points that a system does not support, with a text for each reason.
 func (r *Report) leftOut(id string) []string {
 	var reasons []string
 	which := map[string][]string{} // by reason, what is left out of each workload

@@ -11,7 +11,7 @@ import (
 	"gobtl/cmd/btlbench/plan"
 )
 
-// AllowedCPUs lists the CPUs that the process may run on.
+// AllowedCPUs lists the CPUs on which the process may run.
 func AllowedCPUs() []int {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(os.Getpid(), &set) != nil {
@@ -33,8 +33,8 @@ func PinThread(cpu int) error {
 	return unix.SchedSetaffinity(0, &set)
 }
 
-// KeepOff moves the threads that exist, and those that they will start, away from the given CPUs,
-// provided that others remain. It is best effort: a thread that ends meanwhile is no error.
+// KeepOff moves the existing threads, and threads that they start later, away from the given CPUs,
+// if other CPUs remain. A thread that ends in the meantime is no error.
 func KeepOff(hot []int) {
 	var rest unix.CPUSet
 	for _, cpu := range AllowedCPUs() {
@@ -66,8 +66,8 @@ func processCPU() time.Duration {
 	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
 }
 
-// ChildAttr makes a child die with its parent, and keeps the terminal's signals from it: the parent
-// decides what they mean. The thread that starts the child must live as long as the child should.
+// ChildAttr makes a child process die with its parent, and receive no signals from the terminal.
+// The thread that starts the child process must live as long as the child process.
 func ChildAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

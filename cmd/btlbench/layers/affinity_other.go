@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Without Linux's calls nothing is pinned and CPU time is not known; the rest works.
+// On systems other than Linux, no thread is pinned and CPU times are unknown.
 
 // AllowedCPUs does nothing here.
 func AllowedCPUs() []int { return nil }

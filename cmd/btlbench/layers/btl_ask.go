@@ -7,7 +7,8 @@ import (
 	"gobtl/cmd/btlbench/plan"
 )
 
-// asking is the state of a round whose client sends requests for the server's memory.
+// asking is the state of a round whose client sends requests for the server's memory (gets and
+// atomic operations).
 type asking struct {
 	asked     int64  // so many times, in this round
 	answered  bool   // the latest time
@@ -15,7 +16,7 @@ type asking struct {
 	askDoneFn func(*btl.Fragment, error)
 }
 
-// tryNotice puts a message with a notice to the peer.
+// tryNotice sends a message as a put with a notice.
 func (p *btlPort) tryNotice(r *Round, slot uint32) (bool, error) {
 	f, err := p.ep.PreparePutNotice(p.slot(slot), btl.Handle(r.Handle), 0, tagNotice, nil)
 	if err != nil {
@@ -26,7 +27,7 @@ func (p *btlPort) tryNotice(r *Round, slot uint32) (bool, error) {
 	return p.messages.give(p.ep, f, slot)
 }
 
-// onNotice takes a put of the peer, which is all there by now, and answers it or notes the answer.
+// onNotice handles a put of the peer, whose bytes have all arrived, and sends or records the reply.
 func (p *btlPort) onNotice(*btl.Endpoint, btl.Tag, []byte) {
 	p.note(p.place)
 	if p.r.Server {
@@ -85,7 +86,7 @@ func (p *btlPort) onAskDone(f *btl.Fragment, err error) {
 	p.onDone(f, err)
 }
 
-// ask asks again and again, each time when the answer is there.
+// ask sends one request after the other, each after the answer to the previous one.
 func (p *btlPort) ask(r *Round, l limit) (done int64, err error) {
 	now := clock()
 	for done < l.messages && now < l.until && !r.over() {
@@ -142,7 +143,7 @@ func (p *btlPort) askClient(r *Round) error {
 	return p.checkSum(r)
 }
 
-// askPhase asks until the limit, then waits until all is answered.
+// askPhase sends requests until the limit, and then waits for all answers.
 func (p *btlPort) askPhase(r *Round, l limit) error {
 	now := clock()
 	for begin := p.asked; ; {
@@ -178,13 +179,13 @@ func (p *btlPort) askPhase(r *Round, l limit) error {
 	}
 }
 
-// askedTotal is what a flow of questions counts.
+// askedTotal is the total number of requests and bytes of a flow of requests.
 func (p *btlPort) askedTotal() Counts {
 	return Counts{p.asked, p.asked * int64(p.r.SizeBytes), resentOf(p.m.Stats())}
 }
 
-// checkSum says whether the number of the peer, to which each operation has added one, is how many
-// there were.
+// checkSum checks that the peer's number, to which each operation has added one, equals the number
+// of operations.
 func (p *btlPort) checkSum(r *Round) error {
 	if !plan.IsAtomic(r.Test) || r.over() {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// latClient plays ping-pong: with messages in lat, with puts into each other's memory in put_lat
-// and notice; or asks one question after the other.
+// latClient measures ping-pongs of messages (lat) or of puts (put_lat and notice), or requests one
+// after the other.
 func (p *btlPort) latClient(r *Round) error {
 	play := p.pingPong
 	switch r.Test {
@@ -34,14 +34,13 @@ func (p *btlPort) latClient(r *Round) error {
 	return err
 }
 
-// passesPerClock is how many passes in vain share a reading of the clock: a pass over memory costs
-// hardly more than a reading does.
+// passesPerClock is the number of empty polls per reading of the clock, because an empty poll of
+// memory costs hardly more than a reading.
 const passesPerClock = 4
 
-// pingPong is the client's hot loop. As in the raw layer a round trip begins where the one before
-// it ended, and is recorded while the next is under way. The clock is read for every pass that has
-// brought something, and for every few of the others; the reading that ends a round trip is taken
-// after the pass that brought the reply.
+// pingPong is the hot loop of the client. A round trip begins at the end of the previous one, and
+// is recorded while the next one is in progress, as in the raw layer. The clock is read after each
+// poll that has received something, and after every few empty polls.
 func (p *btlPort) pingPong(r *Round, l limit) (done int64, err error) {
 	now := clock()
 	last := int64(-1)
@@ -88,8 +87,8 @@ func (p *btlPort) pingPong(r *Round, l limit) (done int64, err error) {
 	return done, nil
 }
 
-// between does what there is to be done between two round trips, none of which counts, and returns
-// the instant at which the next one may begin.
+// between does the work between two round trips, which does not count, and returns the time at
+// which the next round trip may begin.
 func (p *btlPort) between(r *Round, now mono.Time) (mono.Time, error) {
 	if r.reportDue(now) {
 		r.report(now)
@@ -102,11 +101,11 @@ func (p *btlPort) between(r *Round, now mono.Time) (mono.Time, error) {
 	return clock(), err
 }
 
-// resentOnly is what a test of latency counts beside its histogram.
+// resentOnly counts the retransmissions of a latency test, beside its histogram.
 func (p *btlPort) resentOnly() Counts { return Counts{Resent: resentOf(p.m.Stats())} }
 
-// pause makes progress until the next message is due. It ends with a pass: the message is stamped
-// with the instant of the latest one, which must not be from before a sleep.
+// pause polls until the next message is due. The last action of pause is a poll, because the
+// message gets the time of the latest poll as its time stamp.
 func (p *btlPort) pause(r *Round) error {
 	pass := func() (bool, error) {
 		n, err := p.m.Progress(clock())
@@ -122,7 +121,7 @@ func (p *btlPort) pause(r *Round) error {
 	return err
 }
 
-// sendPing sends the next message, whatever that takes.
+// sendPing sends the next message, and waits until that is possible.
 func (p *btlPort) sendPing(r *Round) error {
 	for {
 		sent, err := p.tryMessage(r, r.Sent)
@@ -160,8 +159,8 @@ func (p *btlPort) tryMessage(r *Round, n uint64) (bool, error) {
 	return p.messages.send(p.ep, tagData, slot)
 }
 
-// farAhead says that before message n as many may be on their way as their stamps of one byte can
-// tell apart. A packet may hold many of them, so they are counted from when nothing was on its way.
+// farAhead reports whether so many messages may be in flight before message n that their stamps of
+// one byte could be confused.
 func (p *btlPort) farAhead(n uint64) bool {
 	if packets, fragments := p.ep.Outstanding(); packets+fragments == 0 {
 		p.settled = n
@@ -175,7 +174,7 @@ func (p *btlPort) onPong(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	p.gotReply = true
 }
 
-// note counts a message that arrived, and verifies it.
+// note counts a received message, and verifies it.
 func (p *btlPort) note(data []byte) {
 	r := p.r
 	p.received++
@@ -186,8 +185,8 @@ func (p *btlPort) note(data []byte) {
 	}
 }
 
-// onPing answers a ping from inside the handler, because that is fast. Each answer has a number of
-// its own, as each ping has: they are the same as long as none is lost.
+// onPing sends the reply to a ping from inside the handler, because that is fast. Replies are
+// numbered like pings, and a ping and its reply have the same number as long as no message is lost.
 func (p *btlPort) onPing(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	p.note(data)
 	p.repliesDue++

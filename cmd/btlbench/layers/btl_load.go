@@ -8,13 +8,13 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Latency under load: the ping-pong of lat, while the client streams messages to the server on the
-// same connection, a window of them in flight. A ping shares a queue with the stream, so it waits
-// for the messages that the transport queues ahead of it.
+// This file measures latency under load, which is the ping-pong of lat while the client streams a
+// window of messages to the server on the same connection. A ping waits for the messages of the
+// stream that the transport has queued before it.
 
 const (
 	// loadWarmup and loadCalibration are the times for which the stream runs alone before a round
-	// that offers a percentage of its rate.
+	// with a percentage of the stream's rate.
 	loadWarmup      = 50 * time.Millisecond
 	loadCalibration = 100 * time.Millisecond
 )
@@ -27,7 +27,7 @@ type loadStream struct {
 	pace
 }
 
-// resetFor makes the stream ready for a round, and leaves it off.
+// resetFor prepares the stream for a round, without starting it.
 func (s *loadStream) resetFor(r *Round) {
 	s.on, s.window, s.pace = false, 0, pace{}
 	if r.Test == plan.TestLatLoad && r.Load != plan.LoadIdle && !r.Server {
@@ -36,18 +36,18 @@ func (s *loadStream) resetFor(r *Round) {
 	s.messages.reset(s.window, r.LoadBytes, r.Verify)
 }
 
-// start lets the stream flow, at a rate or at any.
+// start starts the stream, at a given rate or without a limit.
 func (s *loadStream) start(bytesPerNs float64, now mono.Time) {
 	s.on = true
 	s.pace.start(bytesPerNs, now)
 }
 
-// due says that the stream may send a message now.
+// due reports whether the stream may send a message now.
 func (s *loadStream) due(now mono.Time) bool {
 	return s.inFlight < s.window && s.pace.due(now, s.size) > 0
 }
 
-// latLoadClient measures a ping-pong beside a stream; without load it is that of lat.
+// latLoadClient measures a ping-pong beside a stream, or the ping-pong of lat if there is no load.
 func (p *btlPort) latLoadClient(r *Round) error {
 	s := &p.stream
 	if r.Load == plan.LoadIdle {
@@ -80,7 +80,7 @@ func (p *btlPort) latLoadClient(r *Round) error {
 	return p.drainLoad()
 }
 
-// calibrate returns the rate of the stream alone.
+// calibrate measures the rate of the stream alone.
 func (p *btlPort) calibrate(r *Round) (bytesPerNs float64, err error) {
 	s := &p.stream
 	s.start(0, clock())
@@ -92,7 +92,7 @@ func (p *btlPort) calibrate(r *Round) (bytesPerNs float64, err error) {
 		return 0, err
 	}
 	reached := float64(s.acked-acked) * float64(r.LoadBytes) / float64(clock().Sub(begin))
-	// A stream that got nothing through in that time has to be given some rate.
+	// A stream that has sent nothing in that time also gets a rate.
 	reached = max(reached, float64(r.LoadBytes)/float64(loadCalibration))
 	return reached, p.drainLoad()
 }
@@ -134,7 +134,7 @@ func (p *btlPort) feed(r *Round, now mono.Time) error {
 	return nil
 }
 
-// drainLoad ends the stream: it waits until the peer has acknowledged all of it.
+// drainLoad ends the stream, and waits until the peer has acknowledged all of it.
 func (p *btlPort) drainLoad() error {
 	s := &p.stream
 	s.on = false

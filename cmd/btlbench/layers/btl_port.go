@@ -12,8 +12,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The tags of the benchmark's messages. The transport may deliver messages in any order, so none of
-// them means anything by its place: counts and numbers are absolute within a round.
+// The constants are the tags of the benchmark's messages. The transport may deliver messages in any
+// order, and therefore all counts and numbers in messages are absolute within a round.
 const (
 	tagData    btl.Tag = 1 // a message that is measured
 	tagGo      btl.Tag = 2 // phase: the server of bibw may send
@@ -72,8 +72,7 @@ func openBTL(open openDomainFunc, info *fabric.Info, cfg *Config) (*btlPort, err
 	return p, nil
 }
 
-// onEndpoint follows the one connection: the client opens it, the server takes the first that
-// comes.
+// onEndpoint handles the events of the connection, which the client opens and the server accepts.
 func (p *btlPort) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	switch {
 	case ev == btl.EventConnected && p.ep == nil:
@@ -94,8 +93,8 @@ func (p *btlPort) offer() Offer {
 	}
 }
 
-// connect brings the connection up. Both sides are given the other's name, but only the client,
-// which is asked first, uses it: the server waits for it.
+// connect opens the connection. Both sides get the other's name, but only the client uses it, and
+// the server waits for the client.
 func (p *btlPort) connect(peer Offer, timeout time.Duration) (err error) {
 	if !p.cfg.Server {
 		if p.ep, err = p.m.Connect(clock(), peer.Name); err != nil {
@@ -118,7 +117,7 @@ func (p *btlPort) connect(peer Offer, timeout time.Duration) (err error) {
 	}
 }
 
-// pass does one pass of progress, and returns why the connection ended, if it has.
+// pass calls Progress once, and returns the reason if the connection has ended.
 func (p *btlPort) pass(now mono.Time) error {
 	if _, err := p.m.Progress(now); err != nil {
 		return err
@@ -133,7 +132,7 @@ func (p *btlPort) nap() {
 	}
 }
 
-// idle keeps the connection alive between rounds; it returns within about a millisecond.
+// idle keeps the connection alive between rounds, and returns within about a millisecond.
 func (p *btlPort) idle() error {
 	if err := p.pass(clock()); err != nil {
 		return err
@@ -172,7 +171,7 @@ func (p *btlPort) State() State {
 	return State{Path: newPathRecord(p.ep), Fabric: newAttrRecords(p.m.Info().Attrs)}
 }
 
-// closeGrace bounds how long a side waits for the peer to hear that it closes.
+// closeGrace is the longest time that a side waits until the peer has received its close.
 const closeGrace = 300 * time.Millisecond
 
 func (p *btlPort) close() error {
@@ -211,9 +210,8 @@ func (p *btlPort) Prepare(r *Round) (handle uint64, err error) {
 	return handle, p.err
 }
 
-// settle waits until what the round before has sent is acknowledged: the last message of a
-// ping-pong is not when the reply to it arrives, and its slot would be given back to a round that
-// has it already. The peer makes progress meanwhile.
+// settle waits until all messages of the previous round are acknowledged, because their buffers are
+// used again. The peer makes progress during that time.
 func (p *btlPort) settle() error {
 	p.watchdog = watchdog{since: clock()}
 	for p.inFlight+p.stream.inFlight > 0 {
@@ -289,15 +287,17 @@ func (p *btlPort) Server(r *Round) error {
 	return nil
 }
 
-// errStuck would be a bug of the transport or of this program: both sides live, and a message that
-// was sent does not arrive.
+// errStuck means that both sides are alive and a message that was sent does not arrive, which would
+// be an error of the transport or of this program.
 var errStuck = errors.New("no message arrives although the peer answers")
 
-// errStray would be a bug of this program: a message of the round before has ended in this one.
+// errStray means that a message of an earlier round has ended in this one, which would be an error
+// of this program.
 var errStray = errors.New("a message ended that this round did not send")
 
-// stuck says that for twice the peer timeout nothing new was sent or delivered. The transport
-// itself notices a peer that is dead; this is about one that lives. It is asked only rarely.
+// stuck reports whether nothing new was sent or delivered for twice the peer time-out. The
+// transport itself detects a dead peer, and stuck detects a peer that is alive but makes no
+// progress.
 func (p *btlPort) stuck(now mono.Time) bool {
 	s := p.m.Stats()
 	packets, fragments := p.ep.Outstanding()
@@ -306,11 +306,11 @@ func (p *btlPort) stuck(now mono.Time) bool {
 	return p.watchdog.stuck(mark, now, 2*p.cfg.PeerTimeout())
 }
 
-// messages are the memory of the messages on their way.
+// messages is the memory of the messages in flight.
 type messages struct {
 	mem  []byte
 	size int
-	// apart says that each slot has memory of its own: its contents are of one message.
+	// apart says that each slot has its own memory, because the contents of messages matter.
 	apart    bool
 	free     []uint32 // slots that may be used
 	inFlight int
@@ -330,8 +330,7 @@ func (s *messages) resetFor(r *Round) {
 	s.reset(slots, r.SizeBytes, apart)
 }
 
-// reset makes slots for messages of a size. Without contents that matter, which is what apart says,
-// they share their memory.
+// reset makes slots for messages of a size. If apart is false, all slots share their memory.
 func (s *messages) reset(slots, size int, apart bool) {
 	s.size, s.apart, s.inFlight, s.acked, s.sendErr = size, apart, 0, 0, nil
 	need := s.size
@@ -367,7 +366,7 @@ func (s *messages) take() (uint32, bool) {
 	return i, true
 }
 
-// onDone is called when a queued message was acknowledged, or failed.
+// onDone is called when a queued message was acknowledged, or has failed.
 func (s *messages) onDone(f *btl.Fragment, err error) {
 	if s.inFlight == 0 {
 		s.sendErr = errStray
@@ -381,12 +380,12 @@ func (s *messages) onDone(f *btl.Fragment, err error) {
 	}
 }
 
-// immediateBytesMax is the largest message that is copied (SendImmediate): a larger one is lent,
-// and read where it lies if the fabric can do that.
+// immediateBytesMax is the size of the largest message that is copied (SendImmediate), and the
+// memory of a larger one is lent to the transport.
 const immediateBytesMax = 16 << 10
 
-// send sends the message in a slot, and gives the slot back when the transport has no use for it
-// any more. false means back-pressure: nothing was sent, the slot is free again.
+// send sends the message in a slot, and frees the slot when the transport no longer uses it. The
+// result false means that nothing was sent because of back-pressure, and that the slot is free.
 func (s *messages) send(ep *btl.Endpoint, tag btl.Tag, slot uint32) (bool, error) {
 	data := s.slot(slot)
 	if len(data) <= min(ep.MaxTiny(), immediateBytesMax) {
@@ -408,7 +407,7 @@ func (s *messages) send(ep *btl.Endpoint, tag btl.Tag, slot uint32) (bool, error
 	return s.give(ep, f, slot)
 }
 
-// give gives a prepared fragment to the transport.
+// give passes a prepared fragment to the transport.
 func (s *messages) give(ep *btl.Endpoint, f *btl.Fragment, slot uint32) (bool, error) {
 	status, err := ep.Send(ep.Now(), f)
 	switch {
@@ -424,7 +423,7 @@ func (s *messages) give(ep *btl.Endpoint, f *btl.Fragment, slot uint32) (bool, e
 	return true, nil
 }
 
-// again drops an error that means back-pressure.
+// again returns nil for an error that means back-pressure.
 func again(err error) error {
 	if errors.Is(err, btl.ErrAgain) {
 		return nil
@@ -435,8 +434,8 @@ func again(err error) error {
 // noteBytes is the size of a note: the number of its round, and two more.
 const noteBytes = 24
 
-// tell sends a note of up to two numbers. A note must not be lost, so it is queued if it cannot be
-// sent now. An error is final.
+// tell sends a control message (note) of up to two numbers. If the control message cannot be sent
+// now, it is queued, because it must not be lost. An error of tell is final.
 func (p *btlPort) tell(tag btl.Tag, a, b uint64) error {
 	var note [noteBytes]byte
 	binary.LittleEndian.PutUint64(note[:], p.r.Number)
@@ -467,8 +466,8 @@ type noteDue struct {
 	a, b uint64
 }
 
-// readNote reads what tell sent. A note of an earlier round is none: nobody waits for the last
-// notes of a round, and one that was lost comes again when the next round has begun.
+// readNote decodes a control message that tell has sent. A control message of an earlier round is
+// ignored.
 func (p *btlPort) readNote(data []byte) (a, b uint64, ok bool) {
 	if len(data) != noteBytes || binary.LittleEndian.Uint64(data) != p.r.Number {
 		return 0, 0, false

@@ -6,7 +6,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// puts is the state of a round of puts: the memory that the peer writes, and the checks of its
+// puts is the state of a round of puts, with the memory that the peer writes and the checks of its
 // content.
 type puts struct {
 	region    *btl.Region
@@ -15,8 +15,8 @@ type puts struct {
 	putDoneFn func(*btl.Fragment, error)
 }
 
-// exposeFor exposes memory for a round of puts: one message in put_lat, a window of them in put_bw.
-// It begins as zeros. What an earlier round exposed is withdrawn.
+// exposeFor exposes zeroed memory for a round of puts, which holds one message in put_lat and a
+// window of messages in put_bw. The memory of an earlier round is no longer exposed.
 func (p *btlPort) exposeFor(r *Round) (uint64, error) {
 	if p.region != nil {
 		p.region.Close()
@@ -62,7 +62,7 @@ func rightsFor(r *Round) (rights btl.Rights, exposes bool) {
 	return btl.RemoteAtomic, plan.IsAtomic(r.Test)
 }
 
-// tryPut puts message n into place of the peer's memory, from a slot of this side's.
+// tryPut puts message n from a slot of this side to the position place of the peer's memory.
 func (p *btlPort) tryPut(r *Round, slot uint32, offset uint64, tracked bool) (bool, error) {
 	f, err := p.ep.PreparePut(p.slot(slot), btl.Handle(r.Handle), offset)
 	if err != nil {
@@ -76,10 +76,9 @@ func (p *btlPort) tryPut(r *Round, slot uint32, offset uint64, tracked bool) (bo
 	return p.messages.give(p.ep, f, slot)
 }
 
-// putPingPong is pingPong with puts: each side waits for the last byte of its memory to become what
-// the peer is about to write, as ucx_perftest does. Packets of a large put may be written in any
-// order, so under --verify a message has arrived when all of it is right; one that never becomes
-// right ends the round, and what is wrong of it is counted.
+// putPingPong is pingPong with puts, in which each side waits for the last byte of its memory to
+// change, as in ucx_perftest. Packets of a large put may be written in any order, and therefore
+// with --verify a message has arrived when all its bytes are correct.
 func (p *btlPort) putPingPong(r *Round, l limit) (done int64, err error) {
 	now := clock()
 	last := int64(-1)
@@ -106,7 +105,7 @@ func (p *btlPort) putPingPong(r *Round, l limit) (done int64, err error) {
 	return done, nil
 }
 
-// sendPut puts the next message, whatever that takes.
+// sendPut puts the next message, and waits until that is possible.
 func (p *btlPort) sendPut(r *Round) error {
 	for {
 		if slot, ok := p.take(); ok {
@@ -129,10 +128,10 @@ func (p *btlPort) sendPut(r *Round) error {
 	}
 }
 
-// Puts are numbered from 1 in their contents, so unwritten memory is not mistaken for a put.
+// Puts are numbered from 1 in their contents, so that unwritten memory is not mistaken for a put.
 
-// fillPut writes put n: all of it under --verify, else its last byte, which differs from the one
-// before.
+// fillPut writes the content of put n, which is all its bytes with --verify, and otherwise a last
+// byte that differs from the previous put.
 func (p *btlPort) fillPut(r *Round, b []byte, n uint64) {
 	if r.Verify {
 		fillPattern(b, n+1)
@@ -141,8 +140,8 @@ func (p *btlPort) fillPut(r *Round, b []byte, n uint64) {
 	}
 }
 
-// putHere says whether put n stands in this side's memory, by its last byte, and under --verify by
-// all of it.
+// putHere reports whether put n is in this side's memory, by its last byte, and with --verify by
+// all its bytes.
 func (p *btlPort) putHere(r *Round, n uint64) bool {
 	last := p.place[len(p.place)-1]
 	if !r.Verify {
@@ -151,8 +150,8 @@ func (p *btlPort) putHere(r *Round, n uint64) bool {
 	return last == patternLast(n+1, len(p.place)) && corruptBytes(p.place, n+1) == 0
 }
 
-// awaitPut polls this side's memory until the next put stands there, and returns when it did. It
-// returns without one when the server is stopped.
+// awaitPut polls this side's memory until the next put has arrived, and returns the time. If the
+// server is stopped, awaitPut returns without a put.
 func (p *btlPort) awaitPut(r *Round, start mono.Time) (mono.Time, error) {
 	now := start
 	for !p.putHere(r, p.received) {
@@ -192,7 +191,7 @@ func (p *btlPort) verifyPut(r *Round, b []byte, n uint64) {
 	}
 }
 
-// putLatServer answers each put with one of its own.
+// putLatServer replies to each put with a put.
 func (p *btlPort) putLatServer(r *Round) error {
 	for now := clock(); !r.over(); {
 		var err error
@@ -208,7 +207,8 @@ func (p *btlPort) putLatServer(r *Round) error {
 	return nil
 }
 
-// putClient measures a flow of puts: until the last one is acknowledged, which means in place.
+// putClient measures a flow of puts until the last one is acknowledged, which means that its bytes
+// were written.
 func (p *btlPort) putClient(r *Round) error {
 	p.numbers = make([]uint64, r.Window)
 	if err := p.putPhase(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
@@ -226,7 +226,8 @@ func (p *btlPort) putClient(r *Round) error {
 	return err
 }
 
-// putPhase puts until the limit, then waits until all puts are in place, and under --verify read.
+// putPhase starts puts until the limit, and then waits until all puts are complete, and with
+// --verify verified.
 func (p *btlPort) putPhase(r *Round, l limit) error {
 	now := clock()
 	for begin := r.Sent; now < l.until && !r.over() && int64(r.Sent-begin) < l.messages; {
@@ -258,7 +259,7 @@ func (p *btlPort) putPhase(r *Round, l limit) error {
 	return nil
 }
 
-// putPass does one pass of progress, and returns the number of packets that it received.
+// putPass calls Progress once, and returns the number of received packets.
 func (p *btlPort) putPass(r *Round, now mono.Time) (int, error) {
 	n, err := p.m.Progress(now)
 	if err == nil {
@@ -270,7 +271,7 @@ func (p *btlPort) putPass(r *Round, now mono.Time) (int, error) {
 	return n, err
 }
 
-// putSome puts as many messages as there is room for.
+// putSome starts as many puts as there is room for.
 func (p *btlPort) putSome(r *Round, most int64) error {
 	for n := min(most, int64(r.Window)); n > 0; n-- {
 		slot, ok := p.take()
@@ -291,8 +292,8 @@ func (p *btlPort) putSome(r *Round, most int64) error {
 	return nil
 }
 
-// onPutDone tells the peer that a put is in place, so that it verifies it. The slot stays taken
-// until the peer has.
+// onPutDone tells the peer that a put is complete, so that the peer verifies it. The slot stays in
+// use until the peer has verified the put.
 func (p *btlPort) onPutDone(f *btl.Fragment, err error) {
 	p.inFlight--
 	slot := f.Context

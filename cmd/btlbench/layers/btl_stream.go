@@ -24,12 +24,13 @@ type flow struct {
 
 	pace pace // of what this side sends
 
-	// rate: the sent count at which the window began, and the received count at which it is whole.
+	// In the test rate, windowFrom is the sent count at which the window began, and windowAt is the
+	// received count at which the window is complete.
 	windowFrom, windowAt uint64
 }
 
-// streamClient measures a flow of messages: from the first one sent until the server confirms that
-// it has all of them.
+// streamClient measures a flow of messages, from the first one sent until the server confirms that
+// it has received all of them.
 func (p *btlPort) streamClient(r *Round) error {
 	if err := p.streamPhase(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
 		return err
@@ -46,7 +47,7 @@ func (p *btlPort) streamClient(r *Round) error {
 	return err
 }
 
-// sentTotal is what a flow of messages counts: those sent, and those of the server that came.
+// sentTotal is the number of sent messages and of messages received from the server.
 func (p *btlPort) sentTotal() Counts {
 	return Counts{
 		Messages: int64(p.r.Sent + p.received),
@@ -55,7 +56,7 @@ func (p *btlPort) sentTotal() Counts {
 	}
 }
 
-// streamPhase sends until the limit, then waits until everything has arrived, in bibw on both
+// streamPhase sends until the limit, and then waits until everything has arrived, in bibw on both
 // sides.
 func (p *btlPort) streamPhase(r *Round, l limit) error {
 	p.phase++
@@ -108,16 +109,16 @@ func (p *btlPort) streamPhase(r *Round, l limit) error {
 	return nil
 }
 
-// peerFinished says that the peer has ended the phase too, and all of it has arrived.
+// peerFinished reports whether the peer has ended the phase and all its messages have arrived.
 func (p *btlPort) peerFinished() bool {
 	return p.finPhase == p.phase && p.received >= p.finSent
 }
 
-// streamPass sends as many messages as there is room for, and then makes one pass of progress.
+// streamPass sends as many messages as there is room for, and then calls Progress once.
 func (p *btlPort) streamPass(r *Round, most int64, now mono.Time) (mono.Time, error) {
 	room := int64(r.Window - p.inFlight)
 	if r.Test == plan.TestRate {
-		// A whole window is under way until the peer has seen it.
+		// In the test rate, a whole window is in flight until the peer has received it.
 		if r.Sent == p.windowFrom+uint64(r.Window) && p.seen >= r.Sent {
 			p.windowFrom = r.Sent
 		}
@@ -145,7 +146,7 @@ func (p *btlPort) streamPass(r *Round, most int64, now mono.Time) (mono.Time, er
 	return now, p.check()
 }
 
-// sendSome sends so many messages at most, as far as there is room and the rate allows.
+// sendSome sends up to the given number of messages, as far as there is room and the rate permits.
 func (p *btlPort) sendSome(r *Round, most int64, now mono.Time) error {
 	for n := min(most, p.pace.due(now, r.SizeBytes)); n > 0; n-- {
 		sent, err := p.tryMessage(r, r.Sent)
@@ -158,8 +159,8 @@ func (p *btlPort) sendSome(r *Round, most int64, now mono.Time) error {
 	return nil
 }
 
-// serveDue does what handlers left to be done: it sends what found no room, and the stream of a
-// server that has one.
+// serveDue does the work that handlers have left, which is to send messages that found no room, and
+// the stream of a server that has one.
 func (p *btlPort) serveDue(r *Round) error {
 	if p.repliesDue > 0 {
 		if err := p.sendReplies(r); err != nil {
@@ -181,7 +182,8 @@ func (p *btlPort) serveDue(r *Round) error {
 	return nil
 }
 
-// serveStream is the server's sending half: it sends from the client's go to the client's fin.
+// serveStream is the sending half of the server, which sends from the client's message go to the
+// client's message fin.
 func (p *btlPort) serveStream(r *Round) error {
 	if p.finPhase < p.goPhase {
 		return p.sendSome(r, int64(r.Window-p.inFlight), p.ep.Now())
@@ -222,8 +224,8 @@ func (p *btlPort) onFin(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	if !ok || phase <= p.finPhase {
 		return
 	}
-	// A go that comes later than its fin has nothing to start any more, but the peer still waits for
-	// this side's fin.
+	// A message go that arrives after its fin starts nothing, but the peer waits for this side's
+	// fin.
 	if p.r.Server {
 		p.goPhase, p.finDone = phase, false
 	}
@@ -231,7 +233,7 @@ func (p *btlPort) onFin(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	p.confirmFin()
 }
 
-// confirmFin tells the peer that everything has arrived, when it has.
+// confirmFin tells the peer when everything has arrived.
 func (p *btlPort) confirmFin() {
 	if p.received < p.finSent {
 		return

@@ -6,8 +6,9 @@ import (
 	"gobtl/internal/mono"
 )
 
-// clockBase is where this process' time axis has its zero.
+// clockBase is the zero instant of this process's clock.
 var clockBase = time.Now()
 
-// clock reads the monotonic clock: about 25 ns, so a hot loop reads it once per pass.
+// clock reads the monotonic clock in about 25 ns, and therefore a hot loop reads the clock only
+// once per poll.
 func clock() mono.Time { return mono.Time(time.Since(clockBase)) }

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// engine is the goroutine that owns a side's fabric and transport. It is locked to its OS thread,
-// which may be pinned to a core; the locked thread is pinned, not the process, because the other
-// threads of the Go runtime would then share the core with the hot loop.
+// engine is the goroutine that owns a side's fabric and transport. The goroutine is locked to its
+// OS thread, which may be pinned to a CPU, and the process is not pinned, because other threads
+// would then share the CPU with the hot loop.
 type engine struct {
 	jobs chan func()
 	done chan struct{}
-	// idle is called again and again between jobs, and must return within about a millisecond. Jobs
-	// set it; nil sleeps until the next job.
+	// The function idle is called repeatedly between jobs, and must return within about a
+	// millisecond. Jobs set idle, and nil means that the engine sleeps until the next job.
 	idle func()
 }
 
-// startEngine starts an engine on one CPU, or anywhere for a negative one.
+// startEngine starts an engine on the given CPU, or on any CPU if the number is negative.
 func startEngine(cpu int) (*engine, error) {
 	e := &engine{jobs: make(chan func()), done: make(chan struct{})}
 	makeRoom(1)
@@ -32,14 +32,13 @@ func startEngine(cpu int) (*engine, error) {
 	return e, nil
 }
 
-// engines is how many run in this process.
+// makeRoom counts an engine that begins, or with -1 an engine that has ended.
 var engines struct {
 	sync.Mutex
 	n int
 }
 
-// makeRoom counts an engine that begins, or with -1 one that has ended. A hot loop never leaves its
-// P, so there is one for each, and one for everything else.
+// GOMAXPROCS is one more than the number of engines, because a hot loop never leaves its P.
 func makeRoom(more int) {
 	engines.Lock()
 	defer engines.Unlock()
@@ -52,7 +51,7 @@ func makeRoom(more int) {
 func (e *engine) loop(cpu int, pinned chan<- error) {
 	defer close(e.done)
 	defer makeRoom(-1)
-	// Without an UnlockOSThread the thread ends with the goroutine, and its affinity with it.
+	// Without an UnlockOSThread, the thread and its affinity end with the goroutine.
 	runtime.LockOSThread()
 	if cpu >= 0 {
 		if err := PinThread(cpu); err != nil {
@@ -82,9 +81,8 @@ func (e *engine) loop(cpu int, pinned chan<- error) {
 	}
 }
 
-// do runs f on the engine's thread and returns its error. A panic in f, which would be a bug of
-// ours, becomes an error, so that the user sees a line and the peer a goodbye; with BTLBENCH_DEBUG
-// set its stack goes to standard error.
+// do runs f on the engine's thread and returns its error. A panic in f becomes an error, and with
+// BTLBENCH_DEBUG its stack is written to standard error.
 func (e *engine) do(f func() error) error {
 	result := make(chan error, 1)
 	e.jobs <- func() {
@@ -107,5 +105,5 @@ func (e *engine) stop() {
 	<-e.done
 }
 
-// idleNap is how long an engine without a job may sleep, where it has nothing better to wait on.
+// idleNap is how long an engine without a job may sleep, if idle is nil.
 const idleNap = 200 * time.Microsecond

@@ -7,8 +7,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// HistLog writes histograms to a log in the format of HdrHistogram, which its tools read. The
-// values are half round trips in nanoseconds, as in the report.
+// HistLog writes histograms to a log in the format of HdrHistogram. The values are half round trips
+// in nanoseconds, as in the report.
 type HistLog struct {
 	w   *hdrhistogram.HistogramLogWriter
 	err error
@@ -31,7 +31,8 @@ func NewHistLog(to io.Writer, now time.Time) *HistLog {
 	return l
 }
 
-// Add writes what was measured between two instants under a tag, which has no comma and no space.
+// Add writes the histogram of the time between two instants under a tag, which has no comma and no
+// space.
 func (l *HistLog) Add(tag string, from, to time.Time, h *Hist) {
 	half := h.half()
 	half.SetTag(tag)
@@ -42,7 +43,7 @@ func (l *HistLog) Add(tag string, from, to time.Time, h *Hist) {
 	}
 }
 
-// Err is why a line could not be written, nil if all were.
+// Err returns the first error of writing to the log, or nil.
 func (l *HistLog) Err() error { return l.err }
 
 // half is a histogram of half of each value.
@@ -50,7 +51,8 @@ func (h *Hist) half() *hdrhistogram.Histogram {
 	half := hdrhistogram.New(1, histMaxNs, 3)
 	for _, bar := range h.h.Distribution() {
 		if bar.Count > 0 {
-			// The middle of the bar, as all of this package's percentiles have it.
+			// The recorded value is the middle of the histogram's bar, as for all percentiles of
+			// this package.
 			_ = half.RecordValues(max(1, (bar.From+bar.To)/4), bar.Count) // In range, as twice of it was.
 		}
 	}

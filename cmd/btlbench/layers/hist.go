@@ -6,10 +6,10 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// histMaxNs bounds the round trips that a histogram tells apart; longer ones count as this long.
+// histMaxNs is the longest round trip of a histogram, and longer round trips count as histMaxNs.
 const histMaxNs = 600e9
 
-// Hist records round trips in nanoseconds at three significant digits over their full range.
+// Hist records round trips in nanoseconds with three significant digits.
 type Hist struct {
 	h *hdrhistogram.Histogram
 	// Clipped is the number of values beyond histMaxNs.
@@ -55,7 +55,7 @@ type LatencyStats struct {
 	P9999 float64 `json:"p9999"`
 }
 
-// Stats returns the latencies, or nil when nothing was recorded.
+// Stats returns the latencies, or nil if nothing was recorded.
 func (h *Hist) Stats() *LatencyStats {
 	if h.Count() == 0 {
 		return nil

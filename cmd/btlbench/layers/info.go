@@ -61,7 +61,7 @@ func (r *InfoRecord) Kind() string {
 	return "datagram"
 }
 
-// Title is the provider's name, with a mark if it is the default.
+// Title is the provider's name, with a mark if the provider is the default.
 func (r *InfoRecord) Title() string {
 	if r.Default {
 		return "* " + r.Provider
@@ -69,7 +69,7 @@ func (r *InfoRecord) Title() string {
 	return "  " + r.Provider
 }
 
-// Attributes are the fields of a record beyond its name, for people.
+// Attributes are the other fields of a record, for people.
 func (r *InfoRecord) Attributes() []AttrRecord {
 	attrs := []AttrRecord{
 		{"version", r.Version},

@@ -8,17 +8,17 @@ import (
 	"gobtl/fabric"
 )
 
-// Layer is one side's endpoint of the measured system: the bare fabric, or the transport on it.
-// Only the engine's thread may call its methods. They are called once per round, so the dynamic
-// dispatch adds no time per message. Each layer has its own hot loops.
+// Layer is one side's endpoint of the measured system, which is the bare fabric or the transport.
+// Only the engine's thread may call the methods of a Layer. The methods are called once per round,
+// so that the dynamic dispatch adds no time per message. Each layer has its own hot loops.
 type Layer interface {
 	// offer returns the information that the peer needs to connect.
 	offer() Offer
-	// Connect makes the peer reachable, within the timeout. The server's end may wait for the
-	// client's first packet.
+	// Connect makes the peer reachable, within the time-out. The server may wait for the client's
+	// first packet.
 	connect(peer Offer, timeout time.Duration) error
-	// Prepare gets ready for a round, before either side starts it, and returns the handle of the
-	// memory that the peer will put into.
+	// Prepare prepares a round before either side starts it, and returns the handle of the memory
+	// for puts of the peer.
 	Prepare(r *Round) (handle uint64, err error)
 	// Client measures a round; server answers it until it is stopped.
 	Client(r *Round) error
@@ -36,14 +36,14 @@ type Offer struct {
 	Layer string `json:"layer"`
 	// Name is the address, opaque bytes: base64 in JSON.
 	Name []byte `json:"name"`
-	// RecvCapacity is how many datagrams surely wait at this end without loss.
+	// RecvCapacity is the number of datagrams that can wait at this endpoint without loss.
 	RecvCapacity int `json:"recv_capacity"`
 	MTUBytes     int `json:"mtu_bytes"`
-	// MessageBytesMax bounds a message on this layer.
+	// MessageBytesMax is the size of the largest message of this layer.
 	MessageBytesMax int `json:"message_bytes_max"`
 }
 
-// Facts are a layer's properties worth a place in the report.
+// Facts are properties of a layer that the report shows.
 type Facts struct {
 	MTUBytes        int    `json:"mtu_bytes"`
 	InjectBytes     int    `json:"inject_bytes"`
@@ -94,7 +94,7 @@ func (c *Counters) addAll(counts, earlier map[string]uint64) {
 	}
 }
 
-// SkipReason says why a layer with that offer cannot run a test; "" when it can.
+// SkipReason returns the reason why a layer with that offer cannot run a test, or "" if it can.
 func SkipReason(offer *Offer, test string, sizeBytes int) string {
 	switch {
 	case offer.Layer != plan.LayerRaw && sizeBytes > offer.MessageBytesMax:
@@ -118,7 +118,7 @@ func SkipReason(offer *Offer, test string, sizeBytes int) string {
 	return ""
 }
 
-// bufRange lists n buffers from the given one on.
+// bufRange lists n buffers, beginning with the given one.
 func bufRange(from, n int) []fabric.Buf {
 	bufs := make([]fabric.Buf, n)
 	for i := range bufs {

@@ -16,7 +16,7 @@ type pace struct {
 // start begins to count.
 func (p *pace) start(bytesPerNs float64, now mono.Time) { *p = pace{bytesPerNs, now, 0} }
 
-// due is how many messages of a size may be sent now.
+// due is the number of messages of a size that may be sent now.
 func (p *pace) due(now mono.Time, sizeBytes int) int64 {
 	if p.bytesPerNs == 0 || sizeBytes == 0 {
 		return math.MaxInt64

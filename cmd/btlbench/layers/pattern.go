@@ -5,15 +5,15 @@ import (
 	"math/bits"
 )
 
-// Message contents under --verify. Message number n of size bytes is the number itself in the first
-// eight bytes, little-endian, then words that depend on n and on their offset, cut off at size. So
-// a message identifies itself wherever it arrives, in whatever order, and a byte of another
-// message, or from another place of the same, is a wrong byte.
+// This file defines the contents of messages with --verify. Message number n begins with its number
+// in eight bytes, little-endian, and goes on with words that depend on n and on their offset,
+// truncated to the size of the message. A message can therefore be identified in any order of
+// arrival, and a byte of another message or from another offset is detected.
 
 const stampBytes = 8
 
-// patternWord is the word at offset 8*k of message n: a finaliser in the manner of splitmix64
-// (Steele et al., OOPSLA 2014), shortened because it needs to differ, not to be random.
+// patternWord is the word at offset 8*k of message n, computed with a shortened finaliser of
+// splitmix64 (Steele et al., OOPSLA 2014).
 func patternWord(n uint64, k int) uint64 {
 	x := n*0x9e3779b97f4a7c15 + uint64(k)*0xbf58476d1ce4e5b9
 	return (x ^ x>>31) * 0x94d049bb133111eb
@@ -67,9 +67,9 @@ func differingBytes(x uint64) int64 {
 	return int64(bits.OnesCount64(x & 0x0101010101010101))
 }
 
-// stampOf returns the number that a message claims to have. A message shorter than the stamp holds
-// its low bytes only: then it is the number nearest to the expected one that ends in them, as QUIC
-// decodes its packet numbers (RFC 9000, A.3).
+// stampOf returns the number that a message contains. A message shorter than the number contains
+// only its lower bytes, and stampOf returns the number nearest to the expected one with these
+// bytes, as QUIC decodes packet numbers (RFC 9000, A.3).
 func stampOf(b []byte, expected uint64) uint64 {
 	if len(b) >= stampBytes {
 		return binary.LittleEndian.Uint64(b)
@@ -115,8 +115,8 @@ func (t *Tally) Add(o *Tally) {
 	t.Missing += o.Missing
 }
 
-// check compares a delivered message with what its stamp claims it to be, and marks that number as
-// delivered. size is the size that every message of the round has.
+// check compares a message with the content that its number requires, and marks that number as
+// delivered. The argument size is the size of every message of the round.
 func (t *Tally) check(b []byte, size int) {
 	n := stampOf(b, t.seen.top)
 	wrong := corruptBytes(b, n)
@@ -125,7 +125,7 @@ func (t *Tally) check(b []byte, size int) {
 	}
 	t.VerifiedBytes += int64(len(b)) - min(wrong, int64(len(b)))
 	t.CorruptBytes += wrong
-	// A message that is mostly wrong does not say which one it is: its stamp was altered.
+	// If most bytes of a message are wrong, its number was altered.
 	if len(b) > 2*stampBytes && wrong > int64(len(b)/2) {
 		return
 	}
@@ -137,16 +137,16 @@ func (t *Tally) check(b []byte, size int) {
 // finish counts the missing messages among the sent ones, 0 to sent-1.
 func (t *Tally) finish(sent uint64) { t.Missing += t.seen.missing(sent) }
 
-// seenBits is how far a message may be ahead of the oldest one missing and still be told apart:
-// far beyond any window. seenJump is how far ahead of all others a number may be and still be one
-// of ours.
+// seenBits is the largest distance of a message number from the oldest missing number, far beyond
+// any window. seenJump is the largest distance of a valid message number from the highest number so
+// far.
 const (
 	seenBits = 1 << 20
 	seenJump = seenBits / 4
 )
 
-// seenSet remembers which message numbers were delivered: those below next are settled, delivered
-// or given up, and those from there on are in bits, a ring.
+// seenSet is the set of delivered message numbers, with a ring of bits for the numbers from next
+// on.
 type seenSet struct {
 	next  uint64
 	top   uint64 // one more than the highest number marked
@@ -158,8 +158,8 @@ func (s *seenSet) bit(n uint64) (word *uint64, mask uint64) {
 	return &s.bits[n%seenBits/64], uint64(1) << (n % 64)
 }
 
-// mark adds n, and reports whether it was new. A number too far ahead to be one of ours counts as
-// delivered before: it is no message that was sent.
+// mark adds n to the set, and reports whether it was new. A number too far ahead of the highest one
+// is invalid and counts as delivered before.
 func (s *seenSet) mark(n uint64) bool {
 	if s.bits == nil {
 		s.bits = make([]uint64, seenBits/64)
@@ -189,7 +189,7 @@ func (s *seenSet) mark(n uint64) bool {
 	}
 }
 
-// missing is how many of the numbers 0 to sent-1 were never marked.
+// missing is the number of values from 0 to sent-1 that were never marked.
 func (s *seenSet) missing(sent uint64) int64 {
 	return int64(sent) - int64(min(s.count, sent))
 }

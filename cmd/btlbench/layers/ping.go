@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// pingLine is a counter alone in its cache lines.
+// pingLine is a counter in a cache line of its own.
 type pingLine struct {
 	n atomic.Uint64
 	_ [120]byte
 }
 
-// PingNs measures how far apart two CPUs are now: the time one way through a cache line, in ns,
-// between two threads that spin on it; 0 where threads cannot be pinned. On a virtual machine it
-// differs by what the CPUs really are, from one minute to the next.
+// PingNs measures the present distance of two CPUs, which is the time in ns for one way through a
+// cache line between two spinning threads, or 0 if threads cannot be pinned. On a virtual machine
+// the distance may change from one minute to the next.
 func PingNs(cpuA, cpuB int) float64 {
 	const rounds, warmup = 20000, 1000
 	var there, back pingLine

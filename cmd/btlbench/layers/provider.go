@@ -19,8 +19,8 @@ type Choice struct {
 	Reason   string `json:"reason"`
 }
 
-// ChooseProvider chooses a provider that matches the hints. For a pair the provider must reach this
-// host itself.
+// ChooseProvider chooses a provider that matches the hints. For the command pair, the provider must
+// reach endpoints on the same host.
 func ChooseProvider(h fabric.Hints, pair bool) (Choice, error) {
 	infos, err := fabric.GetInfo(h)
 	if err != nil && !errors.Is(err, fabric.ErrNoProvider) {
@@ -40,15 +40,15 @@ func ChooseProvider(h fabric.Hints, pair bool) (Choice, error) {
 	return Choice{}, fmt.Errorf("%s; name one with --provider, see \"btlbench info\"", reason)
 }
 
-// NodeHint is the local address to bind: as the user named it, or as the control connection
-// suggests it.
+// NodeHint is the local address to bind, which is given by the user or derived from the control
+// connection.
 type NodeHint struct {
 	addr  string
 	named bool
 }
 
-// FindInfo asks for the provider, first with the address to bind, then, if nobody insists on that,
-// without: not every provider has addresses of that form.
+// FindInfo finds the network of the provider at the local address, or at any address if the user
+// has given none and the provider has no addresses of that form.
 func FindInfo(cfg *Config, node NodeHint) (fabric.Info, error) {
 	hints := fabric.Hints{Provider: cfg.Provider, Domain: cfg.Domain, Node: node.addr}
 	infos, err := fabric.GetInfo(hints)
@@ -75,7 +75,7 @@ func FindInfo(cfg *Config, node NodeHint) (fabric.Info, error) {
 		cfg.Provider, plan.Suggestion(cfg.Provider, names))
 }
 
-// ProviderNames lists the providers that can be used here, each once.
+// ProviderNames lists the providers that can be used on this host, each once.
 func ProviderNames() []string {
 	infos, err := fabric.GetInfo(fabric.Hints{})
 	if err != nil {
@@ -90,14 +90,14 @@ func ProviderNames() []string {
 	return names
 }
 
-// The sizes of the IP and UDP headers before a datagram's payload.
+// The constants are the sizes of the IP and UDP headers before a datagram's payload.
 const (
 	udp4HeaderBytes = 20 + 8
 	udp6HeaderBytes = 40 + 8
 )
 
-// datagramBytes is the payload of a datagram that fills an MTU as people know it, that of an
-// interface. Where the provider's datagrams are not those of IP the two are the same.
+// datagramBytes is the payload of a datagram that fills the MTU of an interface. For a provider
+// without IP datagrams, the payload is the MTU.
 func datagramBytes(info *fabric.Info, mtuBytes int) int {
 	if mtuBytes == 0 || !isUDP(info.Provider) {
 		return mtuBytes
@@ -109,7 +109,7 @@ func datagramBytes(info *fabric.Info, mtuBytes int) int {
 	return max(1, mtuBytes-headerBytes) // Too small for anything, and reported as that.
 }
 
-// isUDP tells the providers whose datagrams are those of UDP, with all their variants.
+// isUDP reports whether the datagrams of a provider are UDP datagrams.
 func isUDP(provider string) bool {
 	return provider == "udp" || strings.HasPrefix(provider, "udp;") || provider == "net" ||
 		provider == plan.ProviderOfiUDP || provider == plan.ProviderOffload
@@ -122,8 +122,8 @@ func isIPv6(info *fabric.Info) bool {
 	return strings.Contains(info.AddrFormat, "6")
 }
 
-// NodeOr returns the address to bind that the user named, or else the one that the control
-// connection uses: it is of the network that leads to the peer.
+// NodeOr returns the address to bind that the user has given, or else the local address of the
+// control connection.
 func NodeOr(node string, local net.Addr) NodeHint {
 	if node != "" {
 		return NodeHint{node, true}

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// rawTxBuffers and rawRxBuffers bound the buffers of a bare endpoint. A provider without a socket
-	// holds no more datagrams than it has receives posted, so those are many.
+	// rawTxBuffers and rawRxBuffers are the largest numbers of buffers of a bare endpoint. There
+	// are many receive buffers, because a provider without a socket holds only as many datagrams as
+	// it has posted receives.
 	rawTxBuffers = 256
 	rawRxBuffers = 4096
-	// rawRxBytes bounds the memory of the receive buffers, where datagrams are large.
+	// rawRxBytes is the largest total size of the receive buffers.
 	rawRxBytes = 64 << 20
-	// rawBatch is how many sends and completions move in one call: a few of the runs that a provider
-	// makes of them.
+	// rawBatch is the number of sends or completions in one call.
 	rawBatch = 128
-	// rawBatchBytes bounds what one call sends, so that the buffers, which are used again for the next
-	// batch where the provider copies them, stay in the cache.
+	// rawBatchBytes is the largest number of bytes in one call, so that the buffers stay in the
+	// cache.
 	rawBatchBytes = 256 << 10
 )
 
-// rawPort is a bare fabric endpoint: the yardstick for the transport. Its code is as short as the
-// fabric's interface allows. It handles loss only so far that it does not hang.
+// rawPort is an endpoint of the bare fabric, with which the transport is compared. rawPort handles
+// loss only so far that it does not hang.
 type rawPort struct {
 	dom   fabric.Domain
 	ep    fabric.Endpoint
@@ -42,13 +42,13 @@ type rawPort struct {
 	free  []fabric.Buf        // send buffers that may be written
 	out   []fabric.Completion // scratch of Poll
 	spare []fabric.Completion // the same, for pollSends
-	// pending was received while pollSends looked for something else.
+	// pending holds datagrams that pollSends has received.
 	pending []fabric.Completion
 	sends   []fabric.Send // scratch of Post
 	repost  []fabric.Buf  // scratch of Recv
 
-	// background keeps the other layer's connection alive while this one is measured; called about
-	// every millisecond from the hot loops.
+	// background keeps the connection of the other layer alive while this layer is measured, and is
+	// called about every millisecond from the hot loops.
 	background func()
 	passes     uint
 	waiter     waiter
@@ -166,8 +166,8 @@ func (p *rawPort) facts() Facts {
 
 func (p *rawPort) close() error { return p.dom.Close() }
 
-// poll fetches what was received, at most len(out), and takes the buffers of finished sends back.
-// The result may be smaller than the number of completions; 0 means that there was none.
+// poll returns received datagrams, at most len(out), and frees the buffers of completed sends. The
+// result may be smaller than the number of completions, and 0 means that there was none.
 func (p *rawPort) poll(out []fabric.Completion) (received int, err error) {
 	if len(p.pending) > 0 {
 		received = copy(out, p.pending)
@@ -186,8 +186,8 @@ func (p *rawPort) poll(out []fabric.Completion) (received int, err error) {
 	return received, err
 }
 
-// send posts one datagram of size bytes from buf, waiting for room. A buffer that is not complete
-// at once comes back through poll.
+// send posts one datagram of size bytes from buf, and waits until that is possible. If the send is
+// not complete at once, poll frees its buffer later.
 func (p *rawPort) send(buf fabric.Buf, size int) error {
 	p.sends[0] = fabric.Send{To: p.peer, Buf: buf, Len: uint32(size)}
 	for {
@@ -215,8 +215,8 @@ func (p *rawPort) checkHalted() error {
 	return nil
 }
 
-// pollSends looks for finished sends when there is no room for another one. Received datagrams wait
-// in p.pending for the next poll.
+// pollSends polls for completed sends when there is no room for another send. Received datagrams
+// are stored in p.pending for the next poll.
 func (p *rawPort) pollSends() error {
 	n, err := p.ep.Poll(p.spare)
 	for i := range p.spare[:n] {
@@ -229,7 +229,7 @@ func (p *rawPort) pollSends() error {
 	return errors.Join(err, p.checkHalted())
 }
 
-// takeFree returns a send buffer that may be written.
+// takeFree returns an unused send buffer.
 func (p *rawPort) takeFree() (fabric.Buf, error) {
 	for len(p.free) == 0 {
 		if err := p.pollSends(); err != nil {
@@ -251,14 +251,14 @@ func (p *rawPort) returnReceives() error {
 	return err
 }
 
-// lookAround is called by the hot loops once per pass: rarely, it serves the other layer.
+// lookAround is called by the hot loops once per poll, and calls background from time to time.
 func (p *rawPort) lookAround() {
 	if p.passes++; p.passes%4096 == 0 && p.background != nil {
 		p.background()
 	}
 }
 
-// deadlineFrom returns when a peer that sends nothing from now on counts as dead.
+// deadlineFrom returns the time at which a peer that sends nothing from now on counts as dead.
 func (r *Round) deadlineFrom(now mono.Time) mono.Time {
 	return now.Add(time.Duration(r.PeerTimeoutNs))
 }

@@ -8,15 +8,14 @@ import (
 )
 
 const (
-	// rawRetry is when a ping without a reply is sent again: long after any reply that is still to
-	// come, unless the peer's core was taken away from it, and soon enough for the round to go on.
+	// rawRetry is the time after which a ping without a reply is sent again.
 	rawRetry = 100 * time.Millisecond
-	// rawStale is how long a reply to a ping that was sent twice may come after the first reply. It
-	// must not be taken for the reply to the next ping.
+	// rawStale is the longest time between two replies to a ping that was sent twice. The second
+	// reply must not be mistaken for the reply to the next ping.
 	rawStale = 2 * time.Millisecond
 )
 
-// latClient plays ping-pong with one datagram, as fi_pingpong does.
+// latClient measures a ping-pong with one datagram, as fi_pingpong does.
 func (p *rawPort) latClient(r *Round) error {
 	if _, err := p.pingPong(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
 		return err
@@ -34,8 +33,8 @@ func (p *rawPort) latClient(r *Round) error {
 	return err
 }
 
-// pingPong is the client's hot loop: one clock read per round trip. A round trip is recorded while
-// the next one is under way.
+// pingPong is the hot loop of the client, with one reading of the clock per round trip. A round
+// trip is recorded while the next one is in progress.
 func (p *rawPort) pingPong(r *Round, l limit) (done int64, err error) {
 	now := clock()
 	last := int64(-1)
@@ -103,7 +102,7 @@ func (p *rawPort) ping(r *Round) error {
 	return p.send(buf, r.SizeBytes)
 }
 
-// awaitReply polls until the reply is there, one completion at a time.
+// awaitReply polls until the reply has arrived, for one completion at a time.
 func (p *rawPort) awaitReply(r *Round, start mono.Time) error {
 	retryAt := start.Add(rawRetry)
 	for {
@@ -130,7 +129,7 @@ func (p *rawPort) awaitReply(r *Round, start mono.Time) error {
 	}
 }
 
-// dropStale receives and ignores all datagrams for a while.
+// dropStale receives and ignores all datagrams for the time rawStale.
 func (p *rawPort) dropStale() error {
 	for until := clock().Add(rawStale); clock() < until; {
 		n, err := p.poll(p.out)
@@ -147,7 +146,7 @@ func (p *rawPort) dropStale() error {
 	return nil
 }
 
-// noReply chooses the next action when a reply does not come.
+// noReply chooses the next action when no reply arrives.
 func (p *rawPort) noReply(r *Round, start mono.Time, retryAt *mono.Time) error {
 	p.lookAround()
 	now := clock()
@@ -164,8 +163,8 @@ func (p *rawPort) noReply(r *Round, start mono.Time, retryAt *mono.Time) error {
 	return nil
 }
 
-// accept tells whether a datagram is the message that is waited for, and verifies it. Faults can
-// make others of it: late replies to a ping that was sent again, copies, fragments.
+// accept reports whether a datagram is the expected message, and verifies it. Other datagrams are
+// late replies to a ping that was sent again, copies, and damaged datagrams.
 func (p *rawPort) accept(r *Round, c *fabric.Completion) bool {
 	if c.Errno != 0 || int(c.Len) != r.SizeBytes {
 		return false
@@ -182,7 +181,7 @@ func (p *rawPort) accept(r *Round, c *fabric.Completion) bool {
 	return true
 }
 
-// latServer returns a datagram for every datagram.
+// latServer returns a datagram for every received datagram.
 func (p *rawPort) latServer(r *Round) error {
 	watch := startWatch(&p.waiter)
 	defer func() { r.Usage = watch.read() }()
@@ -206,7 +205,7 @@ func (p *rawPort) latServer(r *Round) error {
 	return nil
 }
 
-// pong answers one ping, then posts its buffer again: the reply is not kept waiting for that.
+// pong replies to one ping, and then posts its buffer again.
 func (p *rawPort) pong(r *Round, c *fabric.Completion) error {
 	if c.Errno == 0 && int(c.Len) == r.SizeBytes {
 		buf, err := p.takeFree()

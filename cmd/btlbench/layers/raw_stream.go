@@ -10,21 +10,21 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The stream of the raw layer: datagrams in batches, never more on the way than the peer's endpoint
-// surely holds. The receiver reports a count every quarter of that; the sender ends a phase with a
-// flush, which the receiver answers with its final count. A sender whose window stays full sends a
-// probe, which follows the data: what the answer does not count is lost.
+// The stream of the raw layer sends datagrams in batches, with at most as many in flight as the
+// peer's endpoint can hold. The receiver reports a count after every quarter of that number, and at
+// the end of a phase it answers the sender's flush with its final count. A sender whose window
+// stays full sends a probe after the data, and datagrams that the answer does not count are lost.
 //
-// Data datagrams all have one length, and control datagrams another: data has no header, so that
-// its size is the one asked for.
+// Data datagrams have no header and one common length, and control datagrams have another length.
 
 const (
 	rawControlBytes = 40
 	rawControlMagic = 0x6c62_7772_6c74_6367
-	// rawStall is how long a sender with a full window waits for a count before it probes, and after
-	// which it repeats a probe or a flush.
+	// rawStall is the time after which a sender with a full window sends a probe, and repeats a
+	// probe or a flush.
 	rawStall = 5 * time.Millisecond
-	// rawFlushTries is how often a flush is repeated while datagrams are missing and none arrives.
+	// rawFlushTries is the number of repetitions of a flush while datagrams are missing and none
+	// arrives.
 	rawFlushTries = 4
 )
 
@@ -36,8 +36,8 @@ const (
 	rawProbe   = 4 // the sender asks for a count, which is the answer
 )
 
-// A control datagram is five words: magic, kind, received and sent (of its sender, in this round so
-// far), and in an answer what the asking side had sent when it asked.
+// A control datagram has five words, which are a magic number, the kind, the received and the sent
+// count of its sender, and in an answer the sent count of the asking side.
 const (
 	rawKindAt     = 8
 	rawReceivedAt = 16
@@ -81,8 +81,8 @@ func (p *rawPort) newStream(r *Round, server bool) *rawStream {
 		s.controlLen += 8
 	}
 	if r.Test == plan.TestRate {
-		// The window as asked for: small datagrams take less room than the capacity says, and what is
-		// lost all the same is counted.
+		// The window is the requested one, although small datagrams may exceed the capacity, and
+		// lost datagrams are counted.
 		s.stopAndWait, s.window, s.countEvery = true, int64(r.Window), int64(r.Window)
 	}
 	if r.Verify && s.dataLen == 1 {
@@ -95,11 +95,11 @@ func (p *rawPort) newStream(r *Round, server bool) *rawStream {
 	return s
 }
 
-// dataRoom is how much data may be on the way to an endpoint that holds so many datagrams: control
-// datagrams need room as well.
+// dataRoom is the number of data datagrams in flight for an endpoint of the given capacity, less
+// the room for control datagrams.
 func dataRoom(capacity int) int64 { return max(1, int64(capacity-min(8, capacity/4))) }
 
-// streamClient measures a stream: from its first datagram until the receiver's final count.
+// streamClient measures a stream from its first datagram until the receiver's final count.
 func (p *rawPort) streamClient(r *Round) error {
 	s := p.newStream(r, false)
 	if err := s.phase(newLimit(s.datagrams(r.WarmupMessages), r.WarmupNs, clock())); err != nil {
@@ -124,7 +124,7 @@ func (p *rawPort) streamClient(r *Round) error {
 	return err
 }
 
-// messages is how many messages, and bytes, so many datagrams carry.
+// messages is the number of messages and bytes in the given number of datagrams.
 func (s *rawStream) messages(datagrams int64) (messages, bytes int64) {
 	bytes = datagrams * int64(s.dataLen)
 	if s.r.SizeBytes <= s.dataLen {
@@ -133,13 +133,13 @@ func (s *rawStream) messages(datagrams int64) (messages, bytes int64) {
 	return bytes / int64(s.r.SizeBytes), bytes
 }
 
-// arrivedTotal is what a stream of datagrams counts: those that are known to have arrived.
+// arrivedTotal is the number of datagrams that are known to have arrived.
 func (s *rawStream) arrivedTotal() (c Counts) {
 	c.Messages, c.Bytes = s.messages(s.peerReceived + s.received)
 	return c
 }
 
-// datagrams is how many carry a number of messages.
+// datagrams is the number of datagrams that carry a number of messages.
 func (s *rawStream) datagrams(messages int64) int64 {
 	if s.r.SizeBytes <= s.dataLen {
 		return messages
@@ -147,7 +147,7 @@ func (s *rawStream) datagrams(messages int64) int64 {
 	return (messages*int64(s.r.SizeBytes) + int64(s.dataLen) - 1) / int64(s.dataLen)
 }
 
-// streamServer receives, and in bibw sends as well, until the client stops the round.
+// streamServer receives, and in bibw also sends, until the client stops the round.
 func (p *rawPort) streamServer(r *Round) error {
 	s := p.newStream(r, true)
 	watch := startWatch(&p.waiter)
@@ -192,7 +192,8 @@ func (s *rawStream) phase(l limit) error {
 	return s.flush()
 }
 
-// pass handles what arrived, reports a count when it is time, and, as the server of bibw, sends.
+// pass handles received datagrams, reports a count when it is due, and as the server of bibw also
+// sends.
 func (s *rawStream) pass() error {
 	p := s.p
 	n, err := p.poll(p.out)
@@ -227,7 +228,7 @@ func (s *rawStream) pass() error {
 	return nil
 }
 
-// arrived counts a data datagram or obeys a control datagram.
+// arrived counts a data datagram or processes a control datagram.
 func (s *rawStream) arrived(c *fabric.Completion) error {
 	if c.Errno != 0 {
 		return nil
@@ -339,9 +340,9 @@ func (s *rawStream) push(now mono.Time, most int64) error {
 	return nil
 }
 
-// flush asks for the receiver's final count until it answers, and goes on asking while datagrams
-// that may be late are missing and some still arrive. In bibw it also waits for what the peer has
-// sent.
+// flush requests the receiver's final count until it arrives, and repeats the request while
+// datagrams are missing and some still arrive. In bibw, flush also waits for the datagrams of the
+// peer.
 func (s *rawStream) flush() error {
 	begin := clock()
 	for tries, moved := 0, int64(-1); ; tries++ {

@@ -6,14 +6,14 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Interval is what a side measured between two instants of a round.
+// Interval has the measurements of a side between two instants of a round.
 type Interval struct {
 	From, To time.Duration // since the measurement began
 	Counts
 	Hist *Hist // round trips; nil in tests of a flow
 }
 
-// Counts are totals since a round began, or differences of them.
+// Counts are totals since the beginning of a round, or differences of totals.
 type Counts struct {
 	Messages, Bytes int64
 	Resent          uint64 // packets that this side sent again
@@ -33,9 +33,9 @@ func (c *Counts) Add(o Counts) {
 	c.Resent += o.Resent
 }
 
-// Reports carries the intervals of a round from its hot loop to another goroutine. The hot loop
-// compares the time that it has read anyway with next. It never waits for the reader: while that
-// is behind, intervals become longer, and nothing is lost but the last one.
+// Reports passes the intervals of a round from its hot loop to another goroutine. The hot loop
+// compares the time of its latest clock reading with the end of the interval. The hot loop never
+// waits for the reader, and if the reader is late, intervals become longer.
 type Reports struct {
 	every time.Duration
 	out   chan Interval
@@ -48,10 +48,10 @@ type Reports struct {
 	hist              *Hist
 }
 
-// reportsAhead is how many intervals may wait for the reader.
+// reportsAhead is the number of intervals that may wait for the reader.
 const reportsAhead = 16
 
-// NewReports returns the reports of one round. A test of latency has a histogram for each interval.
+// NewReports returns the reports of one round. A latency test has a histogram for each interval.
 func NewReports(every time.Duration, latency bool) *Reports {
 	p := &Reports{every: every, out: make(chan Interval, reportsAhead), next: mono.Never}
 	if latency {
@@ -66,7 +66,7 @@ func NewReports(every time.Duration, latency bool) *Reports {
 // Intervals delivers the intervals until Close.
 func (p *Reports) Intervals() <-chan Interval { return p.out }
 
-// Release gives the histogram of an interval back, when its reader has done with it.
+// Release returns the histogram of an interval for reuse after the reader has used it.
 func (p *Reports) Release(iv *Interval) {
 	if iv.Hist != nil {
 		iv.Hist.Reset()
@@ -77,7 +77,7 @@ func (p *Reports) Release(iv *Interval) {
 // Close ends Intervals. The hot loop must have ended.
 func (p *Reports) Close() { close(p.out) }
 
-// beginReports starts the intervals of what is measured now; total reads the counts.
+// beginReports begins the first interval, with a function total that reads the counts.
 func (r *Round) beginReports(now mono.Time, total func() Counts) {
 	p := r.Reports
 	if p == nil {
@@ -90,10 +90,10 @@ func (r *Round) beginReports(now mono.Time, total func() Counts) {
 	p.last, p.total = total(), total
 }
 
-// reportDue says that an interval has ended by now.
+// reportDue reports whether the present interval has ended.
 func (r *Round) reportDue(now mono.Time) bool { return r.Reports != nil && now >= r.Reports.next }
 
-// report passes an interval on that ends now, if the reader has room for it.
+// report passes an interval that ends now to the reader, if there is room.
 func (r *Round) report(now mono.Time) {
 	p := r.Reports
 	for p.next <= now {
@@ -102,7 +102,7 @@ func (r *Round) report(now mono.Time) {
 	p.pass(now)
 }
 
-// pass passes on what was measured since the interval before, if there is room for it.
+// pass passes the measurements since the previous interval to the reader, if there is room.
 func (p *Reports) pass(now mono.Time) {
 	if len(p.out) == cap(p.out) || p.hist != nil && len(p.spare) == 0 {
 		return
@@ -117,7 +117,7 @@ func (p *Reports) pass(now mono.Time) {
 	p.out <- iv
 }
 
-// endReports passes the last interval on, which may be a short one.
+// endReports passes the last interval to the reader, which may be a short one.
 func (r *Round) endReports(now mono.Time) {
 	p := r.Reports
 	if p == nil || p.total == nil {

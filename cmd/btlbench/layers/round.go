@@ -14,7 +14,7 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// limit ends a phase of a round: after a number of messages or at an instant, whichever is first.
+// limit ends a phase of a round after a number of messages or at an instant, whichever is first.
 type limit struct {
 	messages int64
 	until    mono.Time
@@ -46,15 +46,16 @@ type Round struct {
 	Tally Tally  // what arrived at this side
 	Usage Usage  // what the measured span cost this side
 
-	// Reports take what the client measures in each interval; nil for none.
+	// Reports receives the measurements of each interval of the client, or is nil.
 	Reports *Reports
 
-	// The same of the stream of lat_load, which numbers its messages apart.
+	// The following counts are those of the stream of lat_load, which numbers its messages
+	// separately.
 	LoadSent  uint64
 	loadTally Tally
 }
 
-// Finish ends the verification of what arrived of so many messages that the peer sent.
+// Finish completes the verification of the given number of messages that the peer has sent.
 func (r *Round) Finish(sent, loadSent uint64) {
 	if !r.Verify {
 		return
@@ -74,12 +75,12 @@ type Meter struct {
 	Bytes    int64
 	Elapsed  time.Duration
 	Lost     int64 // raw datagrams that never arrived
-	// Window is how many messages really were in flight, where that is less than was asked for.
+	// Window is the number of messages that were in flight, if that is less than requested.
 	Window    int
 	LoadBytes int64 // acknowledged of the stream of lat_load
 }
 
-// Add adds what another stream measured in the same time.
+// Add adds the measurements of another stream in the same time.
 func (m *Meter) Add(o *Meter) {
 	if m.Hist != nil {
 		m.Hist.Merge(o.Hist)
@@ -96,11 +97,11 @@ func (m *Meter) Add(o *Meter) {
 type Usage struct {
 	WallNs int64 `json:"wall_ns"`
 	CPUNs  int64 `json:"cpu_ns"`
-	// Collections counts the garbage collections that ended within it; on the server, which does not
-	// know when the warm-up ends, those of the time that the client has measured.
+	// Collections is the number of garbage collections that ended within the time span, which on
+	// the server is the time that the client has measured.
 	Collections uint64 `json:"garbage_collections"`
-	// Sleeps and Yields count the waits of the side. Crowded counts how often it found that other
-	// threads want its processor.
+	// Sleeps and Yields count the waits of the side. Crowded counts how often the side found that
+	// other threads want its processor.
 	Sleeps  uint64 `json:"sleeps"`
 	Yields  uint64 `json:"yields"`
 	Crowded uint64 `json:"crowded"`
@@ -116,8 +117,7 @@ func (u *Usage) Add(o Usage) {
 	u.Crowded += o.Crowded
 }
 
-// AddThread adds another thread of the same process in the same span: what belongs to the process
-// is in both.
+// AddThread adds the usage of another thread of the same process in the same time span.
 func (u *Usage) AddThread(o *Usage) {
 	u.WallNs = max(u.WallNs, o.WallNs)
 	u.CPUNs = max(u.CPUNs, o.CPUNs)
@@ -161,11 +161,11 @@ func (w stopwatch) read() Usage {
 	}
 }
 
-// TidyHeap collects garbage before a round, as package testing does before a benchmark: what lies
-// around from between the rounds is no reason for a collection in the middle of one.
+// TidyHeap collects garbage before a round, as package testing does before a benchmark, so that no
+// collection is needed during the round.
 func TidyHeap() { runtime.GC() }
 
-// CollectionsSince is how many garbage collections have ended after an instant.
+// CollectionsSince is the number of garbage collections that ended after an instant.
 func CollectionsSince(from time.Time) (n uint64) {
 	var stats debug.GCStats
 	debug.ReadGCStats(&stats)
@@ -177,7 +177,7 @@ func CollectionsSince(from time.Time) (n uint64) {
 	return n
 }
 
-// collections is how many garbage collections this process has done.
+// collections is the number of garbage collections of this process so far.
 func collections() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
 	metrics.Read(sample)
@@ -189,7 +189,7 @@ func collections() uint64 {
 
 // Errors of a round.
 var (
-	// errSilent: nothing arrived from the peer's bare endpoint for the peer timeout.
+	// errSilent means that nothing arrived from the peer's bare endpoint for the peer time-out.
 	errSilent = errors.New("peer does not answer")
 	// ErrHalted: the session ended the round; its own error says why.
 	ErrHalted = errors.New("halted")

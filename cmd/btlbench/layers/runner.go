@@ -11,10 +11,10 @@ import (
 	"gobtl/cmd/btlbench/plan"
 )
 
-// runnerPort is one side's end of the transport as ordinary programs use it: a module behind a
-// runner.Runner. The client calls it from the engine's goroutine and waits; the server's handlers
-// answer. State that belongs to the goroutine that drives the module is accessed only in Do and in
-// handlers.
+// runnerPort is one side's endpoint of the transport as ordinary programs use it, which is a module
+// behind a runner.Runner. The client calls the Runner from the engine's goroutine and waits, and
+// the server's handlers send the replies. State of the goroutine that drives the module is accessed
+// only in Do and in handlers.
 type runnerPort struct {
 	m     *btl.Module
 	run   *runner.Runner
@@ -25,7 +25,7 @@ type runnerPort struct {
 
 	waiter waiter // of the engine's thread, which never waits by it
 
-	// Fields of the goroutine that drives the module.
+	// The following fields belong to the goroutine that drives the module.
 	r     *Round
 	waker runner.Waker  // of the client's ping
 	owed  chan struct{} // the server found no room for a reply
@@ -33,8 +33,8 @@ type runnerPort struct {
 
 var _ Layer = (*runnerPort)(nil)
 
-// openRunner has a Runner drive the module of a port that was just opened, on one CPU if that is
-// not negative.
+// openRunner makes a Runner drive the module of a new port, on one CPU unless the number is
+// negative.
 func openRunner(p *btlPort, cpu int) *runnerPort {
 	q := &runnerPort{
 		m: p.m, cfg: p.cfg, known: p.facts(), waiter: p.waiter,
@@ -94,7 +94,7 @@ func (q *runnerPort) finish() error {
 	})
 }
 
-// onData takes a message: the server of a ping-pong answers it, the client is woken.
+// onData handles a message, by sending the reply of a ping-pong's server or by waking the client.
 func (q *runnerPort) onData(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	r := q.r
 	if r == nil {
@@ -114,7 +114,7 @@ func (q *runnerPort) onData(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// send sends the next message of this side, or says why not.
+// send sends the next message of this side, or returns the reason why it cannot.
 func (q *runnerPort) send(ep *btl.Endpoint, r *Round) error {
 	f, err := ep.Alloc(tagData, r.SizeBytes)
 	if err != nil {
@@ -130,7 +130,7 @@ func (q *runnerPort) send(ep *btl.Endpoint, r *Round) error {
 	return nil
 }
 
-// Server lets the handlers answer until the round is over.
+// Server lets the handlers send replies until the round is over.
 func (q *runnerPort) Server(r *Round) error {
 	const look = 5 * time.Millisecond // whether the round is over
 	watch, waits := startWatch(&q.waiter), q.run.Waits()
@@ -154,7 +154,7 @@ func (q *runnerPort) Server(r *Round) error {
 	return q.finish()
 }
 
-// usage is what a span has cost this side, which the Runner has waited in.
+// usage is the resource usage of this side in a time span, including the waits of the Runner.
 func (q *runnerPort) usage(watch stopwatch, before runner.Waits) Usage {
 	u, now := watch.read(), q.run.Waits()
 	u.Sleeps = now.Sleeps - before.Sleeps
@@ -210,7 +210,7 @@ func (q *runnerPort) Client(r *Round) error {
 	return q.because(r, errors.Join(err, q.finish()))
 }
 
-// because leaves out an error that the end of the round has made.
+// because drops an error that the end of the round has caused.
 func (q *runnerPort) because(r *Round, err error) error {
 	if r.over() {
 		return nil
@@ -218,7 +218,7 @@ func (q *runnerPort) because(r *Round, err error) error {
 	return err
 }
 
-// pingPong waits for the answer to each message.
+// pingPong waits for the reply to each message.
 func (q *runnerPort) pingPong(ctx context.Context, r *Round, l limit) (done int64, err error) {
 	begin := func(_ *btl.Module, w runner.Waker) error {
 		q.waker = w
@@ -241,8 +241,8 @@ func (q *runnerPort) pingPong(ctx context.Context, r *Round, l limit) (done int6
 	return done, nil
 }
 
-// stream has a window of sends under way, each with memory of its own; a whole window at a time in
-// rate.
+// stream keeps a window of sends in flight, each with its own memory, and in the test rate a whole
+// window at a time.
 func (q *runnerPort) stream(ctx context.Context, r *Round, l limit) (done int64, err error) {
 	memory := make([]byte, r.Window*r.SizeBytes)
 	pending := make([]runner.Pending, r.Window)
@@ -288,8 +288,8 @@ func (q *runnerPort) stream(ctx context.Context, r *Round, l limit) (done int64,
 	return done, nil
 }
 
-// sentTotal is what a client counts. Its own goroutine has changed Sent of a flow; that of a
-// ping-pong belongs to the Runner, and is left out.
+// sentTotal is the number of messages that a client counts. In a ping-pong, Sent belongs to the
+// Runner's goroutine and is left out.
 func (q *runnerPort) sentTotal() (c Counts) {
 	c.Resent = resentOf(q.run.Stats())
 	if q.r.Test != plan.TestLat {
@@ -301,7 +301,7 @@ func (q *runnerPort) sentTotal() (c Counts) {
 
 func (q *runnerPort) Counters() Counters { return countersOf(q.run.Stats()) }
 
-// State asks the goroutine that drives the module.
+// State requests the state from the goroutine that drives the module.
 func (q *runnerPort) State() (s State) {
 	_ = q.run.Do(context.Background(), func(m *btl.Module) error {
 		s = State{Path: newPathRecord(q.ep), Fabric: newAttrRecords(m.Info().Attrs)}

@@ -10,11 +10,11 @@ import (
 	"gobtl/cmd/btlbench/plan"
 )
 
-// keepAliveParts is how often within the peer timeout an idle connection asks for a sign of life.
+// keepAliveParts is the number of keep-alive probes of an idle connection within the peer time-out.
 const keepAliveParts = 4
 
-// moduleConfig is the transport's configuration for a side: the defaults, then the environment of
-// this process, then the flags.
+// moduleConfig is the transport's configuration for a side, from the defaults, the environment and
+// the flags, in ascending precedence.
 func moduleConfig(cfg *Config) (btl.Config, error) {
 	var c btl.Config
 	if _, err := c.LoadEnv(os.Environ()); err != nil {
@@ -55,7 +55,7 @@ func paramNames() []string {
 	return names
 }
 
-// IsParam says whether the transport has a tunable of that name.
+// IsParam reports whether the transport has a parameter of that name.
 func IsParam(name string) bool {
 	for _, p := range btl.Params() {
 		if p.Name == name {
@@ -65,7 +65,7 @@ func IsParam(name string) bool {
 	return false
 }
 
-// UnknownParam is the error of a name that no tunable has, with the nearest that one has.
+// UnknownParam is the error for an unknown parameter, and contains the most similar known name.
 func UnknownParam(name string) error {
 	return fmt.Errorf("unknown tunable %q%s; see \"btlbench params\"", name,
 		plan.Suggestion(name, paramNames()))

@@ -13,8 +13,8 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// Config is the configuration with which a side opens its layers. The client sends its own to the
-// server.
+// Config is the configuration with which a side opens its layers. The client sends its Config to
+// the server.
 type Config struct {
 	Provider      string   `json:"provider"`
 	Domain        string   `json:"domain"`
@@ -26,15 +26,14 @@ type Config struct {
 	PeerTimeoutNs int64    `json:"peer_timeout_ns"`
 	// Wait is how both sides wait: a waiting.Mode by name, empty is busy.
 	Wait string `json:"wait,omitempty"`
-	// TimeoutNs bounds the connecting of the layers.
+	// TimeoutNs is the time limit for connecting the layers.
 	TimeoutNs int64 `json:"timeout_ns"`
 
-	// Server says that this side waits for the other to connect; the client need not tell.
+	// Server says that this side waits for the other side to connect, and is not sent.
 	Server bool `json:"-"`
 }
 
-// NewConfig is the configuration of a client's side; the timeout bounds the connecting of its
-// layers.
+// NewConfig is the configuration of a client's side, with a time limit for connecting its layers.
 func NewConfig(f *plan.Flags, timeout time.Duration) Config {
 	return Config{
 		Provider: f.Provider, Domain: f.Domain, Layers: f.Layers(), Profile: f.Profile,
@@ -80,7 +79,7 @@ func (c *Config) wait() waiting.Mode {
 	return mode
 }
 
-// PeerTimeout is how long a peer may stay silent before it is dead.
+// PeerTimeout is how long a peer may be silent before it counts as dead.
 func (c *Config) PeerTimeout() time.Duration { return time.Duration(c.PeerTimeoutNs) }
 
 // SideFacts describe a side for the report.
@@ -90,7 +89,7 @@ type SideFacts struct {
 	Layers   map[string]Facts `json:"layers"`
 }
 
-// openDomainFunc opens a domain of the side's provider, with its faults.
+// openDomainFunc opens a domain of the side's provider, which injects the requested faults.
 type openDomainFunc func(fabric.DomainConfig) (fabric.Domain, error)
 
 // Side is one process' end of everything: the engine and the layers that it owns.
@@ -104,8 +103,8 @@ type Side struct {
 	stats  func() btl.Stats
 }
 
-// Open opens the layers. node is the local address to bind, where the provider takes one; cpu
-// is the engine's, negative for any.
+// Open opens the layers. The argument node is the local address to bind, if the provider uses one,
+// and cpu is the engine's CPU, where a negative number means any.
 func Open(cfg Config, node NodeHint, cpu int) (*Side, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -194,7 +193,7 @@ func (s *Side) Offers() (offers []Offer) {
 	return offers
 }
 
-// Connect connects each layer with the peer's end of it.
+// Connect connects each layer with the peer's endpoint of that layer.
 func (s *Side) Connect(peer []Offer) error {
 	return s.engine.do(func() error {
 		for i, l := range s.layers {
@@ -234,12 +233,13 @@ func (s *Side) Facts() SideFacts {
 	return f
 }
 
-// Stats returns what reads the transport's counters; ok is false without a transport.
+// Stats returns a function that reads the transport's counters, and ok is false if there is no
+// transport.
 func (s *Side) Stats() (read func() btl.Stats, ok bool) {
 	return s.stats, s.stats != nil
 }
 
-// Close closes the layers, then ends the engine.
+// Close closes the layers, and then ends the engine.
 func (s *Side) Close() {
 	_ = s.engine.do(func() error {
 		s.engine.idle = nil

@@ -10,9 +10,9 @@ import (
 
 // State is the state of a layer at the end of a run, in addition to its counters.
 type State struct {
-	// Path is the transport's knowledge of the path to its peer. The bare fabric has none.
+	// Path is the transport's estimate of the path to its peer. The bare fabric has no Path.
 	Path *PathRecord `json:"path"`
-	// Fabric is how the provider works by now, and what has happened to it since it was opened.
+	// Fabric has the attributes of the provider, including counts of events since it was opened.
 	Fabric []AttrRecord `json:"fabric"`
 }
 

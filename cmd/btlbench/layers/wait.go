@@ -9,31 +9,31 @@ import (
 )
 
 const (
-	// clockEvery is how many empty polls there are between two looks at the clock while spinning. A
-	// look costs as much as a poll of memory does.
+	// clockEvery is the number of empty polls between two readings of the clock while spinning. A
+	// reading of the clock costs as much as a poll of memory.
 	clockEvery = 16
-	// lookEvery is how many of these a hot loop lets go by before it looks around.
+	// lookEvery is the number of clock readings between two calls of lookAround.
 	lookEvery = 64
-	// sleepMost bounds a sleep, because nothing wakes a round that must end. After each sleep Go's
-	// monitor thread wakes up every 20 us for a while. With sleeps of 20 ms it takes 2 % of a
-	// processor.
+	// sleepMost is the longest sleep, because the end of a round wakes no sleeping thread. With
+	// sleeps of 20 ms, Go's monitor thread, which wakes up every 20 us after each sleep, would take
+	// 2 % of a processor.
 	sleepMost = 200 * time.Millisecond
 )
 
-// waiter is how a layer's hot loops wait, all by the policy of package waiting.
+// waiter makes the hot loops of a layer wait by the policy of package waiting.
 type waiter struct {
 	policy *waiting.Policy
 	mode   waiting.Mode
 	slack  time.Duration
-	// sleep sleeps until something may have come, for a time at most.
+	// The function sleep sleeps until something may have arrived, for the given time at most.
 	sleep func(time.Duration) error
 	until mono.Time // no sleep may last longer
 	empty uint      // polls since the latest that found something
 	looks uint
 	fresh bool // something was found that the policy does not know of
 	early bool // a sleep has ended before its time
-	// yields means that the latest look has yielded the processor, and that the following looks
-	// yield it, too.
+	// yields says that the latest look has yielded the processor, and that the following looks also
+	// yield it.
 	yields bool
 }
 
@@ -48,7 +48,8 @@ func newWaiter(mode waiting.Mode, sleep func(time.Duration) error) waiter {
 // busy notes a poll that found something.
 func (w *waiter) busy() { w.empty, w.fresh, w.early = 0, true, false }
 
-// idle notes an empty poll and waits in its way. It reports whether it is time to look around.
+// idle records an empty poll, and spins, yields or sleeps. idle reports whether it is time to call
+// lookAround.
 func (w *waiter) idle() bool {
 	w.empty++
 	if w.mode != waiting.Event && w.empty%clockEvery != 0 && !w.yields {
@@ -79,7 +80,7 @@ func (w *waiter) idle() bool {
 	return w.looks%lookEvery == 0
 }
 
-// sleepFrom sleeps, unless it is hardly worth it.
+// sleepFrom sleeps, unless the sleep would be too short.
 func (w *waiter) sleepFrom(now mono.Time) {
 	d := min(sleepMost, w.until.Sub(now))
 	if d <= 0 || d < w.policy.SleepMin() {
@@ -103,7 +104,7 @@ func sleepOn(dom fabric.Domain) func(time.Duration) error {
 	return w.Wait
 }
 
-// sleep sleeps until something arrives at the transport, or its next deadline.
+// sleep sleeps until something arrives at the transport, or until the transport's next deadline.
 func (p *btlPort) sleep(d time.Duration) error {
 	if next := p.m.Deadline(); next != mono.Never {
 		d = min(d, next.Sub(clock()))
@@ -114,8 +115,8 @@ func (p *btlPort) sleep(d time.Duration) error {
 	return p.m.Wait(d)
 }
 
-// pause waits for as long as there is to be between two messages, in the way of the round; pass is
-// one pass of the layer, and says whether it found something.
+// pause waits for the time between two messages by the policy of the round, and the function pass
+// polls the layer once.
 func (w *waiter) pause(r *Round, pass func() (bool, error)) error {
 	w.until = clock().Add(time.Duration(r.GapNs))
 	defer func() { w.until = mono.Never }()

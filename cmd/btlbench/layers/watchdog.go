@@ -13,14 +13,15 @@ type watchdog struct {
 }
 
 const (
-	// pauseShare is the part of the limit from which on the time between two questions is not counted:
-	// this process has not run meanwhile, or hardly. The transport judges its peer likewise.
+	// pauseShare is the divisor of the limit that gives the longest counted time between two calls,
+	// because after a longer time this process has not run. The transport judges its peer in the
+	// same way.
 	pauseShare = 32
 	// pauseLeast is the shortest such time: a sleep is none.
 	pauseLeast = sleepMost * 3 / 2
 )
 
-// stuck says whether a mark has been the same for longer than a limit.
+// stuck reports whether a mark has stayed the same for longer than a limit.
 func (w *watchdog) stuck(mark uint64, now mono.Time, limit time.Duration) bool {
 	if pause := now.Sub(w.lookedAt); pause > max(limit/pauseShare, pauseLeast) {
 		w.since = w.since.Add(pause)

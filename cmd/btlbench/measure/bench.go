@@ -14,23 +14,24 @@ import (
 )
 
 // Bench runs a plan of tests over an open session and fills the report. After an error or an
-// interruption the report has the measurements until then.
+// interruption, the report has the measurements until then.
 type Bench struct {
 	Stderr  io.Writer // for the progress bar, if it is a terminal
 	Session *session.Group
 	Flags   *plan.Flags
 	bar     *report.Progress
 	Doc     *Document
-	// Live is told of each interval while it is measured, from another goroutine than Run's; nil
-	// for nobody.
+	// Live, if not nil, is called for each interval while it is measured, on another goroutine than
+	// that of Run.
 	Live func(*IntervalRecord)
-	// Log takes the round trips of each interval, or of each round without --interval; nil for none.
+	// Log, if not nil, receives the round trips of each interval, or of each round without
+	// --interval.
 	Log *layers.HistLog
 
 	runRound func(*plan.Spec, []session.Meters) ([]*session.Outcome, error) // on the session
 }
 
-// combination is one test, size and window, in variants that take turns.
+// combination is one test, size and window, with variants that are measured alternately.
 type combination struct {
 	test              string
 	sizeBytes, window int
@@ -39,7 +40,7 @@ type combination struct {
 	runs              []RunRecord              // and then
 }
 
-// variant is a layer that can run the test, or in lat_load one load on such a layer.
+// variant is a layer that can run the test, or in lat_load one load on that layer.
 type variant struct {
 	layer string
 	load  plan.Load
@@ -61,7 +62,7 @@ func NewDocument(command string, f *plan.Flags) *Document {
 	}
 }
 
-// Describe writes what is known of both sides into the report. It comes before Run.
+// Describe writes the properties of both sides into the report. Describe must be called before Run.
 func (b *Bench) Describe() {
 	first := b.Session.First()
 	b.Doc.Sides.Client, b.Doc.Sides.Server = first.Side.Facts(), first.Remote
@@ -139,7 +140,7 @@ func (b *Bench) plan() []combination {
 	return list
 }
 
-// variants lists what a test measures on a layer, what the others are compared with first.
+// variants lists the variants of a test on a layer, beginning with the reference for the others.
 func variants(f *plan.Flags, test, layer string) []variant {
 	list := []variant{{layer: layer}}
 	if test == plan.TestLatLoad {
@@ -150,7 +151,7 @@ func variants(f *plan.Flags, test, layer string) []variant {
 	return list
 }
 
-// skipReasonOf is layers.SkipReason over the offers of both sides.
+// skipReasonOf is layers.SkipReason for the offers of both sides.
 func skipReasonOf(offers []layers.Offer, layer, test string, sizeBytes int) string {
 	for i := range offers {
 		if offers[i].Layer != layer {
@@ -164,7 +165,7 @@ func skipReasonOf(offers []layers.Offer, layer, test string, sizeBytes int) stri
 }
 
 // bySize groups the measurements by size, in the order in which the sizes first occur. Groups are
-// measured one behind the other: no more histograms are held than the tests of one size fill.
+// measured one after the other, so that memory is needed only for the histograms of one size.
 func bySize(todo []combination) (groups [][]*combination) {
 	of := make(map[int]int)
 	for i := range todo {
@@ -180,9 +181,9 @@ func bySize(todo []combination) (groups [][]*combination) {
 	return groups
 }
 
-// measure runs all rounds of a group. In each round everything has a turn: tests, and their
-// variants, can be compared though the machine is faster in one round than in another. Who began a
-// round comes last in the next, so that none has the better part of whatever the machine is doing.
+// measure runs all rounds of a group. Each round measures every test and variant of the group, so
+// that they can be compared although the speed of the machine varies. The order of the measurements
+// rotates from round to round.
 func (b *Bench) measure(ctx context.Context, group []*combination) error {
 	for _, c := range group {
 		c.measured = make(map[variant]*measurement)
@@ -217,7 +218,8 @@ func (b *Bench) measure(ctx context.Context, group []*combination) error {
 	return nil
 }
 
-// watchRound runs a round, and passes its intervals on. scratch is for the round trips.
+// watchRound runs a round, and passes its intervals to the log and the user. The argument scratch
+// is a histogram for the round trips.
 func (b *Bench) watchRound(s *plan.Spec, m *measurement, round int, scratch []*layers.Hist,
 ) ([]*session.Outcome, error) {
 	meters := make([]session.Meters, len(scratch))
@@ -272,7 +274,7 @@ func (b *Bench) logTrips(m *measurement, streams []*session.Outcome) {
 	b.log(m, took, sum)
 }
 
-// log writes what was measured in the time until now to the log.
+// log writes the measurements until now to the log.
 func (b *Bench) log(m *measurement, took time.Duration, h *layers.Hist) {
 	if b.Log == nil || h == nil || h.Count() == 0 {
 		return
@@ -291,8 +293,8 @@ type intervals interface {
 	Release(*layers.Interval)
 }
 
-// together reads the intervals of streams until all have ended, and tells of those of all of them:
-// the sums, and the mean of the instants.
+// together combines the intervals of all streams, with the sums of their counts and the mean of
+// their instants.
 func together(streams []intervals, tell func(*layers.Interval)) {
 	var sum *layers.Hist
 	for {
@@ -378,11 +380,11 @@ func (b *Bench) report(c *combination) {
 	c.measured = nil
 }
 
-// errVerify is a run in which the transport did not keep its promise.
+// errVerify means that the transport has altered, lost or duplicated a message.
 var errVerify = errors.New("verification failed")
 
-// Verdict is an error if a message of the transport was altered, lost or doubled. The bare fabric
-// has promised nothing but unaltered bytes.
+// Verdict returns an error if a message of the transport was altered, lost or duplicated. For the
+// bare fabric, Verdict checks only that bytes are unaltered.
 func (d *Document) Verdict() error {
 	for i := range d.Runs {
 		r := &d.Runs[i]

@@ -16,8 +16,8 @@ import (
 // detail is a line of the verbose report.
 type detail struct{ name, client, server string }
 
-// details lists the parts of a run's record beside its figures: the path as known to the transport,
-// the description of the provider, and the counters of the transport.
+// details lists the other parts of a run's record, which are the path, the description of the
+// provider, and the counters of the transport.
 func details(r *RunRecord) (lines []detail) {
 	c, s := &r.AtEnd.Client, &r.AtEnd.Server
 	for _, line := range []struct {

@@ -11,7 +11,7 @@ import (
 	"gobtl/internal/report"
 )
 
-// IntervalRecord is what was measured between two instants of a round, as the client has seen it.
+// IntervalRecord has the client's measurements between two instants of a round.
 type IntervalRecord struct {
 	Test      string `json:"test"`
 	Layer     string `json:"layer"`
@@ -30,7 +30,7 @@ type IntervalRecord struct {
 	Latency     *layers.LatencyStats `json:"latency_us"`
 }
 
-// intervalsKept bounds the intervals of a run that its record holds.
+// intervalsKept is the largest number of intervals in the record of a run.
 const intervalsKept = 100_000
 
 // keepInterval adds an interval to the record of the run.
@@ -66,15 +66,15 @@ func (m *measurement) interval(iv *layers.Interval, round int) *IntervalRecord {
 	return r
 }
 
-// LiveTable writes intervals as lines for people while they are measured. It has no more than 50
-// columns, and its widths do not depend on what comes.
+// LiveTable writes intervals as lines of text while they are measured. The lines have at most 50
+// columns, and their widths do not depend on the values.
 type LiveTable struct {
 	W     io.Writer
 	title string // of the lines before
 	err   error
 }
 
-// Add writes a line, below a new heading where another measurement begins.
+// Add writes a line, and before it a new heading if another measurement begins.
 func (t *LiveTable) Add(r *IntervalRecord) {
 	title := fmt.Sprintf("%s %s (%s)", r.Test, plan.SizeText(r.SizeBytes), r.Layer)
 	if r.Latency == nil {
@@ -100,7 +100,7 @@ func (t *LiveTable) Add(r *IntervalRecord) {
 	}
 }
 
-// Err is why a line could not be written, nil if all were.
+// Err returns the first error of writing a line, or nil.
 func (t *LiveTable) Err() error { return t.err }
 
 func liveHead(r *IntervalRecord) string {
@@ -120,8 +120,7 @@ func liveLine(r *IntervalRecord) string {
 		r.Retransmits)
 }
 
-// Stream writes a run as JSON objects, one a line, as iperf3 --json-stream does: start, each
-// interval, then end with the whole document, or error with its reason.
+// Stream writes a run as JSON objects, one in each line, in the style of iperf3 --json-stream.
 type Stream struct {
 	w   *json.Encoder
 	err error
@@ -163,8 +162,8 @@ func (s *Stream) Start(d *Document) {
 // Add writes an interval.
 func (s *Stream) Add(r *IntervalRecord) { s.event("interval", r) }
 
-// End writes the document, and before it why the run failed, if it did. Its own error is why a
-// line could not be written.
+// End writes the document, and before it the error of a failed run. The error that End returns is
+// the first error of writing.
 func (s *Stream) End(d *Document, failed error) error {
 	if failed != nil {
 		s.event("error", plan.OneLine(failed.Error()))

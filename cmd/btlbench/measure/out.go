@@ -103,7 +103,7 @@ var csvColumns = []struct {
 	{"streams", func(r *RunRecord) string { return strconv.Itoa(r.Streams) }},
 }
 
-// optional is a figure that is not there in every run.
+// optional is a value that not every run has.
 func optional(x *float64) string {
 	if x == nil {
 		return ""
@@ -146,8 +146,8 @@ func writeCSV(w io.Writer, d *Document) error {
 	return c.Error()
 }
 
-// writeGobench writes the rounds as results of Go benchmarks, one line each, so that benchstat has
-// samples to compare. ns/op is per message: half a round trip in tests of latency.
+// writeGobench writes the rounds as results of Go benchmarks, one in each line, for benchstat. The
+// value ns/op is the time per message, which is half a round trip in latency tests.
 func writeGobench(w io.Writer, d *Document) error {
 	host := &d.Sides.Client.Host
 	_, err := fmt.Fprintf(w, "goos: %s\ngoarch: %s\npkg: gobtl/cmd/btlbench\ncpu: %s\n",
@@ -165,7 +165,7 @@ func writeGobench(w io.Writer, d *Document) error {
 	return err
 }
 
-// gobenchName is the benchmark's name: the words after a slash are what benchstat can group by.
+// gobenchName is the name of the benchmark, whose words after a slash are keys for benchstat.
 func gobenchName(r *RunRecord) string {
 	var camel strings.Builder
 	for word := range strings.SplitSeq(r.Test, "_") {

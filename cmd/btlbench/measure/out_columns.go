@@ -15,7 +15,8 @@ type column struct {
 	name  string
 	value func(r *RunRecord) string
 	left  bool // aligned left
-	// spare says how little it is missed where there is no room, 0 not to be left out.
+	// spare orders the columns that are left out on a narrow terminal, and 0 means that the column
+	// is always shown.
 	spare int
 }
 
@@ -104,7 +105,7 @@ func count(name string, spare int, value func(*RunRecord) int64) column {
 	}}
 }
 
-// latencyColumns are the figures of a ping-pong, and of the stream beside it.
+// latencyColumns are the values of a ping-pong, and of the stream beside it.
 func latencyColumns(test string) (list []column) {
 	figure := func(name string, spare int, of func(*layers.LatencyStats) float64) {
 		list = append(list, column{name: name, spare: spare, value: func(r *RunRecord) string {
@@ -138,7 +139,7 @@ func latencyColumns(test string) (list []column) {
 	return list
 }
 
-// microseconds are shown to four digits or so, and to 10 ns at best: a latency is not known better.
+// microseconds formats a latency with about four digits, and with at most two decimal places.
 func microseconds(us float64) string {
 	switch {
 	case us >= 1000:
@@ -166,7 +167,7 @@ func flowColumns(test string) []column {
 	}}, bandwidth}
 }
 
-// resentText is how much was sent again, and if that is anything its share of all segments.
+// resentText is the number of retransmissions, with their share of all segments.
 func resentText(r *RunRecord) string {
 	if r.Retransmits == 0 {
 		return "0"

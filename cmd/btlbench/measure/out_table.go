@@ -55,7 +55,7 @@ func writeTable(w io.Writer, d *Document) error {
 	return writeSkipped(w, d.Skipped)
 }
 
-// legend says what the columns mean, in lines of 80 columns at most.
+// legend explains the columns, in lines of at most 80 columns.
 func legend(d *Document) string {
 	text := "Times: us, half round trips. MB: 1000000 bytes.\n"
 	if d.Config.Rounds > 1 {
@@ -77,7 +77,8 @@ func legend(d *Document) string {
 	return text
 }
 
-// writeSkipped writes what was left out, a line for each test and layer and reason.
+// writeSkipped writes the measurements that were left out, with a line for each test, layer and
+// reason.
 func writeSkipped(w io.Writer, skipped []skipRecord) error {
 	for len(skipped) > 0 {
 		first := skipped[0]
@@ -118,8 +119,8 @@ func layerLine(name string, f *layers.Facts) string {
 	return line + "\n"
 }
 
-// writeTestTable writes the runs of one test. On a terminal that is too narrow the columns that
-// matter least are left out.
+// writeTestTable writes the runs of one test. On a narrow terminal, the least important columns are
+// left out.
 func writeTestTable(w io.Writer, test string, runs []RunRecord, d *Document) {
 	title := plan.Title(test)
 	if test == plan.TestLatLoad {
@@ -133,8 +134,8 @@ func writeTestTable(w io.Writer, test string, runs []RunRecord, d *Document) {
 	_, _ = io.WriteString(w, text) // As table.Render, which reports no errors.
 }
 
-// fitTable renders a table in so many columns of characters, 0 for any number, and names what it
-// left out for that.
+// fitTable renders a table within the given number of columns of characters, where 0 means any
+// number, and names the omitted columns.
 func fitTable(list []column, runs []RunRecord, limit int) (rendered string, dropped []string) {
 	for {
 		rendered = renderTable(list, runs)
@@ -162,7 +163,7 @@ func renderTable(list []column, runs []RunRecord) string {
 	return t.String()
 }
 
-// terminalColumns is the width of the terminal that w is, 0 for anything else.
+// terminalColumns is the width of the terminal w, or 0 if w is no terminal.
 func terminalColumns(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -175,7 +176,7 @@ func terminalColumns(w io.Writer) int {
 	return columns
 }
 
-// sparest is the column that is missed least, -1 if all matter.
+// sparest is the index of the least important column, or -1 if all columns must be shown.
 func sparest(list []column) int {
 	found := -1
 	for i := range list {

@@ -36,8 +36,8 @@ type sides struct {
 	Server layers.SideFacts `json:"server"`
 }
 
-// RunRecord is one test of one size on one layer. Figures of a rate are medians over the rounds;
-// latencies come from the histogram of all rounds; counts are sums over rounds and, but for those
+// RunRecord is the record of one test of one size on one layer. Rates are medians over the rounds,
+// latencies come from the histogram of all rounds, and counts are sums over the rounds and, except
 // in Counters, over both sides.
 type RunRecord struct {
 	Test       string               `json:"test"`
@@ -67,35 +67,37 @@ type RunRecord struct {
 	DuplicatedMessages  int64   `json:"duplicated_messages"`
 	LostDatagrams       int64   `json:"lost_datagrams"` // layer raw only
 	LatenciesOutOfRange int64   `json:"latencies_out_of_range"`
-	// RatioToRaw compares with the raw layer in the same rounds: p50 by p50, or rate by rate; null
-	// without it.
+	// RatioToRaw is the ratio to the raw layer in the same rounds, of p50 or of the rate, or null
+	// without the raw layer.
 	RatioToRaw *float64      `json:"ratio_to_raw"`
 	Rounds     []roundRecord `json:"rounds"`
-	// NsPerMessage is the time that each message of a flow took, 0 for latencies.
+	// NsPerMessage is the time per message of a flow, or 0 for a latency test.
 	NsPerMessage float64 `json:"ns_per_message"`
-	// GarbageCollections counts them within what was measured, warm-up apart.
+	// GarbageCollections counts the garbage collections during the measurement, without the
+	// warm-up.
 	GarbageCollections struct {
 		Client uint64 `json:"client"`
 		Server uint64 `json:"server"`
 	} `json:"garbage_collections"`
-	// Waits are how the sides have waited: Crowded is how often one found that others want its
-	// processor, from when on it yields.
+	// Waits count the waits of the sides, and Crowded is how often a side found that other threads
+	// want its processor.
 	Waits struct {
 		Client WaitsRecord `json:"client"`
 		Server WaitsRecord `json:"server"`
 	} `json:"waits"`
-	// Load is what lat_load measured under, and LoadBandwidth what that stream reached; RatioToIdle
-	// compares p50 with that of the idle rounds beside it. Empty and null in other tests.
+	// Load is the load during lat_load, and LoadBandwidth is the bandwidth of the load's stream.
+	// RatioToIdle is the ratio of p50 to p50 of the idle rounds. In all other tests, the three
+	// fields are empty and null.
 	Load          string   `json:"load"`
 	LoadBandwidth float64  `json:"load_mb_per_s"`
 	RatioToIdle   *float64 `json:"ratio_to_idle"`
-	// The same comparisons of the figures of the whole run, for a table that shows both.
+	// The following fields are the same ratios for the whole run, for a table with both ratios.
 	shownToRaw, shownToIdle *float64
 
-	// Streams is how many did the same together, each with Window messages in flight.
+	// Streams is the number of concurrent streams, each with Window messages in flight.
 	Streams int `json:"streams"`
-	// Intervals are what was reported while it was measured (--interval), and IntervalsLeftOut how
-	// many of them are not kept here.
+	// Intervals are the intervals that were reported (--interval), and IntervalsLeftOut is the
+	// number of intervals that are not stored.
 	Intervals        []*IntervalRecord `json:"intervals,omitempty"`
 	IntervalsLeftOut int64             `json:"intervals_left_out,omitempty"`
 
@@ -103,7 +105,7 @@ type RunRecord struct {
 		Client map[string]uint64 `json:"client"`
 		Server map[string]uint64 `json:"server"`
 	} `json:"counters"`
-	// AtEnd is what the sides knew at the end of the last round.
+	// AtEnd is the state of the sides at the end of the last round.
 	AtEnd struct {
 		Client layers.State `json:"client"`
 		Server layers.State `json:"server"`
@@ -128,7 +130,7 @@ type roundRecord struct {
 	Latency    *layers.LatencyStats `json:"latency_us"`
 	Bandwidth  float64              `json:"bandwidth_mb_per_s"`
 	Rate       float64              `json:"messages_per_s"`
-	// LoadBandwidth is that of the stream of lat_load.
+	// LoadBandwidth is the bandwidth of the stream of lat_load.
 	LoadBandwidth float64 `json:"load_mb_per_s"`
 	// Streams are the shares of --parallel streams.
 	Streams []streamRecord `json:"streams,omitempty"`
@@ -141,7 +143,7 @@ type streamRecord struct {
 	Rate      float64              `json:"messages_per_s"`
 }
 
-// skipRecord is a run that a layer cannot do by its nature.
+// skipRecord is a run that a layer does not support.
 type skipRecord struct {
 	Test      string `json:"test"`
 	Layer     string `json:"layer"`
@@ -170,8 +172,8 @@ func newMeasurement(c *combination, v variant) *measurement {
 	return m
 }
 
-// add adds a round. One that the user interrupted before it measured anything adds nothing but its
-// verdict.
+// add adds a round. If the user interrupts a round before it has measured anything, only the
+// verdict of the round is added.
 func (m *measurement) add(streams []*session.Outcome) {
 	each := streamRecords(streams)
 	o := session.Sum(streams)
@@ -202,7 +204,7 @@ func (m *measurement) add(streams []*session.Outcome) {
 	m.rounds = append(m.rounds, r)
 }
 
-// streamRecords are the shares of the streams in a round; nil of one alone.
+// streamRecords are the shares of the streams in a round, or nil for a single stream.
 func streamRecords(streams []*session.Outcome) (list []streamRecord) {
 	if len(streams) == 1 {
 		return nil
@@ -228,7 +230,7 @@ func addResult(r, o *session.RoundResult) {
 	r.State = o.State
 }
 
-// record makes the report of the rounds, but for comparisons with others.
+// record makes the report of the rounds, without comparisons with other measurements.
 func (m *measurement) record(provider string, facts layers.Facts) RunRecord {
 	rec := RunRecord{
 		Test: m.test, Layer: m.layer, Provider: provider, Profile: facts.Profile,
@@ -265,7 +267,8 @@ func (m *measurement) record(provider string, facts layers.Facts) RunRecord {
 		rec.LatenciesOutOfRange = m.merged.Clipped
 	}
 	if m.layer == plan.LayerRaw && rec.VerifiedBytes > 0 {
-		// What was checked is known exactly: a count is misled by datagrams that came twice.
+		// If messages are verified, their number is exact, and the other count is wrong if
+		// datagrams arrived twice.
 		rec.LostDatagrams = max(rec.LostDatagrams, rec.MissingMessages)
 	}
 	if rec.SegmentsSent > 0 {
@@ -283,7 +286,7 @@ func (m *measurement) record(provider string, facts layers.Facts) RunRecord {
 	return rec
 }
 
-// orEmpty makes an empty object of what would be null in JSON.
+// orEmpty makes an empty object of a value that would be null in JSON.
 func orEmpty(counts map[string]uint64) map[string]uint64 {
 	if counts == nil {
 		return map[string]uint64{}
@@ -291,7 +294,7 @@ func orEmpty(counts map[string]uint64) map[string]uint64 {
 	return counts
 }
 
-// shownRatio is a figure of a run by that of another: p50, or what its rate is measured by.
+// shownRatio is the ratio of two runs, of p50 or of the rate.
 func shownRatio(r, base *RunRecord) *float64 {
 	figure := func(r *RunRecord) float64 {
 		if r.Latency != nil {
@@ -307,8 +310,8 @@ func shownRatio(r, base *RunRecord) *float64 {
 	return &ratio
 }
 
-// ratioTo is the median, over the rounds that both have, of what this one measured by what the
-// other did; nil without another.
+// ratioTo is the median, over the rounds that both measurements have, of the ratio of their values,
+// or nil without another measurement.
 func (m *measurement) ratioTo(base *measurement) *float64 {
 	if base == nil {
 		return nil

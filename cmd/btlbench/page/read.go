@@ -29,7 +29,7 @@ type Run struct {
 // fileBytesMax bounds a file that is read.
 const fileBytesMax = 512 << 20
 
-// Read reads a report: the document of --format json, or the lines of --json-stream.
+// Read reads a report, which is the document of --format json or the lines of --json-stream.
 func Read(name string, from io.Reader) (*Run, error) {
 	text, err := io.ReadAll(io.LimitReader(from, fileBytesMax+1))
 	if err != nil {

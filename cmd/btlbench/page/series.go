@@ -40,7 +40,7 @@ func unit(test string) string {
 	return "MB/s"
 }
 
-// same says whether two rows measured the same thing, in whatever runs.
+// same reports whether two rows have the same test, size, window and layer, in any runs.
 func (r row) same(o row) bool {
 	return r.Test == o.Test && r.Layer == o.Layer && r.SizeBytes == o.SizeBytes &&
 		r.Window == o.Window && r.Load == o.Load && r.Streams == o.Streams
@@ -55,7 +55,7 @@ var marks = map[string]report.Mark{
 	plan.LayerBTL: report.Circle, plan.LayerRaw: report.Triangle, plan.LayerRunner: report.Square,
 }
 
-// figure is a plot, and its legend for screens on which the one in it has no room.
+// figure is a plot, with a legend for screens that are too narrow for the legend in the plot.
 type figure struct {
 	SVG    template.HTML
 	Legend []mark
@@ -120,8 +120,8 @@ func title(test string) string {
 // seriesName names the run and layer of a row.
 func seriesName(r row) string { return fmt.Sprintf("%d %s", r.run.Number, r.Layer) }
 
-// windowKey is the name of a series of sizes: windows, loads and streams are told apart where a
-// test has several.
+// windowKey is the name of a series of sizes, with windows, loads and streams if a test has several
+// of them.
 func windowKey(r row, all []row) string {
 	name := seriesName(r)
 	if r.Load != "" {
@@ -161,8 +161,8 @@ func lines(rows []row, name string, key func(row) string, x func(row) float64,
 	return list
 }
 
-// timePlot is what the intervals of the largest message measured; it has no series where none has
-// any. The last one of a round may be too short to tell anything.
+// timePlot is the plot of the intervals of the largest message, without series if there are no
+// intervals. The last interval of a round may be too short to be meaningful.
 func timePlot(test string, rows []row) *report.Lines {
 	over := &report.Lines{Title: title(test) + ", by time", YTitle: unit(test), Linear: true}
 	largest := -1
@@ -200,7 +200,7 @@ func timePlot(test string, rows []row) *report.Lines {
 	return over
 }
 
-// inline is an SVG as a part of a page, where it needs no name spaces.
+// inline returns an SVG as a part of a page, without name spaces.
 func inline(svg string) string {
 	if at := strings.Index(svg, "<svg"); at >= 0 {
 		svg = svg[at:]

@@ -27,7 +27,7 @@ type section struct {
 	Plots     []figure
 }
 
-// Write writes the page of some runs, which it numbers in their order.
+// Write writes the page of some runs, which are numbered in their order.
 func Write(w io.Writer, runs []*Run) error {
 	var all []row
 	for i, run := range runs {
@@ -54,8 +54,8 @@ func Write(w io.Writer, runs []*Run) error {
 	}{report.Version(), runs, sections})
 }
 
-// table fills the table of a test. Rows of the same measurement stand together; with several runs
-// each is compared with the first that has it.
+// table fills the table of a test. Rows of the same measurement stand together, and each is
+// compared with that of the first run that has it.
 func (s *section) table(rows []row, compared bool) {
 	s.Heads = []string{"size", "run", "layer", "streams"}
 	switch test := rows[0].Test; {

@@ -10,8 +10,8 @@ import (
 	"gobtl/fabric/impair"
 )
 
-// Flags say what to measure. They are also the record of it in the JSON report, and travel to
-// the server, whose side of the work they describe as well.
+// Flags select the measurements. The Flags are also a part of the JSON report, and are sent to the
+// server.
 //
 //nolint:lll // A struct tag cannot be broken.
 type Flags struct {
@@ -45,21 +45,20 @@ type Flags struct {
 
 	PeerTimeout time.Duration `help:"Time after which a silent peer counts as dead." default:"5s" json:"peer_timeout_ns"`
 
-	// ProviderReason says why the provider was chosen, if its user left that open.
+	// ProviderReason is the reason for the choice of the provider, if the user has named none.
 	ProviderReason string `kong:"-" json:"provider_reason,omitempty"`
 }
 
 const (
-	// ProviderAuto is the --provider that leaves the choice to fabric.Choose.
+	// ProviderAuto is the value of --provider that leaves the choice to fabric.Choose.
 	ProviderAuto = "auto"
-	// ProviderOfiUDP is the provider that ProviderOffload is a variant of.
+	// ProviderOfiUDP is the provider of which ProviderOffload is a variant.
 	ProviderOfiUDP = "ofi/udp"
 	// ProviderOffload is ProviderOfiUDP with segmentation offload on its socket.
 	ProviderOffload = "ofi/udp+offload"
 )
 
-// Limits of the flags: generous, but such that no product of them overflows or exhausts the
-// machine.
+// The constants are limits of the flags, for which no product overflows or exhausts the machine.
 const (
 	durationDefault         = time.Second
 	intervalDurationDefault = 10 * time.Second
@@ -122,8 +121,8 @@ func (f *Flags) Validate() error {
 	return f.validateImpair()
 }
 
-// validateStreams checks what is said of streams, and puts the tests that --reverse and --bidir
-// stand for in the place of bw.
+// validateStreams checks the flags for streams, and replaces bw by the tests of --reverse and
+// --bidir.
 func (f *Flags) validateStreams() error {
 	switch {
 	case f.Parallel < 0 || f.Parallel > parallelMax:
@@ -149,18 +148,18 @@ func (f *Flags) validateStreams() error {
 	return nil
 }
 
-// Streams is how many do the same at the same time.
+// Streams is the number of concurrent streams.
 func (f *Flags) Streams() int { return max(1, f.Parallel) }
 
-// hasGap says whether a test pauses between its messages when it is asked to.
+// hasGap reports whether a test can pause between its messages.
 func hasGap(test string) bool {
 	return test == TestLat || test == TestPutLat || test == TestNotice
 }
 
-// HasPlaces says whether a test writes memory in which many messages stand at a time.
+// HasPlaces reports whether a test writes memory with room for many messages.
 func HasPlaces(test string) bool { return test == TestPutBW || test == TestGetBW }
 
-// ValidateSet reports settings that are not NAME=VALUE.
+// ValidateSet returns an error for settings that are not NAME=VALUE.
 func (f *Flags) ValidateSet() error {
 	for _, s := range f.Set {
 		if name, _, ok := strings.Cut(s, "="); !ok || name == "" {
@@ -178,7 +177,7 @@ func (f *Flags) Layers() []string {
 	return []string{f.Layer}
 }
 
-// Sizes returns the sizes of a test: those asked for, or a few that show its character.
+// Sizes returns the requested sizes of a test, or a few typical ones.
 func (f *Flags) Sizes(test string) []int {
 	if len(f.Size) > 0 {
 		return f.Size
@@ -209,7 +208,7 @@ func (f *Flags) Measured() Amount {
 	return Amount{Time: durationDefault}
 }
 
-// RoundCount is the number of rounds: no more than there are messages for each stream.
+// RoundCount is the number of rounds, at most the number of messages for each stream.
 func (f *Flags) RoundCount() int {
 	if f.Iterations > 0 {
 		return int(min(int64(f.Rounds), f.Iterations/int64(f.Streams())))
@@ -217,7 +216,7 @@ func (f *Flags) RoundCount() int {
 	return f.Rounds
 }
 
-// validateImpair reports faults that cannot be parsed.
+// validateImpair returns an error for faults that cannot be parsed.
 func (f *Flags) validateImpair() error {
 	if f.Impair == "" {
 		return nil

@@ -13,16 +13,16 @@ type windowList []int
 
 const (
 	windowMax = 1 << 16
-	// windowsMax bounds the number of windows in one list.
+	// windowsMax is the largest number of windows in one list.
 	windowsMax = 64
 
 	windowFlow = 64 // the default of tests of a flow
-	// windowLoad is that of the stream in lat_load: one message on its way and the next one ready keep
-	// the path busy, and a ping waits behind no more than these.
+	// windowLoad is the window of the stream in lat_load, with one message in flight and the next
+	// one ready.
 	windowLoad = 2
 )
 
-// windowsRate are the defaults of the rate test.
+// windowsRate are the default windows of the rate test.
 var windowsRate = windowList{1, 8, 64, 512}
 
 // UnmarshalText parses "1,8,64".
@@ -42,7 +42,7 @@ func (l *windowList) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalJSON writes a single window as the number that it is.
+// MarshalJSON writes a single window as a number.
 func (l windowList) MarshalJSON() ([]byte, error) {
 	switch len(l) {
 	case 0:
@@ -53,8 +53,8 @@ func (l windowList) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]int(l))
 }
 
-// Windows returns the windows of a test and size, without duplicates: the requested ones, or else
-// the test's own, as far as memory allows.
+// Windows returns the windows of a test and size without duplicates, which are the requested ones
+// or the test's defaults, as far as memory permits.
 func (f *Flags) Windows(test string, sizeBytes int) []int {
 	list := f.Window
 	switch {
@@ -79,8 +79,8 @@ func (f *Flags) Windows(test string, sizeBytes int) []int {
 	return windows
 }
 
-// Load is the offered load of the stream in lat_load: nothing, a percentage of its rate without the
-// latency test, or as much as possible.
+// Load is the load of the stream in lat_load, which is nothing, a percentage of the stream's rate
+// alone, or as much as possible.
 type Load int
 
 // Loads that are no percentage.
@@ -102,7 +102,7 @@ func (l Load) String() string {
 	return strconv.Itoa(int(l)) + "%"
 }
 
-// loadList is a list of loads, each once; the idle one, with which they are compared, is implied.
+// loadList is a list of different loads, always including the idle one.
 type loadList []Load
 
 // UnmarshalText parses "25%,50%,max".

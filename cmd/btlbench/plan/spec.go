@@ -15,20 +15,21 @@ type Spec struct {
 	SizeBytes int    `json:"size_bytes"`
 	Window    int    `json:"window"`
 	Verify    bool   `json:"verify"`
-	// The lengths of the warm-up and of the measurement on the client, in messages or as a time.
+	// The following fields are the lengths of the warm-up and of the measurement on the client, in
+	// messages or as a time.
 	WarmupMessages int64 `json:"warmup_messages"`
 	WarmupNs       int64 `json:"warmup_ns"`
 	Messages       int64 `json:"messages"`
 	DurationNs     int64 `json:"duration_ns"`
 	// Handle is the sender's exposed region, for the peer's puts.
 	Handle uint64 `json:"handle,omitempty"`
-	// PeerTimeoutNs ends a round in which nothing arrives.
+	// PeerTimeoutNs is the time after which a round without arrivals ends.
 	PeerTimeoutNs int64 `json:"peer_timeout_ns"`
 	// GapNs is the pause between two messages of a ping-pong.
 	GapNs int64 `json:"gap_ns,omitempty"`
-	// Places is the number of messages that are written one behind the other, if not Window.
+	// Places is the number of messages that are written one after the other, if it is not Window.
 	Places int `json:"places,omitempty"`
-	// BytesPerNs bounds what each side sends in tests of a stream, 0 for any rate.
+	// BytesPerNs limits the rate of each side in tests of a stream, and 0 means no limit.
 	BytesPerNs float64 `json:"bytes_per_ns,omitempty"`
 	// Load is the stream beside the ping-pong of lat_load, in Window messages of LoadBytes.
 	Load      Load `json:"load,omitempty"`
@@ -40,7 +41,7 @@ func (s *Spec) String() string {
 	return fmt.Sprintf("%s %s (%s)", s.Test, SizeText(s.SizeBytes), s.Layer)
 }
 
-// Place is the place among those that are written, in messages, for what comes from a slot.
+// Place is the position, in messages, that is written from a slot.
 func (s *Spec) Place(slot uint32) uint32 {
 	if s.Places == 0 {
 		return slot
@@ -56,10 +57,11 @@ func (s *Spec) windowBytes() int {
 	return s.SizeBytes
 }
 
-// inFlightBytesMax bounds the memory of a window: it shrinks for large messages, to two at least.
+// inFlightBytesMax limits the memory of a window, which is smaller for large messages, but at least
+// two messages.
 const inFlightBytesMax = 64 << 20
 
-// windowFor is the window that a size really gets of the one asked for.
+// windowFor is the window that is used for a size if the given window is requested.
 func windowFor(window, sizeBytes int) int {
 	if sizeBytes == 0 {
 		return window
@@ -67,7 +69,8 @@ func windowFor(window, sizeBytes int) int {
 	return min(window, max(2, inFlightBytesMax/sizeBytes))
 }
 
-// Validate reports a spec that this side cannot run. It came from the wire.
+// Validate returns an error for a spec that this side cannot run. The spec may come from the
+// network.
 func (s *Spec) Validate() error {
 	var tests TestList
 	switch {

@@ -7,8 +7,8 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Suggestion returns `, did you mean "x"?` for the candidate nearest to a mistyped word, and
-// nothing when none is near.
+// Suggestion returns `, did you mean "x"?` for the candidate that is most similar to a word, or an
+// empty string if none is similar.
 func Suggestion(word string, candidates []string) string {
 	best, bestDistance := "", max(2, len(word)/3)+1
 	for _, candidate := range candidates {
@@ -23,9 +23,8 @@ func Suggestion(word string, candidates []string) string {
 	return ", did you mean \"" + best + "\"?"
 }
 
-// OneLine folds a text into a single line of characters that print: whatever a peer or a library
-// put into an error moves no cursor and turns no text around on the user's terminal. Bytes that are
-// no UTF-8 become a sign for that.
+// OneLine converts a text to a single line of printable characters, because texts of peers or
+// libraries must not control the user's terminal. Bytes that are not UTF-8 are replaced.
 func OneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\ufffd"), func(r rune) bool {
 		return !unicode.IsPrint(r) && r != ' '

@@ -12,7 +12,7 @@ import (
 	"gobtl/internal/usage"
 )
 
-// The tests, in the order in which they are reported.
+// The constants are the tests, in the order in which they are reported.
 const (
 	TestLat     = "lat"
 	TestBW      = "bw"
@@ -78,8 +78,8 @@ var AllTests = func() (names []string) {
 	return names
 }()
 
-// Title is the heading of a test's table. That of lat_load has a %s for the size of its stream's
-// messages; that of no test is empty.
+// Title is the heading of a test's table. The title of lat_load has a %s for the size of its
+// stream's messages, and an unknown test has an empty title.
 func Title(test string) string {
 	if i := slices.Index(AllTests, test); i >= 0 {
 		return tests[i].title
@@ -93,19 +93,19 @@ func IsLatency(test string) bool {
 	return i >= 0 && tests[i].latency
 }
 
-// IsPingPong tells the tests in which messages are answered each by one.
+// IsPingPong reports whether each message of a test gets its own reply.
 func IsPingPong(test string) bool {
 	i := slices.Index(AllTests, test)
 	return i >= 0 && tests[i].pingPong
 }
 
-// IsStream tells the tests of a stream of messages, to which --rate sets a limit.
+// IsStream reports whether a test is a stream of messages, to which --rate applies.
 func IsStream(test string) bool { return test == TestBW || ServerSends(test) }
 
-// ServerSends tells the tests in which the server has a stream of its own.
+// ServerSends reports whether the server of a test has a stream of its own.
 func ServerSends(test string) bool { return test == TestBiBW || test == TestReverse }
 
-// IsRemote tells the tests that use exposed memory, which the bare fabric has not.
+// IsRemote reports whether a test uses exposed memory, which the bare fabric does not have.
 func IsRemote(test string) bool {
 	i := slices.Index(AllTests, test)
 	return i >= 0 && tests[i].remote
@@ -158,14 +158,14 @@ const SizeBytesMax = usage.SizeBytesMax
 // Bytes is a number of bytes, such as 64K, in a flag.
 type Bytes = usage.Size
 
-// sizesMax bounds the number of sizes in one list.
+// sizesMax is the largest number of sizes in one list.
 const sizesMax = 256
 
 // SizeList is a list of message sizes in bytes.
 type SizeList []int
 
-// UnmarshalText parses "0,8,1K,..,4M": sizes with the binary suffixes K, M and G; ".." stands for
-// the doublings of the size before it up to the size after it.
+// UnmarshalText parses a text such as "0,8,1K,..,4M", with the binary suffixes K, M and G, and ".."
+// for the doublings between two sizes.
 func (l *SizeList) UnmarshalText(text []byte) error {
 	var list SizeList
 	parts := strings.Split(string(text), ",")
@@ -192,8 +192,8 @@ func (l *SizeList) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// doublings returns the sizes that ".." stands for between the last of before and the first of
-// after, without those two.
+// doublings returns the sizes for which ".." stands between the last of before and the first of
+// after.
 func doublings(before SizeList, after []string) (SizeList, error) {
 	if len(before) == 0 || len(after) == 0 {
 		return nil, errors.New(`".." needs a size before and after it, as in 1K,..,4M`)
@@ -213,10 +213,10 @@ func doublings(before SizeList, after []string) (SizeList, error) {
 	return list, nil
 }
 
-// SizeText writes a size as a command line has it, in the largest unit that needs no fraction.
+// SizeText formats a size in the largest unit that needs no fraction.
 func SizeText(sizeBytes int) string { return usage.SizeText(sizeBytes) }
 
-// Amount is a number of messages, or a time, whichever is not zero.
+// Amount is a number of messages or a time, whichever is not zero.
 type Amount struct {
 	Messages int64
 	Time     time.Duration
@@ -244,7 +244,7 @@ func (a Amount) MarshalJSON() ([]byte, error) {
 	return json.Marshal(a.Messages)
 }
 
-// Span is a time on a command line: 1s, 250ms, or a number of seconds, as iperf3 has it.
+// Span is a time on a command line, such as 1s, 250ms, or a number of seconds.
 type Span time.Duration
 
 // Time is the span as a Duration.
@@ -284,8 +284,8 @@ const (
 	bitRateMax BitRate = 1e13
 )
 
-// UnmarshalText parses "500M", "1G" or "2.5G": bits a second, with the decimal suffixes K, M, G and
-// T.
+// UnmarshalText parses bits per second such as "500M", "1G" or "2.5G", with the decimal suffixes K,
+// M, G and T.
 func (r *BitRate) UnmarshalText(text []byte) error {
 	digits := strings.TrimRight(string(text), "KMGTkmgt")
 	suffix := strings.ToUpper(string(text[len(digits):]))
@@ -305,7 +305,7 @@ func (r BitRate) BytesPerNs() float64 { return float64(r) / 8e9 }
 // CPUList is a list of CPU numbers. nil was not given; empty is "none".
 type CPUList []int
 
-// CPUsMax is one more than the largest CPU number that sched_setaffinity's fixed mask holds.
+// CPUsMax is one more than the largest CPU number in the fixed mask of sched_setaffinity.
 const CPUsMax = 1024
 
 // UnmarshalText parses "0,1", "2-3" or "none".
@@ -333,7 +333,7 @@ func (l *CPUList) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String writes the list as UnmarshalText reads it.
+// String formats the list in the syntax of UnmarshalText.
 func (l CPUList) String() string {
 	if len(l) == 0 {
 		return "none"

@@ -13,13 +13,13 @@ import (
 	"gobtl/internal/bounded"
 )
 
-// Server accepts clients and serves some of them at the same time.
+// Server accepts clients and serves several of them at the same time.
 type Server struct {
 	ServerConfig
 	options Options
 
 	slots chan int // numbers of the places that are free
-	// ended receives the verdict of the first run that was served.
+	// ended receives the result of the first run that was served.
 	ended chan error
 
 	lock    sync.Mutex // guards what follows, for Once
@@ -28,24 +28,25 @@ type Server struct {
 	verdict error      // the first of its errors
 }
 
-// ServerConfig says whom a Server serves. Its functions are called from several goroutines.
+// ServerConfig has the settings of a Server. The functions in a ServerConfig are called from
+// several goroutines.
 type ServerConfig struct {
-	// Clients is how many are served at the same time, 1 at least. The streams of one run are so many
-	// clients.
+	// Clients is the number of clients that are served at the same time, at least 1, where each
+	// stream of a run counts as a client.
 	Clients int
 	// Once has the server end after one run.
 	Once bool
-	// Opened is told of each side, and in which place it is; Log of each client.
+	// Opened is called for each side with the index of its client, and Log for each client.
 	Opened func(side *layers.Side, slot int)
 	Log    func(format string, args ...any)
-	// Served is told what the server saw of a client that has ended.
+	// Served is called with the measurements of the server for a client that has ended.
 	Served func(from net.Addr, list []*Served)
 }
 
 // ClientsMax bounds ServerConfig.Clients.
 const ClientsMax = 256
 
-// NewServer returns a server that serves nobody yet.
+// NewServer returns a server without clients.
 func NewServer(o Options, c ServerConfig) *Server {
 	s := &Server{
 		ServerConfig: c, options: o, slots: make(chan int, c.Clients), ended: make(chan error, 1),
@@ -56,8 +57,8 @@ func NewServer(o Options, c ServerConfig) *Server {
 	return s
 }
 
-// Serve accepts clients until ctx is done, whose cause is the error then, or with once until one
-// run has been served. It closes the listener.
+// Serve accepts clients until ctx is done, and returns the cause of ctx, or with once until one run
+// has been served. Serve closes the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) (err error) {
 	guests := bounded.NewListener(listener, guestsMax+s.Clients, fullLine)
 	var group sync.WaitGroup
@@ -73,13 +74,13 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) (err error) {
 }
 
 const (
-	// guestsMax bounds the number of simultaneous connections, beside those of clients.
+	// guestsMax is the largest number of simultaneous connections that are not clients yet.
 	guestsMax = 64
-	// fullLine is the line for a connection that gets no place.
+	// fullLine is the line for a connection that is refused because there are too many.
 	fullLine = `{"type":"error","error":"busy with other connections: try again later"}` + "\n"
 )
 
-// serveConn serves one connection of any, possibly hostile, peer.
+// serveConn serves one connection of a possibly hostile peer.
 func (s *Server) serveConn(ctx context.Context, conn *bounded.Guest) {
 	from := conn.RemoteAddr()
 	c := newControlConn(conn)
@@ -133,8 +134,8 @@ func (s *Server) enter(run string) (slot int, err error) {
 	return slot, nil
 }
 
-// leave ends what enter began. The clients of a run connect all before the first one leaves, so
-// that the last to leave ends it.
+// leave undoes enter. All clients of a run connect before the first one leaves, so that the last
+// one to leave ends the run.
 func (s *Server) leave(slot int, err error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()

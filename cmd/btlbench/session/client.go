@@ -9,7 +9,7 @@ import (
 	"gobtl/cmd/btlbench/plan"
 )
 
-// Client is one stream of a Group: it drives a server through the rounds of a run.
+// Client is one stream of a Group, which requests the rounds of a run from a server.
 type Client struct {
 	*session
 	ctx    context.Context //nolint:containedctx // It is the lifetime of the session, not of a call.
@@ -21,7 +21,7 @@ type Client struct {
 	over   bool             // the server was told of an error, and need not be told goodbye
 }
 
-// open connects to a server and brings the layers of both sides together, for stream i of a run.
+// open connects to a server and connects the layers of both sides, for stream i of a run.
 func open(ctx context.Context, addr, run string, f *plan.Flags, o Options, i int,
 ) (*Client, error) {
 	conn, err := dialControl(ctx, addr, run, o.Timeout)
@@ -49,7 +49,7 @@ func (c *Client) setup(f *plan.Flags, o Options, i int) (err error) {
 		return c.because(err)
 	}
 	c.Peer, c.Remote = m.Opened.Layers, m.Opened.Side
-	// Both ends connect at once: the answer to this comes when the server's has.
+	// Both sides connect at the same time, and the answer arrives when the server has connected.
 	if err := c.conn.send(&message{Type: msgMeet}, o.Timeout); err != nil {
 		return c.because(err)
 	}
@@ -74,10 +74,10 @@ func (c *Client) because(err error) error {
 	return fmt.Errorf("%s: %w", c.addr, err)
 }
 
-// byeGrace bounds how long a client waits for the server to hang up.
+// byeGrace is how long a client waits for the server to close the connection.
 const byeGrace = time.Second
 
-// Close says goodbye if the server is still connected, and closes this side.
+// Close says goodbye if the server is connected, and closes this side.
 func (c *Client) Close() {
 	said := !c.over && c.err() == nil && c.conn.send(&message{Type: msgBye}, time.Second) == nil
 	if c.Side != nil {
@@ -108,8 +108,8 @@ type Meters struct {
 	start func() error
 }
 
-// runRound runs one round. If the user interrupts the round, its outcome covers the time before
-// that.
+// runRound runs one round. If the user interrupts the round, its outcome covers the time before the
+// interruption.
 func (c *Client) runRound(spec *plan.Spec, m Meters) (*Outcome, error) {
 	o, err := c.tryRound(spec, m)
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *Client) tryRound(spec *plan.Spec, m Meters) (*Outcome, error) {
 	return c.collect(r, l, before)
 }
 
-// stopOnInterrupt ends the round early, in good order, when the user asks to stop.
+// stopOnInterrupt ends the round early when the user asks to stop.
 func (c *Client) stopOnInterrupt(r *layers.Round) (release func()) {
 	done := make(chan struct{})
 	go func() {
@@ -165,7 +165,7 @@ func (c *Client) stopOnInterrupt(r *layers.Round) (release func()) {
 	return func() { close(done) }
 }
 
-// collect stops the server's side of a round and puts both sides together.
+// collect stops the server's side of a round and combines the results of both sides.
 func (c *Client) collect(r *layers.Round, l layers.Layer, before layers.Counters,
 ) (*Outcome, error) {
 	stop := &message{Type: msgStop, Stop: &stopMsg{

@@ -16,13 +16,13 @@ import (
 	"gobtl/internal/report"
 )
 
-// The control connection: JSON objects, one a line, over TCP. The first line of each side is a
-// hello with a magic word and the version of this protocol, so that a stranger on the port is
-// recognised by his first line, and another version by a message that every version can read.
+// The control connection carries JSON objects, one in each line, over TCP. The first line of each
+// side is a hello with a magic word and the version of this protocol, which every version can read.
 const (
 	controlMagic   = "gobtl-bench-control"
 	ControlVersion = 2
-	// controlLineMax bounds a line, and so the memory that a peer can make this side use.
+	// controlLineMax is the largest length of a line, which limits the memory that a peer can make
+	// this side use.
 	controlLineMax = 256 << 10
 	// runBytesMax bounds the name of a run.
 	runBytesMax = 64
@@ -41,7 +41,8 @@ type message struct {
 	Error  string       `json:"error,omitempty"`
 }
 
-// whole reports whether a message has the part of its type. The receiver then need not check that.
+// whole reports whether a message has the part of its type, so that the receiver need not check
+// that.
 func (m *message) whole() bool {
 	switch m.Type {
 	case msgHello:
@@ -82,11 +83,11 @@ type helloMsg struct {
 	Version int    `json:"version"`
 	// Software is for people only.
 	Software string `json:"software"`
-	// Run is the same in all connections of one run of a client, and differs from that of others.
+	// Run is equal in all connections of one run of a client, and differs between runs.
 	Run string `json:"run,omitempty"`
 }
 
-// setupMsg opens a session. The addresses of the client's layers come along.
+// setupMsg opens a session. setupMsg contains the addresses of the client's layers.
 type setupMsg struct {
 	Config layers.Config  `json:"config"`
 	Layers []layers.Offer `json:"layers"`
@@ -101,8 +102,9 @@ type readyMsg struct {
 	Handle uint64 `json:"handle"`
 }
 
-// stopMsg ends a round. Sent is how many messages the client sent in it, warm-up included, and
-// LoadSent the same of its stream in lat_load. What was measured took MeasuredNs, until just now.
+// stopMsg ends a round. Sent is the number of messages that the client has sent in the round,
+// including the warm-up, and LoadSent the number of messages of its stream in lat_load. The
+// measurement took MeasuredNs, and has just ended.
 type stopMsg struct {
 	Sent       uint64 `json:"sent"`
 	LoadSent   uint64 `json:"load_sent,omitempty"`
@@ -115,7 +117,7 @@ type RoundResult struct {
 	Usage    layers.Usage    `json:"usage"`
 	Counters layers.Counters `json:"counters"`
 	State    layers.State    `json:"state"`
-	// Sent is how many messages this side sent, where both do.
+	// Sent is the number of messages that this side has sent, if both sides send.
 	Sent uint64 `json:"sent"`
 }
 
@@ -131,11 +133,12 @@ type remoteError struct{ text string }
 
 func (e *remoteError) Error() string { return "peer: " + e.text }
 
-// controlConn is one end of the control connection. One goroutine may receive while another sends.
+// controlConn is one end of the control connection. One goroutine may receive while another one
+// sends.
 type controlConn struct {
 	conn  net.Conn
 	lines *bounded.Lines
-	// sendLock keeps a goodbye of one goroutine out of another's message.
+	// sendLock prevents a goodbye of one goroutine from being mixed with another message.
 	sendLock sync.Mutex
 }
 
@@ -161,8 +164,8 @@ func (c *controlConn) send(m *message, timeout time.Duration) error {
 	return goneOr(err)
 }
 
-// receive reads the next message, within the timeout; 0 waits for ever. A message of type error
-// becomes a *remoteError.
+// receive reads the next message within the time-out, where 0 means no limit. A message of type
+// error becomes a *remoteError.
 func (c *controlConn) receive(timeout time.Duration) (*message, error) {
 	var deadline time.Time
 	if timeout > 0 {
@@ -200,12 +203,12 @@ func (c *controlConn) readLine() ([]byte, error) {
 // close ends the connection.
 func (c *controlConn) close() { _ = c.conn.Close() }
 
-// sendError tells the peer why the session ends, if it still listens.
+// sendError sends the peer the reason for the end of the session, if the peer is connected.
 func (c *controlConn) sendError(err error) {
 	_ = c.send(&message{Type: msgError, Error: err.Error()}, time.Second)
 }
 
-// goneOr turns the ways in which a connection reports its end into errPeerGone.
+// goneOr converts the errors with which a connection reports its end to errPeerGone.
 func goneOr(err error) error {
 	var timeout net.Error
 	switch {
@@ -221,7 +224,8 @@ func goneOr(err error) error {
 	return fmt.Errorf("%w (%w)", errPeerGone, err)
 }
 
-// newHello is the first message of a side; run names the client's run, and is empty of a server.
+// newHello is the first message of a side, and run names the client's run, or is empty for a
+// server.
 func newHello(run string) *message {
 	return &message{Type: msgHello, Hello: &helloMsg{
 		Magic: controlMagic, Version: ControlVersion, Software: "btlbench " + report.Version(),
@@ -229,7 +233,7 @@ func newHello(run string) *message {
 	}}
 }
 
-// checkHello judges the first message of the peer.
+// checkHello checks the first message of the peer.
 func checkHello(m *message) error {
 	switch {
 	case m.Type != msgHello || m.Hello.Magic != controlMagic:
@@ -244,7 +248,7 @@ func checkHello(m *message) error {
 	return nil
 }
 
-// dialControl connects to a server and exchanges hellos, all within the timeout.
+// dialControl connects to a server and exchanges hellos, all within the time-out.
 func dialControl(ctx context.Context, addr, run string, timeout time.Duration,
 ) (*controlConn, error) {
 	deadline := time.Now().Add(timeout)

@@ -1,6 +1,6 @@
-// Package session coordinates the two sides of a measurement over a TCP control connection. It
-// carries the addresses of their layers, and the parameters and results of every round, but no
-// measured message.
+// Package session coordinates the two sides of a measurement over a TCP control connection. The
+// control connection carries the addresses of the layers, and the parameters and results of every
+// round, but no measured message.
 //
 //	Client -- hello -------------------> Server  versions, who is there
 //	       -- setup (config, names) ---> opens   answer: names, what the provider granted
@@ -9,6 +9,6 @@
 //	       -- stop --------------------> ends    answer: counts, CPU time
 //	       -- bye ---------------------> next client
 //
-// A side that fails or is interrupted tells the other one, whose hot loop ends at once. One
-// goroutine drives a Client; a Server has one for each connection, and serves one client at a time.
+// A side that fails or is interrupted tells the other side, whose hot loop ends at once. One
+// goroutine uses a Client, and a Server has one goroutine for each connection.
 package session

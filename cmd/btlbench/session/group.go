@@ -11,11 +11,11 @@ import (
 	"gobtl/cmd/btlbench/plan"
 )
 
-// Group is the streams of one run. Each has a connection, a side and a thread of its own, at the
-// client and at the server, and all run the same round at the same time.
+// Group is the streams of one run. Each stream has its own connection, side and thread, at the
+// client and at the server, and all streams run the same round at the same time.
 type Group struct{ clients []*Client }
 
-// Open connects as many streams as the flags ask for.
+// Open connects as many streams as the flags request.
 func Open(ctx context.Context, addr string, f *plan.Flags, o Options) (*Group, error) {
 	g := &Group{}
 	run := rand.Text()
@@ -53,11 +53,11 @@ func (g *Group) Sides() (list []*layers.Side) {
 	return list
 }
 
-// errOther is how a stream ends because another one failed, which has the reason.
+// errOther is the error of a stream that ends because another stream has failed.
 var errOther = errors.New("another stream failed")
 
-// RunRound runs a round on all streams, with meters of their own, and returns their outcomes.
-// Messages to count are shared between the streams.
+// RunRound runs a round on all streams, with separate meters, and returns their outcomes. If a
+// number of messages is requested, it is divided among the streams.
 func (g *Group) RunRound(spec *plan.Spec, meters []Meters) ([]*Outcome, error) {
 	n := len(g.clients)
 	outcomes, errs := make([]*Outcome, n), make([]error, n)
@@ -85,7 +85,7 @@ func (g *Group) RunRound(spec *plan.Spec, meters []Meters) ([]*Outcome, error) {
 	return outcomes, firstReason(errs)
 }
 
-// firstReason is the first error that does not follow from another stream's.
+// firstReason is the first error that does not follow from the error of another stream.
 func firstReason(errs []error) (found error) {
 	for _, err := range errs {
 		if err != nil && (found == nil || errors.Is(found, errOther)) {
@@ -107,7 +107,7 @@ func newGate(n int) *gate {
 	return &gate{missing: n, opened: make(chan struct{}), closed: make(chan struct{})}
 }
 
-// wait returns when all wait, or with an error when one never will.
+// wait returns when all streams have called wait, or with an error if a stream will never do so.
 func (g *gate) wait() error {
 	g.lock.Lock()
 	if g.missing--; g.missing == 0 {
@@ -125,8 +125,9 @@ func (g *gate) wait() error {
 // shut says that not all will come.
 func (g *gate) shut() { g.once.Do(func() { close(g.closed) }) }
 
-// Sum puts the outcomes of the streams of a round together. Its histogram is that of the first,
-// with the round trips of all. CPU time is a process', so it is not added.
+// Sum combines the outcomes of the streams of a round. The histogram of the first outcome then
+// contains the round trips of all streams. CPU times are not added, because they are those of the
+// process.
 func Sum(outcomes []*Outcome) *Outcome {
 	sum := *outcomes[0]
 	for _, o := range outcomes[1:] {
@@ -137,7 +138,7 @@ func Sum(outcomes []*Outcome) *Outcome {
 	return &sum
 }
 
-// add adds what another stream of the same round had.
+// add adds the outcome of another stream of the same round.
 func (r *RoundResult) add(o *RoundResult) {
 	r.Tally.Add(&o.Tally)
 	r.Usage.AddThread(&o.Usage)
@@ -145,7 +146,7 @@ func (r *RoundResult) add(o *RoundResult) {
 	r.Sent += o.Sent
 }
 
-// Offers are what both sides of the first stream can do.
+// Offers are the offers of both sides of the first stream.
 func (g *Group) Offers() []layers.Offer {
 	c := g.First()
 	return append(c.Side.Offers(), c.Peer...)

@@ -5,7 +5,8 @@ import (
 	"gobtl/cmd/btlbench/plan"
 )
 
-// Served is what a server saw of the rounds of one kind of a client, warm-up included.
+// Served has the measurements of a server for the rounds of one kind of a client, including the
+// warm-up.
 type Served struct {
 	Test, Layer       string
 	SizeBytes, Window int
@@ -13,13 +14,13 @@ type Served struct {
 	Result            RoundResult // sums
 }
 
-// servedMax bounds the kinds of rounds that a server remembers of a client.
+// servedMax is the largest number of kinds of rounds that a server stores for a client.
 const servedMax = 1024
 
-// servedList is what a server saw of a client, in the order in which the kinds of rounds came.
+// servedList has the measurements for a client, in the order in which the kinds of rounds came.
 type servedList []*Served
 
-// add adds a round. Rounds of more kinds than servedMax are not remembered.
+// add adds a round. If there are more than servedMax kinds, further kinds are not stored.
 func (l *servedList) add(spec *plan.Spec, result *RoundResult) {
 	for _, s := range *l {
 		if s.Test == spec.Test && s.Layer == spec.Layer && s.SizeBytes == spec.SizeBytes &&
@@ -38,7 +39,7 @@ func (l *servedList) add(spec *plan.Spec, result *RoundResult) {
 	}
 }
 
-// later adds what the same side had in a later round.
+// later adds the measurements of the same side in a later round.
 func (r *RoundResult) later(o *RoundResult) {
 	r.Tally.Add(&o.Tally)
 	r.Usage.Add(o.Usage)

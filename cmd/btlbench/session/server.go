@@ -11,7 +11,7 @@ import (
 	"gobtl/cmd/btlbench/plan"
 )
 
-// serverSession serves one client: it opens what the client asks for and answers its rounds.
+// serverSession serves one client, by opening the requested layers and taking part in its rounds.
 type serverSession struct {
 	*session
 	ctx  context.Context //nolint:containedctx // It is the lifetime of the session, not of a call.
@@ -22,11 +22,11 @@ type serverSession struct {
 	patience time.Duration // the longest time-out that a client gets
 }
 
-// setupAllowance is how long a client may take over its own set-up, beyond its timeout.
+// setupAllowance is how long a client may take for its own set-up, in addition to its time-out.
 const setupAllowance = 2 * time.Second
 
-// serveClient serves a client that has said hello until it says bye. slot is its number among those
-// that are served at the same time.
+// serveClient serves a client from its hello to its goodbye. The argument slot is the index of the
+// client among those that are served at the same time.
 func serveClient(ctx context.Context, conn *controlConn, o Options, slot int,
 	opened func(*layers.Side, int),
 ) (served servedList, err error) {
@@ -69,7 +69,7 @@ func serveClient(ctx context.Context, conn *controlConn, o Options, slot int,
 }
 
 // grants reports whether a client may have the requested time-out. The limit is needed because a
-// silent client keeps its place until the server gives it up.
+// silent client takes the place of other clients until its time-out.
 func (s *serverSession) grants(asked time.Duration) error {
 	if asked > s.patience {
 		return fmt.Errorf("a time-out of %v: this server grants up to %v (serve --patience)", asked,
@@ -78,7 +78,8 @@ func (s *serverSession) grants(asked time.Duration) error {
 	return nil
 }
 
-// refuse tells the client why its session ends, if it does not know, and returns err.
+// refuse sends the client the reason for the end of its session, if the client does not know it,
+// and returns err.
 func (s *serverSession) refuse(err error) error {
 	if s.err() == nil || errors.Is(err, errProtocol) {
 		s.conn.sendError(err)
@@ -86,7 +87,7 @@ func (s *serverSession) refuse(err error) error {
 	return err
 }
 
-// meet answers the setup and connects the layers when the client has opened its own.
+// meet answers the setup message, and connects the layers when the client has opened its own.
 func (s *serverSession) meet() error {
 	cfg := &s.side.Cfg
 	opened := &openedMsg{Layers: s.side.Offers(), Side: s.side.Facts()}
@@ -102,7 +103,7 @@ func (s *serverSession) meet() error {
 	return s.conn.send(&message{Type: msgMet}, cfg.Timeout())
 }
 
-// serveRequest serves one round, or reports the client's goodbye.
+// serveRequest serves one round, or returns the client's goodbye.
 func (s *serverSession) serveRequest() (bye bool, err error) {
 	cfg := &s.side.Cfg
 	select {
@@ -123,7 +124,7 @@ func (s *serverSession) serveRequest() (bye bool, err error) {
 	}
 }
 
-// serveRound answers one round until the client stops it.
+// serveRound takes part in one round until the client stops it.
 func (s *serverSession) serveRound(spec *plan.Spec) error {
 	err := spec.Validate()
 	if err == nil {

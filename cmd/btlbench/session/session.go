@@ -17,14 +17,15 @@ type Options struct {
 	CPUs    []int
 	Timeout time.Duration
 	Set     []string // tunables, NAME=VALUE; a server's
-	// Patience is the longest time-out that a server grants a client; 0 means PatienceDefault.
+	// Patience is the longest time-out that a server grants a client, where 0 means
+	// PatienceDefault.
 	Patience time.Duration
 }
 
 // PatienceDefault is how long a silent client may keep other clients from being served.
 const PatienceDefault = time.Minute
 
-// cpu is the CPU of the hot loop of side i, negative for any.
+// cpu is the CPU of the hot loop of side i, where a negative number means any.
 func (o *Options) cpu(i int) int {
 	if len(o.CPUs) == 0 {
 		return -1
@@ -32,12 +33,12 @@ func (o *Options) cpu(i int) int {
 	return o.CPUs[i%len(o.CPUs)]
 }
 
-// session is the common part of both sides of a control connection after the hello. A goroutine
+// session is the common part of both sides of a control connection after the hello. One goroutine
 // reads the connection, so that the death of the peer is noticed while the engine is in a hot loop.
 type session struct {
 	conn  *controlConn
 	inbox chan *message
-	// failed is closed when the session is over before its time; failure says why.
+	// failed is closed when the session ends early, and failure is the reason.
 	failed   chan struct{}
 	failure  error
 	failOnce sync.Once
@@ -94,7 +95,7 @@ func (s *session) begin(r *layers.Round) {
 	}
 }
 
-// await returns the next message, which must be of that type.
+// await returns the next message, which must have the given type.
 func (s *session) await(msgType string, timeout time.Duration) (*message, error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -112,7 +113,7 @@ func (s *session) await(msgType string, timeout time.Duration) (*message, error)
 	}
 }
 
-// ask sends a request and returns its answer, which must be of that type.
+// ask sends a request and returns its answer, which must have the given type.
 func (s *session) ask(request *message, answer string, sendTimeout, timeout time.Duration,
 ) (*message, error) {
 	if err := s.conn.send(request, sendTimeout); err != nil {

@@ -25,22 +25,22 @@ type Host struct {
 	parts int           // of a figure of this house, which is their median; 0 is 1
 }
 
-// InParts makes the figures of this project medians over the given number of parts of the time. The
-// other systems report medians over windows. A mean of the whole time would be at a disadvantage,
-// because it contains every pause of the machine.
+// InParts makes the results of this project medians over the given number of parts of the time. The
+// other systems also report medians over windows, and a mean would contain every pause of the
+// machine.
 func (h *Host) InParts(parts int) { h.parts = parts }
 
-// NewHost returns a Host that starts processes on the CPUs of the client and the server; an empty
-// CPU means any. A figure takes about so long; a process that takes longer than the limit is ended.
-// dir is for files.
+// NewHost returns a Host that starts processes on the CPUs of the client and the server, where an
+// empty CPU means any. One measurement takes about the given time, and a process that takes longer
+// than the limit is ended. The argument dir is the directory for files.
 func NewHost(cpus []int, each, limit time.Duration, dir string) *Host {
 	return &Host{cpus: cpus, each: each, limit: limit, dir: dir}
 }
 
-// anyCPU leaves a process where the kernel puts it.
+// anyCPU lets the kernel choose the CPU of a process.
 const anyCPU = -1
 
-// clientCPU and serverCPU are where the two sides of a measurement run.
+// clientCPU and serverCPU are the CPUs of the two sides of a measurement.
 func (h *Host) clientCPU() int { return h.cpu(0) }
 func (h *Host) serverCPU() int { return h.cpu(1) }
 
@@ -51,7 +51,7 @@ func (h *Host) cpu(i int) int {
 	return h.cpus[min(i, len(h.cpus)-1)]
 }
 
-// cpuText writes the CPUs as this program's --cpus reads them.
+// cpuText formats the CPUs for the flag --cpus of this program.
 func (h *Host) cpuText() string {
 	if len(h.cpus) == 0 {
 		return "none"
@@ -76,8 +76,8 @@ const (
 	stderrBytesMax = 8 << 10
 )
 
-// process is a running command, the leader of a session of its own: whatever it starts can be found
-// and ended with it.
+// process is a running command, which leads a session of its own so that all its child processes
+// can be ended.
 type process struct {
 	cmd            *exec.Cmd
 	stdout, stderr tail
@@ -88,8 +88,8 @@ type process struct {
 // termGrace is how long a process may take to end after SIGTERM.
 const termGrace = time.Second
 
-// start starts a command on a CPU. The thread that starts it lives as long as the process: the
-// kernel ends the process with that thread, so it does not outlive this program, however that ends.
+// start starts a command on a CPU. The thread that starts the process lives as long as the process,
+// because the kernel ends the process with that thread.
 func start(cpu int, c command) (*process, error) {
 	p := &process{
 		cmd: exec.Command(c.name, c.args...), exited: make(chan struct{}),
@@ -119,8 +119,8 @@ func start(cpu int, c command) (*process, error) {
 	return p, nil
 }
 
-// wait waits for the process to end. When ctx is done first, it makes the process end, and the
-// error is ctx's.
+// wait waits for the end of the process. If ctx is done first, wait ends the process and returns
+// the error of ctx.
 func (p *process) wait(ctx context.Context) error {
 	select {
 	case <-p.exited:
@@ -148,7 +148,7 @@ func (p *process) end() {
 	<-p.exited
 }
 
-// failure is how the process ended, with the last that it had to say.
+// failure is the error of an ended process, with the end of its output.
 func (p *process) failure() error {
 	if p.err == nil {
 		return nil
@@ -156,7 +156,7 @@ func (p *process) failure() error {
 	return p.describe(p.err)
 }
 
-// describe adds the end of what the process wrote to an error.
+// describe adds the end of the process's output to an error.
 func (p *process) describe(err error) error {
 	said := p.stderr.lastLines()
 	if said == "" {
@@ -176,7 +176,7 @@ func (h *Host) bound(ctx context.Context) (context.Context, context.CancelFunc) 
 	return context.WithTimeoutCause(ctx, h.limit, fmt.Errorf("%w (%v)", errLimit, h.limit))
 }
 
-// run runs a command to its end and returns its standard output, of one that failed as well.
+// run runs a command to its end and returns its standard output, even if the command fails.
 func (h *Host) run(ctx context.Context, cpu int, c command) ([]byte, error) {
 	ctx, cancel := h.bound(ctx)
 	defer cancel()
@@ -191,14 +191,14 @@ func (h *Host) run(ctx context.Context, cpu int, c command) ([]byte, error) {
 	return p.stdout.bytes(), err
 }
 
-// Run runs a program on any CPU to its end, with more in its environment, and returns its standard
-// output, of one that failed as well.
+// Run runs a program on any CPU with additional environment variables, and returns its standard
+// output, even if the program fails.
 func (h *Host) Run(ctx context.Context, env []string, name string, args ...string) ([]byte, error) {
 	return h.run(ctx, anyCPU, command{name: name, args: args, env: env})
 }
 
-// runPair runs a server that listens on a TCP port, and a client to its end, each on its CPU, and
-// returns the client's standard output.
+// runPair runs a server that listens on a TCP port and a client, each on its CPU, and returns the
+// client's standard output.
 func (h *Host) runPair(ctx context.Context, server, client command, port int) ([]byte, error) {
 	ctx, cancel := h.bound(ctx)
 	defer cancel()
@@ -226,11 +226,11 @@ func (h *Host) runPair(ctx context.Context, server, client command, port int) ([
 	return c.stdout.bytes(), nil
 }
 
-// listenPoll is how often to look whether a server listens.
+// listenPoll is the time between two checks whether a server listens.
 const listenPoll = 2 * time.Millisecond
 
-// waitListening waits until a process listens on a port. It does not connect, because the server
-// would mistake the connection for the client's.
+// waitListening waits until a process listens on a port. waitListening does not connect, because
+// the server would mistake the connection for the client's.
 func (p *process) waitListening(ctx context.Context, port int) error {
 	ticker := time.NewTicker(listenPoll)
 	defer ticker.Stop()
@@ -283,7 +283,7 @@ func (t *tail) bytes() []byte {
 	return bytes.Clone(t.buf)
 }
 
-// lastLines is the end of what was written, in one line.
+// lastLines is the end of the written text, in one line.
 func (t *tail) lastLines() string {
 	const linesMax, charsMax = 4, 300
 	var lines []string

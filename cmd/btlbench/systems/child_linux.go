@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pinThread pins the calling thread, and so the processes that it starts.
+// pinThread pins the calling thread, and thereby the processes that it starts.
 func pinThread(cpu int) error {
 	if cpu == anyCPU {
 		return nil
@@ -21,18 +21,19 @@ func pinThread(cpu int) error {
 	return unix.SchedSetaffinity(0, &set)
 }
 
-// childAttr makes a child the leader of a session, and lets it die with the thread that started it.
+// childAttr makes a child process the leader of a session, and lets it die with the thread that
+// started it.
 func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// signalGroup signals a session's leader and those that stayed in its process group.
+// signalGroup signals the leader of a session and its process group.
 func signalGroup(leader *os.Process, sig syscall.Signal) error {
 	return unix.Kill(-leader.Pid, sig)
 }
 
-// endSession kills every process of a session. Processes may be starting others meanwhile, hence
-// the repetition.
+// endSession kills every process of a session. The kill is repeated, because processes may start
+// other processes at the same time.
 func endSession(session int) {
 	for range 50 {
 		pids := sessionOf(session)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Without Linux's calls nothing is pinned, and what a tool leaves behind stays.
+// On systems other than Linux, nothing is pinned, and processes that a tool leaves behind are not
+// ended.
 
 func pinThread(int) error { return nil }
 
@@ -18,7 +19,7 @@ func signalGroup(leader *os.Process, _ syscall.Signal) error { return leader.Kil
 
 func endSession(int) {}
 
-// listening waits as long as the servers take, as it cannot look.
+// listening waits for a fixed time, because it cannot check whether a server listens.
 func listening(int) bool {
 	time.Sleep(300 * time.Millisecond)
 	return true

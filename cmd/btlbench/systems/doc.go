@@ -1,5 +1,5 @@
-// Package systems runs the systems of a comparison: this program, and other transports between two
-// processes. Each system is a set of processes that measure and print their results.
+// Package systems runs the systems of a comparison, which are this program and other transports
+// between two processes. Each system is a set of processes that measure and print their results.
 //
 //	system.go    what a system is, the points at which it is measured, and the list of all
 //	gobtl.go     the transport and the bare fabric, by this program's own "pair"
@@ -9,7 +9,7 @@
 //	iperf.go     iperf3
 //	child.go     processes: pinned, bounded in time, none left behind
 //
-// A figure is a system's value at a point: a workload, a message size and a window.
+// A result is the value of a system at a point, which is a workload, a message size and a window.
 //
 //	latency  half the mean round trip of a ping-pong, in us
 //	stream   one direction, at most a window of messages on the way, in MB/s

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// pair measures the transport, or the bare fabric, with this program's own command "pair": two
-// processes, started for each measurement as the peers' are.
+// pair measures the transport or the bare fabric with this program's command "pair", whose two
+// processes are started for each measurement.
 type pair struct {
 	about    Info
 	self     string
@@ -51,10 +51,10 @@ func (p *pair) Probe(context.Context, *Host) (string, error) {
 // Cannot is empty: "pair" itself says what a layer cannot do.
 func (p *pair) Cannot(Point) string { return "" }
 
-// testNames are the names that "pair" has for the workloads.
+// testNames are the names of the workloads in the command "pair".
 var testNames = map[Workload]string{Latency: "lat", Stream: "bw", Rate: "rate"}
 
-// args is the command line for sizes of a test, each at all the windows.
+// args is the command line for sizes of a test, each with all windows.
 func (p *pair) args(test, sizes, windows string) []string {
 	args := []string{"pair", "--provider", p.provider, "--layer", p.layer}
 	if p.mtuBytes != 0 {
@@ -63,7 +63,7 @@ func (p *pair) args(test, sizes, windows string) []string {
 	return append(args, "--test", test, "--size", sizes, "--window", windows)
 }
 
-// Measure runs one pair for all points, as the session need be opened only once for them.
+// Measure runs one pair for all points, so that the session is opened only once.
 func (p *pair) Measure(ctx context.Context, h *Host, points []Point) ([]Sample, error) {
 	w := points[0].Workload
 	sizes, windows := []string{strconv.Itoa(RateBytes)}, []string{"64"}
@@ -73,7 +73,7 @@ func (p *pair) Measure(ctx context.Context, h *Host, points []Point) ([]Sample, 
 			windows = append(windows, strconv.Itoa(point.Window))
 		}
 	} else {
-		// "pair" makes the window smaller for large messages, as StreamWindow does.
+		// The command "pair" makes the window smaller for large messages, as StreamWindow does.
 		sizes = nil
 		for _, point := range points {
 			sizes = append(sizes, strconv.Itoa(point.SizeBytes))
@@ -82,7 +82,7 @@ func (p *pair) Measure(ctx context.Context, h *Host, points []Point) ([]Sample, 
 	args := append(p.args(testNames[w], strings.Join(sizes, ","), strings.Join(windows, ",")),
 		"--format", "json", "--rounds", strconv.Itoa(max(1, h.parts)),
 		"--duration", h.each.String(), "--cpus", h.cpuText())
-	// It pins itself, and knows better which of its threads to pin.
+	// The command "pair" pins its own threads.
 	out, err := h.run(ctx, anyCPU, command{name: p.self, args: args})
 	samples, parseErr := parsePair(out, p.layer, points)
 	if err == nil {
@@ -91,7 +91,7 @@ func (p *pair) Measure(ctx context.Context, h *Host, points []Point) ([]Sample, 
 	return samples, err
 }
 
-// pairDocument is the part of "pair"'s report that matters here.
+// pairDocument is the used part of the report of "pair".
 type pairDocument struct {
 	Runs []struct {
 		Test      string  `json:"test"`
@@ -114,12 +114,13 @@ type pairDocument struct {
 	} `json:"skipped"`
 }
 
-// SkippedError says that a tool refused points, and why; the other points were measured.
+// SkippedError means that a tool has refused points, with the reason, and that the other points
+// were measured.
 type SkippedError struct{ Reasons map[Point]string }
 
 func (e *SkippedError) Error() string { return fmt.Sprintf("%d sizes left out", len(e.Reasons)) }
 
-// parsePair reads the report of a run of one test.
+// parsePair parses the report of a run of one test.
 func parsePair(out []byte, layer string, points []Point) ([]Sample, error) {
 	var doc pairDocument
 	if err := json.Unmarshal(out, &doc); err != nil {

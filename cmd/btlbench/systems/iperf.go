@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// iperf measures the kernel's own TCP or UDP with iperf3, which knows streams alone.
+// iperf measures the kernel's own TCP or UDP with iperf3, which supports only streams.
 type iperf struct {
 	about Info
 	udp   bool
@@ -33,7 +33,7 @@ func newIperf(udp bool) *iperf {
 	return i
 }
 
-// iperfVersion finds the version in what iperf3 writes.
+// iperfVersion finds the version in the output of iperf3.
 const iperfVersion = `iperf (\S+)`
 
 func (i *iperf) Info() *Info { return &i.about }
@@ -106,8 +106,8 @@ func (i *iperf) once(ctx context.Context, h *Host, point Point) (Sample, error) 
 	return s, err
 }
 
-// iperfDocument is the part of iperf3's report that matters here. In a test over UDP "sum" has the
-// receiver's count of losses; iperf3 3.12 has it in "sum_received" as well.
+// iperfDocument is the used part of iperf3's report. In a test over UDP, "sum" has the receiver's
+// count of losses, and iperf3 3.12 also has it in "sum_received".
 type iperfDocument struct {
 	Error string `json:"error"`
 	End   struct {
@@ -130,7 +130,7 @@ func iperfError(out []byte) string {
 	return doc.Error
 }
 
-// parseIperf returns the MB/s that arrived, and the share that did not.
+// parseIperf returns the received MB/s, and the share of lost datagrams.
 func parseIperf(out []byte, udp bool) (mbPerS, lostRatio float64, err error) {
 	var doc iperfDocument
 	if err := json.Unmarshal(out, &doc); err != nil {

@@ -19,7 +19,8 @@ import (
 //go:embed mpi/peer.c
 var mpiSource []byte
 
-// mpi measures Open MPI with a program of our own, as Debian packages none.
+// mpi measures Open MPI with a program of this project, because Debian has no package with such a
+// program.
 type mpi struct {
 	about Info
 	flags []string // of mpirun: which transport
@@ -43,15 +44,15 @@ func newMPI(id, label, provider string, flags ...string) *mpi {
 	return m
 }
 
-// mpiVersion finds the version in what mpirun writes.
+// mpiVersion finds the version in the output of mpirun.
 const mpiVersion = `\(Open MPI\) (\S+)`
 
 func (m *mpi) Info() *Info { return &m.about }
 
-// mpiEnv lets root run mpirun, as it must in a container.
+// mpiEnv permits root to run mpirun, which is necessary in a container.
 var mpiEnv = []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
 
-// Probe builds the program, once for all transports.
+// Probe builds the program once for all transports.
 func (m *mpi) Probe(ctx context.Context, h *Host) (string, error) {
 	for _, tool := range []string{"mpirun", "mpicc"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -103,7 +104,7 @@ func (m *mpi) Measure(ctx context.Context, h *Host, points []Point) ([]Sample, e
 	return samples, err
 }
 
-// parseMPI reads the program's lines, which stand in the order of the points.
+// parseMPI parses the program's lines, which are in the order of the points.
 func parseMPI(out []byte, points []Point) ([]Sample, error) {
 	var samples []Sample
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// pingpong measures a libfabric provider with fi_pingpong, which knows ping-pongs alone.
+// pingpong measures a libfabric provider with fi_pingpong, which supports only ping-pongs.
 type pingpong struct {
 	about    Info
 	provider string
@@ -35,7 +35,7 @@ func newPingpong(id, label, provider, endpoint string, kind Kind) *pingpong {
 	return p
 }
 
-// fabricVersion finds libfabric's version in what fi_info writes.
+// fabricVersion finds libfabric's version in the output of fi_info.
 const fabricVersion = `libfabric: (\S+)`
 
 func (p *pingpong) Info() *Info { return &p.about }
@@ -125,7 +125,7 @@ func positive(text string) (float64, error) {
 	return x, nil
 }
 
-// firstMatch is what the group of a pattern matched first, or "unknown".
+// firstMatch is the first match of the group of a pattern, or "unknown".
 func firstMatch(pattern string, text []byte) string {
 	if found := regexp.MustCompile(pattern).FindSubmatch(text); found != nil {
 		return string(found[1])

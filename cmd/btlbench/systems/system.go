@@ -63,10 +63,11 @@ type Info struct {
 	Kind    Kind   `json:"kind"`
 	Version string `json:"version,omitempty"`
 	Command string `json:"command"` // an example of what was run
-	// Missing is the reason why the system took no part. Package is the name of its Debian package.
+	// Missing is the reason why the system took no part. Package is the name of the system's Debian
+	// package.
 	Missing string `json:"missing,omitempty"`
 	Package string `json:"package,omitempty"`
-	// Note tells a reader what to know before comparing.
+	// Note is a remark for readers of the comparison.
 	Note string `json:"note,omitempty"`
 	// RawID is the id of the underlying system with which this one is compared, or empty for none.
 	RawID string `json:"-"`
@@ -75,11 +76,12 @@ type Info struct {
 // System is one thing to measure.
 type System interface {
 	Info() *Info
-	// Probe finds out whether the system is there and which version it is.
+	// Probe finds out whether the system is installed, and its version.
 	Probe(ctx context.Context, h *Host) (version string, err error)
-	// Cannot says why the system has no figure at a point, "" when it has.
+	// Cannot returns the reason why the system has no result at a point, or "" if it has one.
 	Cannot(p Point) string
-	// Measure measures points of one workload once. With an error, the samples are those before it.
+	// Measure measures points of one workload once. After an error, the samples are those before
+	// the error.
 	Measure(ctx context.Context, h *Host, points []Point) ([]Sample, error)
 }
 
@@ -88,7 +90,7 @@ type MissingError struct{ What string }
 
 func (e *MissingError) Error() string { return e.What }
 
-// Program is the one that measures the transport, with its command "pair".
+// Program is the program that measures the transport, with its command "pair".
 type Program struct {
 	Self    string // its file
 	Version string
@@ -105,7 +107,7 @@ const (
 	OneHost Table = "host"    // two processes of one host, by memory that they share
 )
 
-// All lists all that can be compared in a table, in the order of the report.
+// All lists all systems of a table, in the order of the report.
 func All(table Table, this Program) []System {
 	if table == OneHost {
 		return oneHost(this)
@@ -113,7 +115,7 @@ func All(table Table, this Program) []System {
 	return network(this)
 }
 
-// oneHost lists what goes through shared memory.
+// oneHost lists the systems that use shared memory.
 func oneHost(this Program) []System {
 	vader := []string{"--mca", "pml", "ob1", "--mca", "btl", "vader,self"}
 	fi := newPingpong("fi-shm", "fi_pingpong shm", "shm", "rdm", KindPeer)
@@ -135,7 +137,7 @@ func oneHost(this Program) []System {
 	}
 }
 
-// network lists what goes through the kernel's network.
+// network lists the systems that use the kernel's network.
 func network(this Program) []System {
 	ofi := func(layer string) *pair { return newPair(this, "ofi/udp", layer, 0) }
 	udp := func(layer string, mtuBytes int) *pair { return newPair(this, "udp", layer, mtuBytes) }
@@ -161,10 +163,10 @@ func network(this Program) []System {
 	)
 }
 
-// ethernetMTU is the interface's MTU that the second pair of udp systems keeps to.
+// ethernetMTU is the interface MTU for the second pair of udp systems.
 const ethernetMTU = 1500
 
-// inFlightBytesMax bounds a stream's window in bytes; it is what "btlbench pair" has.
+// inFlightBytesMax limits a stream's window in bytes, as in "btlbench pair".
 const inFlightBytesMax = 64 << 20
 
 // StreamWindow is the window of a stream: 64 messages, fewer of large ones.
@@ -195,13 +197,14 @@ func Points(quick bool) []Point {
 // RateBytes is the size of the messages whose rate is measured.
 const RateBytes = 8
 
-// costs is how long a message takes, roughly: for tools that are told a count instead of a time.
+// costs is the approximate time per message, for tools that take a number of messages instead of a
+// time.
 type costs struct {
 	perMessage  time.Duration
 	bytesPerSec float64
 }
 
-// count is the number of messages of a size that take about so long.
+// count is the number of messages of a size that take about the given time.
 func (c costs) count(sizeBytes int, d time.Duration) int {
 	each := c.perMessage.Seconds() + float64(sizeBytes)/c.bytesPerSec
 	return max(10, int(d.Seconds()/each))

@@ -19,9 +19,8 @@ type ucx struct {
 	latency, stream costs
 }
 
-// How long a message takes. In a stream the sender is done when it has handed the last message to
-// the socket; a count for a fast system makes what the socket's buffer still holds then a small
-// part of all.
+// The constants are approximate times per message. The numbers of messages are so large that the
+// messages in the socket's buffer at the end are a small part of all.
 var (
 	ucxLatencyCosts = costs{perMessage: 7 * time.Microsecond, bytesPerSec: 4e9}
 	ucxStreamCosts  = costs{perMessage: time.Microsecond, bytesPerSec: 4e9}
@@ -38,8 +37,8 @@ func newUCXMemory(id, label, transports string) *ucx {
 	return ucxOver(id, label, ucxMemoryCosts, ucxMemoryCosts, "UCX_TLS="+transports+",self")
 }
 
-// newUCXNotices is UCX between processes of one host that notice each other's death. Its shared
-// memory has no error handling: it goes by TCP then, whatever else it may use.
+// newUCXNotices is UCX between processes of one host that notice each other's death. UCX's shared
+// memory has no error handling, and therefore UCX uses TCP in this case.
 func newUCXNotices() *ucx {
 	u := ucxOver("ucx-errors", "UCX, error handling", ucxLatencyCosts, ucxStreamCosts,
 		"UCX_TLS=all", "UCX_NET_DEVICES=lo")
@@ -58,7 +57,7 @@ func ucxOver(id, label string, latency, stream costs, env ...string) *ucx {
 	return u
 }
 
-// ucxVersion finds the version in what ucx_info writes.
+// ucxVersion finds the version in the output of ucx_info.
 const ucxVersion = `(?i)version:? (\d\S*)`
 
 func (u *ucx) Info() *Info { return &u.about }
@@ -131,14 +130,14 @@ func (u *ucx) once(ctx context.Context, h *Host, point Point) (Sample, error) {
 	return s, nil
 }
 
-// ucxFigures are the overall ones of ucx_perftest's last line.
+// ucxFigures matches the overall values in ucx_perftest's last line.
 type ucxFigures struct{ medianUs, meanUs, perSecond float64 }
 
-// ucxColumns: iterations, 50th percentile, average and overall latency, average and overall
-// bandwidth, average and overall rate.
+// The columns of ucx_perftest are iterations, 50th percentile, average and overall latency, average
+// and overall bandwidth, and average and overall rate.
 const ucxColumns = 8
 
-// parseUCX reads the last line of figures, with or without "Final:" before it.
+// parseUCX parses the last line of values, with or without "Final:" before it.
 func parseUCX(out []byte) (ucxFigures, error) {
 	var f ucxFigures
 	var fields []string

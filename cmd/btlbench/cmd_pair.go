@@ -207,7 +207,7 @@ type prefixWriter struct {
 	partial []byte
 }
 
-// Only the goroutine of exec.Cmd calls Write.
+// Write must be called only by the goroutine of exec.Cmd.
 func (p *prefixWriter) Write(b []byte) (int, error) {
 	p.partial = append(p.partial, b...)
 	for {

@@ -19,7 +19,8 @@ import (
 	"gobtl/internal/usage"
 )
 
-// The constants are exit statuses of btlrun itself. A job ends with the status of its ranks.
+// The constants below are exit statuses for failures of btlrun itself. After a job, the exit status
+// is that of the ranks.
 const (
 	exitOK      = 0
 	exitFailure = 1
@@ -60,7 +61,7 @@ func run(args []string, stdin, stdout, stderr *os.File) (status int) {
 	return launch(&c, stdin, stdout, stderr)
 }
 
-// outcome is the description of a job that --format json writes.
+// outcome is the result of a job, which --format json writes.
 type outcome struct {
 	Schema string `json:"schema"`
 	Ranks  int    `json:"ranks"`

@@ -19,8 +19,8 @@ import (
 )
 
 // forwarded returns the signals that btlrun forwards to the ranks. A signal that this process
-// ignored at its start, as under nohup, stays ignored. Go hides whether SIGQUIT was ignored, but
-// shells ignore SIGQUIT together with SIGINT.
+// ignores since its start, as under nohup, is not forwarded. SIGQUIT counts as ignored if SIGINT
+// is, because Go does not tell, and shells ignore both together.
 func forwarded() []os.Signal {
 	all := []os.Signal{syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT}
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTSTP} {
@@ -35,8 +35,8 @@ func forwarded() []os.Signal {
 	return append(all, syscall.SIGINT, syscall.SIGQUIT)
 }
 
-// ignored reports whether this process was started with signal s ignored. ignored is valid only for
-// signals that the Go runtime then leaves alone.
+// ignored reports whether this process was started with signal s ignored. The result is valid only
+// for signals that the Go runtime does not handle itself.
 func ignored(s syscall.Signal) bool {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -64,9 +64,8 @@ func input(stdin *os.File) io.Reader {
 	return terminal{stdin}
 }
 
-// terminal is a terminal that is read only while this process is in the foreground. The input of a
-// terminal belongs to the foreground processes, and the kernel stops a background process that
-// reads.
+// terminal reads from a terminal only while this process is in the foreground. The kernel would
+// stop a background process that reads from its terminal.
 type terminal struct{ file *os.File }
 
 // lookEvery is the interval between two checks of the foreground process group.
@@ -86,8 +85,8 @@ func (t terminal) Read(b []byte) (int, error) {
 	}
 }
 
-// background reports whether another process group is in the foreground of the terminal. background
-// is false if the terminal is not the controlling terminal of this process.
+// background reports whether another process group is in the foreground of the terminal. A terminal
+// that does not control this process has no background.
 func (t terminal) background() bool {
 	group, err := unix.IoctlGetInt(int(t.file.Fd()), unix.TIOCGPGRP)
 	return err == nil && group != unix.Getpgrp()

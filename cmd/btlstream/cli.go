@@ -277,7 +277,7 @@ func (c *cli) validateRole() error {
 }
 
 // checkAddress returns an error if an address is not of the form HOST:PORT. An empty address is
-// valid.
+// also valid.
 func checkAddress(what, addr string) error {
 	if addr == "" {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Only Linux has the system calls to pin a thread and to read the CPU time of the process.
+// Only Linux has the system calls that pin a thread and that read the CPU time of the process.
 
 func pinThread(int) error { return errors.ErrUnsupported }
 

@@ -90,7 +90,7 @@ func (f *influx) run() {
 	}
 }
 
-// gather adds the samples that arrive within influxEvery, or before the end, to one post.
+// gather collects samples for one post, until influxEvery has passed or the queue is closed.
 func (f *influx) gather(body *bytes.Buffer) {
 	soon := time.NewTimer(influxEvery)
 	defer soon.Stop()
@@ -127,7 +127,8 @@ func (f *influx) send(body io.Reader) error {
 	return err
 }
 
-// close sends the remaining samples. Lost samples are reported, but do not make the stream fail.
+// close sends the remaining samples. Samples that cannot be sent are reported, but do not make the
+// stream fail.
 func (f *influx) close() {
 	close(f.lines)
 	<-f.ended

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ringMemory allocates the memory of a ring. The kernel refuses memory that the machine does not
-// have, or that a limit forbids. Go's allocator would end the program if the memory were not
-// available. If huge is set, the kernel provides as many huge pages as it can.
+// ringMemory allocates the memory of a ring. If the machine does not have the memory, or a limit
+// forbids it, ringMemory returns an error instead of ending the program. If huge is set, the kernel
+// provides as many huge pages as it can.
 func ringMemory(bytes int, huge bool) ([]byte, error) {
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	mem, err := unix.Mmap(-1, 0, bytes, prot, flags) // mapped until the process ends

@@ -55,7 +55,7 @@ func serveMetrics(
 	return m, nil
 }
 
-// show makes a sample the latest sample of its stream.
+// show makes a sample the one that Prometheus reads for its stream.
 func (m *metricsServer) show(s sample) {
 	if m == nil {
 		return
@@ -65,8 +65,8 @@ func (m *metricsServer) show(s sample) {
 	m.latest[s.stream] = s
 }
 
-// Describe implements prometheus.Collector. Describe sends no descriptions, because the metrics are
-// known only after the first sample.
+// Describe implements prometheus.Collector. Describe sends no descriptions, so that the collector
+// may export metrics that are known only later.
 func (m *metricsServer) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -85,7 +85,7 @@ func (m *metricsServer) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// close stops the server after the present scrape.
+// close waits for a running scrape, and stops the server.
 func (m *metricsServer) close() error {
 	if m == nil {
 		return nil

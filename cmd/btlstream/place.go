@@ -13,22 +13,21 @@ import (
 	"gobtl/stream"
 )
 
-// The datagrams use the addresses of a meeting that has succeeded. A host name may have several
-// addresses, of which only one may answer. A host that listens on all its addresses does not know
-// to which address a peer connects. The functions of this file therefore find the addresses by a
-// first connection, before this side opens its port.
+// The functions below find the local address of this host by a first TCP connection to a peer,
+// before this side opens its port. A host name may have several addresses, of which only some
+// answer.
 
 const (
 	// visitAgain is the time between two attempts to connect to a peer that does not listen yet.
 	visitAgain = 50 * time.Millisecond
 	// guestTime is the longest wait for the line of a connected peer. guestsMost is the maximum
-	// number of connected peers that are read at the same time.
+	// number of connected peers whose lines are read at the same time.
 	guestTime  = 5 * time.Second
 	guestsMost = 64
 	// guestLineMost is the maximum length in bytes of a peer's line, which holds the peer's
 	// identity.
 	guestLineMost = 1024
-	// later is the line that makes a peer connect again.
+	// later is the line that tells a peer to connect again later.
 	later = "later\n"
 )
 
@@ -54,8 +53,7 @@ func (s *session) findPlace() error {
 	return s.findGuest(ctx)
 }
 
-// findPeer connects to a peer that is given by its host name, and keeps the address that has
-// answered.
+// findPeer connects to a peer by its host name, and keeps the address that has answered.
 func (s *session) findPeer(ctx context.Context, i int, address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if _, bad := netip.ParseAddr(host); err != nil || bad == nil {
@@ -78,7 +76,7 @@ func (s *session) findPeer(ctx context.Context, i int, address string) error {
 }
 
 // findGuest waits for the first peer that sends its identity. findGuest keeps the local address of
-// the peer's connection, and tells the peer to connect again.
+// the connection, and tells the peer to connect again.
 func (s *session) findGuest(ctx context.Context) error {
 	l, err := net.Listen("tcp", s.c.Listen)
 	if err != nil {
@@ -117,8 +115,7 @@ func (s *session) findGuest(ctx context.Context) error {
 	return fmt.Errorf("%w: nobody came to %v", stream.ErrTimeout, l.Addr())
 }
 
-// hostOf returns the address of a meeting without the port. An unspecified address results in an
-// empty string.
+// hostOf returns the host of an address HOST:PORT, or an empty string if the host is unspecified.
 func hostOf(a net.Addr) string {
 	at, ok := a.(*net.TCPAddr)
 	if !ok || at.IP.IsUnspecified() {

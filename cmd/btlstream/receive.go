@@ -10,7 +10,7 @@ import (
 	"gobtl/stream"
 )
 
-// reader reads the completed regions of one receiver, and then releases the regions.
+// reader reads the completed regions of one receiver, and returns them to the receiver.
 type reader struct {
 	s     *session
 	rx    *stream.Receiver
@@ -74,15 +74,15 @@ func (s *session) receive() error {
 	return s.received(readers, record)
 }
 
-// noteFaults records the counts of --impair before the first stream begins.
+// noteFaults stores the counters of --impair before the first stream begins.
 func (s *session) noteFaults() {
 	if s.impaired != nil {
 		s.meant = s.impaired.Counts()
 	}
 }
 
-// streamName returns the name of a file for stream i. If there are several streams, the name
-// contains the number of the stream.
+// streamName returns the name of a file for stream i. If there are several streams, the name of the
+// file contains the number of the stream.
 func (s *session) streamName(name string, i int) string {
 	if name == "" || s.c.Streams == 1 {
 		return name
@@ -91,9 +91,9 @@ func (s *session) streamName(name string, i int) string {
 }
 
 // serveSenders gives each sender that connects to the meeting the identity of a receiver whose
-// stream has not begun. serveSenders prefers receivers whose identity no other sender has received.
-// No sender waits for another sender: the first sender that starts its stream gets the receiver,
-// and the other senders connect again.
+// stream has not begun. serveSenders prefers receivers whose identity no sender has received yet.
+// If several senders have the same identity, the first one that starts its stream gets the
+// receiver, and the others connect again.
 func (s *session) serveSenders(ctx context.Context, readers []*reader) {
 	next := 0
 	_ = s.meeting.Serve(ctx, stream.RoleReceiver, func(stream.Identity) (stream.Identity, error) {
@@ -110,7 +110,7 @@ func (s *session) serveSenders(ctx context.Context, readers []*reader) {
 	}) // ends with the time limit of the meeting
 }
 
-// run meets a sender, and reads until the stream has ended.
+// run waits for a sender, and reads until the stream has ended.
 func (r *reader) run(meet context.Context) {
 	var err error
 	if r.s.meeting == nil {
@@ -143,9 +143,9 @@ func (r *reader) run(meet context.Context) {
 // identities.
 const comeTime = 3 * time.Second
 
-// meet offers this receiver to senders until a stream has begun. A sender may die after the
-// exchange of identities and before the stream begins, so meet repeats the offer. If a person
-// carries the identities by hand, meet asks only once.
+// meet offers this receiver to senders until a stream has begun. If a sender dies before its stream
+// begins, meet offers the receiver to another sender. If a person carries the identities by hand,
+// meet offers the receiver only once.
 func (r *reader) meet(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -171,7 +171,7 @@ func (r *reader) meet(ctx context.Context) error {
 	}
 }
 
-// begun reports whether the stream has begun, or has ended before.
+// begun reports whether the stream has begun, even if it has already ended.
 func (r *reader) begun() bool {
 	select {
 	case <-r.rx.Started():
@@ -182,7 +182,7 @@ func (r *reader) begun() bool {
 }
 
 // leftAlone waits until the stream has begun, or until no sender has been connected for comeTime.
-// leftAlone reports true in the second case.
+// leftAlone returns true if no sender was connected for comeTime.
 func (r *reader) leftAlone(ctx context.Context) bool {
 	const look = 50 * time.Millisecond
 	for since := time.Now(); time.Since(since) < comeTime; {
@@ -196,8 +196,8 @@ func (r *reader) leftAlone(ctx context.Context) bool {
 	return !r.begun()
 }
 
-// read processes the regions in the order of their completion. If another process reads the ring,
-// read only waits for the end.
+// read processes the regions in the order in which they were completed. If another process reads
+// the ring, this process only waits for the end of the stream.
 func (r *reader) read() {
 	defer close(r.ended)
 	if r.s.c.Ring != "" || r.unmonitored() {
@@ -218,8 +218,8 @@ func (r *reader) read() {
 	}
 }
 
-// unmonitored reports whether this process does not read the regions, so that the stream need not
-// wait for a reader.
+// unmonitored reports whether the stream completes regions without waiting for a reader in this
+// process.
 func (r *reader) unmonitored() bool {
 	c := r.s.c
 	return c.Delay == 0 && !c.Verify && c.Ring == ""
@@ -244,7 +244,7 @@ func (r *reader) verify(region stream.Region) {
 	}
 }
 
-// received saves and reports the received data, even after failed streams.
+// received saves the received data and reports them, also after a failed stream.
 func (s *session) received(readers []*reader, record *recorder) error {
 	var outcomes []outcome
 	err := record.close()

@@ -16,17 +16,16 @@ import (
 	"gobtl/stream"
 )
 
-// recordBytes is the size in bytes of the record of an arrival. A record begins with the key, the
-// ordinal and the number of messages (8 bytes each, little-endian). A record ends with the number
-// of the datagram (4 bytes) and a flag for a new datagram (4 bytes).
+// recordBytes is the size in bytes of the file record for the arrival of a datagram. A record
+// begins with the key, the ordinal and the number of messages (8 bytes each, little-endian). A
+// record ends with the number of the datagram (4 bytes) and a flag for a new datagram (4 bytes).
 const recordBytes = 32
 
-// partSuffix is the suffix of a file name while the file is incomplete.
+// partSuffix is appended to the name of a file while the file is incomplete.
 const partSuffix = ".part"
 
-// recorder writes the arrivals of datagrams to a pcap file. The times in the pcap file are in
-// nanoseconds, and its link type is 147, which is free for private use. A nil recorder records
-// nothing.
+// recorder writes the arrivals of datagrams to a pcap file. The file has times in nanoseconds, and
+// the link type 147, which is free for private use. A nil recorder records nothing.
 type recorder struct {
 	name string
 	lock sync.Mutex // the port's goroutine records, another one closes
@@ -81,8 +80,8 @@ func (r *recorder) record(a stream.Arrival) {
 	}, b)
 }
 
-// close writes the remaining records, and renames the file to its final name. After an error, for
-// example of the disk, the file keeps its temporary name.
+// close writes the remaining arrivals, and renames the file to its final name. After a write error,
+// the file keeps its temporary name.
 func (r *recorder) close() error {
 	if r == nil {
 		return nil
@@ -120,8 +119,8 @@ func newGapList(name string) (*gapList, error) {
 	return &gapList{file: f, buf: bufio.NewWriter(f), name: name}, nil
 }
 
-// add adds a range of missing messages. The goroutine of the port calls add, and never after the
-// end of the stream.
+// add adds a range of missing messages. The goroutine of the port calls add, which must not be
+// called after the end of the stream.
 func (g *gapList) add(first, last uint64) {
 	if g == nil || g.err != nil {
 		return

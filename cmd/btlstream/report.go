@@ -56,7 +56,7 @@ type record struct {
 	CPUPercent    float64         `json:"cpu_percent"`
 	Impair        *impair.Counts  `json:"impair,omitempty"`
 	Receivers     []*stream.Stats `json:"receivers,omitempty"`
-	// Meeting counts the peers that --listen has refused, for all streams.
+	// Meeting counts the peers that --listen has refused, summed over all streams.
 	Meeting *stream.MeetingRefusals `json:"meeting,omitempty"`
 	Error   string                  `json:"error,omitempty"`
 }
@@ -203,7 +203,8 @@ func lossText(st *stream.Stats) string {
 	return text
 }
 
-// since returns the faults that --impair has injected since an earlier reading.
+// since returns the number of faults that --impair has injected after the earlier counters were
+// read.
 func since(now, before impair.Counts) impair.Counts {
 	return impair.Counts{
 		Arrived:    now.Arrived - before.Arrived,

@@ -14,15 +14,15 @@ import (
 	"gobtl/internal/usage"
 )
 
-// The constants are exit statuses. After a signal the exit status is 128 plus the number of the
-// signal, as in shells.
+// The constants below are exit statuses. After a signal the exit status is 128 plus the number of
+// the signal, as in shells.
 const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
 )
 
-// The constants are the levels of the option -l.
+// The constants below are the levels of the option -l.
 const (
 	logError   = 3
 	logWarning = 4
@@ -36,7 +36,7 @@ type environment struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	level          int
-	// ctx ends with a *signalError as its cause when the user asks to stop.
+	// ctx is cancelled with a *signalError as its cause when a signal asks the program to stop.
 	ctx context.Context //nolint:containedctx // the lifetime of the command, not of a call
 }
 
@@ -48,7 +48,7 @@ func (e *environment) logf(level int, format string, args ...any) {
 	}
 }
 
-// signalError says that a signal asked the program to stop.
+// signalError is the error of a program that a signal has asked to stop.
 type signalError struct{ sig syscall.Signal }
 
 func (e *signalError) Error() string { return "interrupted: " + e.sig.String() }
@@ -95,8 +95,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) 
 	return exitFailure
 }
 
-// notifyContext returns a context that ends at the first signal that ends the program, such as
-// SIGINT. A second signal has its default effect, in case the orderly end hangs.
+// notifyContext returns a context that is cancelled by the first signal that ends the program, such
+// as SIGINT. A second signal ends the process at once, in case the orderly end hangs.
 func notifyContext() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)

@@ -28,21 +28,21 @@ type measured struct {
 	stats  stream.Stats
 }
 
-// sample describes a stream at one instant, with the rates since the previous sample.
+// sample holds the counters of a stream at one instant, and the rates since the previous sample.
 type sample struct {
 	stream int
 	at     time.Time
 	fields []field
 }
 
-// field is a figure of a sample, which is the same for Prometheus and InfluxDB.
+// field is a named value of a sample, for Prometheus and InfluxDB.
 type field struct {
 	name, help string
 	value      float64
 	counter    bool // the value never falls
 }
 
-// newSample makes a sample from the counters of a stream and from the counters at the previous
+// newSample makes a sample from the present counters of a stream and the counters at the previous
 // sample.
 func newSample(i int, now time.Time, st, before *stream.Stats, wall, cpu time.Duration) sample {
 	messages := st.Received
@@ -90,7 +90,7 @@ func newSample(i int, now time.Time, st, before *stream.Stats, wall, cpu time.Du
 	return s
 }
 
-// sampler takes samples of the running streams, for the metrics and for the progress bar.
+// sampler takes samples of the running streams, for metrics and for the progress bar.
 type sampler struct {
 	env     *environment
 	c       *cli
@@ -114,9 +114,9 @@ type lastSample struct {
 
 const (
 	tick = 100 * time.Millisecond
-	// samplesMax is the maximum number of samples of -v that wait to be shown.
+	// samplesMax is the maximum number of samples that wait to be written by the option -v.
 	samplesMax = 4096
-	// sampleEvery is the interval between two samples for Prometheus without -v.
+	// sampleEvery is the interval between two samples for Prometheus, if -v is not given.
 	sampleEvery = time.Second
 )
 
@@ -223,8 +223,8 @@ func (s *sampler) measure(i int, now time.Time) measured {
 	return measured{i, now, processCPU(), s.sources[i].stats()}
 }
 
-// take makes a sample from measured counters, and shows the sample. If post is set, take also sends
-// the sample to InfluxDB and to the log.
+// take makes a sample from measured counters, and shows the sample. If post is set, the sample is
+// also sent to InfluxDB and to the log.
 func (s *sampler) take(m measured, post bool) {
 	i, last := m.stream, &s.last[m.stream]
 	sm := newSample(i, m.at, &m.stats, &last.stats, m.at.Sub(last.at), m.cpu-last.cpu)
@@ -242,7 +242,7 @@ func (s *sampler) take(m measured, post bool) {
 		i, f[0].value, f[1].value, f[2].value, f[3].value, f[4].value)
 }
 
-// draw updates the progress bar. A terminal that has gone away does not end the stream.
+// draw updates the progress bar. If the terminal has gone away, the stream continues.
 func (s *sampler) draw(now time.Time) {
 	var messages, missing, bytes uint64
 	for i := range s.sources {
@@ -260,7 +260,7 @@ func (s *sampler) draw(now time.Time) {
 	_ = s.bar.Set64(int64(min(messages, math.MaxInt64)))
 }
 
-// close takes the last samples, and ends the sampler.
+// close takes the last sample of each stream, and ends the sampler.
 func (s *sampler) close() error {
 	close(s.stop)
 	s.ended.Wait()

@@ -8,8 +8,9 @@ import (
 	"gobtl/stream"
 )
 
-// tryFiles checks before the meeting that the receiver's files can be saved after the stream.
-// tryFiles fails for a missing or unwritable directory, and for a file name that is a directory.
+// tryFiles checks, before a stream begins, that the files of the receiver can be written. tryFiles
+// returns an error for a missing or unwritable directory, and for a file name that names a
+// directory.
 func (s *session) tryFiles() error {
 	for i := range s.c.Streams {
 		if name := s.streamName(s.c.File, i); name != "" {
@@ -36,7 +37,7 @@ func (s *session) tryFiles() error {
 	return nil
 }
 
-// tryName returns an error if a directory has the name of the file.
+// tryName returns an error if name is a directory.
 func tryName(name string) error {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return fmt.Errorf("%w: %s is a directory", stream.ErrFile, name)

@@ -25,8 +25,8 @@ func (s *session) send() error {
 		return err
 	}
 	cfg := c.config()
-	// The memory of the ring is sent repeatedly without changes, unless another process populates
-	// the regions.
+	// The ring's memory is sent repeatedly without changes, unless another process fills the
+	// regions.
 	producer := c.Ring == "" && (c.total() == 0 || c.drops() && c.Mode == stream.Reliable)
 	cfg.Unmonitored = c.Ring == "" && !producer
 	if producer && c.drops() {
@@ -64,8 +64,8 @@ func (s *session) send() error {
 }
 
 // meetReceivers passes the identities of the receivers to the sender. The receivers connect to this
-// process, or this process connects to the receivers at given addresses. A single receiver may give
-// its identity by a file or a person.
+// process, or this process connects to the receivers at given addresses. The identity of a single
+// receiver may also come from a file or from a person.
 func (s *session) meetReceivers(ctx context.Context, tx *stream.Sender) error {
 	if s.meeting != nil {
 		go s.serveReceivers(ctx, tx)
@@ -88,8 +88,8 @@ func (s *session) meetReceivers(ctx context.Context, tx *stream.Sender) error {
 	return nil
 }
 
-// visit meets the receiver at an address. If another sender has taken the receiver, visit meets the
-// receiver again.
+// visit exchanges identities with the receiver at an address. If the receiver has accepted another
+// sender, visit connects again.
 func (s *session) visit(ctx context.Context, tx *stream.Sender, address string) error {
 	id, err := stream.ExchangeAt(address)(ctx, tx.Identity())
 	if err != nil {
@@ -117,12 +117,12 @@ func (s *session) visit(ctx context.Context, tx *stream.Sender, address string) 
 	return nil
 }
 
-// againTime is the time between two visits to a receiver that another sender has taken.
+// againTime is the time between two connections to a receiver that has accepted another sender.
 const againTime = 50 * time.Millisecond
 
 // serveReceivers offers the stream to all receivers that connect to the meeting. The first
-// receivers whose addresses are validated take part in the stream. In the unreliable mode more
-// receivers may join while the stream runs.
+// receivers whose addresses are validated belong to the stream. In the unreliable mode receivers
+// may join a running stream.
 func (s *session) serveReceivers(ctx context.Context, tx *stream.Sender) {
 	_ = s.meeting.Serve(ctx, stream.RoleSender, func(id stream.Identity) (stream.Identity, error) {
 		err := s.port.Connect(tx, id)
@@ -146,7 +146,7 @@ func started(tx *stream.Sender) bool {
 	}
 }
 
-// waitSent waits for the end of the stream. An interrupted endless stream is ended in order.
+// waitSent waits for the end of the stream. A stream without end is ended in order after a signal.
 func (s *session) waitSent(tx *stream.Sender) error {
 	select {
 	case <-tx.Done():
@@ -167,8 +167,8 @@ func (s *session) waitSent(tx *stream.Sender) error {
 	return cause
 }
 
-// produce simulates an instrument, which makes messages at a given rate. A message that finds no
-// free region is dropped, or waits for a region.
+// produce simulates an instrument that makes messages at a given rate. If no region is free, the
+// message is dropped or waits for a region, as the options say.
 func (s *session) produce(ctx context.Context, tx *stream.Sender) {
 	c := s.c
 	select {

@@ -20,7 +20,7 @@ import (
 	"gobtl/stream"
 )
 
-// session is a run of the program, with its rings, its port, and its sampler.
+// session is one run of the program, with its rings, its port and its sampler.
 type session struct {
 	env      *environment
 	c        *cli
@@ -33,12 +33,12 @@ type session struct {
 	samples  chan measured // samples from the port's goroutine
 	unseen   atomic.Uint64 // samples that found no room in the channel
 	taken    takenPeers
-	// meant is the state of --impair's counters when the streams began, because the search for the
-	// network also triggers faults.
+	// meant holds the counters of --impair when the streams began, so that earlier faults are not
+	// reported.
 	meant impair.Counts
 }
 
-// transfer sends or receives, as the command line says.
+// transfer sends or receives, as the options say.
 func transfer(env *environment, c *cli) (err error) {
 	s := &session{env: env, c: c}
 	s.note()
@@ -128,8 +128,8 @@ func (s *session) openPort() error {
 	return err
 }
 
-// openData opens the domain for the datagrams. The domain uses the UDP port of the option -p, and
-// injects the faults of the option --impair.
+// openData opens the fabric domain for the datagrams of the stream. The domain uses the UDP port of
+// the option -p, and drops or changes packets as the option --impair says.
 func (s *session) openData(
 	info fabric.Info, cfg fabric.DomainConfig,
 ) (fabric.Domain, error) {
@@ -148,7 +148,8 @@ func (s *session) openData(
 	return d, err
 }
 
-// findNetwork chooses the network by the options -r and --node, or by the address of the meeting.
+// findNetwork chooses the network by the options -r and --node, or by the address at which the
+// peers connect.
 func (s *session) findNetwork() (fabric.Info, error) {
 	hints := fabric.Hints{Provider: "udp", Node: s.node()}
 	device := s.c.Device
@@ -174,8 +175,8 @@ func (s *session) findNetwork() (fabric.Info, error) {
 	return infos[0], nil
 }
 
-// node returns the local address to use. Without --node, the address of the meeting determines the
-// local address.
+// node returns the local address of the stream. Without --node, the local address follows from the
+// address at which the peers connect.
 func (s *session) node() string {
 	if s.c.Node != "" {
 		return s.c.Node
@@ -189,8 +190,7 @@ func (s *session) node() string {
 		}
 	}
 	if len(s.c.Connect) > 0 {
-		// No packet is sent. net.Dial only makes the kernel choose the local address of the UDP
-		// socket.
+		// net.Dial sends no packet for UDP, but makes the kernel choose the local address.
 		if conn, err := net.Dial("udp", s.c.Connect[0]); err == nil {
 			defer conn.Close()
 			if a, ok := conn.LocalAddr().(*net.UDPAddr); ok {
@@ -201,8 +201,8 @@ func (s *session) node() string {
 	return ""
 }
 
-// exchange returns the Exchange of this side. A side that listens, or that connects to several
-// peers, does not use the returned Exchange.
+// exchange returns the way by which this side exchanges identities with one peer. The result is not
+// used if this side listens, or if it connects to several peers.
 func (s *session) exchange() stream.Exchange {
 	switch {
 	case s.c.Exchange != "":
@@ -220,7 +220,7 @@ func (s *session) asksPerson() bool {
 	return s.c.Exchange == "" && s.meeting == nil && len(s.c.Connect) == 0
 }
 
-// meetingContext returns a context that ends with the time limit of the meeting.
+// meetingContext returns a context with the time limit for the exchange of identities.
 func (s *session) meetingContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.env.ctx, s.c.Wait)
 }
@@ -235,13 +235,13 @@ func (s *session) refused(r stream.Refusal) {
 	s.env.logf(logWarning, "refused, %s: %v", r.Peer, r.Err)
 }
 
-// takenPeers holds the senders that wait for the news that a receiver has taken another sender.
+// takenPeers informs waiting senders that a receiver has accepted another sender.
 type takenPeers struct {
 	lock    sync.Mutex
 	waiting map[uint64]chan struct{}
 }
 
-// awaitTaken returns a channel that is closed when the receiver with the given key has taken
+// awaitTaken returns a channel that is closed when the receiver with the given key has accepted
 // another sender.
 func (s *session) awaitTaken(key uint64) <-chan struct{} {
 	t := &s.taken
@@ -264,9 +264,9 @@ func (t *takenPeers) tell(key uint64) {
 	}
 }
 
-// sampled makes the stream take samples of its counters, as the option -v says. The stream takes a
-// sample after the given number of messages, or after each pass over the regions of the ring. The
-// stream never waits for a sample to be shown.
+// sampled makes the stream take samples of its counters, as the option -v says. Without a number of
+// messages, the stream takes one sample after each use of all regions of the ring. The stream does
+// not wait until a sample is shown.
 func (s *session) sampled(cfg *stream.Config, index int) {
 	c := s.c
 	if c.Out == "" && c.Metrics == "" && c.Log < logInfo {
@@ -309,8 +309,8 @@ func (s *session) showRings() error {
 	return nil
 }
 
-// displayBytes returns the number of bytes of each end of a region that fit into one line. The
-// number is 10, or less on a narrow terminal.
+// displayBytes returns how many bytes of the beginning, and of the end, of a region fit into one
+// line. The result is 10, or less on a narrow terminal.
 func displayBytes(out io.Writer) int {
 	const most, least, beside, each = 10, 1, len("Memory region 0000:  ..."), 2 * len(" 00")
 	f, ok := out.(*os.File)

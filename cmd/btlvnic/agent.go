@@ -21,10 +21,10 @@ const addressEvery = 500 * time.Millisecond
 
 // Run is called by kong.
 func (c *agentCmd) Run(env *environment) error {
-	// A polling thread occupies a place in Go's scheduler. GOMAXPROCS therefore covers all polling
-	// threads and the rest of the program, so that the threads do not keep each other from running.
+	// GOMAXPROCS covers all polling threads and the rest of the program, because each polling
+	// thread occupies one P of Go's scheduler.
 	runtime.GOMAXPROCS(max(runtime.NumCPU(), 2*c.Queues+3))
-	// A device may get its address after the start of this program.
+	// The network device may get its address only after this program has started.
 	_, err := net.InterfaceByName(c.Node)
 	wait := err == nil
 	var kept map[string]bool
@@ -61,8 +61,8 @@ func (c *agentCmd) await(env *environment, wait bool) (fabric.Info, error) {
 	}
 }
 
-// network returns the network to use: the one at the address --node, or else the first one whose
-// address fits the address of a manager.
+// network returns the network at the address --node, or the first network whose address fits the
+// address of a manager.
 func (c *agentCmd) network() (fabric.Info, error) {
 	infos, err := c.infos()
 	if err != nil {
@@ -82,9 +82,9 @@ func (c *agentCmd) network() (fabric.Info, error) {
 		strings.Join(c.EM, ", "), strings.Join(there, ", "))
 }
 
-// fits reports whether packets from an address of this host may reach a manager at em. Both must be
-// addresses of one IP version, and either both link-local or neither. The manager's address of a
-// host name is unknown: no link-local address fits such a manager.
+// fits reports whether packets from an address of this host may reach a manager at em. Two
+// addresses fit if both have the same IP version, and if either both or none of them is link-local.
+// If the manager is given by a host name, only addresses that are not link-local fit.
 func fits(own, em string) bool {
 	from, err := netip.ParseAddr(own)
 	if err != nil {

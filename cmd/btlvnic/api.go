@@ -65,8 +65,8 @@ func start(env *environment, l net.Listener, mux *http.ServeMux) *http.Server {
 	return s
 }
 
-// listenUnix creates the unix socket with access for its owner only. listenUnix replaces a socket
-// that an ended process has left behind.
+// listenUnix creates the unix socket with access for its owner only. The socket of an ended process
+// is replaced.
 func listenUnix(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("%w; choose another place with --socket", err)

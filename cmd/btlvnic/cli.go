@@ -46,7 +46,7 @@ type fabricFlags struct {
 	Provider string `help:"Fabric provider. Default: ${default}." default:"udp" placeholder:"NAME"`
 }
 
-// info returns the first network that fits the flags.
+// info returns the first network that matches the options.
 func (f *fabricFlags) info() (fabric.Info, error) {
 	infos, err := f.infos()
 	if err != nil {
@@ -55,7 +55,7 @@ func (f *fabricFlags) info() (fabric.Info, error) {
 	return infos[0], nil
 }
 
-// infos returns the networks that fit the flags, at least one of them.
+// infos returns the networks that match the options, or an error if there is none.
 func (f *fabricFlags) infos() ([]fabric.Info, error) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: f.Provider, Node: f.Node})
 	if err == nil {
@@ -77,7 +77,7 @@ func (f *fabricFlags) infos() ([]fabric.Info, error) {
 // nameFlag is the name of a host or a manager.
 type nameFlag string
 
-// UnmarshalText checks the name. kong calls UnmarshalText for an option that is present.
+// UnmarshalText returns an error for an invalid name.
 func (n *nameFlag) UnmarshalText(text []byte) error {
 	if !vnic.NameOK(string(text)) {
 		return fmt.Errorf("%q: want 1 to %d printable characters without spaces", text,
@@ -88,7 +88,7 @@ func (n *nameFlag) UnmarshalText(text []byte) error {
 }
 
 // checkAddress returns an error if an address is not of the form HOST:PORT. An empty address is
-// valid.
+// also valid.
 func checkAddress(what, addr string) error {
 	if addr == "" {
 		return nil
@@ -274,7 +274,7 @@ func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
 	)
 }
 
-// The constants are the default sockets on which agents and managers answer requests.
+// The constants below are the default sockets on which agents and managers answer requests.
 const (
 	agentSocket = "/run/btlvnic/agent.sock"
 	emSocket    = "/run/btlvnic/em.sock"

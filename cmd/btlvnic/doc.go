@@ -1,7 +1,6 @@
-// Command btlvnic runs virtual Ethernet switches over a fabric. The command btlvnic contains the
-// Ethernet Manager, the agent of a host, and commands that show the state of the manager and the
-// agent. Package vnic implements the rules, and package cmd/btlvnic/agent implements the threads.
-// btlvnic needs Linux.
+// Command btlvnic runs virtual Ethernet switches over a fabric. Its subcommands are the Ethernet
+// Manager, the agent of a host, and queries of the state of both. Package vnic contains the
+// protocol, and package cmd/btlvnic/agent contains the threads. btlvnic needs Linux.
 //
 //	cli.go        the command line
 //	agent.go      the command agent

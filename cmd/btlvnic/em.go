@@ -23,8 +23,8 @@ import (
 	"gobtl/vnic/emfile"
 )
 
-// emSettle is the time without changes after which a changed file is read, because editors write in
-// several steps.
+// emSettle is the time for which a changed file must stay unchanged before the manager reads it,
+// because editors write in several steps.
 const emSettle = 50 * time.Millisecond
 
 // Run is called by kong.
@@ -58,7 +58,8 @@ func parseFile(name string, text []byte) (*emfile.File, error) {
 	return f, nil
 }
 
-// manager is a running emCmd. The goroutine of loop owns module, station and core.
+// manager is the state of the command em while it runs. The goroutine of loop owns module, station
+// and core.
 type manager struct {
 	env     *environment
 	name    string
@@ -203,7 +204,7 @@ func (m *manager) do(ctx context.Context, fn func()) error {
 	}
 }
 
-// introduce sends the manager's address to each client that connects.
+// introduce sends the manager's address to each client that connects to the TCP port.
 func (m *manager) introduce(l net.Listener) {
 	line, err := json.Marshal(agent.Introduction{
 		Protocol: agent.Protocol, Manager: m.name, Module: hex.EncodeToString(m.module.Name()),
@@ -222,15 +223,16 @@ func (m *manager) introduce(l net.Listener) {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		// The introduction fits into every socket buffer, so a client that does not read delays
-		// nothing.
+		// A client that does not read delays nothing, because the introduction fits into every
+		// socket buffer.
 		_ = c.SetDeadline(time.Now().Add(time.Second))
 		_, _ = c.Write(line)
 		_ = c.Close()
 	}
 }
 
-// watch reads the file again whenever the file has changed. A file with errors changes nothing.
+// watch reads the manager's file again after each change. If the file has errors, the manager keeps
+// the configuration that it has.
 func (m *manager) watch(ctx context.Context, name string) {
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
@@ -264,7 +266,7 @@ func (m *manager) watch(ctx context.Context, name string) {
 	}
 }
 
-// reload makes the manager follow the plan in the file. reload does not report an unchanged file.
+// reload makes the manager use the configuration in its file. An unchanged file is not reported.
 func (m *manager) reload(ctx context.Context, name string) {
 	text, err := os.ReadFile(name)
 	if err == nil && bytes.Equal(text, m.text) {

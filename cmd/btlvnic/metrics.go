@@ -17,7 +17,7 @@ import (
 // scrapeTimeout is the maximum duration of a scrape.
 const scrapeTimeout = 2 * time.Second
 
-// agentCollector exports the counters of an agent's ports and of the agent's transport.
+// agentCollector exports the counters of an agent's ports and of its transport.
 type agentCollector struct {
 	a         *agent.Agent
 	transport prometheus.Collector
@@ -84,7 +84,7 @@ func one(b bool) float64 {
 	return 0
 }
 
-// managerCollector exports counts of a manager's hosts and messages.
+// managerCollector exports the numbers of a manager's hosts and messages.
 type managerCollector struct {
 	m         *manager
 	transport prometheus.Collector

@@ -21,7 +21,7 @@ type environment struct {
 	stdout io.Writer
 	mu     sync.Mutex // guards stderr, to which all threads write
 	stderr io.Writer
-	// ctx ends with a *signalError as its cause when the user asks to stop.
+	// ctx is cancelled with a *signalError as its cause when a signal asks the program to stop.
 	ctx context.Context //nolint:containedctx // the lifetime of the command, not of a call
 }
 
@@ -39,7 +39,8 @@ func oneLine(text string) string {
 	}), " ")
 }
 
-// The constants are exit statuses. A service that ends because of a signal ends with success.
+// The constants below are exit statuses. A signal that ends the agent or the manager counts as
+// success.
 const (
 	exitOK      = 0
 	exitFailure = 1
@@ -83,8 +84,8 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 	return exitOK
 }
 
-// errTold is a failure that was already reported to the user.
+// errTold marks a failure that was already reported to the user.
 var errTold = errors.New("told")
 
-// isPipe reports whether an error means that the reader of standard output has gone.
+// isPipe reports whether an error means that nobody reads standard output any more.
 func isPipe(err error) bool { return errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) }

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/term"
 )
 
-// listing is the text output of the command show. The output is a table. If the table is wider than
-// the terminal, the output has one block for each row.
+// listing is a table that the command show writes as text. If the table is wider than the terminal,
+// each row becomes a block of lines.
 type listing struct {
 	head []string
 	rows [][]string
@@ -30,7 +30,7 @@ func (l *listing) add(cells ...any) {
 	l.rows = append(l.rows, row)
 }
 
-// render returns the text of the listing for the given number of columns. A columns value of 0
+// render returns the text of the listing for a terminal with the given number of columns, where 0
 // means no limit.
 func (l *listing) render(columns int) string {
 	t := newTable()
@@ -70,7 +70,7 @@ func (l *listing) numbers(column int) bool {
 	return true
 }
 
-// upright returns one line for each cell that is not empty, with an empty line between two rows.
+// upright returns each row as a block with one line for each cell that is not empty.
 func (l *listing) upright(columns int) string {
 	name := 0
 	for _, h := range l.head {
@@ -79,7 +79,7 @@ func (l *listing) upright(columns int) string {
 	var parts []string
 	for _, r := range l.rows {
 		t := newTable()
-		// Two spaces stand between the columns, and two after the last column.
+		// Two spaces follow each column.
 		t.SetColumnConfigs([]table.ColumnConfig{
 			{Number: 1, WidthMin: name},
 			{Number: 2, WidthMax: max(columns-name-4, 10), WidthMaxEnforcer: text.WrapSoft},

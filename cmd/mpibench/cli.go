@@ -35,7 +35,7 @@ type cli struct {
 // testList is a list of names of tests.
 type testList []string
 
-// UnmarshalText parses a list such as "latency,bw", or "all".
+// UnmarshalText parses a comma-separated list such as "latency,bw", or "all".
 func (l *testList) UnmarshalText(text []byte) error {
 	if string(text) == "all" {
 		*l = bench.Tests()
@@ -103,7 +103,7 @@ func (c *measureCmd) Validate() error {
 }
 
 // newParser returns the parser of the command line. The option --help calls exit, which must not
-// return.
+// return to the parser.
 func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, usage.Bytes(),
 		kong.Name("mpibench"),

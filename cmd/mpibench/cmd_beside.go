@@ -18,7 +18,7 @@ import (
 
 // besideCmd runs a command while a neighbour process works on each of the given CPUs. The command
 // and the neighbours are children of this process. All children are in the session of this process,
-// unless the kind of neighbour says otherwise.
+// unless the kind of neighbour requires its own session.
 type besideCmd struct {
 	Kind    compare.Beside `arg:""`
 	CPUs    plan.CPUList   `arg:"" name:"cpus"`
@@ -53,7 +53,7 @@ func (c *besideCmd) Run(ctx context.Context, env *environment) (err error) {
 	return cmd.Run()
 }
 
-// neighbourCmd works on a CPU until standard input ends.
+// neighbourCmd is the command of a neighbour, which uses a CPU until standard input ends.
 type neighbourCmd struct {
 	Kind compare.Beside `arg:""`
 	CPU  int            `arg:"" name:"cpu"`
@@ -77,8 +77,8 @@ func (c *neighbourCmd) Run() error {
 	return <-failed
 }
 
-// place gives the calling thread the session, the priority and the CPU that the kind of neighbour
-// requires.
+// place moves the calling thread to the session, the priority and the CPU that the kind of
+// neighbour requires.
 func (c *neighbourCmd) place() error {
 	var err error
 	switch c.Kind {
@@ -95,7 +95,7 @@ func (c *neighbourCmd) place() error {
 	return errors.Join(err, layers.PinThread(c.CPU))
 }
 
-// work works on the CPU without end, and never returns.
+// work uses the CPU, and never returns.
 func (c *neighbourCmd) work() {
 	const compute, sleep = 100 * time.Microsecond, time.Millisecond
 	for {

@@ -23,7 +23,7 @@ func (c *measureCmd) Run(ctx context.Context, env *environment) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Limit,
 		fmt.Errorf("--limit: not done within %v", c.Limit))
 	defer cancel()
-	// Only the measuring thread is pinned. Other threads of the Go runtime are not pinned.
+	// Only the thread that measures is pinned, and the other threads of the Go runtime are not.
 	runtime.LockOSThread()
 	cfg := mpi.Config{Wait: waits[c.Wait]}
 	cfg.Fabric.Provider, cfg.Fabric.Node = c.Provider, c.Node
@@ -53,8 +53,8 @@ func (c *measureCmd) Run(ctx context.Context, env *environment) error {
 	return w.Finalize(ctx)
 }
 
-// tellWaits logs how the rank has waited, if the user asked for it. With --wait busy, tellWaits
-// also logs if other programs used the CPU of the rank.
+// tellWaits logs on request how the rank has waited, and with --wait busy also if other programs
+// have used its CPU.
 func (c *measureCmd) tellWaits(env *environment, w *mpi.World) {
 	waits := w.Waits()
 	taken := c.Wait == "busy" && waits.Crowded > 0

@@ -9,7 +9,8 @@
 // Package main contains the command line and its output. Package bench contains the tests. Package
 // compare starts jobs of mpibench, and jobs of a C program under other MPI libraries.
 //
-// Rank 0 writes the figures to standard output, and writes each table or line as soon as it is
-// complete. All other output goes to standard error. Rank 0 reports a mistake on the command line
-// once. The exit status is 0 for success, 1 for a failure or wrong data, and 2 for wrong usage.
+// Rank 0 writes the measured values to standard output, each table or line as soon as it is
+// complete. All other output goes to standard error. An error in the command line is reported once,
+// by rank 0. The exit status is 0 for success, 1 for a failure or wrong data, and 2 for wrong
+// usage.
 package main

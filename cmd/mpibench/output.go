@@ -11,8 +11,8 @@ import (
 	"gobtl/internal/report"
 )
 
-// output writes figures. In the JSON format each figure is written at once. In the text format the
-// table of a test is written when the test is complete.
+// output writes measured values as text or JSON. In the JSON format each value is written at once.
+// In the text format the table of a test is written when the test is complete.
 type output struct {
 	w       io.Writer
 	json    bool
@@ -22,7 +22,7 @@ type output struct {
 
 func newOutput(w io.Writer, format string) *output { return &output{w: w, json: format == "json"} }
 
-// show writes a figure, or keeps the figure for the table of its test.
+// show writes a value, or stores it for the table of its test.
 func (o *output) show(r bench.Result) error {
 	if o.json {
 		return json.NewEncoder(o.w).Encode(r)

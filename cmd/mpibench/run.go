@@ -18,7 +18,7 @@ const (
 	exitUsage   = 2
 )
 
-// usageError is a mistake on the command line that only the job or the machine reveals.
+// usageError is an error in the command line that depends on the job or the machine.
 type usageError struct {
 	err  error
 	told bool // already reported, by this or another rank
@@ -70,14 +70,13 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 	return exitFailure
 }
 
-// refuseLimit is the time for which a rank waits for the other ranks before the rank itself reports
-// a mistake.
+// refuseLimit is the time for which a rank waits for the other ranks before it reports an error in
+// its command line.
 const refuseLimit = 5 * time.Second
 
-// refuse reports a mistake on the command line. Rank 0 reports the mistake once for the whole job.
-// The refused ranks wait until rank 0 has written its line, because a launcher may end all ranks
-// when the first rank ends. If the command lines of other ranks are right, those ranks do not take
-// part, and each refused rank reports its own mistake.
+// refuse reports an error in the command line. Rank 0 reports the error for the whole job, and the
+// other ranks wait, because a launcher may end all ranks when the first rank ends. If the command
+// lines of other ranks are valid, each rank with an error reports its own.
 func (e *environment) refuse(ctx context.Context, text string) {
 	ctx, cancel := context.WithTimeout(ctx, refuseLimit)
 	defer cancel()
@@ -94,8 +93,8 @@ func (e *environment) refuse(ctx context.Context, text string) {
 		e.notef("rank %d: %s", job.Rank(), text)
 	}
 	if err == nil {
-		// When the first rank ends, the launcher may end all ranks. No rank ends before all ranks
-		// know of the mistake.
+		// No rank ends before all ranks know of the error, because the launcher may end all ranks
+		// when the first rank ends.
 		_, _ = job.Exchange(ctx, "known", nil)
 	}
 	_ = job.Finalize(ctx) // The launcher learns by the status how it went.

@@ -32,13 +32,14 @@ func startEngine(cpu int) (*engine, error) {
 	return e, nil
 }
 
-// makeRoom counts an engine that begins, or with -1 an engine that has ended.
+// engines counts the engines that run.
 var engines struct {
 	sync.Mutex
 	n int
 }
 
-// GOMAXPROCS is one more than the number of engines, because a hot loop never leaves its P.
+// makeRoom adds more to the number of engines, and keeps GOMAXPROCS above that number, because a
+// busy engine never leaves its P.
 func makeRoom(more int) {
 	engines.Lock()
 	defer engines.Unlock()

@@ -20,9 +20,9 @@ type agent struct {
 	ended sync.WaitGroup
 }
 
-// Serve runs an agent. Serve carries out the frames from in until in ends, and then kills all ranks
-// that are left. Serve returns after all ranks have ended. Serve returns the error of in, or nil if
-// in ended in order.
+// Serve runs an agent, which starts the ranks of one host and carries their input and output. Serve
+// carries out the frames from in until in ends, and then kills all ranks that are left. Serve
+// returns after all ranks have ended. Serve returns the error of in, or nil if in ended in order.
 func Serve(in io.Reader, out io.Writer) error {
 	if _, err := io.WriteString(out, Greeting); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (a *agent) loop(in io.Reader) error {
 	}
 }
 
-// credit adds credit for output to a rank, which can then write further output.
+// credit allows a rank to write further bytes of output.
 func (a *agent) credit(f Frame) error {
 	of, count, err := credit(f.Body)
 	p := a.ranks[f.Rank]

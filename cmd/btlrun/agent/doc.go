@@ -10,6 +10,6 @@
 //	     <-- pmi, out, err, exit, taken, signalled ---
 //	--- end of the stream ------------->  kills what is left
 //
-// After the greeting, btlrun and the agent exchange frames. The columns of the frame format are
-// offset, size in bytes, and meaning:
+// btlrun and the agent first exchange a greeting, and then frames of the following format, where
+// each row gives offset, size in bytes, and meaning.
 package agent

@@ -11,7 +11,8 @@ import (
 )
 
 // GreetingPrefix is the beginning of the first line that an agent writes. The version and a newline
-// follow the prefix. If the first line has another beginning, the line comes from the remote shell.
+// follow the prefix. A first line with another beginning comes from the remote shell, not from an
+// agent.
 const (
 	GreetingPrefix = "btlrun agent "
 	Version        = "3"
@@ -36,29 +37,31 @@ const (
 	KindSignalled // body: a byte, the signal that the ranks were sent
 )
 
-// The constants are the maximum sizes of a frame's body, in bytes.
+// The constants below are the maximum sizes of a frame's body, in bytes.
 const (
 	BodyBytesMax  = 64 << 10
 	StartBytesMax = 16 << 20 // of KindStart, which holds the environment
 )
 
-// The constants limit the output of a rank that has been sent but not yet acknowledged by credit,
-// in bytes. Each limit applies to standard output and to standard error separately.
+// The constants below limit the bytes of a rank's output that the agent has sent and btlrun has not
+// yet acknowledged by credit. Each limit applies to standard output and to standard error
+// separately.
 const (
-	// WindowBytes is the limit for a running rank. The agent sends further output only after it has
-	// received credit.
+	// WindowBytes is the limit for a running rank.
 	WindowBytes = 64 << 10
 	// LastBytes limits the output that an agent may send without credit after the rank has ended.
-	// After the end of the rank, its pipe may still contain output.
+	// The limit is larger than WindowBytes, because the pipe of an ended rank may still contain
+	// output.
 	LastBytes = 128 << 10
 )
 
 const frameHead = 9
 
-// ErrFrame: the other side (btlrun or the agent) has sent an invalid frame.
+// ErrFrame means that the other side (btlrun or the agent) has sent an invalid frame.
 var ErrFrame = errors.New("agent: malformed frame")
 
-// NoFrame is an ErrFrame for received bytes that are not the head of a frame. Head holds the bytes.
+// NoFrame is an ErrFrame for received bytes that are not the header of a frame, and its field Head
+// holds these bytes.
 type NoFrame struct{ Head []byte }
 
 // Error implements error.
@@ -75,7 +78,7 @@ type Frame struct {
 }
 
 // Read reads the next frame. Read returns the errors of in, io.EOF after the last frame, or
-// ErrFrame.
+// ErrFrame for an invalid frame.
 func Read(in io.Reader) (Frame, error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
@@ -160,7 +163,7 @@ func asStrings(list [][]byte) []string {
 const creditBytes = 5
 
 // CreditFrame returns a frame that grants an agent credit for count bytes of a rank's output. The
-// argument of is KindStdout or KindStderr.
+// argument of is either KindStdout or KindStderr.
 func CreditFrame(rank int, of Kind, count int) Frame {
 	body := binary.BigEndian.AppendUint32([]byte{byte(of)}, uint32(count))
 	return Frame{Kind: KindCredit, Rank: rank, Body: body}

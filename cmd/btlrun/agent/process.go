@@ -25,8 +25,8 @@ import (
 // pmiFD is the descriptor of a rank's PMI socket, which follows the three standard descriptors.
 const pmiFD = 3
 
-// lingering is the longest wait for further output after a rank has ended. Other processes may
-// still have the rank's output and socket open.
+// lingering is the longest wait for further output after a rank has ended, because a child of the
+// rank may keep the pipes open.
 const lingering = time.Second
 
 // process is a rank that this agent has started.
@@ -87,7 +87,8 @@ func newProcess(out *Writer, s *Start, c *command, rank, local int) (*process, e
 	return p, nil
 }
 
-// lookUp finds the program like a shell that has the environment and the directory of the ranks.
+// lookUp finds the program as a shell would, by the environment and the working directory of the
+// ranks.
 func (c *command) lookUp() (string, error) {
 	name := c.args[0]
 	if strings.Contains(name, "/") {
@@ -108,7 +109,7 @@ func (c *command) lookUp() (string, error) {
 	return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
 }
 
-// within returns a path as seen from the directory of the ranks.
+// within resolves a path relative to the working directory of the ranks.
 func (c *command) within(path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -152,7 +153,7 @@ func interpreter(path string) string {
 	return line
 }
 
-// socketPair returns this process's end and a rank's end of a new socket.
+// socketPair returns the agent's end and the rank's end of a new socket.
 func socketPair() (mine net.Conn, theirs *os.File, err error) {
 	syscall.ForkLock.RLock() // No other child may inherit the descriptors.
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -190,9 +191,9 @@ func (p *process) start() error {
 	return nil
 }
 
-// readLines forwards the PMI lines of the rank, until the rank closes its end of the socket. If a
-// line is too long, readLines forwards a line that the PMI server also refuses because of its
-// length, and ends.
+// readLines forwards the PMI lines of the rank, until the rank closes its end of the socket. A line
+// that is too long is forwarded as a line that the PMI server refuses, and no further lines are
+// read.
 func (p *process) readLines() {
 	in := bounded.NewLines(p.conn, pmi.LineBytesMax-1)
 	for {
@@ -239,7 +240,7 @@ func (p *process) wait() {
 	_ = p.out.Write(exitFrame(p.rank, e)) // An error means that btlrun is gone.
 }
 
-// take passes a PMI line or standard input to the rank.
+// take passes a PMI line, or a chunk of standard input, to the rank.
 func (p *process) take(f Frame) {
 	switch {
 	case p.cmd == nil: // The rank was never started.

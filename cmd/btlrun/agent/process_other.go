@@ -4,6 +4,6 @@ package agent
 
 import "syscall"
 
-// attributes returns the process attributes of a rank. A rank leads a process group, so that
-// signals also reach the processes that it starts.
+// attributes returns the process attributes of a rank. Each rank leads a process group, so that
+// signals also reach the children of the rank.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -18,8 +18,8 @@ type stream struct {
 	window      window
 }
 
-// window counts the bytes of a stream that the agent may send to btlrun. A window that was not
-// opened allows no bytes.
+// window counts the bytes of a stream that the agent may send to btlrun. A new window allows no
+// bytes.
 type window struct {
 	lock  sync.Mutex
 	more  sync.Cond
@@ -44,7 +44,7 @@ func (p *process) openOutputs() error {
 	return nil
 }
 
-// closeOutputs closes the pipes for the output of a rank. Pipes that are already closed do no harm.
+// closeOutputs closes the pipes for the output of a rank.
 func (p *process) closeOutputs() {
 	for i := range p.outputs {
 		_ = p.outputs[i].mine.Close()
@@ -80,15 +80,15 @@ func (s *stream) copy(out *Writer, rank int) {
 	}
 }
 
-// last allows the remaining content of the pipe to be sent without credit, because the rank has
-// ended. No output is read after the time over.
+// last allows the bytes that an ended rank has left in the pipe to be sent without credit. Output
+// that the pipe receives after the time over is not read.
 func (s *stream) last(over time.Time) {
 	_ = s.mine.SetReadDeadline(over) // A pipe has deadlines.
 	s.window.grow(LastBytes)
 }
 
-// take waits for credit, and uses up to want bytes of the credit. take returns the number of bytes,
-// where 0 means that no further credit will arrive.
+// take waits for credit, and uses up to want bytes of the credit. take returns the number of bytes
+// that may be sent, or 0 if no further credit will arrive.
 func (w *window) take(want int) int {
 	w.lock.Lock()
 	defer w.lock.Unlock()
@@ -101,8 +101,8 @@ func (w *window) take(want int) int {
 	return n
 }
 
-// give returns credit for n bytes that were sent. give reports false if fewer than n bytes were
-// sent.
+// give adds the credit for n bytes that btlrun has acknowledged. give returns false if fewer than n
+// bytes were sent.
 func (w *window) give(n int) bool {
 	w.lock.Lock()
 	defer w.lock.Unlock()
@@ -115,7 +115,7 @@ func (w *window) give(n int) bool {
 	return true
 }
 
-// grow adds n bytes that may be sent, for which no credit will arrive.
+// grow increases by n the number of bytes that may be sent without credit.
 func (w *window) grow(n int) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
@@ -123,7 +123,7 @@ func (w *window) grow(n int) {
 	w.more.Broadcast()
 }
 
-// end wakes all goroutines that wait for credit. Later calls of take do not wait.
+// end wakes all goroutines that wait for credit.
 func (w *window) end() {
 	w.lock.Lock()
 	defer w.lock.Unlock()

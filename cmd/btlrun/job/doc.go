@@ -7,7 +7,7 @@
 //	standard output <-- lines with labels <------ readers, one a host
 //
 // One goroutine owns the state of the job. The events of the job are frames of agents, signals and
-// timers. The output of ranks bypasses the goroutine of the job through queues. The credit that
-// btlrun grants to the agents limits the size of the queues. If the reader of btlrun's output is
-// blocked, only the ranks that write are delayed.
+// timers. Output of ranks does not pass through this goroutine, but through queues whose size is
+// limited by credit. If the reader of btlrun's output is slow, only the ranks that write output are
+// delayed.
 package job

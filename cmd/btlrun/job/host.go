@@ -16,10 +16,11 @@ import (
 	"gobtl/cmd/btlrun/agent"
 )
 
-// ErrAgent: the agent of a host does not answer, or its answer does not follow the protocol.
+// ErrAgent means that the agent of a host does not answer, or that its answer violates the
+// protocol.
 var ErrAgent = errors.New("no agent")
 
-// ErrUnreached: no message of the host's agent has ever arrived.
+// ErrUnreached means that no message of the host's agent has ever arrived.
 var ErrUnreached = errors.New("cannot be reached")
 
 // host is the state of a host in a running job.
@@ -36,7 +37,7 @@ type host struct {
 	stopped chan struct{}    // closed when the reader of the host has ended
 }
 
-// event is a frame from a host's reader, or the reason why no more frames come.
+// event is a frame from a host's agent, or the reason why no more frames arrive.
 type event struct {
 	host  *host
 	frame agent.Frame
@@ -115,8 +116,8 @@ func (j *job) write(h *host) {
 	_ = h.in.Close() // The end of its input ends the agent.
 }
 
-// read receives the frames of the agent. Frames with output go to the queue of their output, and
-// all other frames go to the loop of the job.
+// read receives the frames of the agent. Frames with output go to the queue of output, and all
+// other frames go to the goroutine of the job.
 func (j *job) read(h *host) {
 	defer close(h.stopped)
 	err := j.readFrames(h)
@@ -132,8 +133,8 @@ func (j *job) read(h *host) {
 }
 
 // why returns the reason why no further frames arrive from a host, or nil after an orderly end. The
-// returned error is the error of the host's reader, or the exit status of the remote shell with its
-// last message.
+// returned error is either a read error, or the exit status of the remote shell with the last line
+// that the shell has written.
 func (h *host) why(found, ended error) error {
 	last := h.remarks.last()
 	if found == nil {
@@ -204,8 +205,7 @@ func (j *job) readFrames(h *host) error {
 	}
 }
 
-// restOf returns a text whose beginning was mistaken for a frame, as far as the text arrives soon.
-// No further frames are read from the host.
+// restOf reads the rest of a text that was mistaken for a frame, for at most textMost.
 func (h *host) restOf(in *bufio.Reader, head []byte) []byte {
 	defer time.AfterFunc(textMost, func() { _ = h.out.Close() }).Stop()
 	rest, _ := in.Peek(160) // fewer bytes if the text ends early
@@ -236,8 +236,8 @@ func (j *job) tell(e event) bool {
 	}
 }
 
-// send queues a frame for the agent of a host. send reports false if the queue is full, because the
-// host no longer takes frames.
+// send queues a frame for the agent of a host. send returns false if the queue is full, because the
+// agent of the host does not read.
 func (h *host) send(f agent.Frame) bool {
 	select { // The queue of a host that was never started is nil.
 	case h.frames <- f:

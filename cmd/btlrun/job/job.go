@@ -16,8 +16,7 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// killed is the longest wait after a SIGKILL. btlrun gives up an agent that does not report the
-// ends of its ranks within the time killed.
+// killed is the time after a SIGKILL within which an agent must report that its ranks have ended.
 const killed = 5 * time.Second
 
 // Options are the parameters of a job.
@@ -69,10 +68,10 @@ type job struct {
 	halt     *time.Timer // ends the wait for the hosts
 }
 
-// Run runs a job to its end and returns the exit status of the job. The status of the job is 0 if
-// all ranks have ended with status 0. If a rank ends with another status, the status of the job is
-// the status of the first such rank. The status of a rank that a signal has ended is 128 plus the
-// number of the signal. Run returns an error only for failures of btlrun itself.
+// Run runs a job to its end and returns the exit status of the job. The job's status is the status
+// of the first rank that ended with a status other than 0, or 0 if there is none. A rank that was
+// ended by a signal has the status 128 plus the number of the signal. Run returns an error only for
+// failures of btlrun itself.
 func Run(o Options) (status int, err error) {
 	j := &job{
 		Options: o, env: cleanEnv(o.Env), ended: make([]bool, o.Size), left: o.Size,
@@ -160,7 +159,7 @@ func (j *job) stdinRank() int {
 	return 0
 }
 
-// readInput reads standard input piece by piece, at the speed at which rank 0 takes the pieces.
+// readInput reads standard input in chunks, at the speed at which rank 0 accepts the chunks.
 func (j *job) readInput() {
 	piece := make([]byte, agent.BodyBytesMax)
 	for {
@@ -175,8 +174,8 @@ func (j *job) readInput() {
 	}
 }
 
-// offer passes a piece of standard input to the loop, and waits until rank 0 has taken the piece.
-// offer reports false if the job has ended.
+// offer passes a chunk of standard input to the goroutine of the job, and waits until rank 0 has
+// accepted the chunk. offer returns false if the job has ended.
 func (j *job) offer(piece []byte) bool {
 	select {
 	case j.input <- piece:
@@ -295,7 +294,7 @@ func (j *job) onExit(f agent.Frame) {
 
 // died handles the death of ranks. The death of a rank ends the job, unless KeepGoing lets the
 // other ranks continue. Even with KeepGoing the job ends if other ranks wait for a dead rank in a
-// barrier of the launcher. The status of the job is the status of the first dead rank.
+// PMI barrier. The status of the job is the status of the first dead rank.
 func (j *job) died(ranks []int, status int, format string, args ...any) {
 	if !j.KeepGoing || j.failed {
 		j.fail(status, format, args...)
@@ -313,7 +312,7 @@ func (j *job) died(ranks []int, status int, format string, args ...any) {
 	}
 }
 
-// over counts a rank as ended, because no further frames of the rank can arrive.
+// over counts a rank as ended, because no further frames about the rank can arrive.
 func (j *job) over(rank int) {
 	if j.ended[rank] {
 		return
@@ -340,12 +339,12 @@ func (j *job) fail(status int, format string, args ...any) {
 	j.deadline.Reset(j.Grace)
 }
 
-// remark writes a message of btlrun in one line to standard error.
+// remark writes a message of btlrun to standard error, as one line.
 func (j *job) remark(format string, args ...any) {
 	j.stderr.say("btlrun: " + fmt.Sprintf(format, args...) + "\n")
 }
 
-// outlet returns the outlet for output of a kind.
+// outlet returns the queue for output of the given kind.
 func (j *job) outlet(kind agent.Kind) *outlet {
 	if kind == agent.KindStdout {
 		return j.stdout
@@ -360,7 +359,7 @@ func (j *job) send(h *host, f agent.Frame) {
 	}
 }
 
-// end ends the agents, and waits for their last frames.
+// end asks the agents to end, and waits for their last frames.
 func (j *job) end() {
 	limit := time.NewTimer(killed)
 	defer limit.Stop()
@@ -384,21 +383,21 @@ func (j *job) end() {
 	}
 }
 
-// cannotWrite returns a function that reports why one of btlrun's outputs can no longer be written,
-// for example because of a full disk.
+// cannotWrite returns a function that reports a failed write to one of btlrun's outputs, for
+// example because of a full disk.
 func (j *job) cannotWrite(which string) func(error) {
 	return func(err error) { j.unwritable <- fmt.Errorf("%s: %w", which, err) } // one of each
 }
 
-// cut notes that a signal has ended btlrun before all output was written.
+// cut records that a signal has ended btlrun before all output was written.
 func (j *job) cut(s os.Signal) {
 	if number, ok := s.(syscall.Signal); ok && j.status == 0 {
 		j.status = 128 + int(number)
 	}
 }
 
-// drain waits until all output is written. The reader of the output may be slow, unless a signal
-// asks btlrun to end, which cuts the output. A failed write is an error even during drain.
+// drain waits until all queued output is written, or until a signal asks btlrun to end. A write
+// that fails during drain makes btlrun fail.
 func (j *job) drain() {
 	defer func() {
 		select {

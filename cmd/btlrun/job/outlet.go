@@ -9,11 +9,11 @@ import (
 )
 
 // pendingMax is the maximum size of the queued output of one rank and one kind, in bytes.
-// pendingMax is larger than the output that an agent may send without credit.
+// pendingMax exceeds the amount of output that an agent may send without credit.
 const pendingMax = agent.WindowBytes + agent.LastBytes
 
-// outlet writes the output of ranks as fast as the reader of the output accepts it, without
-// blocking the goroutine that reads from an agent.
+// outlet queues and writes the output of ranks, so that a slow reader of the output does not block
+// the goroutine that reads from an agent.
 type outlet struct {
 	out  *output
 	kind agent.Kind
@@ -26,15 +26,16 @@ type outlet struct {
 	closed  bool
 }
 
-// said is an entry of the output queue. An entry with a host is output of a rank. An entry without
-// a host is a message of btlrun if it has text, and otherwise the end of a rank.
+// said is an entry of the output queue: output of a rank, a message of btlrun, or the end of a
+// rank. A host is set only for output of a rank, and a text only for output and messages.
 type said struct {
 	rank int
 	text []byte
 	host *host
 }
 
-// newOutlet starts an outlet, which runs until close is called and all output is written.
+// newOutlet starts an outlet, whose goroutine ends after close was called and all output was
+// written.
 func newOutlet(out *output, kind agent.Kind) *outlet {
 	o := &outlet{out: out, kind: kind, done: make(chan struct{}), pending: map[int]int{}}
 	o.more.L = &o.lock
@@ -42,7 +43,7 @@ func newOutlet(out *output, kind agent.Kind) *outlet {
 	return o
 }
 
-// add queues output of a rank of a host. add reports false if the agent has exceeded its credit.
+// add queues output of a rank of a host. add returns false if the agent has exceeded its credit.
 func (o *outlet) add(rank int, text []byte, h *host) bool {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -74,7 +75,7 @@ func (o *outlet) put(s said) {
 	o.more.Signal()
 }
 
-// close lets the outlet end when all queued output is written.
+// close lets the outlet's goroutine end when all queued output is written.
 func (o *outlet) close() {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -82,8 +83,8 @@ func (o *outlet) close() {
 	o.more.Signal()
 }
 
-// next waits for queued output and returns all of it. After a call of close, next returns nil when
-// the queue is empty.
+// next waits for queued output and returns all of it. After close, next returns nil as soon as the
+// queue is empty.
 func (o *outlet) next() []said {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -113,7 +114,7 @@ func (o *outlet) run() {
 	}
 }
 
-// written grants credit for a piece of output that has been written.
+// written grants credit for output that has been written.
 func (o *outlet) written(s said) {
 	o.lock.Lock()
 	if o.pending[s.rank] -= len(s.text); o.pending[s.rank] == 0 {
@@ -123,8 +124,8 @@ func (o *outlet) written(s said) {
 	s.host.credit.owe(s.rank, o.kind, len(s.text)) // pending must shrink first
 }
 
-// credits holds the pending credits for the ranks of an agent. Credits are stored as sums for each
-// rank and kind, so a credit never waits for room in a queue.
+// credits holds the credits that are to be sent to an agent, for each of its ranks. Credits of the
+// same rank and kind are added up, so the memory for credits is limited.
 type credits struct {
 	due  chan struct{} // holds a value if credits are pending
 	lock *sync.Mutex
@@ -153,7 +154,7 @@ func (c *credits) owe(rank int, kind agent.Kind, n int) {
 	}
 }
 
-// take passes all pending credits to put as frames, and clears the credits.
+// take calls put with a frame for each stored credit, and clears the credits.
 func (c *credits) take(put func(agent.Frame)) {
 	c.lock.Lock()
 	sums := c.sums

@@ -9,9 +9,8 @@ import (
 	"sync"
 )
 
-// lineBytesMax is the maximum length of a line of output in bytes, without the newline. A line of
-// more than lineBytesMax bytes is written in pieces of lineBytesMax bytes. At most lineBytesMax
-// bytes of an unfinished line are stored.
+// lineBytesMax is the maximum length of a line of output in bytes, without the newline. A longer
+// line is written in several lines of at most lineBytesMax bytes.
 const lineBytesMax = 32 << 10
 
 // output writes the output of many ranks, and never mixes lines of different ranks.
@@ -22,7 +21,7 @@ type output struct {
 	raw   bool                  // only one rank writes: output is not buffered
 	parts map[int][]byte        // unfinished lines, by rank
 	err   error                 // error of a write to to
-	// failed is called once with err, unless failed is nil.
+	// failed is called with the first write error, unless failed is nil.
 	failed func(error)
 }
 
@@ -30,7 +29,8 @@ func newOutput(to io.Writer, label func(rank int) string, raw bool) *output {
 	return &output{to: to, label: label, raw: raw && label == nil, parts: map[int][]byte{}}
 }
 
-// write writes the complete lines of a rank's output, and stores an unfinished line.
+// write writes the complete lines of a rank's output, and stores the beginning of an unfinished
+// line.
 func (o *output) write(rank int, text []byte) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -56,7 +56,7 @@ func (o *output) write(rank int, text []byte) {
 	o.parts[rank] = bytes.Clone(text)
 }
 
-// end writes the last, unterminated line of a rank.
+// end writes the last line of a rank if the line has no newline.
 func (o *output) end(rank int) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -66,7 +66,7 @@ func (o *output) end(rank int) {
 	delete(o.parts, rank)
 }
 
-// own writes a line that btlrun itself has made.
+// own writes a message line of btlrun itself.
 func (o *output) own(line []byte) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -90,7 +90,7 @@ func (o *output) put(text []byte) {
 	}
 }
 
-// rankLabel returns the function that makes the label before a rank's lines.
+// rankLabel returns the function that makes the label in front of each line of a rank.
 func rankLabel(width int) func(int) string {
 	return func(rank int) string { return fmt.Sprintf("[%*d] ", width, rank) }
 }

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// remarks writes the messages of a host's remote shell to standard error. Until the host's agent
-// has sent its greeting, remarks holds back the last line. If the host is lost, the last line is
-// the likely reason, and becomes a part of the error.
+// remarks writes the messages of a host's remote shell to standard error. The last line is held
+// back until the host's agent has sent its greeting. If the agent never answers, the held line
+// becomes a part of the error, because it is the likely reason.
 type remarks struct {
 	lines *output
 	host  int
@@ -39,7 +39,7 @@ func (r *remarks) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// pass writes the line that was held back, and lets all later messages through.
+// pass writes the held line, and lets all later messages through.
 func (r *remarks) pass() {
 	if r == nil {
 		return // a host without a remote shell

@@ -5,5 +5,5 @@ package job
 import "syscall"
 
 // remoteShell returns the process attributes of a remote shell. The remote shell has its own
-// process group, because btlrun itself forwards the signals of the terminal.
+// process group, so that only btlrun receives the signals of the terminal.
 func remoteShell() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -10,11 +10,11 @@ import (
 	"gobtl/cmd/btlrun/agent"
 )
 
-// haltMost is the longest time for which this process waits, before it stops, for the agents to
-// report that their ranks are stopped.
+// haltMost is the longest time for which a stopping btlrun waits for the agents to report that
+// their ranks are stopped.
 const haltMost = time.Second
 
-// onSignal forwards a signal to the ranks. A second signal that asks for the end of the job kills
+// onSignal forwards a signal to the ranks. The second signal that asks for the end of the job kills
 // the ranks.
 func (j *job) onSignal(s os.Signal) {
 	number, ok := s.(syscall.Signal)
@@ -40,7 +40,8 @@ func (j *job) onSignal(s os.Signal) {
 	j.signal(number)
 }
 
-// stop handles a stop signal from the terminal. stop stops the ranks first, and then this process.
+// stop handles a stop signal from the terminal. stop first stops the ranks, and then the process of
+// btlrun.
 func (j *job) stop() {
 	if j.Suspend == nil {
 		return
@@ -52,7 +53,7 @@ func (j *job) stop() {
 	}
 }
 
-// onSignalled handles an agent's report that the ranks of its host were sent a signal.
+// onSignalled handles an agent's report that it has sent a signal to the ranks of its host.
 func (j *job) onSignalled(body []byte) {
 	if j.stopping == 0 || len(body) != 1 || syscall.Signal(body[0]) != syscall.SIGTSTP {
 		return
@@ -62,8 +63,7 @@ func (j *job) onSignalled(body []byte) {
 	}
 }
 
-// suspend stops this process. When a SIGCONT continues this process, the SIGCONT is forwarded to
-// the ranks.
+// suspend stops the process of btlrun until a SIGCONT. The SIGCONT is forwarded to the ranks.
 func (j *job) suspend() {
 	j.stopping = 0
 	j.halt.Stop()
@@ -77,7 +77,7 @@ func (j *job) kill() {
 	j.deadline.Reset(killed)
 }
 
-// signal sends a signal to all ranks, and returns the number of hosts to which the signal was sent.
+// signal sends a signal to all ranks, and returns the number of hosts with such ranks.
 func (j *job) signal(s syscall.Signal) (hosts int) {
 	for _, h := range j.hosts {
 		if h.left > 0 && h.frames != nil {

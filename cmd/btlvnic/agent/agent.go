@@ -79,15 +79,15 @@ type Agent struct {
 	refused        string // the latest logged reason why the manager refuses this host
 }
 
-// The constants are limits and times of the control thread.
+// The constants below are limits and times of the control thread.
 const (
 	opsWaiting = 256
 	lookEvery  = time.Second
 	parkMax    = time.Second
 )
 
-// moduleConfig returns the transport configuration of hosts and managers. The timeouts are so short
-// that a dead host or manager is detected within some seconds.
+// moduleConfig returns the transport configuration of hosts and managers. The timeouts are short,
+// so that the failure of a host or a manager is detected within some seconds.
 func moduleConfig() btl.Config {
 	return btl.Config{
 		SendBuffers: 4096, FragmentsMax: fragmentsMax, RecvDepth: 1024,
@@ -97,8 +97,8 @@ func moduleConfig() btl.Config {
 	}
 }
 
-// OpenModule opens a module for management messages and trains (messages with the packets of one
-// frame) on a fabric. faults are injected into received packets, and nil means no faults.
+// OpenModule opens a module on a fabric, for management messages and for messages with all packets
+// of one frame. faults are injected into received packets, where nil means no faults.
 func OpenModule(info fabric.Info, faults *impair.Faults) (*btl.Module, error) {
 	cfg := moduleConfig()
 	dc, err := cfg.DomainConfig(info)
@@ -123,7 +123,7 @@ func Random() uint64 {
 	return max(binary.LittleEndian.Uint64(b[:]), 1)
 }
 
-// New opens the resources of an agent, which Run then uses.
+// New opens the resources that the method Run of the new agent uses.
 func New(cfg Config) (*Agent, error) {
 	if cfg.Queues == 0 {
 		cfg.Queues = 1
@@ -252,12 +252,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	return err
 }
 
-// ErrAddress: this host has lost the address of the underlying network to which an Agent is bound.
-// A new Agent can be bound to another address.
+// ErrAddress means that this host has lost the address of the underlying network to which an Agent
+// is bound.
 var ErrAddress = errors.New("the address of the network below is gone")
 
-// checkAddress returns an ErrAddress if this host has lost the address to which all sockets are
-// bound. Packets to a lost address do not arrive.
+// checkAddress returns ErrAddress if this host has lost the address to which all sockets are bound.
 func (a *Agent) checkAddress() error {
 	own, err := netip.ParseAddr(a.cfg.Fabric.Src)
 	if err != nil {
@@ -276,8 +275,8 @@ func (a *Agent) checkAddress() error {
 	return fmt.Errorf("%w: %v", ErrAddress, own)
 }
 
-// keepDevices makes the interfaces persist after they are closed, with the addresses that the
-// administrator has given them.
+// keepDevices lets the interfaces, and the addresses that the administrator has given them, persist
+// after the agent has closed them.
 func (a *Agent) keepDevices() {
 	a.kept = make(map[string]bool)
 	for _, p := range a.ports {
@@ -291,8 +290,7 @@ func (a *Agent) keepDevices() {
 }
 
 // Kept returns the names of the interfaces that an Agent has left behind, because its Run has ended
-// with ErrAddress. The next Agent takes over the interfaces of the earlier Agent, and removes the
-// interfaces at its own end.
+// with ErrAddress. The next Agent takes over these interfaces, and removes them when it ends.
 func (a *Agent) Kept() map[string]bool { return a.kept }
 
 // control is the main loop of the control thread.
@@ -332,7 +330,7 @@ func (a *Agent) control(ctx context.Context) error {
 	return nil
 }
 
-// park sleeps until the control thread may have work.
+// park sleeps until the control thread may have work to do.
 func (a *Agent) park(now, next mono.Time) error {
 	next = next.Min(a.station.Deadline()).Min(a.lookAt).Min(a.dialAt)
 	d := min(next.Sub(now), parkMax)
@@ -352,14 +350,14 @@ func (a *Agent) park(now, next mono.Time) error {
 	return a.module.Wait(d)
 }
 
-// wake ends the sleep of the control thread. wake has no effect if the thread is not asleep.
+// wake ends the sleep of the control thread, and has no effect on a running thread.
 func (a *Agent) wake() {
 	if a.sleeping.Load() {
 		a.module.Wake()
 	}
 }
 
-// wake0 ends the sleep of the control thread, even if the sleep is just about to begin.
+// wake0 ends the sleep of the control thread, or prevents a sleep that is about to begin.
 func (a *Agent) wake0() { a.module.Wake() }
 
 // do runs fn on the control thread, and returns after fn has returned.
@@ -393,8 +391,8 @@ func (a *Agent) later(fn func()) {
 	}
 }
 
-// runOps runs the queued requests of other threads. Requests that arrive during runOps wait until
-// frames have been handled.
+// runOps runs the queued requests of other threads. A request that arrives during runOps is run by
+// the next call of runOps.
 func (a *Agent) runOps() (n int) {
 	for range opsWaiting {
 		select {

@@ -9,13 +9,13 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// clockBase is the instant at which the time axis of this process begins.
+// clockBase is the zero of the times that this process uses.
 var clockBase = time.Now()
 
-// idling decides when an idle thread goes to sleep. In a stream of frames the next batch mostly
-// arrives before a sleeping thread would have woken up. An idle thread therefore polls for a while,
-// and yields the processor between two polls. After a single frame an idle thread sleeps at once,
-// because polling would delay the threads that forward the frame.
+// idling decides when a thread without work goes to sleep. A thread in a stream of frames polls for
+// the time spin before it sleeps, because the next batch mostly arrives within that time. After a
+// single frame a thread sleeps at once, because polling would delay the threads that forward the
+// frame.
 type idling struct {
 	since mono.Time // when the thread began to poll; 0: not polling
 	last  mono.Time // when the thread last had work
@@ -28,11 +28,11 @@ func newIdling() idling {
 	return idling{policy: waiting.New(waiting.Busy, 0, new(waiting.OSThread), clock())}
 }
 
-// spin is the time for which a thread polls for further frames. If spin is shorter, a stream of
-// frames loses a quarter of its rate.
+// spin is the time for which a thread without work polls for further frames. A shorter time would
+// reduce the rate of a stream of frames by a quarter.
 const spin = 80 * time.Microsecond
 
-// over reports whether the thread should sleep, after a poll that has handled n items.
+// over reports whether the thread should sleep, after a poll that has returned n packets or frames.
 func (i *idling) over(n int) bool {
 	if i.at(clock(), n) {
 		return true

@@ -22,7 +22,8 @@ import (
 	"gobtl/vnic/tap"
 )
 
-// applyChanges applies the manager's configuration to devices and threads.
+// applyChanges passes the configuration that the manager has changed to the devices and the
+// threads.
 func (a *Agent) applyChanges() {
 	changes := a.core.Changes()
 	for len(changes) > 0 {
@@ -42,7 +43,7 @@ func (a *Agent) applyChanges() {
 }
 
 // wakeReceiver makes a receiver load new addresses at once, because packets from unknown addresses
-// are lost.
+// are dropped.
 func (a *Agent) wakeReceiver(r *receiver) {
 	if w, ok := r.link.dom.(interface{ Wake() }); ok {
 		w.Wake()
@@ -88,7 +89,7 @@ func describe(t *vnic.Tables) string {
 		t.Options.Carrier)
 }
 
-// exchange passes a port's tables to the threads.
+// exchange replaces the tables of a port that the threads use.
 func (a *Agent) exchange(p *port) {
 	for i, s := range a.senders {
 		s.mu.Lock()
@@ -115,8 +116,8 @@ func (a *Agent) newPort(num uint8) *port {
 	return &port{num: num, problems: make(map[string]string)}
 }
 
-// openTAP opens a port's device. After an error openTAP records the error as a problem of the port
-// and returns nil.
+// openTAP opens the device of a port. If the device cannot be opened, openTAP stores the error as a
+// problem of the port and returns nil.
 func (a *Agent) openTAP(p *port) *tap.Device {
 	name := a.cfg.Device
 	if strings.Contains(name, "%d") {
@@ -199,8 +200,8 @@ func (a *Agent) attach(p *port) {
 	}
 }
 
-// reopen makes a device again that somebody has removed. A device that was opened from descriptors
-// cannot be made again.
+// reopen makes the device of a port again after another program has removed it. A device that was
+// opened from descriptors cannot be made again.
 func (a *Agent) reopen(p *port) {
 	if p.dev.Given() {
 		return
@@ -236,8 +237,8 @@ func (a *Agent) look(now mono.Time) {
 	}
 }
 
-// lookAtDevice asks the kernel for the state of a device, and passes the state to the management
-// core and the threads.
+// lookAtDevice asks the kernel for the state of a device, and passes the state to the vnic.Agent
+// and the threads.
 func (a *Agent) lookAtDevice(now mono.Time, p *port) {
 	err := p.dev.Check()
 	p.try("device", err)
@@ -292,8 +293,8 @@ func (a *Agent) watchLinks(ctx context.Context) {
 	}
 }
 
-// pathShrunk reduces a port's MTU to a path's limit of packetBytes. Any thread may call pathShrunk.
-// If a port has several paths, the smallest limit counts.
+// pathShrunk reduces a port's MTU, because a path carries packets of at most packetBytes bytes. Any
+// thread may call pathShrunk. The MTU of a port follows from the smallest limit of its paths.
 func (a *Agent) pathShrunk(p *port, packetBytes int) {
 	if !p.narrow(packetBytes) {
 		return
@@ -311,11 +312,11 @@ type Introduction struct {
 	Module   string `json:"module"` // the module's name, in hexadecimal
 }
 
-// Protocol is the version of the introduction and of the management messages. Since version 2, a
+// Protocol is the version of the introduction and of the management messages. From version 2 on, a
 // manager verifies the addresses of hosts.
 const Protocol = "btlvnic/2"
 
-// protocolFamily is the prefix of the Protocol of all versions.
+// protocolFamily is the beginning of the value of Protocol in all versions.
 const protocolFamily = "btlvnic/"
 
 const (
@@ -324,7 +325,7 @@ const (
 	followTimeout   = 3 * time.Second
 )
 
-// follow keeps the agent connected to one address of a manager.
+// follow keeps the agent connected to the manager at one address.
 func (a *Agent) follow(ctx context.Context, addr string) {
 	conn, told := 0, ""
 	for ctx.Err() == nil {

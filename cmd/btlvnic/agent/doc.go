@@ -7,8 +7,7 @@
 //	                   +--> trains --> control thread: btl module ~~~> ... -----+
 //	                                   vnic.Agent <-- management -- manager
 //
-// Each thread owns the data that it works with. A sender or a receiver holds its lock while it
-// works on a batch. Other threads read counters and exchange tables while they hold the lock. The
-// control thread owns the module, the vnic.Agent and the list of ports. Other threads queue
-// functions that the control thread runs.
+// Each thread owns the data it uses, but other threads may read counters and exchange tables under
+// a lock, which a thread holds while it handles a batch. The control thread owns the module, the
+// vnic.Agent and the list of ports. Other threads queue functions that the control thread runs.
 package agent

@@ -16,7 +16,7 @@ import (
 )
 
 // dumpWaiting is the maximum number of captured frames that wait to be written. Further frames are
-// lost and counted.
+// not captured, but counted.
 const dumpWaiting = 4096
 
 // dump passes copies of a port's frames to a client that captures frames.
@@ -43,9 +43,9 @@ func (d *dump) capture(f []byte, out bool) {
 // ErrDumping: another client is already capturing the port.
 var ErrDumping = errors.New("the port is being dumped already")
 
-// Dump writes the frames of a port to w as pcapng until ctx is done. Frames from the fabric appear
-// in the dump before they are joined into large frames. Large frames from the device appear in the
-// dump before they are split.
+// Dump writes the frames of a port to w as pcapng until ctx is done. The dump shows frames from the
+// fabric before they are joined into large frames, and large frames from the device before they are
+// split.
 func (a *Agent) Dump(ctx context.Context, vport uint8, w io.Writer, flush func()) error {
 	var p *port
 	if err := a.do(ctx, func() { p = a.ports[vport] }); err != nil {

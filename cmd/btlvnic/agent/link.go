@@ -14,12 +14,12 @@ import (
 	"gobtl/vnic"
 )
 
-// peers holds the addresses of the other hosts. A change of an address replaces the whole value.
+// peers holds the addresses of the other hosts.
 type peers struct {
 	lids []vnic.LIDEntry
 }
 
-// endpoint is a fabric endpoint in a domain of its own, so that one thread owns both. The endpoint
+// endpoint is a fabric endpoint that has its own domain, so that one thread owns both. The endpoint
 // holds the addresses of the other hosts.
 type endpoint struct {
 	dom   fabric.Domain
@@ -30,8 +30,8 @@ type endpoint struct {
 	addrs []fabric.Addr
 }
 
-// openDomain opens a domain, which injects the given faults into received packets. A nil faults
-// injects no faults.
+// openDomain opens a domain, which injects the given faults into received packets. nil means no
+// faults.
 func openDomain(
 	info fabric.Info, cfg fabric.DomainConfig, faults *impair.Faults,
 ) (fabric.Domain, error) {
@@ -56,8 +56,8 @@ func openEndpoint(
 	return &endpoint{dom: dom, ep: ep, caps: ep.Caps(), arena: dom.Arena()}, nil
 }
 
-// insert replaces the known addresses by the names in p. insert removes the old addresses last, so
-// that an address in both sets is never missing. A name that the fabric refuses is left out.
+// insert replaces the known addresses by the addresses with the names in p. An address that was
+// known before stays valid without a gap. A name that the fabric refuses is skipped.
 func (e *endpoint) insert(
 	p *peers, names func(e *vnic.LIDEntry, add func(name []byte)),
 ) map[int][]fabric.Addr {
@@ -99,8 +99,8 @@ func (b *bell) hush() {
 	_, _ = unix.Read(b.fd, count[:])
 }
 
-// post sends a batch, and calls lost for each packet that it cannot send. post waits briefly for a
-// full send queue. After the wait the packets are lost, as on a switch.
+// post sends a batch of packets, and calls lost for each packet that it cannot send. If the send
+// queue is full, post waits briefly and then drops the remaining packets.
 func (e *endpoint) post(sends []fabric.Send, lost func(i int, err error)) {
 	for done, tries := 0, 0; done < len(sends); {
 		n, err := e.ep.Post(sends[done:])

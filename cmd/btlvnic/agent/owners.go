@@ -16,17 +16,17 @@ import (
 )
 
 // ownersRemembered is the time for which another host counts as an owner of an IP address after its
-// latest claim. Kernels ask for their neighbours about twice a minute.
+// latest packet from that address.
 const ownersRemembered = time.Minute
 
-// owners detects that an IP address of a port's device is also the address of another host. The
-// receiving threads call hear, and the control thread calls check.
+// owners detects that another host uses an IP address of a port's device. The receiving threads
+// call hear, and the control thread calls check.
 type owners struct {
 	own   atomic.Pointer[[]netip.Addr]
 	other atomic.Pointer[owner] // the latest conflicting claim
 }
 
-// owner is another host that claims an IP address.
+// owner is another host that uses an IP address of a port's device.
 type owner struct {
 	ip  netip.Addr
 	mac vnic.MAC
@@ -34,8 +34,9 @@ type owner struct {
 	at  mono.Time
 }
 
-// hear records a claim of one of the device's IP addresses in a frame from the host with the given
-// LID. A frame of a VLAN claims nothing: the device's own addresses are those without a VLAN.
+// hear records that a frame from the host with the given LID uses one of the device's IP addresses
+// as its source. Frames of a VLAN are ignored, because the device's own addresses are those without
+// a VLAN.
 func (o *owners) hear(now mono.Time, lid uint32, f []byte, i *vnic.FrameInfo) {
 	if i.Tagged && i.VLAN != 0 {
 		return
@@ -50,8 +51,8 @@ func (o *owners) hear(now mono.Time, lid uint32, f []byte, i *vnic.FrameInfo) {
 	}
 }
 
-// check stores the present addresses of the device, and returns an error if another host has one of
-// the addresses, too.
+// check stores the present addresses of the device, and returns an error if another host uses one
+// of these addresses.
 func (o *owners) check(now mono.Time, addrs []tap.Addr) error {
 	own := make([]netip.Addr, len(addrs))
 	refused := ""
@@ -72,7 +73,7 @@ func (o *owners) check(now mono.Time, addrs []tap.Addr) error {
 	return nil
 }
 
-// checkOwners records and logs that another host has an IP address of a port's device. Each new
+// checkOwners records and logs that another host uses an IP address of a port's device. Each
 // conflict is logged once.
 func (a *Agent) checkOwners(now mono.Time, p *port) {
 	const key = "ip address"

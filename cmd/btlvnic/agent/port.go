@@ -13,7 +13,7 @@ import (
 )
 
 // port is a port of a virtual switch on this host. The control thread owns a port. Other threads
-// use only the fields whose comments say so.
+// use only the fields that are documented as shared.
 type port struct {
 	num uint8
 	dev *tap.Device
@@ -48,11 +48,12 @@ func usableMTU(datagramBytes int) int {
 	return datagramBytes&^7 - vnic.OverheadBytesMax + 7 - ethernet
 }
 
-// plateaus holds the usual datagram sizes of network paths, which are known MTUs less the headers
+// plateaus holds the usual datagram sizes of network paths, which are usual MTUs minus the headers
 // of UDP and IPv6.
 var plateaus = []int{65487, 31952, 16336, 8952, 8118, 4304, 1952, 1452, 1444, 1352, 1232, 528}
 
-// plateau returns the next smaller size to try after a datagram of tooLarge bytes was too large.
+// plateau returns the next smaller size of plateaus to try after a datagram of tooLarge bytes was
+// too large.
 func plateau(tooLarge int) int {
 	for _, p := range plateaus {
 		if p < tooLarge {
@@ -62,8 +63,8 @@ func plateau(tooLarge int) int {
 	return plateaus[len(plateaus)-1]
 }
 
-// narrow records that a path carries at most packetBytes bytes. narrow reports whether the limit is
-// new.
+// narrow records that the path to a host carries packets of at most packetBytes bytes. narrow
+// returns true if the limit was not known before.
 func (p *port) narrow(packetBytes int) bool {
 	for {
 		was := p.pathMTU.Load()
@@ -76,7 +77,7 @@ func (p *port) narrow(packetBytes int) bool {
 	}
 }
 
-// wantedMTU returns the MTU that the interface should have.
+// wantedMTU returns the MTU that the interface of the port should have.
 func (p *port) wantedMTU(datagramBytes int) int {
 	t := p.tables
 	if t == nil {
@@ -92,8 +93,9 @@ func (p *port) wantedMTU(datagramBytes int) int {
 	return max(min(mtu, usableMTU(datagramBytes)), vnic.MTUMin)
 }
 
-// try records or clears a failure for the report. A failure does not end the agent, because the
-// agent may lack the rights to change a device of the administrator.
+// try stores the failure of an action for the report, or removes the stored failure after success.
+// A failure does not end the agent, because the agent may lack the rights to change an
+// administrator's device.
 func (p *port) try(what string, err error) {
 	if err != nil {
 		p.problems[what] = err.Error()
@@ -102,7 +104,7 @@ func (p *port) try(what string, err error) {
 	delete(p.problems, what)
 }
 
-// apply configures the device according to the tables.
+// apply configures the device according to the manager's tables.
 func (p *port) apply(datagramBytes int) {
 	t := p.tables
 	forwards := t != nil && t.Info.ConfigState == vnic.StateForwarding
@@ -114,8 +116,8 @@ func (p *port) apply(datagramBytes int) {
 	if mtu := p.wantedMTU(datagramBytes); mtu != p.mtu {
 		p.try("mtu", p.dev.SetMTU(mtu))
 		p.mtu = mtu
-		// The kernel carries one UDP message of up to 65473 bytes whole. The maximum size of large
-		// frames ensures that a split and encapsulated frame fits into one UDP message.
+		// The limit for large frames ensures that a split and encapsulated frame fits into one UDP
+		// message of at most 65473 bytes.
 		if p.dev.LargeTCP() {
 			const perFrame = vnic.OverheadBytesMax + 14 + 4 + 60 + 60
 			p.try("gso_max_size", p.dev.SetLargest(65473/(mtu+perFrame)*mtu))

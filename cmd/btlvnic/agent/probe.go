@@ -14,8 +14,8 @@ import (
 	"gobtl/vnic"
 )
 
-// A probe is an Ethernet frame that the agents themselves answer. A probe takes the same path
-// through the same tables as all other frames.
+// A probe is an Ethernet frame that agents answer themselves. A probe passes through the same
+// tables and paths as any other frame.
 //
 //	0 destination, 6 source, 12 u16 0x88B5, 14 "btlvnic", 21 u8 1 asks, 2 answers, 22 u64 number
 const (
@@ -50,8 +50,8 @@ func probeFrame(dst, src vnic.MAC, kind byte, id uint64) []byte {
 	return f
 }
 
-// probe handles a received probe on a receiving thread. A probe to the port's own address is
-// answered, and no probe reaches the device.
+// probe handles a probe that a receiving thread has received. A probe to the address of the port is
+// answered, and no probe is written to the device.
 func (a *Agent) probe(p *port, ar *vnic.Arrival) {
 	id := binary.BigEndian.Uint64(ar.Frame[probeIDAt:])
 	own := ar.Port.Tables().Info.BaseMAC
@@ -76,8 +76,7 @@ func (a *Agent) probe(p *port, ar *vnic.Arrival) {
 // injectMax is the maximum number of the agent's own frames that wait for the sending thread.
 const injectMax = 64
 
-// inject sends a frame as if the port's device had sent it. The control thread queues the injected
-// frame, because the caller of inject may hold a lock.
+// inject sends a frame as if it came from the port's device.
 func (a *Agent) inject(p *port, frame []byte) {
 	a.later(func() { // frames beyond the queue's length are lost
 		s := a.senders[0]

@@ -11,14 +11,13 @@ import (
 )
 
 // A manager verifies the addresses of this host by challenge datagrams. The manager sends
-// challenges to the host's receivers, and the host's senders send the replies. The control thread
-// handles the challenges and makes the replies.
+// challenges to the receivers of the host, and the senders of the host send the replies. The
+// control thread handles the challenges and makes the replies.
 
-// challenge is a challenge datagram, which may come from a manager or from another sender.
+// challenge is a received datagram that claims to be a challenge of the manager.
 type challenge struct{ key, number uint64 }
 
-// challengesWaiting is the maximum number of challenges that wait for the control thread. A manager
-// repeats lost challenges.
+// challengesWaiting is the maximum number of challenges that wait for the control thread.
 const challengesWaiting = 64
 
 // OpenProver opens the endpoint by which a manager verifies the addresses of hosts.
@@ -34,8 +33,8 @@ func OpenProver(info fabric.Info) (*vnic.Prover, error) {
 
 const proverBufferBytes = 512
 
-// challenged takes a challenge datagram on a receiving thread. challenged returns false if b is not
-// a challenge, or if no challenge is expected.
+// challenged handles a challenge datagram on a receiving thread. challenged returns false if b is
+// not a challenge, or if no manager has announced a challenge.
 func (a *Agent) challenged(b []byte) bool {
 	key, number, ok := vnic.ParseProof(b)
 	if !ok || !a.proving.Load() {
@@ -49,7 +48,7 @@ func (a *Agent) challenged(b []byte) bool {
 	return true
 }
 
-// prove handles the received challenges, and sends the datagrams that a manager has asked for.
+// prove handles the received challenges, and sends the datagrams that the manager has asked for.
 func (a *Agent) prove() (n int) {
 	for range challengesWaiting {
 		select {
@@ -71,8 +70,7 @@ func (a *Agent) prove() (n int) {
 	return n
 }
 
-// prove sends a datagram for an address check to a manager's endpoint. If the datagram is lost, the
-// manager repeats its question.
+// prove sends a datagram for an address check to a manager's endpoint.
 func (s *sender) prove(to, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

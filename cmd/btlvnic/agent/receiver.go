@@ -21,8 +21,8 @@ const (
 	recvBuffers = 2048
 )
 
-// inlet is the part of a port that belongs to one receiving thread. An inlet holds the ingress
-// state and the queue of the device.
+// inlet is the part of a port that one receiving thread owns. An inlet holds the ingress state and
+// the queue of the device.
 type inlet struct {
 	port   *port
 	in     *vnic.Ingress
@@ -30,12 +30,11 @@ type inlet struct {
 	joiner offload.Joiner
 	taken  bool // frames wait in the joiner
 	buf    []byte
-	// lanes holds the inlets of a thread that takes the frames of all flows. The slice lanes has
-	// one inlet for each queue of the device, and lanes[0] is this inlet. If lanes is empty, this
-	// inlet takes the frames of all flows.
+	// lanes holds the inlets of a thread that receives the frames of all flows. There is one inlet
+	// for each queue of the device, and lanes[0] is this inlet. If lanes is empty, this inlet
+	// receives the frames of all flows.
 	lanes []*inlet
-	// refused counts the large TCP and UDP frames that the device has refused since it last
-	// accepted one.
+	// refused counts the large TCP and UDP frames that the device has refused in succession.
 	refused [2]int
 }
 
@@ -46,8 +45,8 @@ type frameQueue interface {
 	FD() int
 }
 
-// refusedMax is the number of large frames that the kernel must refuse in a row before the agent
-// makes no more of them.
+// refusedMax is the number of large frames refused in succession after which the agent makes no
+// more large frames.
 const refusedMax = 3
 
 func newInlet(p *port) *inlet {
@@ -56,7 +55,7 @@ func newInlet(p *port) *inlet {
 	return n
 }
 
-// attach connects an inlet to a queue of a device.
+// attach connects an inlet to one queue of a device.
 func (n *inlet) attach(q *tap.Queue, dev *tap.Device) {
 	n.queue, n.refused = q.Twin(), [2]int{}
 	n.joiner.UDPFrames = 0
@@ -64,10 +63,9 @@ func (n *inlet) attach(q *tap.Queue, dev *tap.Device) {
 	n.joiner.NoUDP = !dev.LargeUDP()
 }
 
-// attachAll connects an inlet to all queues of a device. The kernel delivers the frames of a flow
-// to the queue to which the flow's replies were last written. attachAll therefore maps each flow to
-// one queue. The frames of a flow thus go to the same queue, whether they arrive as datagrams or in
-// trains (messages with the packets of one frame).
+// attachAll connects an inlet to all queues of a device. attachAll maps each flow to one queue,
+// because the kernel delivers the frames of a flow to the queue to which the flow's replies were
+// last written.
 func (n *inlet) attachAll(queues []*tap.Queue, dev *tap.Device) {
 	n.lanes = n.lanes[:0]
 	for i, q := range queues {
@@ -90,9 +88,8 @@ func (n *inlet) lane(entropy uint16) *inlet {
 }
 
 // write writes a frame to the device. If the device refuses a large frame, write splits the frame
-// again. After several refusals the agent makes no more large frames, because kernels differ in the
-// frames that they accept. An error because the interface is down, or because memory is short, does
-// not count as a refusal.
+// again. After refusedMax refusals the agent makes no more large frames. Errors of an interface
+// that is down, and of missing memory, do not count as refusals.
 func (n *inlet) write(f *offload.Joined) {
 	kind, off := 0, &n.joiner.NoTCP
 	if f.Header.Type == offload.UDP4 {
@@ -139,8 +136,8 @@ func (n *inlet) write(f *offload.Joined) {
 	}
 }
 
-// intake is the packet processing that both kinds of receiving threads share. An intake accepts
-// packets, delivers frames and flushes the joiners.
+// intake is the packet processing that both kinds of receiving threads have in common. An intake
+// accepts packets, writes frames to devices, and flushes the joiners.
 type intake struct {
 	host  vnic.Host
 	ports map[*vnic.Ingress]*inlet
@@ -154,7 +151,7 @@ func (k *intake) init(a *Agent) {
 }
 
 // packet handles a packet from the host with the LID from. The memory of the packet must stay valid
-// until flush.
+// until flush is called.
 func (k *intake) packet(from uint32, b []byte) {
 	a, ok := k.host.Accept(k.now, from, b)
 	if !ok {

@@ -48,7 +48,7 @@ type HostReport struct {
 	Ports      []PortReport    `json:"ports"`
 }
 
-// OrderReport counts trains (messages with the packets of one frame) that arrived out of order.
+// OrderReport counts messages with all packets of one frame (trains) that arrived out of order.
 type OrderReport struct {
 	Early   uint64 `json:"early"`
 	Late    uint64 `json:"late"`
@@ -132,7 +132,7 @@ func (p *port) report() PortReport {
 }
 
 // Entries lists the address tables of all ports. If learned is set, Entries lists the learned
-// addresses, and otherwise the rows that the manager has sent.
+// addresses, and otherwise the addresses that the manager has sent.
 func (a *Agent) Entries(ctx context.Context, learned bool) (list []Entry, err error) {
 	list = []Entry{}
 	err = a.do(ctx, func() {
@@ -169,7 +169,8 @@ func (a *Agent) Entries(ctx context.Context, learned bool) (list []Entry, err er
 	return list, err
 }
 
-// counts returns the sum of the counters of a port's parts. The control thread calls counts.
+// counts returns the sum of the counters of all parts of a port. Only the control thread may call
+// counts.
 func (a *Agent) counts(vport uint8) (c vnic.Counts) {
 	p := a.ports[vport]
 	if p == nil || p.dev == nil {

@@ -19,28 +19,28 @@ const (
 	sendBuffers = 1024
 	readBatch   = 64  // frames of a device in one turn
 	postBatch   = 256 // packets sent in one batch
-	// frameRoom is the size in bytes of the buffer for one read from a device.
+	// frameRoom is the size in bytes of the buffer for one frame from a device.
 	frameRoom = 1<<16 + 256
 )
 
-// outlet is the part of a port that belongs to one sending thread.
+// outlet is the part of a port that one sending thread owns.
 type outlet struct {
 	port  *port
 	out   *vnic.Egress
 	queue frameQueue // nil while it cannot be read
-	// failures counts the reads that have failed since the last successful read.
+	// failures counts the failed reads in succession.
 	failures int
 	// mtuBytes is the size in bytes of the largest packet that the path is known to carry.
 	mtuBytes int
 }
 
-// sender is a thread that reads one queue of each device, and sends the frames.
+// sender is a thread that reads frames from one queue of each device, and sends them.
 type sender struct {
 	mu    sync.Mutex // guards the fields below
 	agent *Agent
 	link  *endpoint
-	// byLID holds the addresses of the endpoints of each host, by LID. A flow always uses the same
-	// address.
+	// byLID holds the addresses of the endpoints of each host, by LID. All packets of a flow go to
+	// the same address.
 	byLID   map[uint32][]fabric.Addr
 	outlets []*outlet
 	inject  []injected
@@ -83,7 +83,7 @@ func newSender(a *Agent, link *endpoint) (*sender, error) {
 	return s, nil
 }
 
-// run serves the devices until the sender is told to stop. run returns an error if the fabric
+// run reads and sends frames until the sender is told to stop. run returns an error if the fabric
 // fails.
 func (s *sender) run() error {
 	runtime.LockOSThread()
@@ -100,7 +100,7 @@ func (s *sender) run() error {
 	}
 }
 
-// sleep waits until a device has a frame, or another thread rings the bell.
+// sleep waits until a device has a frame, or until another thread wakes the sender.
 func (s *sender) sleep() {
 	_, _ = unix.Poll(s.fds, -1) // an error such as EINTR is an early return
 	if s.fds[0].Revents != 0 {
@@ -108,7 +108,7 @@ func (s *sender) sleep() {
 	}
 }
 
-// pass reads some frames of each device, and sends them.
+// pass reads some frames of each device, and sends these frames.
 func (s *sender) pass() (frames int, stop bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,9 +125,8 @@ func (s *sender) pass() (frames int, stop bool, err error) {
 	return frames, false, err
 }
 
-// turn does the same work as the method pass, but on a receiver's thread. After a frame was
-// delivered, the device mostly has a reply frame at once. Without turn the reply frame would wait
-// until the sender's thread has woken up.
+// turn does the work of pass on the thread of a receiver. turn avoids the time to wake the sender's
+// thread for a reply, which a device mostly has at once after a frame was delivered.
 func (s *sender) turn() {
 	if !s.mu.TryLock() {
 		return // the sender's thread is awake
@@ -163,7 +162,7 @@ func (s *sender) work() (frames int, err error) {
 	return frames, nil
 }
 
-// serve reads and sends up to readBatch frames of a device.
+// serve reads and sends up to readBatch frames of one device.
 func (s *sender) serve(o *outlet) (frames int) {
 	for ; frames < readBatch && o.queue != nil; frames++ {
 		h, n, err := o.queue.Read(s.frame)
@@ -182,12 +181,12 @@ func (s *sender) serve(o *outlet) (frames int) {
 	return frames
 }
 
-// readFailuresMax is the number of reads that may fail in a row before the control thread checks
+// readFailuresMax is the number of failed reads in succession after which the control thread checks
 // the device.
 const readFailuresMax = 16
 
-// failed handles a failed read. A single failure counts as a lost frame. If the device is gone or
-// fails repeatedly, the control thread checks the device.
+// failed handles a failed read from a device. A single failure counts as a lost frame. If the
+// device is gone, or if reads fail repeatedly, the control thread checks the device.
 func (s *sender) failed(o *outlet, err error) {
 	o.out.Counts.DropTx(vnic.TxFIFO)
 	o.failures++
@@ -198,7 +197,7 @@ func (s *sender) failed(o *outlet, err error) {
 	}
 }
 
-// send decides to which hosts a frame goes, and makes the packets of the frame.
+// send looks up the hosts to which a frame goes, and makes the packets of the frame.
 func (s *sender) send(o *outlet, frame []byte, h offload.Header) {
 	if d := o.port.dump.Load(); d != nil {
 		d.capture(frame, true)
@@ -237,7 +236,7 @@ func (s *sender) send(o *outlet, frame []byte, h offload.Header) {
 	o.out.Counts.CountTx(&d.Info, last, 1)
 }
 
-// packet writes packet i of the frame that is being split.
+// packet writes packet i of the frame that is split.
 func (s *sender) packet(dst []byte, h *vnic.Header, i int) []byte {
 	n := s.splits.Write(dst[vnic.HeaderBytes:], i)
 	if n < vnic.FrameBytesMin {
@@ -301,10 +300,10 @@ func (s *sender) datagrams(o *outlet, t *vnic.Tables, d *vnic.Decision) {
 }
 
 // partsMax is the maximum number of packets of one frame. A large frame of the kernel has at most
-// 64 KiB. A frame with several hundred segments has segments of 88 bytes or more.
+// 64 KiB, and many packets only if its segments are small.
 const partsMax = 768
 
-// post sends the batch. Buffers whose sends were complete when Post returned are free again.
+// post sends the batch of packets.
 func (s *sender) post() {
 	if len(s.batch) == 0 {
 		return
@@ -319,8 +318,8 @@ func (s *sender) post() {
 	s.batch, s.owner = s.batch[:0], s.owner[:0]
 }
 
-// lost counts a packet that was not sent. If the packet was too large for the path, lost reduces
-// the port's MTU.
+// lost counts a packet that could not be sent. If the packet was too large for the path, the port's
+// MTU is reduced.
 func (s *sender) lost(o *outlet, f fabric.Send, err error) {
 	if int(f.Len) > s.link.caps.InjectBytes { // no completion will come
 		s.release(f.Buf)
@@ -342,7 +341,7 @@ func (s *sender) release(b fabric.Buf) {
 	}
 }
 
-// reap polls the completions of sends, if the fabric makes completions.
+// reap polls for completions of sends, if the fabric makes completions.
 func (s *sender) reap() error {
 	if s.link.caps.InjectBytes >= s.link.caps.MTUBytes {
 		return nil

@@ -17,9 +17,9 @@ const (
 	redialEvery   = time.Second
 )
 
-// The constants limit the memory and the descriptors that the control thread uses. The module has
-// fragmentsMax descriptors, of which trains may use trainsFlyingMax. Each peer has an equal share
-// of the descriptors and the memory for trains.
+// The constants below limit the memory and the descriptors that the control thread uses. The module
+// has fragmentsMax descriptors, of which trains (messages with all packets of one frame) may use
+// trainsFlyingMax. Each peer has an equal share of the descriptors and the memory for trains.
 const (
 	fragmentsMax    = 4096
 	trainsFlyingMax = fragmentsMax - 1024
@@ -30,7 +30,7 @@ const (
 	peerQueueMax    = 512
 )
 
-// train is a message with the packets of one frame, on its way to the control thread.
+// train is a message with all packets of one frame, which a sender passes to the control thread.
 type train struct {
 	port    *port // the port that counts a loss
 	frames  int
@@ -40,8 +40,8 @@ type train struct {
 	mem     []byte // begins with room for the train's header
 }
 
-// trainBytes holds the sizes of the trains' buffers. Each buffer size has its own pool, so that a
-// small frame does not use a large buffer.
+// trainBytes holds the sizes of the trains' buffers. Each buffer size has its own pool, so that
+// small frames use small buffers.
 var trainBytes = [...]int{512, 4 << 10, 16 << 10, vnic.TrainBytesMax}
 
 var trainPools [len(trainBytes)]sync.Pool
@@ -61,7 +61,7 @@ func newTrain(bytes int) *train {
 	return nil
 }
 
-// recycle returns a train and its buffer to the pool.
+// recycle returns a train and its buffer to the pools.
 func (tr *train) recycle() {
 	tr.port = nil
 	for i, size := range trainBytes {
@@ -71,9 +71,9 @@ func (tr *train) recycle() {
 	}
 }
 
-// trains makes a train of the frame that is being split, for each host that receives the frame.
-// trains waits until the queue of the control thread has room. Another thread may read and split
-// the next frame during that wait, so all trains are made before the first one is queued.
+// trains makes a message with all packets of the present frame, for each host that receives the
+// frame. trains waits until the queue of the control thread has room. All messages are made before
+// the first one is queued, because another thread may use the splitter during that wait.
 func (s *sender) trains(o *outlet, t *vnic.Tables, d *vnic.Decision) {
 	made := s.made[:0]
 	s.made = nil
@@ -93,7 +93,7 @@ func (s *sender) trains(o *outlet, t *vnic.Tables, d *vnic.Decision) {
 	s.made = made[:0]
 }
 
-// train appends a train of the frame that is being split, for one host.
+// train appends a message with all packets of the present frame for one host.
 func (s *sender) train(made []*train, o *outlet, to uint32, d *vnic.Decision) []*train {
 	size := vnic.PacketBytes(max(s.splits.Largest(), vnic.FrameBytesMin))
 	tr := newTrain(vnic.TrainHeaderBytes + s.splits.Count()*size)
@@ -111,13 +111,13 @@ func (s *sender) train(made []*train, o *outlet, to uint32, d *vnic.Decision) []
 	return append(made, tr)
 }
 
-// queueTrain gives a train to the control thread.
+// queueTrain passes a train to the control thread.
 func (s *sender) queueTrain(tr *train) {
 	select {
 	case s.agent.trains <- tr:
 	default:
-		// The control thread or the network is too slow. Frames wait in the device's queue, and
-		// other threads may have the lock meanwhile.
+		// While the queue is full, new frames stay in the device's queue, and other threads may
+		// have the lock.
 		s.mu.Unlock()
 		select {
 		case s.agent.trains <- tr:
@@ -128,7 +128,7 @@ func (s *sender) queueTrain(tr *train) {
 	s.agent.wake()
 }
 
-// peer is the connection to another host for trains.
+// peer is the connection to another host, for messages with all packets of one frame.
 type peer struct {
 	lid   uint32
 	name  []byte
@@ -136,8 +136,8 @@ type peer struct {
 	next  map[flowKey]uint32
 	order *vnic.Order
 	retry mono.Time
-	// queue holds the trains that wait for the module. The fields flying and flyingBytes count the
-	// trains, and their bytes, that the peer has not acknowledged.
+	// queue holds the trains that are not yet passed to the module. The fields flying and
+	// flyingBytes count the trains, and their bytes, that the peer has not yet acknowledged.
 	queue                   []*train
 	queueBytes, flyingBytes int
 	flying                  int
@@ -150,7 +150,7 @@ type flowKey struct {
 }
 
 // dial connects to every host with which this host may exchange trains. A train is accepted only on
-// a connection that this host has opened by name, because only then the sender is known.
+// a connection that this host has opened by name, because otherwise its sender is not known.
 func (a *Agent) dial(now mono.Time) {
 	want := make(map[uint32]bool)
 	for _, p := range a.ports {
@@ -200,7 +200,7 @@ func (a *Agent) connect(now mono.Time, p *peer) {
 	a.byEnd[ep] = p
 }
 
-// mateEvent handles the end of an endpoint of the module.
+// mateEvent handles the end of a connection of the module.
 func (a *Agent) mateEvent(ep *btl.Endpoint, ev btl.Event, _ error) {
 	if p := a.byEnd[ep]; p != nil && ev != btl.EventConnected {
 		delete(a.byEnd, ep)
@@ -224,17 +224,16 @@ func (a *Agent) loseQueue(p *peer) {
 	p.queue, p.queueBytes, p.full = nil, 0, false
 }
 
-// shares returns each peer's share of the descriptors and of the memory. The memory share applies
-// separately to the waiting trains and to the trains in flight.
+// shares returns each peer's share of the descriptors and of the memory. The memory share limits
+// the waiting trains, and separately the trains in flight.
 func (a *Agent) shares() (trains, bytes int) {
 	n := max(len(a.mates), 1)
 	return max(trainsFlyingMax/n, peerTrainsMin),
 		min(max(trainBytesMax/2/n, peerBytesMin), peerBytesMax)
 }
 
-// sendTrains passes the trains of the senders to the module. If a peer cannot accept a train now,
-// the train waits in the bounded queue of the peer. A slow or dead peer therefore does not delay
-// other peers.
+// sendTrains passes the trains of the sending threads to the module. A train for a peer that cannot
+// accept it waits in the queue of this peer, so it does not delay other peers.
 func (a *Agent) sendTrains() (n int) {
 	trains, bytes := a.shares()
 	for _, p := range a.mates {
@@ -271,8 +270,8 @@ func (a *Agent) sendTrains() (n int) {
 	return n
 }
 
-// sendTrain passes a train to the module. sendTrain returns false if the peer can accept no train
-// now, and the caller then keeps the train.
+// sendTrain passes a train to the module. sendTrain returns false if the peer cannot accept the
+// train now, and the caller keeps the train.
 func (a *Agent) sendTrain(p *peer, tr *train, trains, bytes int) bool {
 	size := len(tr.mem)
 	if !p.ep.Connected() || p.flying >= trains || p.flying > 0 && p.flyingBytes+size > bytes ||
@@ -331,7 +330,7 @@ func (a *Agent) takeTrain(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	p.order.Take(clock(), t, packets, func(b []byte) { a.deliver(p.lid, b) })
 }
 
-// deliver passes the packets of a train to the ports.
+// deliver passes the packets of a train to the receiving parts of the ports.
 func (a *Agent) deliver(from uint32, packets []byte) {
 	for {
 		var one []byte
@@ -344,8 +343,8 @@ func (a *Agent) deliver(from uint32, packets []byte) {
 	a.local.flush()
 }
 
-// expire drops trains that have waited too long for earlier trains. expire returns the next
-// deadline.
+// expire drops trains that have waited too long for earlier trains. expire returns the time of the
+// next call.
 func (a *Agent) expire(now mono.Time) (next mono.Time) {
 	next = mono.Never
 	a.local.mu.Lock()

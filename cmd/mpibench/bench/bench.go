@@ -20,9 +20,9 @@ const Schema = "gobtl-mpibench/1"
 // ErrVerify: received data differ from the sent data.
 var ErrVerify = errors.New("data differs")
 
-// Result is the result of a test for one message size and one number of ranks. Results are written
-// as lines of JSON. In a test that reports times, Min is the best value. In a test that reports
-// rates, Min is the value of the slowest window.
+// Result is the result of a test for one message size and one number of ranks. A Result is written
+// as a line of JSON. Min is the best value for times, and the value of the slowest window for
+// rates.
 type Result struct {
 	Schema string  `json:"schema"`
 	Test   string  `json:"test"`
@@ -43,7 +43,7 @@ type Options struct {
 	Window   int           // messages in flight, in tests with windows
 	Threads  int           // goroutines that send, in latency_mt
 	Verify   bool
-	// Show is called with each figure, at rank 0 only.
+	// Show is called at rank 0 for each Result.
 	Show func(Result) error
 }
 
@@ -67,17 +67,17 @@ const histMaxNs = 600e9
 
 func newHist() *hdrhistogram.Histogram { return hdrhistogram.New(1, histMaxNs, 3) }
 
-// now returns the time since the beginning of the trial, in nanoseconds.
+// now returns the nanoseconds since the beginning of the trial.
 func (t *trial) now() int64 { return int64(time.Since(t.clock)) }
 
-// record adds a sample in nanoseconds to a histogram. A negative sample is ignored.
+// record adds a sample in nanoseconds to a histogram. Negative samples are ignored.
 func (t *trial) record(h *hdrhistogram.Histogram, took int64) {
 	if took >= 0 {
 		_ = h.RecordValue(min(took, histMaxNs)) // The value is in range.
 	}
 }
 
-// look records the error of a check of received data. Any goroutine may call look.
+// look stores the error of a check of received data. Any goroutine may call look.
 func (t *trial) look(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,8 +86,8 @@ func (t *trial) look(err error) {
 	}
 }
 
-// window returns the number of messages in flight. Fewer large messages are in flight, because each
-// message has its own memory.
+// window returns the number of messages in flight, which is lower for large messages to save
+// memory.
 func (t *trial) window() int {
 	const bytesMax = 64 << 20
 	return min(t.Window, max(2, bytesMax/max(1, t.size)))
@@ -132,7 +132,7 @@ func Run(ctx context.Context, w *mpi.World, o Options) error {
 	return nil
 }
 
-// first returns the communicator of the first n ranks. At the other ranks the result is nil.
+// first returns the communicator of the first n ranks, or nil at the other ranks.
 func first(ctx context.Context, c *mpi.Comm, n int) (*mpi.Comm, error) {
 	colour := 0
 	if c.Rank() >= n {
@@ -141,8 +141,9 @@ func first(ctx context.Context, c *mpi.Comm, n int) (*mpi.Comm, error) {
 	return c.Split(ctx, colour, c.Rank())
 }
 
-// one measures one figure among the ranks of c. c is nil at ranks that only wait for the ranks of
-// c. All ranks end the measurement together, with an error if a rank has received wrong data.
+// one measures one test, message size and number of ranks, with the ranks of c. At ranks that do
+// not take part, c is nil, and one waits for the other ranks. All ranks return together, with an
+// error if a rank has received wrong data.
 func one(ctx context.Context, w *mpi.World, c *mpi.Comm, x *test, size int, o Options) error {
 	t := &trial{Options: o, c: c, size: size, hist: newHist(), clock: time.Now()}
 	if c != nil {
@@ -175,12 +176,12 @@ func one(ctx context.Context, w *mpi.World, c *mpi.Comm, x *test, size int, o Op
 	return nil
 }
 
-// warmUp is the number of iterations with which a trial begins.
+// warmUp is the number of iterations before the timed ones.
 const warmUp = 16
 
-// calibrated runs as many iterations as fill the wanted time. calibrated first determines the
-// number of iterations by shorter runs. Rank 0 decides on the number of iterations, and sends the
-// number to the other ranks.
+// calibrated runs as many iterations as fit into the requested time. The number of iterations is
+// determined by shorter runs. Rank 0 decides on the number of iterations, and sends the number to
+// the other ranks.
 func (t *trial) calibrated(ctx context.Context, run func(context.Context, int) error) error {
 	plan := []int64{warmUp, 0} // iterations, and 1 if the run is measured
 	for {
@@ -203,7 +204,7 @@ func (t *trial) calibrated(ctx context.Context, run func(context.Context, int) e
 	}
 }
 
-// agree combines the measurements of all ranks at rank 0. The result is the time of the slowest
+// agree combines the measured values of all ranks at rank 0. The result is the time of the slowest
 // rank, or the sum of the rates of all ranks.
 func (x *test) agree(ctx context.Context, t *trial) error {
 	mine, op := make([]float64, 3), mpi.Max[float64]()
@@ -253,8 +254,8 @@ func (x *test) rankCounts(ranks []int) (counts []int) {
 	return counts
 }
 
-// sizeList returns the message sizes with which a test runs. Each size is a whole number of values,
-// and occurs once.
+// sizeList returns the message sizes with which a test runs. Each size is a multiple of the value
+// size, and occurs once.
 func (x *test) sizeList(sizes []int) (list []int) {
 	if x.unsized || x.fixed > 0 {
 		return []int{x.fixed}

@@ -6,8 +6,8 @@ import (
 	"gobtl/mpi"
 )
 
-// operation is a collective operation of one rank. fill prepares the input of an iteration, and
-// check verifies the output.
+// operation is one rank's part in a collective operation. fill prepares the input before an
+// iteration, and check verifies the output after the iteration.
 type operation struct {
 	fill  func(iteration int)
 	do    func(ctx context.Context) error
@@ -15,8 +15,7 @@ type operation struct {
 }
 
 // collective prepares a test of a collective operation. All ranks synchronize before each
-// operation, so that no rank is ahead of the other ranks. A test of the barrier needs no further
-// synchronization.
+// operation, so that no rank is ahead of the other ranks. A barrier needs no such synchronization.
 func collective(of func(t *trial) operation) func(t *trial) func(context.Context, int) error {
 	return func(t *trial) func(context.Context, int) error {
 		op, iteration := of(t), 0
@@ -61,9 +60,9 @@ func bcast(t *trial) operation {
 	}
 }
 
-// sums returns a reduction with the sum as its operation. Each rank gives a slice of values, and
-// receives the given number of results, from index first on. Each result is the sum over the ranks
-// below n. If n is 0, the results are not checked.
+// sums returns a reduction with the sum as its operation. Each rank contributes a slice of values,
+// and receives the given number of results from index first on. Each result is the sum over the
+// ranks below n. If n is 0, results are not checked.
 func (t *trial) sums(results, first, n int,
 	do func(ctx context.Context, in, out []float64) error,
 ) operation {
@@ -112,7 +111,8 @@ func exscan(t *trial) operation {
 	})
 }
 
-// reduceScatter gives each rank a part of the result. The parts are as equal as possible.
+// reduceScatter gives each rank a part of the result. The sizes of the parts differ by at most one
+// value.
 func reduceScatter(t *trial) operation {
 	n := t.c.Size()
 	counts, first := make([]int, n), 0
@@ -130,8 +130,9 @@ func reduceScatter(t *trial) operation {
 	return t.sums(counts[t.c.Rank()], first, n, do)
 }
 
-// parts returns an operation that moves parts of t.size bytes. Each rank sends given parts, and
-// receives got parts. givenSeed and gotSeed return the seeds of the content of the parts.
+// parts returns an operation that moves blocks of t.size bytes between ranks. Each rank sends the
+// number of blocks in given, and receives the number of blocks in got. givenSeed and gotSeed return
+// the seeds of the content of sent and received blocks.
 func (t *trial) parts(given, got int, givenSeed, gotSeed func(i int) int,
 	do func(ctx context.Context, in, out []byte) error,
 ) operation {
@@ -155,10 +156,10 @@ func (t *trial) parts(given, got int, givenSeed, gotSeed func(i int) int,
 	}
 }
 
-// seed returns the seed for the part that one rank sends to another rank.
+// seed returns the seed of the block that one rank sends to another rank.
 func (t *trial) seed(from, to int) int { return from*t.c.Size() + to }
 
-// same returns the counts for parts of equal size.
+// same returns the element counts for blocks of equal size.
 func (t *trial) same() []int {
 	counts := make([]int, t.c.Size())
 	for i := range counts {
@@ -167,7 +168,7 @@ func (t *trial) same() []int {
 	return counts
 }
 
-// rootOnly returns the number of parts at this rank, if only rank 0 has parts.
+// rootOnly returns count at rank 0, and 0 at all other ranks.
 func (t *trial) rootOnly() int {
 	if t.c.Rank() == 0 {
 		return t.c.Size()

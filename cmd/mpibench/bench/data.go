@@ -32,8 +32,8 @@ func fillValues(v []float64, rank, iteration int) {
 
 func valueOf(iteration, i int) float64 { return float64((iteration+i)%13 + 1) }
 
-// checkValues returns an error if the values, which begin at index first, are not the sums over the
-// ranks below n.
+// checkValues returns an error if the values with the indices from first on are not the sums over
+// the ranks below n.
 func checkValues(v []float64, first, n, iteration int) error {
 	for i, got := range v {
 		if want := float64(n*(n+1)/2) * valueOf(iteration, first+i); got != want {

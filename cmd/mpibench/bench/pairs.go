@@ -10,7 +10,7 @@ import (
 	"gobtl/mpi"
 )
 
-// The constants are the tags of messages and of replies.
+// The constants below are the tags of messages and of replies.
 const (
 	tagMessage = 1
 	tagAnswer  = 2
@@ -24,16 +24,16 @@ type pingPong struct {
 	tag     int
 	round   int
 	hist    *hdrhistogram.Histogram
-	// from and to are the layouts of strided messages. In other tests from and to are nil.
+	// from and to are the layouts of strided messages, and nil in other tests.
 	from, to *mpi.Layout[byte]
 }
 
 // stridedBytes is the size in bytes of the blocks in the test vector_latency. The gaps between the
-// blocks have the same size.
+// blocks are as large as the blocks.
 const stridedBytes = 256
 
-// vectorLatency measures the latency of messages that consist of every second block of their
-// memory.
+// vectorLatency measures the latency of messages whose bytes are every second block of a memory
+// area.
 func vectorLatency(t *trial) func(context.Context, int) error {
 	p := t.newPingPong(tagMessage, t.hist)
 	block := max(1, min(stridedBytes, t.size))
@@ -88,8 +88,8 @@ func (t *trial) newPingPong(tag int, hist *hdrhistogram.Histogram) *pingPong {
 	}
 }
 
-// run does n round trips. Each round trip begins where the previous one ended. A round trip is
-// recorded during the next one, so that the measured time does not include the recording.
+// run does n round trips. A round trip begins as soon as the previous one has ended. The time of a
+// round trip is recorded during the next one, so that recording is not measured.
 func (p *pingPong) run(ctx context.Context, n int) error {
 	t := p.t
 	me, other := t.c.Rank(), 1-t.c.Rank()
@@ -131,8 +131,8 @@ func latency(t *trial) func(context.Context, int) error {
 	return t.newPingPong(tagMessage, t.hist).run
 }
 
-// latencyThreads measures the latency of several goroutines at once. Each goroutine has its own
-// tag, and the goroutines share the n round trips.
+// latencyThreads measures the latency of several goroutines at once. Each goroutine has its own tag
+// and an equal part of the n round trips.
 func latencyThreads(t *trial) func(context.Context, int) error {
 	all := make([]*pingPong, t.Threads)
 	for i := range all {
@@ -153,8 +153,8 @@ func latencyThreads(t *trial) func(context.Context, int) error {
 	}
 }
 
-// flow sends windows of messages between two ranks. A window is a number of messages in flight at
-// the same time.
+// flow sends messages between two ranks in windows, which are groups of messages in flight at the
+// same time.
 type flow struct {
 	t         *trial
 	peer      int
@@ -164,8 +164,8 @@ type flow struct {
 	iteration int
 }
 
-// newFlow prepares windows of messages. Each message has its own memory only if the content is
-// verified. The OSU benchmarks also use one buffer for all messages.
+// newFlow prepares windows of messages. All messages share one buffer, as in the OSU benchmarks,
+// unless their content is verified.
 func (t *trial) newFlow(peer int, sends, receives bool) *flow {
 	f := &flow{t: t, peer: peer}
 	window := func() [][]byte {
@@ -187,10 +187,10 @@ func (t *trial) newFlow(peer int, sends, receives bool) *flow {
 	return f
 }
 
-// seed returns the seed of the content of message i of a rank.
+// seed returns the seed of the content of message i from a rank.
 func (f *flow) seed(rank, i int) int { return f.iteration*7 + rank*3 + i }
 
-// window sends and receives one window of messages. The receives begin before the sends.
+// window sends and receives one window of messages. The receives are started before the sends.
 func (f *flow) window(ctx context.Context) error {
 	t := f.t
 	for i, b := range f.in {
@@ -225,7 +225,7 @@ func (f *flow) check() {
 	}
 }
 
-// oneWay makes the lower half of the ranks send to the upper half.
+// oneWay makes each rank of the lower half send to a rank of the upper half.
 func oneWay(t *trial) func(context.Context, int) error {
 	half := t.c.Size() / 2
 	sends := t.c.Rank() < half

@@ -18,8 +18,8 @@ type test struct {
 	fixed       int     // the only size in bytes; 0: any size
 	values      bool    // messages consist of values of valueBytes
 	share       float64 // ratio of a sample to the reported time; round trip: 2
-	// amount returns the amount that an iteration has moved, in a test that reports a rate. In a
-	// test that reports a time, amount is nil.
+	// amount returns the amount of data or messages of one iteration for a test that reports a
+	// rate, and is nil for a test that reports a time.
 	amount func(t *trial) float64
 	// prepare returns a function that runs a given number of iterations at this rank.
 	prepare func(t *trial) func(ctx context.Context, n int) error

@@ -7,10 +7,9 @@ import (
 	"gobtl/mpi"
 )
 
-// oneSided is an operation of rank 0 on the memory of rank 1, which makes no call for the
-// operation. Rank 0 waits for each operation, or starts several operations and then waits for all
-// of them. With verification both ranks synchronize before and after each iteration, and rank 1
-// prepares and checks its memory.
+// oneSided is an operation of rank 0 on memory of rank 1, for which rank 1 makes no call. Rank 0
+// waits for each operation, or for several operations together. With verification, rank 1 prepares
+// its memory before each iteration, and checks it after the iteration.
 type oneSided[T any] struct {
 	t     *trial
 	count int // values in an operation
@@ -28,7 +27,7 @@ type oneSided[T any] struct {
 	iteration int
 }
 
-// operations prepares many operations of count values each. The caller must set ready and check.
+// operations prepares several operations of count values each. The caller must set ready and check.
 func operations[T any](t *trial, count, many int,
 	begin func(context.Context, *oneSided[T], int) error,
 ) *oneSided[T] {
@@ -37,7 +36,7 @@ func operations[T any](t *trial, count, many int,
 	return s
 }
 
-// places returns the number of operations that have their own memory.
+// places returns how many operations have memory of their own.
 func (s *oneSided[T]) places() int {
 	if s.t.Verify {
 		return s.many
@@ -45,12 +44,11 @@ func (s *oneSided[T]) places() int {
 	return 1
 }
 
-// at returns the index of the first value of an operation, at both ranks, and part returns the data
-// of the operation.
+// at returns the index of the first value of operation i, and part returns the slice of its values.
 func (s *oneSided[T]) at(i int) int   { return i % s.places() * s.count }
 func (s *oneSided[T]) part(i int) []T { return s.data[s.at(i):][:s.count] }
 
-// other returns the rank whose memory the operations use.
+// other returns the rank on whose memory this rank operates.
 func (s *oneSided[T]) other() int { return 1 - s.t.c.Rank() }
 
 // run runs n iterations.
@@ -80,8 +78,8 @@ func (s *oneSided[T]) run(ctx context.Context, n int) (err error) {
 	return nil
 }
 
-// iterate runs and times one iteration, until the operations are complete at the other rank. If
-// both ranks run operations, a fence ends the iteration.
+// iterate runs and times one iteration, which ends when the operations are complete at the other
+// rank. If both ranks operate, a fence ends the iteration.
 func (s *oneSided[T]) iterate(ctx context.Context) error {
 	begin := s.t.now()
 	for i := range s.many {
@@ -167,8 +165,8 @@ func putFlow(t *trial) func(context.Context, int) error    { return t.puts(t.win
 func getFlow(t *trial) func(context.Context, int) error    { return t.gets(t.window()) }
 func putBoth(t *trial) func(context.Context, int) error    { return t.puts(t.window(), true) }
 
-// accumulateLatency makes rank 0 add its values to the values of rank 1. Rank 1 begins with the
-// input of rank 0 in a reduction, and rank 0 adds the input of rank 1.
+// accumulateLatency makes rank 0 add its values to the values of rank 1. The memory of rank 1
+// begins with the reduction input of rank 0, and rank 0 adds the reduction input of rank 1.
 func accumulateLatency(t *trial) func(context.Context, int) error {
 	sum := mpi.Sum[float64]()
 	begin := func(ctx context.Context, s *oneSided[float64], i int) error {
@@ -189,8 +187,8 @@ func accumulateLatency(t *trial) func(context.Context, int) error {
 	return s.run
 }
 
-// counter makes rank 0 increment a number in the memory of rank 1. The function next increments the
-// number, and returns its previous value.
+// counter makes rank 0 increment a number in the memory of rank 1. The operation increments the
+// number, and returns the previous value.
 func counter(t *trial, next func(context.Context, *mpi.Window[int64], int64) (int64, error),
 ) func(context.Context, int) error {
 	value := int64(0)

@@ -2,21 +2,19 @@ package compare
 
 import "gobtl/cmd/btlbench/plan"
 
-// Beside is the kind of work that neighbour processes do on the CPUs of the ranks during a
-// measurement.
+// Beside is the kind of work that neighbour processes do on the CPUs of the ranks.
 type Beside string
 
 // The constants are the kinds of neighbours. One neighbour runs on each CPU of the ranks.
 const (
 	// Alone means that there are no neighbours.
 	Alone Beside = "none"
-	// Quiet also means that there are no neighbours, but selects the tests that are run with
-	// neighbours.
+	// Quiet means no neighbours, but the same tests as with neighbours.
 	Quiet Beside = "quiet"
-	// Loops is a neighbour that computes without end in the session of the ranks. Another step of a
-	// batch job does the same.
+	// Loops is a neighbour that computes without end in the session of the ranks, like another step
+	// of a batch job.
 	Loops Beside = "loops"
-	// Sessions is a neighbour that computes without end in its own session.
+	// Sessions is a neighbour that computes without end in a session of its own.
 	Sessions Beside = "sessions"
 	// Nice is a neighbour that computes without end in the session of the ranks, with nice value
 	// 19.
@@ -25,7 +23,7 @@ const (
 	Wakes Beside = "wakes"
 )
 
-// Description returns a text that says what the neighbours do.
+// Description returns a text that describes what the neighbours do.
 func (b Beside) Description() string {
 	switch b {
 	case Loops:
@@ -60,10 +58,10 @@ func (b Beside) wrap(mpibench string, cpus plan.CPUList, name string, args []str
 	return mpibench, append([]string{"beside", string(b), cpus.String(), name}, args...)
 }
 
-// gobtlEvent is the name of package mpi when its ranks sleep whenever they wait.
+// gobtlEvent is the name of package mpi in the mode in which its ranks sleep whenever they wait.
 const gobtlEvent = "gobtl event"
 
-// besideJobs returns the jobs that are measured beside neighbours.
+// besideJobs returns the jobs that run beside neighbours.
 func besideJobs() []job {
 	return []job{
 		{2, []string{"latency", "bw"}, []int{8, 4 * k, 64 * k, m}},

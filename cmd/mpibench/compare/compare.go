@@ -13,7 +13,7 @@ import (
 	"gobtl/internal/report"
 )
 
-// Programs holds the paths of the programs of this project.
+// Programs holds the paths of the programs of this repository.
 type Programs struct{ Mpibench, Btlrun, Btlbench string }
 
 // Config describes a comparison.
@@ -30,7 +30,7 @@ type Config struct {
 	Progress func(step, total int, what string)
 }
 
-// Point identifies a figure by its test, message size in bytes and number of ranks.
+// Point identifies a measured value by its test, message size in bytes and number of ranks.
 type Point struct {
 	Test  string `json:"test"`
 	Size  int    `json:"size"`
@@ -39,7 +39,7 @@ type Point struct {
 
 func (p Point) isRate() bool { return p.Test == "bw" || p.Test == "mbw_mr" }
 
-// Figure holds the measured values of one system at one point.
+// Figure holds the values of one system at one Point.
 type Figure struct {
 	Point
 	System string    `json:"system"`
@@ -60,8 +60,8 @@ type Report struct {
 	Failures  []string          `json:"failures,omitempty"`
 }
 
-// Run runs a comparison. If ctx ends, Run returns the figures that were measured so far with the
-// cause of ctx.
+// Run runs a comparison. If ctx is cancelled, Run returns the values that were measured so far, and
+// the cause of ctx.
 func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	dir, err := os.MkdirTemp("", "mpibench")
 	if err != nil {
@@ -126,14 +126,14 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	return r, nil
 }
 
-// busy reports whether neighbours worked on the CPUs during the measurement.
+// busy reports whether neighbours used the CPUs during the measurement.
 func (r *Report) busy() bool { return r.Beside.named() != Name }
 
 // Named returns the name of the report's section in a document, which is also the name of its
 // files.
 func (r *Report) Named() string { return r.Beside.named() }
 
-// add adds the figures of a system in one round.
+// add adds the values of a system from one round of the comparison.
 func (r *Report) add(system string, figures []bench.Result, err error) {
 	if err != nil {
 		r.Failures = append(r.Failures, fmt.Sprintf("%s: %v", system, err))
@@ -162,7 +162,7 @@ func (r *Report) find(system string, p Point) *Figure {
 	return nil
 }
 
-// value returns the figure of a system at a point, or 0 if there is no figure.
+// value returns the value of a system at a point, or 0 if there is none.
 func (r *Report) value(system string, p Point) float64 {
 	if f := r.find(system, p); f != nil {
 		return f.Median
@@ -170,8 +170,7 @@ func (r *Report) value(system string, p Point) float64 {
 	return 0
 }
 
-// better returns the better figure of the two other MPI libraries at a point, or 0 if there is no
-// figure.
+// better returns the better value of the two other MPI libraries at a point, or 0 if there is none.
 func (r *Report) better(p Point) (best float64) {
 	for _, s := range []string{openMPI, mpich} {
 		v := r.value(s, p)

@@ -14,10 +14,9 @@ import (
 // Name is the name of the report's section in a document, and of the report's files.
 const Name = "compare-mpi"
 
-// goal is a target for the ratio of two figures at a point. The ratio is the figure of package mpi
-// divided by another figure. If own is set, the other figure is the figure of the transport without
-// package mpi. If own is not set, the other figure is the better figure of the two other MPI
-// libraries.
+// goal is a target for the ratio of package mpi's value at a point to another value. If own is set,
+// the other value is that of the transport without package mpi, and otherwise the better value of
+// the two other MPI libraries.
 type goal struct {
 	Point
 	own   bool
@@ -118,7 +117,7 @@ func (r *Report) goals() *report.Table {
 	return t
 }
 
-// text formats a figure, where 0 means that there is no figure.
+// text formats a value, where 0 means that there is none.
 func text(x float64) string {
 	switch {
 	case x == 0:

@@ -23,7 +23,7 @@ import (
 //go:embed mpi/peer.c
 var peerSource []byte
 
-// The constants are the names of the compared systems.
+// The constants below are the names of the compared systems.
 const (
 	gobtl   = "gobtl mpi"
 	openMPI = "Open MPI"
@@ -31,8 +31,8 @@ const (
 	btlOwn  = "btl"
 )
 
-// job describes what one run of a job measures. A job runs each test with each size, among the
-// given number of ranks.
+// job describes one run of a program in the comparison. A job runs each test with each size, among
+// the given number of ranks.
 type job struct {
 	ranks int
 	tests []string
@@ -106,7 +106,7 @@ func all(programs Programs, beside Beside) []*system {
 	}...)
 }
 
-// errMissing means that a system is not installed.
+// errMissing means that an MPI library is not installed.
 var errMissing = errors.New("not installed")
 
 // probe finds the version of a system, and builds the C program.
@@ -139,7 +139,7 @@ func (s *system) probe(ctx context.Context, h *systems.Host, dir string) error {
 	return nil
 }
 
-// line returns the command of a job, which consists of the launcher and its arguments.
+// line returns the command line of a job, with the launcher and its arguments.
 func (s *system) line(j job, cfg *Config) (name string, args []string) {
 	var sizes []string
 	for _, n := range j.sizes {
@@ -160,7 +160,7 @@ func (s *system) line(j job, cfg *Config) (name string, args []string) {
 	return cfg.Beside.wrap(cfg.Programs.Mpibench, cfg.CPUs, s.launcher, args)
 }
 
-// figures returns the number of figures that a job measures.
+// figures returns the number of values that a job measures.
 func (j job) figures() (n int) {
 	for _, test := range j.tests {
 		if test == "barrier" {
@@ -172,9 +172,8 @@ func (j job) figures() (n int) {
 	return n
 }
 
-// measure runs a job, and returns the figures of the job. If the job fails, measure returns the
-// figures that came before the failure. An error after the last figure is ignored, because MPICH
-// sometimes hangs in MPI_Finalize.
+// measure runs a job, and returns the values that were measured before the job ended or failed. An
+// error after the last value is ignored, because MPICH sometimes hangs in MPI_Finalize.
 func (s *system) measure(ctx context.Context, h *systems.Host, j job, cfg *Config) (
 	figures []bench.Result, err error,
 ) {
@@ -195,12 +194,12 @@ func (s *system) measure(ctx context.Context, h *systems.Host, j job, cfg *Confi
 	return figures, err
 }
 
-// ownParts is the number of parts into which btlbench divides its time. With ownParts parts, each
-// part is about as long as a window of the largest messages.
+// ownParts is the number of windows into which btlbench divides its time. A window is then about as
+// long as a window of mpibench with the largest messages.
 const ownParts = 7
 
-// measureOwn measures the transport without package mpi by btlbench. measureOwn returns the figures
-// in the form of mpibench.
+// measureOwn measures the transport without package mpi by btlbench. The values have the form of
+// mpibench's values.
 func measureOwn(ctx context.Context, h *systems.Host, cfg *Config) ([]bench.Result, error) {
 	var figures []bench.Result
 	for _, own := range systems.All(systems.Network, systems.Program{Self: cfg.Programs.Btlbench}) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/landing"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -46,7 +47,7 @@ func TestContract04Landing(t *testing.T) {
 				eps = append(eps, l.connect(i, 2))
 			}
 			l.settle(time.Second)
-			l.mods[2].landing.guessMin = 0
+			guessAll(l.mods[2])
 			l.chaos(c.chaos, seed)
 			for range 150 {
 				for i, ep := range eps {
@@ -91,6 +92,12 @@ func TestContract04Landing(t *testing.T) {
 	}
 }
 
+// guessAll has a module expect the first chunk of a fragment of any size.
+func guessAll(m *Module) {
+	lander := m.port.Data.Endpoint().(fabric.Lander)
+	m.landing.Init(&m.port.Data, lander, &m.port.Arena, 0)
+}
+
 // landScript is a module that has received the first chunk of a fragment of ten, whose poll of the
 // data channel lands from then on.
 func landScript(t *testing.T) (s *script, got *[]string, room uint32) {
@@ -106,7 +113,7 @@ func landScriptOf(t *testing.T, mtuBytes int) (s *script, got *[]string, room ui
 	s.hello.MTUBytes = uint16(mtuBytes)
 	got = new([]string)
 	s.m.Handle(1, func(_ *Endpoint, _ Tag, data []byte) { *got = append(*got, string(data)) })
-	s.m.landing.guessMin = 0
+	guessAll(s.m)
 	ep := s.connect()
 	s.run(20)
 	room = uint32(segmentRoom(ep.mtu, frag.KindChunk))
@@ -194,7 +201,7 @@ func TestLandingEndsInHandler(t *testing.T) {
 // Of large fragments that follow each other closely all lands but the first chunk, even if the last
 // one of the fragment before has not landed.
 func TestLandingFollows(t *testing.T) {
-	s, got, room := landScriptOf(t, aloneBytesMin)
+	s, got, room := landScriptOf(t, landing.AloneBytesMin)
 	n := s.next
 	send := func(id, chunks, from, to uint32) {
 		for chunk := from; chunk < to; chunk++ {
@@ -321,7 +328,7 @@ func TestLandingEndsElsewhere(t *testing.T) {
 	s.run(4)
 	s.chunk(s.next.Add(1), 1, size, room, part('b'))
 	s.run(4)
-	if !s.m.landing.armed {
+	if !s.m.landing.Armed() {
 		t.Fatal("the provider has been told no landing")
 	}
 	s.raw(0, encode(frag.Header{

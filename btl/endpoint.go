@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"gobtl/btl/internal/flush"
+	"gobtl/btl/internal/landing"
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/numbers"
@@ -60,8 +61,8 @@ func endOf(ep *Endpoint) *meet.End[*Endpoint] { return &ep.id }
 // arriving is an endpoint's state for fragments that arrive in chunks from the peer.
 type arriving struct {
 	asm      frag.Assembler
-	expects  *expectation // which chunk is next; nil before the first chunk
-	goesOnAt Time         // last progress, real or assumed (shed.go)
+	expects  *landing.Expectation[*Endpoint] // which chunk is next; nil before the first chunk
+	goesOnAt Time                            // last progress, real or assumed (shed.go)
 }
 
 // route holds the peer's addresses and the packet sizes of the path to it.
@@ -286,6 +287,9 @@ func (m *Module) remove(ep *Endpoint) {
 	m.dirty = true
 	m.sched.unblock()
 	m.acks.Settle(&ep.rcv)
+	if ep.expects != nil {
+		ep.expects.End()
+	}
 	m.watches.Clear(ep)
 	m.leave(ep)
 	m.peers.Remove(ep)

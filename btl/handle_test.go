@@ -159,10 +159,8 @@ func TestHandleUpToGuess(t *testing.T) {
 				t.Fatalf("%d bytes: %v", len(p.whole), p.err)
 			}
 		}
-		for _, ep := range p.mods[1].peers.All() {
-			if ep != nil && !ep.expected().begins {
-				t.Fatal("the fourth message of one size is not expected")
-			}
+		if m := p.mods[1]; !m.landing.Due(&m.port.Data) {
+			t.Fatal("the fourth message of one size is not expected")
 		}
 		if p.send(p.ep.Prepare(3, msg)); !errors.Is(p.err, ErrUnwanted) {
 			t.Errorf("ended with %v", p.err)

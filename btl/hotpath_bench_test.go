@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/landing"
 	"gobtl/btl/internal/numbers"
 	"gobtl/fabric"
 	"gobtl/frag"
@@ -277,7 +278,7 @@ func BenchmarkReceiveSegment(b *testing.B) {
 			const segments = 704
 			n := newNullBench(b, c.mtu, false, Config{})
 			if !c.lands {
-				n.m.landing.lander, n.m.landing.on = nil, nil
+				n.m.landing = landing.Plan[*Endpoint]{}
 			}
 			got := 0
 			n.m.Handle(1, func(*Endpoint, Tag, []byte) { got++ })

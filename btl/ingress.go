@@ -289,44 +289,6 @@ func (m *Module) finishDeferred() {
 	m.accepted(ep, &d.hdr)
 }
 
-// decodeLanded parses the header of a chunk whose payload the provider has already written to the
-// landing (the announced target memory). The receive buffer holds only the header. decodeLanded
-// returns false if the packet is not a chunk, or if the put and operation flags in the header
-// differ from flags.
-func (m *Module) decodeLanded(comp *fabric.Completion, in *arrival, flags frag.Flags) bool {
-	headBytes := int(comp.Len - comp.Landed)
-	if comp.Landed == 0 || comp.Errno != 0 || headBytes > m.port.Arena.Size() {
-		return false
-	}
-	n, err := frag.DecodeSplit(m.port.Arena.Bytes(comp.Buf)[:headBytes], int(comp.Len), &in.Header)
-	return err == nil && n == headBytes && in.Kind == frag.KindChunk &&
-		in.Flags&(frag.FlagPut|frag.FlagOp) == flags
-}
-
-// following returns the number of packets in comps that continue the run of chunks whose first
-// packet is in. The headers in a run of chunks differ only in numbers and offset, and the payloads
-// are adjacent. Chunks of such a run need no further checks.
-func (m *Module) following(in *arrival, comps []fabric.Completion) (count int) {
-	if len(comps) == 1 {
-		return 0
-	}
-	var next frag.Followers
-	next.After(&in.Header)
-	at, size := comps[0].LandedOff, uint32(in.PayloadLen)
-	head := frag.HeaderBytes(in.Kind, in.Flags)
-	for i := range comps[1:] {
-		comp := &comps[1+i]
-		at += size
-		if comp.Op != fabric.OpRecv || comp.Errno != 0 || comp.Landed != size ||
-			comp.LandedOff != at || comp.Len != size+uint32(head) ||
-			!next.Match(m.port.Arena.Bytes(comp.Buf)[:head]) {
-			break
-		}
-		count++
-	}
-	return count
-}
-
 // nextRecord parses the first record (small message) in the rest of a pack.
 func nextRecord(pack []byte) (tag uint8, data, rest []byte) { return frag.NextRecord(pack) }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"gobtl/btl/internal/meet"
+	"gobtl/btl/internal/landing"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -16,7 +16,7 @@ import (
 // has not landed it: lone packets are received fast again.
 func TestLandingGuessEnds(t *testing.T) {
 	b := newNullBench(t, 1472, false, Config{})
-	b.m.landing.guessMin = 0
+	guessAll(b.m)
 	got := 0
 	b.m.Handle(1, func(*Endpoint, Tag, []byte) { got++ })
 	room := segmentRoom(1472, frag.KindChunk)
@@ -42,8 +42,8 @@ func TestLandingGuessEnds(t *testing.T) {
 			})
 		}
 	}
-	if !b.ep.expects.begins || got != 2 {
-		t.Fatalf("%d messages came, a third is expected: %v", got, b.ep.expects.begins)
+	if due := b.m.landing.Due(&b.m.port.Data); !due || got != 2 {
+		t.Fatalf("%d messages came, a third is expected: %v", got, due)
 	}
 	const lone = 10
 	before := b.m.stats.Get(CntFastReceives)
@@ -53,8 +53,8 @@ func TestLandingGuessEnds(t *testing.T) {
 	if n := b.m.stats.Get(CntFastReceives) - before; n != lone-1 || got != 2+lone {
 		t.Errorf("%d of %d lone packets received fast, %d delivered", n, lone, got-2)
 	}
-	if b.m.landing.armed || b.ep.expects.begins {
-		t.Errorf("something is expected still: %+v", b.m.landing)
+	if b.m.landing.Due(&b.m.port.Data) {
+		t.Error("a chunk is expected still")
 	}
 	if err := b.m.Check(); err != nil {
 		t.Error(err)
@@ -97,7 +97,7 @@ func TestLandingBeginsElsewhere(t *testing.T) {
 
 // Sizes that repeat, but not always: a wrong guess costs no more than what was guessed.
 func TestLandingGuessIsCheap(t *testing.T) {
-	s, got, room := landScriptOf(t, aloneBytesMin)
+	s, got, room := landScriptOf(t, landing.AloneBytesMin)
 	id := uint32(0)
 	chunks := uint64(0)
 	for range 10 {
@@ -121,55 +121,6 @@ func TestLandingGuessIsCheap(t *testing.T) {
 	}
 }
 
-// What is expected behind large fragments: a third one of the same size and peer.
-func TestLandingOver(t *testing.T) {
-	type whole struct {
-		conn uint64
-		size uint32
-	}
-	for _, c := range []struct {
-		name   string
-		came   []whole
-		begins bool
-	}{
-		{"one", []whole{{1, 100}}, false},
-		{"two", []whole{{1, 100}, {1, 100}}, true},
-		{"two small ones", []whole{{1, 99}, {1, 99}}, false},
-		{"two of other sizes", []whole{{1, 100}, {1, 101}}, false},
-		{"two of other peers", []whole{{1, 100}, {2, 100}}, false},
-		{"two and one", []whole{{1, 100}, {1, 100}, {1, 99}}, false},
-		{"with another in between", []whole{{1, 100}, {2, 100}, {1, 100}}, true},
-		{"two behind others", []whole{{2, 107}, {2, 107}, {1, 100}, {1, 100}}, true},
-	} {
-		for _, lander := range []fabric.Lander{&nullEndpoint{}, nil} {
-			m := &Module{landing: landing{lander: lander, guessMin: 100}}
-			if lander != nil {
-				m.landing.on = &m.port.Data
-			}
-			m.peers.Init(endOf, 3, nil, meet.Limits{})
-			for range 3 { // those with the numbers 1 and 2 are the peers
-				m.peers.Add(&Endpoint{m: m}, 0)
-			}
-			var last *expectation
-			for i, w := range c.came {
-				h := frag.Header{
-					Conn: w.conn, SizeBytes: w.size, FragID: ^uint32(0) - 1 + uint32(i),
-					ChunkBytes: aloneBytesMin - frag.ChunkHeaderBytes,
-				}
-				m.chunkCame(m.peers.At(uint32(w.conn)), &h, true)
-				last = m.peers.At(uint32(w.conn)).expected()
-				if last.begins && last.fragID != h.FragID+1 {
-					t.Errorf("%s: fragment %d is expected behind %d", c.name, last.fragID, h.FragID)
-				}
-			}
-			l, begins := &m.landing, c.begins && lander != nil
-			if last.begins != begins || (l.tag != 0) != begins || l.justWhole != (lander != nil) {
-				t.Errorf("%s, landings: %v: %+v, %+v", c.name, lander != nil, *l, *last)
-			}
-		}
-	}
-}
-
 // A fragment whose first chunks land, but not in order, may not take the memory that is kept for
 // one that is in order.
 func TestLandingGuessKeepsReserve(t *testing.T) {
@@ -178,7 +129,7 @@ func TestLandingGuessKeepsReserve(t *testing.T) {
 	cfg.FragmentBytesMax, cfg.ReassemblyBytesMax = 8<<10, 8<<10
 	s := newLab(t, mem.Config{MTUBytes: 1472}, 1, cfg).newScript(0)
 	s.hello.MTUBytes = 1472
-	s.m.landing.guessMin = 0
+	guessAll(s.m)
 	got := 0
 	s.m.Handle(1, func(*Endpoint, Tag, []byte) { got++ })
 	room := uint32(segmentRoom(s.connect().mtu, frag.KindChunk))
@@ -192,7 +143,7 @@ func TestLandingGuessKeepsReserve(t *testing.T) {
 		chunk(s.next+1, id+1, 1)
 		s.next = s.next.Add(2)
 	}
-	if !s.m.peers.At(0).expects.begins {
+	if !s.m.landing.Due(&s.m.port.Data) {
 		t.Fatal("nothing is expected")
 	}
 	chunk(s.next+2, 3, 0)

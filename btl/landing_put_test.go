@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/landing"
 	"gobtl/fabric/mem"
 	"gobtl/fabric/sim"
 	"gobtl/frag"
@@ -98,7 +99,7 @@ func newPutScript(t *testing.T) *putScript {
 	s.n = s.next
 	s.put(0)
 	s.run(4)
-	if s.m.landing.tag == 0 {
+	if !s.m.landing.Due(&s.m.port.Data) {
 		t.Fatal("nothing is expected to land")
 	}
 	return s
@@ -175,7 +176,7 @@ func TestPutLandsUnexpected(t *testing.T) {
 	if n := s.m.stats.Get(CntLandedPut); n != 2 {
 		t.Errorf("%d chunks landed, want 2", n)
 	}
-	s.m.landing.pause = 0
+	s.run(landing.PausePolls)
 	s.put(3) // behind which 4 came already: nothing may land there
 	s.run(4)
 	s.raw(1, []byte(secret))
@@ -184,7 +185,7 @@ func TestPutLandsUnexpected(t *testing.T) {
 	s.put(5, 6, 7, 8, 9)
 	s.run(4)
 	s.want(t, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
-	if s.m.landing.tag != 0 && s.m.peers.Lookup(s.m.landing.tag).expects.open {
+	if s.m.landing.Due(&s.m.port.Data) {
 		t.Error("more is expected to land behind the end of a put")
 	}
 }
@@ -374,29 +375,6 @@ func TestPutsLand(t *testing.T) {
 		}
 		if want := filled(size, puts-1); !bytes.Equal(l.mem[puts-1:][:size], want) {
 			t.Fatal("the last put has written something else")
-		}
-	}
-}
-
-// A put of large packets ends with one that is as small as it comes out; what follows it is polled
-// for one by one all the same.
-func TestPutEndsSmall(t *testing.T) {
-	l := newRemoteLab(t, mem.Config{MTUBytes: 32 << 10}, smallConfig(), false)
-	l.until("it is connected", time.Millisecond, time.Second, l.ep.Connected)
-	m := l.mods[0]
-	for i, chunk := range []uint16{20_000, 1000} {
-		h := frag.Header{
-			Kind: frag.KindChunk, Flags: frag.FlagPut, FragID: uint32(i + 1),
-			SizeBytes: 2*uint32(chunk) + 9, PayloadLen: chunk,
-		}
-		for h.OffsetBytes < 2*uint32(chunk) {
-			m.putCame(l.ep, &h)
-			h.OffsetBytes += uint32(chunk)
-		}
-		h.PayloadLen, m.landing.justWhole = 9, false
-		m.putCame(l.ep, &h)
-		if m.landing.justWhole != (chunk >= aloneBytesMin) {
-			t.Errorf("a put in packets of %d bytes: one by one %v", chunk, m.landing.justWhole)
 		}
 	}
 }

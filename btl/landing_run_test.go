@@ -3,13 +3,12 @@ package btl
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"testing"
 	"time"
 
-	"gobtl/fabric"
+	"gobtl/btl/internal/landing"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 	"gobtl/internal/seq"
@@ -136,7 +135,7 @@ func newLandBatch(t *testing.T, c *landCase, lands bool) *landBatch {
 	b.s.run(20)
 	b.room, b.n = uint32(segmentRoom(b.ep.mtu, frag.KindChunk)), b.s.next
 	if !lands {
-		b.s.m.landing.lander, b.s.m.landing.on = nil, nil
+		b.s.m.landing = landing.Plan[*Endpoint]{}
 	}
 	id := max(1, c.id)
 	b.chunks(id, 0, 0)
@@ -144,8 +143,7 @@ func newLandBatch(t *testing.T, c *landCase, lands bool) *landBatch {
 	if c.before != nil {
 		c.before(b)
 	}
-	b.s.run(4)
-	b.s.m.landing.pause = 0
+	b.s.run(4 + landing.PausePolls)
 	return b
 }
 
@@ -596,84 +594,6 @@ func TestFastBehindLarge(t *testing.T) {
 		b.s.run(40)
 		if n := b.s.m.stats.Get(CntFastReceives) - before; n != 1 || len(b.got) != 2 {
 			t.Errorf("lands: %v, %d messages came, %d of them fast", lands, len(b.got), n)
-		}
-	}
-}
-
-// TestFollowing: a run ends before the first packet that is anything but the next chunk in the next
-// place. Nothing of the module is altered but its scratch memory.
-func TestFollowing(t *testing.T) {
-	b := newNullBench(t, 1472, false, Config{})
-	room := segmentRoom(1472, frag.KindChunk)
-	head := func(c *fabric.Completion) []byte { return b.d.arena.Bytes(c.Buf) }
-	alters := map[string]func(c *fabric.Completion){
-		"a send":           func(c *fabric.Completion) { c.Op = fabric.OpSend },
-		"an error":         func(c *fabric.Completion) { c.Errno = 5 },
-		"not landed":       func(c *fabric.Completion) { c.Landed, c.LandedOff = 0, 0 },
-		"landed in part":   func(c *fabric.Completion) { c.Landed-- },
-		"landed behind":    func(c *fabric.Completion) { c.LandedOff++ },
-		"landed before":    func(c *fabric.Completion) { c.LandedOff -= uint32(room) },
-		"longer":           func(c *fabric.Completion) { c.Len++ },
-		"shorter":          func(c *fabric.Completion) { c.Len-- },
-		"longer, landed":   func(c *fabric.Completion) { c.Len++; c.Landed++ },
-		"another tag":      func(c *fabric.Completion) { head(c)[3]++ },
-		"a flag":           func(c *fabric.Completion) { head(c)[2] |= byte(frag.FlagPut) },
-		"an ACK":           func(c *fabric.Completion) { frag.SetAck(head(c), 5, 6, 7, false) },
-		"another endpoint": func(c *fabric.Completion) { head(c)[4]++ },
-		"another number":   func(c *fabric.Completion) { head(c)[12]++ },
-		"another sequence": func(c *fabric.Completion) { head(c)[16]++ },
-		"another fragment": func(c *fabric.Completion) { head(c)[32]++ },
-		"another size":     func(c *fabric.Completion) { head(c)[36]++ },
-		"another offset":   func(c *fabric.Completion) { head(c)[40]++ },
-		"another first":    func(c *fabric.Completion) { head(c)[44]++ },
-		"another grid":     func(c *fabric.Completion) { head(c)[46]++ },
-		"a reserved bit":   func(c *fabric.Completion) { head(c)[31] = 1 },
-	}
-	const count = 10
-	batch := func(size uint32) (frag.Header, []fabric.Completion) {
-		h := frag.Header{
-			Kind: frag.KindChunk, Flags: frag.FlagAck, Conn: b.ep.id.Tag, Seq: 1<<32 - 4, Tag: 1, FragID: 5,
-			SizeBytes: size, OffsetBytes: uint32(room), PayloadLen: uint16(room), Credit: 1,
-			Number: 1<<32 - 2, FirstBytes: uint16(room), ChunkBytes: uint16(room),
-		}
-		comps := make([]fabric.Completion, count)
-		next := h
-		for i := range comps {
-			comps[i] = fabric.Completion{
-				Op: fabric.OpRecv, Buf: b.data.bufs[i], Len: uint32(frag.ChunkHeaderBytes + room),
-				Landed: uint32(room), LandedOff: uint32((3 + i) * room),
-			}
-			next.Encode(head(&comps[i]))
-			next.Flags, next.Seq, next.Number = 0, next.Seq+1, next.Number+1
-			next.OffsetBytes += uint32(room)
-		}
-		return h, comps
-	}
-	for _, name := range slices.Sorted(maps.Keys(alters)) {
-		for at := 1; at < count; at++ {
-			h, comps := batch(uint32(1000 * room))
-			alters[name](&comps[at])
-			in := arrival{Header: h}
-			if n := b.m.following(&in, comps); n != at-1 || in.Header != h {
-				t.Errorf("%s at place %d: %d follow", name, at, n)
-			}
-		}
-	}
-	for _, c := range []struct{ chunks, comps, want int }{
-		{1000, count, count - 1},
-		{1000, 1, 0},
-		{1000, 2, 1},
-		{2, count, 0},
-		{3, count, 1},
-		{count, count, count - 2},
-		{count + 1, count, count - 1},
-	} {
-		for _, rest := range []int{0, 1, room - 1} {
-			h, comps := batch(uint32(c.chunks*room + rest))
-			if n := b.m.following(&arrival{Header: h}, comps[:c.comps]); n != c.want {
-				t.Errorf("%d of %d chunks, and %d bytes: %d follow, want %d", c.comps, c.chunks, rest, n,
-					c.want)
-			}
 		}
 	}
 }

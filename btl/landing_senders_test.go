@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gobtl/btl/internal/landing"
 	"gobtl/frag"
 )
 
@@ -44,7 +45,7 @@ func landTurns(t *testing.T, turns string) uint64 {
 		s.chunk(s.next, 1, size, sent[i]*room, bytes.Repeat([]byte{byte(turn)}, int(room)))
 		s.next = s.next.Add(1)
 		sent[i]++
-		s.run(landingPause + 2)
+		s.run(landing.PausePolls + 2)
 		if err := m.Check(); err != nil {
 			t.Fatal(err)
 		}
@@ -92,24 +93,24 @@ func TestLandingGivenUp(t *testing.T) {
 	chunk := func(s *script, chunks, i uint32) {
 		s.chunk(s.next, 1, chunks*room, i*room, make([]byte, room))
 		s.next = s.next.Add(1)
-		s.run(landingPause + 2)
+		s.run(landing.PausePolls + 2)
 	}
 	for i := range uint32(turns) {
 		chunk(peers[0], 2*turns, i)
 		chunk(peers[1], turns, i)
 	}
-	if m.landing.tag != peers[0].conn {
-		t.Fatalf("not the first peer is expected behind the second one: %+v", m.landing)
+	if x := m.landing.Next(true); x == nil || x.Of.id.Tag != peers[0].conn {
+		t.Fatal("not the first peer is expected behind the second one")
 	}
 	s := peers[1]
-	for range missedMax {
+	for range landing.MissedMax {
 		s.raw(1, encode(frag.Header{Kind: frag.KindFrag, Conn: s.conn, Seq: s.next, Tag: 1},
 			make([]byte, room/2)))
 		s.next = s.next.Add(1)
-		s.run(landingPause + 2)
+		s.run(landing.PausePolls + 2)
 	}
-	if x := m.landing.tag; x != 0 {
-		t.Errorf("%#x is expected still, the first peer is %#x", x, peers[0].conn)
+	if m.landing.Due(&m.port.Data) {
+		t.Error("a chunk is expected still")
 	}
 	if err := m.Check(); err != nil {
 		t.Error(err)

@@ -300,7 +300,7 @@ func (ep *Endpoint) lands() bool {
 	if ep.id.Counted {
 		on = &ep.m.port.Command
 	}
-	return ep.m.landing.on == on
+	return ep.m.landing.On(on)
 }
 
 // checkLink verifies an endpoint's packets in flight.

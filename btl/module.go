@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/landing"
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/owed"
@@ -58,7 +59,7 @@ const (
 //	polling        which channel a pass polls, and how            polling.go
 //	keeping        received data kept by handlers                 keep.go
 //	deferred       fast receive not yet accounted for             ingress.go
-//	landing        memory where the provider puts payloads        landing.go
+//	landing        memory where the provider puts payloads        internal/landing landing.go
 //	parts          packets that arrive in slices                  aside.go
 //	counters       counters of Stats                              stats.go
 type Module struct {
@@ -87,7 +88,7 @@ type Module struct {
 	face
 
 	deferred deferredReceive
-	landing  landing
+	landing  landing.Plan[*Endpoint]
 	scratch
 
 	counters
@@ -175,7 +176,7 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 		bulk = &m.port.Command
 	}
 	if lander, ok := bulk.Endpoint().(fabric.Lander); ok && bulk.Caps().Landing {
-		m.landing = landing{lander: lander, on: bulk, guessMin: guessBytesMin}
+		m.landing.Init(bulk, lander, &m.port.Arena, landing.GuessBytesMin)
 	}
 	// An eighth of the receive buffers is reserved for ACKs and handshakes, which need no credit.
 	room := min(m.port.Command.Caps().RecvCapacity, m.port.Data.Caps().RecvCapacity)

@@ -144,14 +144,3 @@ func (ep *Endpoint) cameWithout(n seq.Num, pieces *arrivedPieces) {
 		}
 	}
 }
-
-// pieceCame updates the prediction of the next packet after a piece has arrived. The next chunk of
-// the piece's fragment is expected if enough full packets of the fragment follow.
-func (m *Module) pieceCame(ep *Endpoint, h *frag.Header, whole bool) {
-	left := h.SizeBytes - h.OffsetBytes - uint32(h.PayloadLen)
-	if !whole && left >= m.landing.guessMin {
-		m.chunkCame(ep, h, false)
-	} else if ep.expects != nil && ep.expects.open {
-		m.expectNothing(ep)
-	}
-}

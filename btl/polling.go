@@ -35,7 +35,7 @@ func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 		return 0, false, nil
 	}
 	c.NoteIdle()
-	if mayFast && !m.landing.expects(c) {
+	if mayFast && !m.landing.Due(c) {
 		got, err := c.Poll(m.now, 1)
 		return m.receiveFound(got, err)
 	}
@@ -108,12 +108,10 @@ func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 		return 0, false, nil
 	}
 	more := true
-	if l := &m.landing; l.tag == 0 && (c.Idle() > 0 || l.justWhole) {
+	if m.landing.OneByOne(c.Idle() > 0) {
 		// A lone packet is delivered, and its reply sent, before a further poll that would find
-		// nothing. After the first chunk of a large fragment, the following chunks can be received
-		// in place.
-		l.justWhole = false
-		if c.Idle() > 0 && mayFast && !l.armed {
+		// nothing.
+		if c.Idle() > 0 && mayFast && !m.landing.Armed() {
 			got, e := c.Poll(m.now, 1)
 			more, fast, err = m.takeFirst(c, got, e, &n)
 		} else {
@@ -138,10 +136,10 @@ func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 // of received packets to *n. The result more says that further completions may follow.
 func (m *Module) poll(c *port.Channel, limit int, n *int) (more bool, err error) {
 	var got int
-	landing := c == m.landing.on
-	if landing {
-		got, err = m.pollLanding(c, limit)
-		landing = m.landing.mem != nil
+	landed := m.landing.On(c)
+	if landed {
+		got, err = m.pollLanding(limit)
+		landed = m.landing.Landed()
 	} else {
 		got, err = c.Poll(m.now, limit)
 	}
@@ -158,11 +156,11 @@ func (m *Module) poll(c *port.Channel, limit int, n *int) (more bool, err error)
 		if comps[i].Op == fabric.OpRecv {
 			*n++
 		}
-		if !landing {
+		if !landed {
 			m.handle(c, &comps[i])
 		}
 	}
-	if landing {
+	if landed {
 		m.handleLanded(c, comps)
 	}
 	c.PostReceives()

@@ -80,7 +80,7 @@ func (m *Module) progress() (int, error) {
 		if m.port.Data.Batched() > 0 && m.gap >= stoodLeast {
 			m.leaveLate()
 		}
-	} else if !m.dataLast && !m.landing.expects(&m.port.Command) {
+	} else if !m.dataLast && !m.landing.Due(&m.port.Command) {
 		return m.glance()
 	}
 	mayFast := !m.fastLast && m.port.Data.Batched() == 0

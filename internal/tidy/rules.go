@@ -78,6 +78,10 @@ var policies = []policy{
 		libs: []string{"golang.org/x/sys"},
 	},
 	{dir: "btl/internal/flush", imports: []string{"internal/seq"}, deny: with(pureDeny, "time")},
+	{
+		dir: "btl/internal/landing", imports: with(leaves, "btl/internal/port", "fabric", "frag"),
+		deny: pureDeny,
+	},
 	{dir: "btl/internal/liveness", imports: with(leaves, "hotel"), deny: pureDeny},
 	{dir: "btl/internal/meet", imports: with(leaves, "btl/internal/port", "frag"), deny: pureDeny},
 	{
@@ -323,10 +327,10 @@ const (
 // methodsToday and linesToday are the limits of types and packages that exceed the general limits.
 var (
 	methodsToday = map[string]int{
-		"btl.Endpoint": 121, "btl.Module": 322, "btl/runner.Runner": 75, "mpi.engine": 72,
+		"btl.Endpoint": 119, "btl.Module": 313, "btl/runner.Runner": 75, "mpi.engine": 72,
 		"pml.Layer": 78, "reliability.Sender": 65,
 	}
-	linesToday = map[string]int{"btl": 11959}
+	linesToday = map[string]int{"btl": 11546}
 )
 
 // structFieldsMax is the largest number of fields of a struct of package btl.
@@ -346,7 +350,7 @@ var btlFloors = [][]string{
 		"fragment.go",
 		"gather.go", "handshake_host.go", "path_host.go", "requeue.go", "watch_host.go",
 		"ingress.go",
-		"landing.go", "landing_put.go", "link.go",
+		"landing.go", "link.go",
 		"link_counted.go", "link_seq.go", "pack.go",
 		"on_ack.go", "pieces.go", "polling.go", "recv.go",
 		"region.go", "remote.go", "remote_ask.go", "remote_fast.go", "remote_notice.go",

@@ -79,7 +79,7 @@ var memoryMutations = []mutation{
 	{
 		name:  "put-landed-not-scrubbed",
 		fault: "what lands in a region, and is none of the put's, stays there",
-		in:    "btl",
+		in:    "btl/internal/landing",
 		old:   "clear($rest[:min($*_)])",
 		new:   "_ = $rest",
 		test:  "./btl -run TestPutLands",

@@ -1,0 +1,116 @@
+package landing
+
+import (
+	"fmt"
+
+	"gobtl/frag"
+)
+
+// Expectation describes the chunk that is expected next from one peer. An Expectation belongs to a
+// connection, and is made when the first chunk arrives.
+type Expectation[E any] struct {
+	Of      E // the endpoint; the zero value after End
+	asm     *frag.Assembler
+	counted bool // the fabric loses no packets, so the next packets are the expected chunks
+	ended   bool
+
+	fragID uint32
+	offset uint32 // of the chunk in its fragment
+	missed uint32 // consecutive polls with other packets
+	open   bool   // a chunk is expected
+	begins bool   // the expected chunk is the first of its fragment
+	bytes  uint32 // size of the latest complete large fragment
+	first  uint16 // size of that fragment's first chunk
+	chunk  uint16
+	put    Put
+	puts   progress // the peer's latest put
+	// next is the peer whose chunks usually arrive in the poll after this peer's chunks. rival is
+	// another peer whose chunks arrived, the last time, in the poll after this peer's chunks. A
+	// rival that follows twice becomes next.
+	next, rival *Expectation[E]
+}
+
+// Put describes where the next chunk of a put belongs.
+type Put struct {
+	Flags  frag.Flags // the put and operation flags of the chunk; 0: the chunk is of a message
+	Handle uint64     // of the region
+	At     uint64     // offset in the region
+	Bytes  uint32     // bytes of the put from At on; of Next's result: bytes of the landing
+	op     uint32
+}
+
+// New returns the Expectation for the peer of the endpoint of, whose messages asm reassembles.
+// Parameter counted says that the fabric between the two is reliable and ordered.
+func New[E any](of E, asm *frag.Assembler, counted bool) *Expectation[E] {
+	return &Expectation[E]{Of: of, asm: asm, counted: counted}
+}
+
+// End ends the Expectation of an endpoint that ends. Other peers' Expectations may still refer to
+// an Expectation that has ended.
+func (x *Expectation[E]) End() { *x = Expectation[E]{ended: true} }
+
+// living returns x, or nil if the endpoint of x has ended.
+func (x *Expectation[E]) living() *Expectation[E] {
+	if x == nil || x.ended {
+		return nil
+	}
+	return x
+}
+
+// close ends the expectation of a chunk.
+func (x *Expectation[E]) close() { x.open, x.begins = false, false }
+
+// Message returns the memory for the next chunks of the peer's message, or nil. The memory ends
+// with a whole chunk, and is valid for one poll.
+func (x *Expectation[E]) Message() (mem []byte) {
+	if !x.begins {
+		return x.asm.Landing(x.fragID, x.offset, bytesMax)
+	}
+	if mem = x.asm.Anticipate(x.bytes, x.first, x.chunk, bytesMax); mem == nil {
+		x.close()
+	}
+	return mem
+}
+
+// Put returns where the next chunks of the peer's put belong. The result ok is false if the
+// expected chunk is of a message. Put.Bytes is a whole number of chunks, or all that is left of the
+// put.
+func (x *Expectation[E]) Put() (p Put, ok bool) {
+	p = x.put
+	if n := min(p.Bytes, bytesMax); n < p.Bytes {
+		p.Bytes = n - n%uint32(x.chunk)
+	}
+	return p, p.Flags != 0
+}
+
+// Check verifies an endpoint's Expectation between two polls. Parameter lands says whether landings
+// are possible for the endpoint's chunks.
+func (x *Expectation[E]) Check(lands bool) error {
+	if x.ended || x.begins && !x.open || x.open && !lands || x.missed >= MissedMax && x.open {
+		return fmt.Errorf("fragment %d from offset %d on is expected: %v, its beginning: %v, "+
+			"%d missed, ended: %v", x.fragID, x.offset, x.open, x.begins, x.missed, x.ended)
+	}
+	return nil
+}
+
+// progress records which bytes of a peer's latest chunked put have arrived and must not be
+// overwritten.
+type progress struct {
+	fragID uint32
+	high   uint32 // no byte from this offset on has arrived
+	known  bool   // fragID and high are valid
+}
+
+// reached records that a chunk was accepted whose bytes end before the offset end. reached returns
+// false if the chunk is of an earlier put, or if later bytes of the put have already arrived.
+func (p *progress) reached(fragID, end uint32) bool {
+	switch ahead := int32(fragID - p.fragID); {
+	case p.known && ahead == 0:
+		p.high = max(p.high, end)
+	case p.known && ahead < 0:
+		return false
+	default:
+		*p = progress{fragID: fragID, high: end, known: true}
+	}
+	return end == p.high
+}

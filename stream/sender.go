@@ -172,8 +172,7 @@ func (s *Sender) progress(now mono.Time) (n int) {
 	return n
 }
 
-// alive returns the number of receivers that are ready, and the number of receivers that are
-// connecting.
+// alive returns the numbers of receivers that are ready and that are connecting.
 func (s *Sender) alive() (ready, meeting int) {
 	for _, k := range s.links {
 		switch k.state {
@@ -256,8 +255,7 @@ const (
 	startTime = time.Second
 )
 
-// makeRoom refuses the oldest receiver without a validated address, if there are pendingMax of
-// them.
+// makeRoom refuses the oldest of pendingMax receivers without a validated address.
 func (s *Sender) makeRoom() {
 	var first *link
 	pending := 0

@@ -16,7 +16,7 @@ import (
 	"gobtl/internal/report"
 )
 
-// workload is a load with a name, and how its figures are shown.
+// workload is a named kind of load, and how its results are shown.
 type workload struct {
 	load
 	title string
@@ -142,7 +142,8 @@ func (c *compareCmd) updateDocs(text string) error {
 	return nil
 }
 
-// table shows the medians of all rounds, and those of the rounds' ratios.
+// table shows the medians of all rounds, and the medians of the ratios between systems within a
+// round.
 func table(list []*system, work []workload, cells map[key][]result, rounds int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Medians of %d rounds; x: by those of %s\n", rounds, base)
@@ -175,7 +176,8 @@ func table(list []*system, work []workload, cells map[key][]result, rounds int) 
 	return b.String()
 }
 
-// medians is the median of a figure, and of its ratios to that of the other results.
+// medians holds the median of a measured value, and the median of its ratio to the value of each
+// other system.
 func medians(all, of []result, figure func(result) float64) (value float64, ratio string) {
 	var values, ratios []float64
 	for i := range all {
@@ -190,7 +192,7 @@ func medians(all, of []result, figure func(result) float64) (value float64, rati
 	return report.Median(values), ratio
 }
 
-// measure has a process serve and another one call.
+// measure starts a process that serves and another one that calls.
 func measure(s *system, l *load, cpus pins) (res result, err error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// The floor is the performance that Go sockets allow: calls by bare UDP. There is no retransmission
-// and no protection from other peers, and a lost datagram ends the measurement. With ACKs each
-// answer is acknowledged by a datagram, which is what a transport that sends again does after a
-// lone one.
+// The floor is the performance of plain requests and replies over UDP sockets. It has no
+// retransmission and no protection against other peers, and a lost datagram ends the measurement.
+// With ACKs each reply is acknowledged by a datagram, as a reliable transport would do for a single
+// reply.
 //
 //	id, 8 bytes | index, 4 bytes | count, 4 bytes; 0: an ACK | up to floorBytes of the message
 const (
@@ -27,13 +27,13 @@ var floors = []*system{
 	{"udp-ack", "floor: bare UDP, ACKs", serveFloor, dialFloor(true)},
 }
 
-// whole puts messages together of which a piece has come.
+// whole assembles messages from received parts.
 type whole struct {
 	msg  []byte
 	left int
 }
 
-// take takes a datagram, and returns the message that is whole by it.
+// take accepts a datagram, and returns the message that the datagram completes.
 func take(parts map[uint64]*whole, datagram []byte) (id uint64, msg []byte, ok bool) {
 	if len(datagram) < floorHead {
 		return 0, nil, false
@@ -137,7 +137,7 @@ func dialFloor(acks bool) func(string) (caller, error) {
 	}
 }
 
-// read reads answers until the socket is closed.
+// read reads replies until the socket is closed.
 func (f *floorCaller) read() {
 	parts, buf, ack := map[uint64]*whole{}, make([]byte, 1<<16), make([]byte, floorHead)
 	for {

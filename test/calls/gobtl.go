@@ -26,7 +26,7 @@ type gobtlCaller struct {
 	method uint16
 }
 
-// openGobtl opens a node and returns its address.
+// openGobtl opens a node, and returns its address.
 func openGobtl() (*call.Node, *runner.Runner, string, error) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: "127.0.0.1"})
 	if err != nil {

@@ -34,7 +34,7 @@ func (plain) Unmarshal(data []byte, v any) error {
 
 const grpcMethod = "/gobtl.Echo/Answer"
 
-// grpcBytesMax is above the largest message, of which gRPC takes 4 MiB by default.
+// grpcBytesMax is larger than the largest message, because gRPC's default limit is 4 MiB.
 const grpcBytesMax = 64 << 20
 
 func answerGRPC(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor,

@@ -27,7 +27,7 @@ type result struct {
 	CPUUs   float64 `json:"cpu_us"` // a call, of both processes together
 }
 
-// warmup is for how long the callers call before anything is measured.
+// warmup is the time for which the callers call before the measurement.
 const warmup = 50 * time.Millisecond
 
 // run has the callers call, and measures.
@@ -61,15 +61,14 @@ func (l *load) run(c caller) (result, error) {
 	}, err
 }
 
-// latencies is the common histogram of all callers. One histogram per caller would exceed the
-// caches and so distort the measurement. On one processor the lock of the common one costs almost
-// nothing.
+// latencies is the common histogram of all callers. One histogram per caller would not fit into the
+// caches, and would distort the measurement.
 type latencies struct {
 	lock sync.Mutex
 	hist *hdrhistogram.Histogram
 }
 
-// newLatencies has room for calls of up to a minute.
+// newLatencies returns a histogram for latencies of up to a minute.
 func newLatencies() *latencies {
 	const longest = 60e9
 	return &latencies{hist: hdrhistogram.New(1, longest, 3)}
@@ -93,7 +92,7 @@ func (l *load) calls(c caller, measured *latencies) error {
 	return errors.Join(errs...)
 }
 
-// caller calls, again and again, and once at least.
+// caller calls repeatedly, and at least once.
 func (l *load) caller(c caller, until time.Time, measured *latencies) error {
 	request := make([]byte, l.sizeBytes)
 	for i := 0; i == 0 || time.Now().Before(until); i++ {

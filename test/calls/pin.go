@@ -10,11 +10,11 @@ import (
 // cpusMax is above the number of any processor.
 const cpusMax = 1024
 
-// pins are the processors of the server and of the caller, or nil: then the system places them.
+// pins holds the CPUs of the server and of the caller, or is nil if the processes are not pinned.
 type pins []int
 
-// choosePins returns the first two processors that this process may use; both are the same one if
-// there is no other.
+// choosePins returns the first two CPUs that this process may use, or the same CPU twice if there
+// is only one.
 func choosePins() (pins, error) {
 	var may unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &may); err != nil {
@@ -29,8 +29,7 @@ func choosePins() (pins, error) {
 	return append(p, p...)[:2], nil
 }
 
-// start starts a process on one of the pins. It is there from its first instruction on, so Go
-// takes the number of processors to be one.
+// start starts a process that is pinned from its beginning, so that Go sees one CPU.
 func (p pins) start(cmd *exec.Cmd, which int) error {
 	if p == nil {
 		return cmd.Start()

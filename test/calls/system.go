@@ -8,18 +8,18 @@ import (
 	"syscall"
 )
 
-// system is a way to call another process. The server answers a request with itself, and an empty
-// one with the processor time that it has used.
+// system is a way to call another process. The server answers a request with the same bytes, and an
+// empty request with the CPU time that the server has used.
 type system struct {
 	name, title string
-	// serve begins to serve on the loopback interface and returns the address.
+	// serve starts a server on the loopback interface, and returns its address.
 	serve func() (addr string, err error)
 	dial  func(addr string) (caller, error)
 }
 
-// caller is a connection, for any number of goroutines.
+// caller is a connection, which any number of goroutines may use.
 type caller interface {
-	// call sends a request and returns its answer, which is the caller's.
+	// call sends a request, and returns the reply, which the caller may keep.
 	call(request []byte) (answer []byte, err error)
 	close() error
 }
@@ -31,7 +31,7 @@ var systems = []*system{
 	{"grpc", "gRPC over TCP", serveGRPC, dialGRPC},
 }
 
-// base is the system with which the others are compared.
+// base is the system with which the other systems are compared.
 const base = "net-rpc"
 
 func systemOf(name string) (*system, error) {
@@ -53,7 +53,7 @@ func reply(request []byte) []byte {
 	return binary.LittleEndian.AppendUint64(nil, uint64(cpuNs()))
 }
 
-// cpuNs is the processor time that this process has used.
+// cpuNs is the CPU time that this process has used, in nanoseconds.
 func cpuNs() int64 {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -62,7 +62,7 @@ func cpuNs() int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// serverCPUNs asks a server for its processor time.
+// serverCPUNs asks a server for its CPU time.
 func serverCPUNs(c caller) (int64, error) {
 	answer, err := c.call(nil)
 	if err != nil {

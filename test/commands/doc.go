@@ -1,5 +1,5 @@
-// Package commands tests the common features of all programs of cmd/: --version, --format, shell
-// completion, manual pages, and the pages of the reference, which are made from their flags:
+// Package commands tests features that all programs of cmd/ have: --version, --format, shell
+// completion, manual pages, and the reference pages, which are made from the flags:
 //
 //	go test ./test/commands -run TestReference -rewrite
 package commands

@@ -1,6 +1,6 @@
 // Package conformance runs the scenarios of libfabric's fabtests that apply to a byte transfer
-// layer on modules of this project: on every real provider there is, and on the simulator.
-// README.md says which scenario follows which program of fabtests, and what it asserts.
+// layer, on each real provider and on the simulator. README.md lists each scenario with its program
+// of fabtests and its assertions.
 //
 //	scenarios_test.go   the table of scenarios, and TestConformance, which runs each on each network
 //	networks_test.go    the networks: real providers on the real clock, sim_test.go the simulator
@@ -13,7 +13,7 @@
 //	put_test.go         puts
 //	runner_test.go      what needs threads: wait modes, signals
 //
-// A scenario is written once, against lab. Networks with a clock of their own (the simulator) run
-// in virtual time, the others in real time with all modules on the test's goroutine; only the
-// scenarios of runner_test.go need real networks.
+// Each scenario is written against package lab. Networks with their own clock (the simulator) run
+// in virtual time, and all other networks in real time with all modules on the test's goroutine,
+// except in runner_test.go.
 package conformance

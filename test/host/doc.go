@@ -1,6 +1,5 @@
-// Package host is for tests of many processes on one host that talk through shared memory. What is
-// in it runs in processes of their own: the test binary starts itself again.
+// Package host tests several processes of one host that communicate through shared memory. The test
+// binary starts itself in further processes.
 //
-// The tests of one process each start and end on one goroutine; a rank is a goroutine that owns a
-// module.
+// Within a process each test uses one goroutine, and each rank is a goroutine that owns a module.
 package host

@@ -18,11 +18,11 @@ type Port struct {
 	V4, V6, LinkLocal netip.Addr
 }
 
-// Zoned is the link-local address as the port's own host writes it: "fe80::1%eth0".
+// Zoned is the link-local address as the port's own host writes it, such as "fe80::1%eth0".
 func (p Port) Zoned() string { return p.LinkLocal.WithZone(p.Dev).String() }
 
-// Cable joins two hosts. Both ends have the MTU and are up, with an IPv4 and an IPv6 address and a
-// link-local one.
+// Cable joins two hosts. Both ports are up, and have the MTU, an IPv4 address, an IPv6 address and
+// a link-local address.
 func (l *Lab) Cable(a, b *Host, mtuBytes int) (Port, Port) {
 	l.tb.Helper()
 	l.cables++
@@ -53,8 +53,8 @@ func (l *Lab) Cable(a, b *Host, mtuBytes int) (Port, Port) {
 	return pa, pb
 }
 
-// await waits until the port takes part in IPv6: the kernel looks at a new link's carrier some time
-// later, and a question for a neighbour that was lost before that is asked again after a second.
+// await waits until the port uses IPv6, because the kernel detects the carrier of a new link only
+// after some time.
 func (p Port) await() {
 	tb := p.Host.lab.tb
 	tb.Helper()
@@ -80,8 +80,8 @@ func (p Port) await() {
 	}
 }
 
-// Route joins two hosts by way of a router, with an MTU for the cable on each side of it. The
-// router's ports are on the outer ports' cables; it is returned too, for filters and queues.
+// Route joins two hosts through a router, with one MTU for each of the two cables. The router's two
+// ports are on the cables of the outer ports, and the router is returned for filters and queues.
 func (l *Lab) Route(a, b *Host, mtuA, mtuB int) (pa, pb Port, router *Host) {
 	l.tb.Helper()
 	router = l.Host("router")

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Filter adds rules of nft to a chain of the host's own ("output", "input", "forward"):
-// "udp dport 4000 drop". The first call makes the table; Unfilter removes all.
+// Filter adds nft rules such as "udp dport 4000 drop" to a chain ("output", "input" or "forward")
+// of this host. The first call creates the nft table, and Unfilter removes it.
 func (h *Host) Filter(chain string, rules ...string) {
 	h.lab.tb.Helper()
 	h.lab.Need("nft", "nftables")
@@ -46,9 +46,8 @@ func (h *Host) nft(script string) {
 	}
 }
 
-// Lose has the port drop a share of the UDP packets that come in, at random. The peer's port is
-// told to cut runs of datagrams itself, or the veth pair would hand over, and lose, dozens of them
-// in one piece.
+// Lose drops a share of the UDP packets that the port receives, at random. The peer's port is told
+// to split coalesced datagrams, because the filter would otherwise drop dozens of them together.
 func (p Port) Lose(peer Port, share float64) {
 	p.Host.lab.tb.Helper()
 	const million = 1_000_000
@@ -58,8 +57,8 @@ func (p Port) Lose(peer Port, share float64) {
 		int(share*million)))
 }
 
-// Slow limits the port to a rate ("100mbit"), with a queue of limitBytes. Packets that find the
-// queue full are dropped.
+// Slow limits the port to a rate such as "100mbit", with a queue of limitBytes. Packets that find
+// the queue full are dropped.
 func (p Port) Slow(rate string, burstBytes, limitBytes int) {
 	p.Host.lab.tb.Helper()
 	p.Host.lab.Need("tc", "iproute2")
@@ -67,14 +66,14 @@ func (p Port) Slow(rate string, burstBytes, limitBytes int) {
 		"burst", strconv.Itoa(burstBytes), "limit", strconv.Itoa(limitBytes))
 }
 
-// What the headers of Linux (linux/ethtool.h) say about the names of features.
+// The constants below come from the Linux header linux/ethtool.h.
 const (
 	featureStrings = 4  // ETH_SS_FEATURES
 	nameBytes      = 32 // ETH_GSTRING_LEN
 )
 
-// Feature switches an offload of the port, by the name that "ethtool -k" shows for it
-// ("tx-udp-segmentation", "tx-checksum-ip-generic", "rx-gro").
+// Feature switches an offload of the port on or off, by its name in the output of "ethtool -k",
+// such as "tx-udp-segmentation" or "rx-gro".
 func (p Port) Feature(name string, on bool) {
 	tb := p.Host.lab.tb
 	tb.Helper()
@@ -91,7 +90,8 @@ func setFeature(dev, name string, on bool) error {
 		return err
 	}
 	defer unix.Close(fd)
-	// struct ethtool_sset_info: cmd, reserved, sset_mask (64 bits), then a count for each set.
+	// The fields are those of struct ethtool_sset_info: cmd, reserved, sset_mask (64 bits), and a
+	// count for each set.
 	count := struct {
 		cmd, _ uint32
 		mask   uint64
@@ -117,7 +117,8 @@ func setFeature(dev, name string, on bool) error {
 		if unix.ByteSliceToString(names.names[i][:]) != name {
 			continue
 		}
-		// struct ethtool_sfeatures: cmd, size, then a mask and the wanted values, 32 at a time.
+		// The fields are those of struct ethtool_sfeatures: cmd, size, and pairs of a mask and
+		// wanted values, 32 bits each.
 		var set struct {
 			cmd, size uint32
 			blocks    [room / 32]struct{ valid, requested uint32 }
@@ -127,7 +128,7 @@ func setFeature(dev, name string, on bool) error {
 		if on {
 			set.blocks[i/32].requested = 1 << (i % 32)
 		}
-		// The answer has bits that say why the feature is not as it was wanted.
+		// The result has bits for features that could not be set as wanted.
 		if why, err := ethtool(fd, dev, unsafe.Pointer(&set)); err != nil {
 			return err
 		} else if why != 0 {

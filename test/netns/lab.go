@@ -17,13 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prefix begins the names of all namespaces of this package; the number of the process and of the
-// namespace follow.
+// prefix begins the names of all namespaces of this package, followed by the process id and the
+// number of the namespace.
 const prefix = "gobtl-"
 
 var made atomic.Int64
 
-// TB is the part of testing.TB that a lab uses, so that a program can make a lab, too. Skip, Fatal
+// TB is the part of testing.TB that a lab uses, so that a program can also make a lab. Skip, Fatal
 // and Fatalf do not return.
 type TB interface {
 	Helper()
@@ -35,14 +35,14 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// Lab is a set of hosts that are removed with the test.
+// Lab is a set of hosts that are removed at the end of the test.
 type Lab struct {
 	tb     TB
 	cables int
 }
 
 // New returns a lab without hosts. Without the right to make namespaces, or without the programs,
-// the test is skipped, or fails where CI is set.
+// the test is skipped, or fails if CI is set.
 func New(tb TB) *Lab {
 	tb.Helper()
 	l := &Lab{tb: tb}
@@ -54,7 +54,7 @@ func New(tb TB) *Lab {
 	return l
 }
 
-// lacks skips the test, or fails it where CI is set: there nothing may be missing.
+// lacks skips the test, or fails it if CI is set.
 func (l *Lab) lacks(what string) {
 	l.tb.Helper()
 	if os.Getenv("CI") != "" {
@@ -63,7 +63,7 @@ func (l *Lab) lacks(what string) {
 	l.tb.Skip(what)
 }
 
-// Need skips the test (or fails it, in CI) without a program.
+// Need skips the test, or fails it if CI is set, if a program is not installed.
 func (l *Lab) Need(program, debianPackage string) {
 	l.tb.Helper()
 	if _, err := exec.LookPath(program); err != nil {
@@ -71,7 +71,7 @@ func (l *Lab) Need(program, debianPackage string) {
 	}
 }
 
-// sweep removes the namespaces of processes that are gone.
+// sweep removes the namespaces of processes that have ended.
 func sweep() {
 	out, err := exec.Command("ip", "netns", "list").Output()
 	if err != nil {
@@ -89,7 +89,7 @@ func sweep() {
 	}
 }
 
-// Host is a namespace: interfaces, addresses, routes and filters of its own.
+// Host is a network namespace with its own interfaces, addresses, routes and filters.
 type Host struct {
 	Name  string // as it was asked for
 	NS    string // the namespace, for "ip netns exec"
@@ -97,7 +97,7 @@ type Host struct {
 	ports int
 }
 
-// Host makes a host with nothing but its loopback interface.
+// Host makes a host that has only its loopback interface.
 func (l *Lab) Host(name string) *Host {
 	l.tb.Helper()
 	h := &Host{
@@ -111,8 +111,7 @@ func (l *Lab) Host(name string) *Host {
 			l.tb.Errorf("removing host %s: %v: %s", name, err, out)
 		}
 	})
-	// Addresses are used at once, without duplicate address detection, because no other host is on
-	// the link.
+	// Without duplicate address detection, addresses can be used at once.
 	h.Sysctl("net/ipv6/conf/all/accept_dad", "0")
 	h.Sysctl("net/ipv6/conf/default/accept_dad", "0")
 	h.IP("link set lo up")
@@ -125,8 +124,8 @@ func (h *Host) Command(program string, args ...string) *exec.Cmd {
 		append([]string{"netns", "exec", h.NS, program}, args...)...)
 }
 
-// Test prepares a run of one test of this test binary on the host, with further settings of the
-// environment ("NAME=value"). Command("btlbench") is for other programs.
+// Test prepares a run of one test of this test binary on the host, with further environment
+// variables ("NAME=value").
 func (h *Host) Test(name string, env ...string) *exec.Cmd {
 	h.lab.tb.Helper()
 	self, err := os.Executable()
@@ -138,7 +137,7 @@ func (h *Host) Test(name string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run runs a program on the host, and fails the test if it fails.
+// Run runs a program on the host, and fails the test if the program fails.
 func (h *Host) Run(program string, args ...string) string {
 	h.lab.tb.Helper()
 	out, err := h.Command(program, args...).CombinedOutput()
@@ -148,7 +147,7 @@ func (h *Host) Run(program string, args ...string) string {
 	return string(out)
 }
 
-// IP runs commands of ip, one per argument, as in a script: "route add default via 10.0.0.1".
+// IP runs commands of ip such as "route add default via 10.0.0.1", one for each argument.
 func (h *Host) IP(commands ...string) {
 	h.lab.tb.Helper()
 	cmd := exec.CommandContext(h.lab.tb.Context(), "ip", "-n", h.NS, "-batch", "-")
@@ -158,7 +157,7 @@ func (h *Host) IP(commands ...string) {
 	}
 }
 
-// Sysctl sets a parameter of the host's network ("net/ipv4/ip_forward").
+// Sysctl sets a network parameter of the host, such as "net/ipv4/ip_forward".
 func (h *Host) Sysctl(name, value string) {
 	h.lab.tb.Helper()
 	h.Do(func() {
@@ -169,7 +168,7 @@ func (h *Host) Sysctl(name, value string) {
 }
 
 // Do calls f on this goroutine, with its thread in the host's namespace. Sockets that f opens stay
-// in the namespace. Goroutines that f starts are not on the host.
+// in the namespace. Goroutines that f starts do not run in the namespace.
 func (h *Host) Do(f func()) {
 	h.lab.tb.Helper()
 	runtime.LockOSThread() // a thread that does not find back is not unlocked, so it ends

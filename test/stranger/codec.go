@@ -96,7 +96,7 @@ type part struct {
 	slice         []byte
 }
 
-// checker is what the checks of section 2 share: it remembers that something was wrong.
+// checker is shared by the checks of section 2, and remembers whether one of them has failed.
 type checker struct{ bad bool }
 
 func (c *checker) must(ok bool) {
@@ -172,7 +172,7 @@ func decodeChunk(b []byte) *chunk {
 	}
 }
 
-// onGrid is section 4: whether a chunk of n bytes lies where its grid has one.
+// onGrid checks by section 4 whether a chunk of n bytes lies on its grid.
 func (c *chunk) onGrid(n int) bool {
 	first, each, at, size := uint64(c.first), uint64(c.each), uint64(c.offset), uint64(c.size)
 	if n < 1 || first < 1 || first > size || each < 128 {
@@ -306,7 +306,8 @@ func (p *packet) decodePack(b []byte) bool {
 	return piecesFit(p.records)
 }
 
-// piecesFit is section 4: only the ends may be pieces, the first one an end, the last a beginning.
+// piecesFit checks by section 4 that only the first record is an end, and only the last one a
+// beginning, of a fragment.
 func piecesFit(rs []record) bool {
 	if len(rs) == 0 {
 		return false

@@ -2,10 +2,10 @@ package stranger
 
 import "time"
 
-// Which end of the peer an endpoint deals with, and how both come to know that they are
-// established: rules 5 and 8 of section 7.
+// The functions below find the peer's endpoint that an endpoint deals with, and establish the
+// connection, by rules 5 and 8 of section 7.
 
-// askLast says that all is proven, each time with another nonce.
+// askLast sends the Hello that says that all is proven, each time with another nonce.
 func (c *conn) askLast() {
 	if c.nonces[0] = c.h.dice.Uint64(); c.lastFirst == 0 {
 		c.lastFirst = c.nonces[0]
@@ -13,8 +13,8 @@ func (c *conn) askLast() {
 	c.ask(0, c.far)
 }
 
-// answeredLast sees by the answer to such a Hello whether what followed the first was dropped. It
-// is sent again then.
+// answeredLast sends the dropped packets again, if the answer to the Hello shows that the peer
+// dropped them.
 func (c *conn) answeredLast(x *hello) {
 	first, latest := x.nonce == c.lastFirst, x.nonce == c.nonces[0]
 	if c.lastFirst != 0 && x.channel == 0 && (first && x.proven != 3 || latest && !first) {
@@ -22,7 +22,7 @@ func (c *conn) answeredLast(x *hello) {
 	}
 }
 
-// sendUnheard sends again what the peer dropped, because it was not established.
+// sendUnheard sends packets again that the peer dropped because it was not established.
 func (c *conn) sendUnheard() {
 	c.unheard++
 	for _, s := range c.flight {
@@ -30,8 +30,8 @@ func (c *conn) sendUnheard() {
 	}
 }
 
-// onLast is a Hello to a half-open endpoint: it stays so until one says that all is proven, and
-// that one tells the numbers that hold.
+// onLast handles a Hello to a half-open endpoint, which stays half-open until a Hello says that all
+// is proven, with the final numbers.
 func (c *conn) onLast(d *datagram, p *packet) {
 	if p.hello.proven == 3 {
 		if !c.promote() {
@@ -45,7 +45,8 @@ func (c *conn) onLast(d *datagram, p *packet) {
 	c.answer(d.ch, p.hello, c.addr[d.ch])
 }
 
-// askFromHalfOpen has a peer say so that sends as if it had.
+// askFromHalfOpen asks for that Hello from a peer that sends packets as if the connection were
+// established.
 func (c *conn) askFromHalfOpen() {
 	if c.h.now.Before(c.asksDue) {
 		return
@@ -84,8 +85,8 @@ func (c *conn) learn(p *packet) bool {
 	return false
 }
 
-// freeFor says whether no end of the peer but the one with that tag may use this side's: it was
-// told to none, or to those that other connections of this side have.
+// freeFor reports whether this side's endpoint belongs to no other endpoint of the peer than the
+// one with the given tag.
 func (c *conn) freeFor(tag uint64) bool {
 	for told := range c.answered {
 		taken := told == tag
@@ -100,7 +101,7 @@ func (c *conn) freeFor(tag uint64) bool {
 	return true
 }
 
-// tell notes that an end of the peer is told this side's tag.
+// tell records that a peer's endpoint is told this side's tag.
 func (c *conn) tell(tag uint64) {
 	if !c.answered[tag] {
 		c.answered[tag], c.answeredAt = true, c.h.now

@@ -1,8 +1,9 @@
 package stranger
 
-// What is sent next: a Frag, a Chunk, a Pack of several messages, with pieces or without.
+// The functions below make the next packet, which is a Frag, a Chunk, or a Pack of several
+// messages.
 
-// room is the bytes of a packet of this connection.
+// room is the maximum number of bytes of a packet of this connection.
 func (c *conn) room() int { return min(c.mtu, c.size) }
 
 func (m *message) extras() int {
@@ -16,7 +17,7 @@ func (m *message) extras() int {
 	return n
 }
 
-// alone says whether a message is never in a Pack.
+// alone reports whether a message must never be in a Pack.
 func (m *message) alone() bool { return m.bare || m.put != nil || m.op != nil }
 
 func (c *conn) nextSegment() *segment {
@@ -50,7 +51,7 @@ func (m *message) frag(b []byte) *packet {
 	return p
 }
 
-// decorate gives a packet the extras of its message.
+// decorate adds the extras of a message to its packet.
 func (m *message) decorate(p *packet, off int) {
 	if m.put != nil {
 		p.flags |= fPut
@@ -62,7 +63,8 @@ func (m *message) decorate(p *packet, off int) {
 	}
 }
 
-// beginLarge chooses the grid of a fragment whose first chunk has room for so many bytes.
+// beginLarge chooses the grid of a fragment whose first chunk has room for the given number of
+// bytes.
 func (c *conn) beginLarge(m *message, room int) bool {
 	for id := range c.open {
 		if c.fragID-id >= 2048 {
@@ -111,8 +113,8 @@ type piece struct {
 	r *record
 }
 
-// pack puts what waits into a common packet, behind the end of a fragment if there is one; nil if
-// there is nothing to share, or the dice say so.
+// pack puts waiting messages into a common packet, behind the end of a fragment if there is one, or
+// returns nil if nothing can share a packet or a random draw decides so.
 func (c *conn) pack(tail *piece) *segment {
 	s := &segment{p: &packet{kind: kPack}}
 	left := c.room() - 32

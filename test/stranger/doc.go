@@ -1,7 +1,7 @@
 // Package stranger is an independent implementation of a peer. It was written from docs/protocol.md
-// alone, without reading the codec or the transport, and shares no code with them. It interoperates
-// with this implementation as one in another language would. Only its tests use the real module, as
-// the peer.
+// alone, without knowledge of the codec or the transport, and shares no code with them. The
+// implementation therefore tests interoperability, like one in another language. Only its tests use
+// the real module, as the peer.
 //
 //	host    two UDP sockets and one loop (host.go); it loses, repeats and delays datagrams itself,
 //	        both ways, and judges what the other side sends before that (judge.go)
@@ -11,5 +11,5 @@
 //	        reliable (rely.go)
 //	codec   codec.go, hello.go, name.go
 //
-// A host's loop owns all of it; tests look into it by do.
+// A host's loop owns everything, and tests access it through do.
 package stranger

@@ -2,7 +2,7 @@ package stranger
 
 import "bytes"
 
-// hello is the body of section 7, without its extensions but for those in ext.
+// hello is the body of section 7, without its extensions except those in ext.
 type hello struct {
 	incarnation, tag, expected, nonce uint64
 	features, required                uint64
@@ -83,7 +83,7 @@ func extensionFits(kind byte, v []byte) bool {
 	return len(v) == 4 && le.Uint32(v) != 0
 }
 
-// pad makes a Hello as long as the longest answer to it, unless it is.
+// pad extends a Hello to the length of the longest answer, if it is shorter.
 func (h *hello) pad() {
 	want, n := 72+34+6, 72
 	for _, e := range h.ext {

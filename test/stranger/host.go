@@ -55,21 +55,21 @@ func (o *options) setDefaults() {
 	}
 }
 
-// datagram is one as the network has brought it.
+// datagram is a datagram as the network has delivered it.
 type datagram struct {
 	ch   int
 	from netip.AddrPort
 	b    []byte
 }
 
-// parcel is something that happens later than it should.
+// parcel is an action with a simulated delay.
 type parcel struct {
 	due time.Time
 	run func()
 }
 
-// host is a whole stranger: two sockets, and the connections of one life. All but do, newHost and
-// stop belongs to its loop.
+// host is a complete peer with two sockets and the connections of one incarnation. Only its loop
+// may call its methods, except do, newHost and stop.
 type host struct {
 	opt         options
 	dice        *rand.Rand
@@ -200,7 +200,7 @@ func (h *host) wrong(format string, args ...any) {
 	}
 }
 
-// impair is the network that the stranger makes for itself.
+// impair simulates the faults of a network.
 func (h *host) impair(run func()) {
 	f := h.opt.faults
 	switch n := h.dice.IntN(100); {
@@ -274,7 +274,7 @@ func (h *host) take(d *datagram, p *packet) {
 	}
 }
 
-// addressOf writes a socket's address as section 1 has it.
+// addressOf encodes a socket's address as in section 1.
 func (h *host) addressOf(a netip.AddrPort) []byte {
 	ip, port := a.Addr().As4(), a.Port()
 	if h.opt.provider == "udp" {

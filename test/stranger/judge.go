@@ -5,7 +5,7 @@ import (
 	"hash/maphash"
 )
 
-// law is what the judge of a connection remembers.
+// law is the state of a connection's judge.
 type law struct {
 	numbers  [2]uint32
 	any      [2]bool
@@ -37,7 +37,8 @@ func (l *law) refuse(seq uint32) {
 
 var seed = maphash.MakeSeed()
 
-// judge looks at what the other side sends, before anything is lost, for what the document forbids.
+// judge checks a packet of the other side, before any packet is dropped, for violations of the
+// protocol document.
 func (h *host) judge(d *datagram, p *packet) {
 	if p.kind == kHello && p.hello.proven>>d.ch&1 == 0 {
 		padded := *p.hello
@@ -91,8 +92,8 @@ func (h *host) judge(d *datagram, p *packet) {
 	}
 }
 
-// judgeBytes: a packet is sent only while those that the sender does not know to be here are less
-// than what is granted. It knows of no more than this side has acknowledged.
+// judgeBytes checks that the sender's unacknowledged bytes were less than the granted bytes when
+// the packet was sent. Only bytes that this side has acknowledged count as acknowledged.
 func (c *conn) judgeBytes(d *datagram, p *packet) {
 	l := &c.law
 	if _, again := l.copies[p.seq]; again || p.seq-c.expected > c.h.opt.window {
@@ -156,10 +157,10 @@ func (c *conn) judgeSequenced(d *datagram, p *packet) {
 	}
 }
 
-// follows says whether the order of chunks can be judged by a packet: not by one that comes behind
-// later ones, for it may have been withheld. What comes after one that is not here begins anew; so
-// may the very first one, for those before it may have been read before the Hello that makes the
-// connection: that comes by the other channel.
+// follows reports whether a packet allows a check of the order of chunks, which is not so after a
+// missing packet, or for a packet that is late because it may have been held back. The same applies
+// to the first packet, because earlier ones may have been read before the Hello, which comes on the
+// other channel.
 func (l *law) follows(p *packet, first uint32) bool {
 	if !l.judging {
 		l.judged = first - 1
@@ -176,7 +177,8 @@ func (l *law) follows(p *packet, first uint32) bool {
 	return true
 }
 
-// judgeOrder: the chunks of one fragment are finished before the next begins, its id is one more.
+// judgeOrder checks that all chunks of a fragment come before the next fragment, whose id is larger
+// by one.
 func (c *conn) judgeOrder(x *chunk, n int) {
 	l := &c.law
 	if x.offset == 0 {
@@ -195,5 +197,5 @@ func (c *conn) judgeOrder(x *chunk, n int) {
 	}
 }
 
-// copiesOf is how many copies of a packet have come.
+// copiesOf returns how many copies of a packet have arrived.
 func (l *law) copiesOf(seq uint32) int { return l.times[seq] }

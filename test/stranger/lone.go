@@ -4,10 +4,10 @@ import "time"
 
 // Lone answers, section 6, from both sides.
 
-// loneWait is for how long the acknowledgement of one may be held back.
+// loneWait is the time for which the acknowledgement of a lone reply may be delayed.
 const loneWait = 40 * time.Millisecond
 
-// lone is what a connection knows of lone answers.
+// lone is the state of a connection for lone replies (packets whose ACK the peer may delay).
 type lone struct {
 	patient bool // what is owed an Ack for is the peer's lone answer alone
 	holds   bool // and that Ack is held back
@@ -21,7 +21,7 @@ func (c *conn) knowsLone() bool {
 	return c.features&all == all
 }
 
-// loneCame books whether a packet that was just taken is a lone answer, and its Ack held back.
+// loneCame checks whether a received packet is a lone reply, and delays its acknowledgement.
 func (c *conn) loneCame(p *packet) {
 	c.lone.patient = p.flags&fLater != 0 && !c.owed
 	c.lone.holds = c.lone.patient && len(c.flight) == 0 && c.expected == p.seq+1 && c.top == c.expected
@@ -38,8 +38,8 @@ func (c *conn) ackWait() time.Duration {
 	return c.h.opt.ackAfter
 }
 
-// answersAlone says whether a segment, which is in flight now, may be a lone answer if it carries
-// the acknowledgement. (Here nobody ever waits for the own one.)
+// answersAlone reports whether a segment may be sent as a lone reply if it carries the
+// acknowledgement.
 func (c *conn) answersAlone(s *segment) bool {
 	return c.knowsLone() && s.tries == 0 && s.p.kind == kFrag && s.p.tag <= tagTop &&
 		len(c.flight) == 1 && c.owed && !c.lone.patient && !c.bye && c.opens()
@@ -68,8 +68,8 @@ func (c *conn) copyCame() {
 	}
 }
 
-// judgeLone: a packet with the flag Later was agreed on, and is sent once; nothing before it is in
-// flight.
+// judgeLone checks that a packet with the flag Later was agreed on, is sent once, and has no
+// earlier packet in flight.
 func (c *conn) judgeLone(p *packet, again bool) {
 	if p.flags&fLater == 0 {
 		return

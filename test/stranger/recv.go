@@ -15,7 +15,7 @@ type assembly struct {
 	n     int
 }
 
-// receiver is what a connection knows of the peer's packets.
+// receiver is the state of a connection for the peer's packets.
 type receiver struct {
 	expected  uint32 // next in order
 	top       uint32 // one above the highest received
@@ -57,7 +57,7 @@ func (c *conn) startReceiver(first uint32) {
 	c.remote.counts = map[uint32]*count{}
 }
 
-// onTraffic is what is neither a Hello nor its answer.
+// onTraffic handles a packet that is neither a Hello nor the answer to one.
 func (c *conn) onTraffic(d *datagram, p *packet) {
 	if c.state == halfOpen && !c.relies {
 		c.askFromHalfOpen()
@@ -120,7 +120,7 @@ func (c *conn) onTraffic(d *datagram, p *packet) {
 	}
 }
 
-// onSequenced takes a Frag, Chunk or Pack in the order of section 11.
+// onSequenced handles a Frag, Chunk or Pack in the order of section 11.
 func (c *conn) onSequenced(ch int, p *packet) {
 	if c.state == lingering {
 		if p.seq-c.expected >= 1<<31 {
@@ -173,11 +173,11 @@ func (c *conn) onSequenced(ch int, p *packet) {
 	}
 }
 
-// refuseNow stands for a refusal that is answered with an Ack alone.
+// refuseNow stands for a refusal that is answered by an Ack only.
 const refuseNow = 0xFF
 
-// accept takes a packet over, or says for which reason of section 8 not; of a Pack for whose sake,
-// as the payload of a Nack has it.
+// accept accepts a packet, or returns a reason of section 8 for a refusal, with the refused record
+// of a Pack for the payload of the Nack.
 func (c *conn) accept(p *packet) (reason byte, of []byte) {
 	if id, ok := c.refusals[p.seq]; ok && (p.kind == kFrag || p.kind == kPack) {
 		delete(c.refusals, p.seq)
@@ -250,7 +250,7 @@ func (c *conn) acceptPack(p *packet) (reason byte, of []byte) {
 	return 0, nil
 }
 
-// chunkFits tests a chunk against its fragment. ends is a fragment that the same Pack may end.
+// chunkFits checks a chunk against its fragment. ends is a fragment that the same Pack may end.
 func (c *conn) chunkFits(tag byte, x *chunk, n int, ends *chunk) byte {
 	if x.size > c.h.opt.fragmentMax {
 		c.h.wrong("fragment %d has %d bytes", x.fragID, x.size)
@@ -287,7 +287,7 @@ func (c *conn) takeChunk(tag byte, x *chunk, b []byte) {
 	}
 }
 
-// drop forgets a fragment that its sender has failed.
+// drop discards a fragment that its sender has aborted.
 func (c *conn) drop(id uint32) {
 	c.dropped[id] = true
 	delete(c.build, id)
@@ -299,10 +299,10 @@ func (c *conn) deliver(tag byte, b []byte) {
 	c.h.handlers[tag](c, bytes.Clone(b))
 }
 
-// limitOf is the last number that this side grants.
+// limitOf returns the last packet number that this side grants.
 func (c *conn) limitOf() uint32 { return c.expected - 1 + uint32(c.h.opt.credit) }
 
-// putAck has a packet carry the current acknowledgement.
+// putAck adds the present acknowledgement to a packet.
 func (c *conn) putAck(p *packet) {
 	p.flags |= fAck
 	p.ack, p.credit, p.creditBytes = c.expected-1, c.h.opt.credit, c.h.opt.bytes
@@ -336,7 +336,7 @@ func (c *conn) postAckAs(p *packet) {
 	c.post(0, p)
 }
 
-// askedFor is what section 6 says of an Ack with the flag Ask; false: the packet is none.
+// askedFor checks an Ack with the flag Ask by section 6, and returns false for an invalid packet.
 func (c *conn) askedFor(seq uint32) bool {
 	if c.features&featAsk == 0 {
 		c.h.wrong("an Ack asks for one, which was not agreed")
@@ -347,7 +347,7 @@ func (c *conn) askedFor(seq uint32) bool {
 	return true
 }
 
-// askAck has the peer acknowledge at once what was sent.
+// askAck asks the peer to acknowledge all sent packets at once.
 func (c *conn) askAck() {
 	p := &packet{kind: kAck, flags: fAsk, conn: c.far, seq: c.next - 1}
 	c.postAckAs(p)

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Section 16: a connection over a carrier that is reliable and ordered by itself. All packets are
-// counted, few have a number, and nothing is sent again.
+// The functions below implement section 16, which is about connections over a reliable and ordered
+// network. All packets are counted, few have a number, and none is retransmitted.
 
 const featRely = 1 << 1
 
-// rely is what a reliable connection knows besides.
+// rely is the additional state of a reliable connection.
 type rely struct {
 	relies   bool
 	expect   uint32 // count of the next packet of the peer
@@ -36,7 +36,7 @@ func nextNo(n uint32) uint32 {
 	return n
 }
 
-// startRelying is for what both Hellos have told.
+// startRelying starts the reliable mode, if both Hellos have announced it.
 func (c *conn) startRelying(first uint32) {
 	c.rely = rely{relies: c.features&featRely != 0}
 	if !c.relies {
@@ -79,12 +79,12 @@ func (c *conn) pumpCounted() {
 	}
 }
 
-// mayFail says whether a packet is one whose refusal its sender wants to hear of.
+// mayFail reports whether the sender wants to hear of a refusal of this packet.
 func (c *conn) mayFail(s *segment) bool {
 	return slices.ContainsFunc(s.msgs, func(m *message) bool { return m.tag > tagEchoes })
 }
 
-// tagEchoes is the last of the tags that every peer has a handler for, in the tests.
+// tagEchoes is the last tag for which every peer of the tests has a handler.
 const tagEchoes = 2
 
 func (c *conn) postCounted(s *segment, numbered bool) {
@@ -111,7 +111,7 @@ func (c *conn) question() {
 	c.postCounted(&segment{p: &packet{kind: kFrag, tag: tagVoid}}, true)
 }
 
-// tickCounted asks where an answer is due, and at times for nothing.
+// tickCounted asks for answers that are due, and sometimes without need.
 func (c *conn) tickCounted() {
 	if !c.idle() && c.h.now.Sub(c.oldest) > deadAfter {
 		c.end(errDead)
@@ -123,7 +123,7 @@ func (c *conn) tickCounted() {
 	}
 }
 
-// between says whether no fragment of this side is in the middle of its chunks.
+// between reports whether no fragment of this side is partly sent.
 func (c *conn) between() bool { return len(c.queue) == 0 || !c.queue[0].large }
 
 // onAckCounted is what an Ack says here: all up to a number has come, refused or not.
@@ -153,7 +153,7 @@ func (c *conn) onAckCounted(p *packet) {
 	}
 }
 
-// onNackCounted is a refusal: nothing is sent in the place of what is refused.
+// onNackCounted handles a refusal, after which nothing replaces the refused packet.
 func (c *conn) onNackCounted(p *packet) {
 	s := c.flight[p.seq]
 	if s == nil || s.p.seq != p.seq {
@@ -173,7 +173,7 @@ func (c *conn) onNackCounted(p *packet) {
 	}
 }
 
-// againCounted sends a fragment once more, under another fragID.
+// againCounted sends a fragment once more, with another fragID.
 func (c *conn) againCounted(m *message) {
 	delete(c.open, m.id)
 	m.off, m.large, m.cut = 0, false, false
@@ -184,7 +184,7 @@ func (c *conn) againCounted(m *message) {
 	c.queue = slices.Insert(c.queue, at, m)
 }
 
-// onCounted takes a Frag, Chunk or Pack, which comes in its turn.
+// onCounted handles a Frag, Chunk or Pack in the order of arrival.
 func (c *conn) onCounted(p *packet) {
 	if c.state != connected {
 		return
@@ -279,7 +279,7 @@ func (c *conn) takeChunkCounted(p *packet, nack func(byte, ...byte)) {
 	c.deliver(a.tag, a.buf)
 }
 
-// postAckCounted acknowledges all that has come, refused or not.
+// postAckCounted acknowledges all received packets, whether refused or not.
 func (c *conn) postAckCounted() {
 	p := &packet{
 		kind: kAck, flags: fAck, conn: c.far, ack: c.came, credit: c.h.opt.credit,
@@ -290,7 +290,7 @@ func (c *conn) postAckCounted() {
 	c.post(1, p)
 }
 
-// judgeCounted looks at what the other side sends in a reliable connection.
+// judgeCounted checks a packet that the other side sends in a reliable connection.
 func (c *conn) judgeCounted(d *datagram, p *packet) {
 	h := c.h
 	switch p.kind {

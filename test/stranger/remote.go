@@ -1,6 +1,6 @@
 package stranger
 
-// region is memory that peers may use, section 18.
+// region is memory that peers may use, as in section 18.
 type region struct {
 	handle uint64
 	mem    []byte
@@ -22,7 +22,7 @@ func (h *host) expose(mem []byte, rights byte) *region {
 	return r
 }
 
-// waiter is an operation whose answer has not come.
+// waiter is an operation that waits for its answer.
 type waiter struct {
 	op   uint32
 	left int
@@ -45,7 +45,7 @@ type count struct {
 	notice     func()
 }
 
-// remote is what a connection knows of operations.
+// remote is the state of a connection for remote operations.
 type remote struct {
 	nextOp   uint32 // of what has an answer, or a notice in one packet
 	portions uint32 // number of the last put with Portions: one after the other
@@ -53,7 +53,7 @@ type remote struct {
 	counts   map[uint32]*count
 }
 
-// reach finds bytes of a region, or says why not.
+// reach returns a part of a region, or the reason for a refusal.
 func (c *conn) reach(handle, offset uint64, n int, rights byte, align uint64) (*region, byte) {
 	r := c.h.regions[handle]
 	ops := c.features&featOps != 0
@@ -74,7 +74,7 @@ func (c *conn) reach(handle, offset uint64, n int, rights byte, align uint64) (*
 	return r, 0
 }
 
-// acceptRemote takes a packet with an extra of a put or an operation.
+// acceptRemote accepts a packet with the extra of a put or another operation.
 func (c *conn) acceptRemote(p *packet) byte {
 	if p.op != nil && c.features&featOps == 0 {
 		c.h.wrong("an operation without the feature: %+v", p)
@@ -188,7 +188,7 @@ func (c *conn) acceptGet(p *packet) byte {
 	return 0
 }
 
-// giveFailed tells that an answer will not come.
+// giveFailed reports that no answer will come.
 func (c *conn) giveFailed(number uint32, reason byte) {
 	c.give(&message{data: []byte{reason}, op: &op{number, 7, 0}, bare: true})
 }
@@ -201,7 +201,7 @@ func (c *conn) acceptAtomic(p *packet) byte {
 	return reason
 }
 
-// mayChange finds the region of an Atomic, or says why it is refused.
+// mayChange returns the region of an Atomic, or the reason for a refusal.
 func (c *conn) mayChange(b []byte) (*region, byte) {
 	handle, offset := le.Uint64(b), le.Uint64(b[8:])
 	operand, compare := le.Uint64(b[16:]), le.Uint64(b[24:])
@@ -265,7 +265,8 @@ func (c *conn) putTo(handle, offset uint64, b []byte) *message {
 	return c.give(&message{data: b, put: &put{handle, offset}})
 }
 
-// putNotice is a put with a notice: one Placed, or Portions and a Notice behind them.
+// putNotice sends a put with a notification, either as one Placed, or as several Portions followed
+// by a Notice.
 func (c *conn) putNotice(handle, offset uint64, b []byte, tag byte, says string) *message {
 	at := &put{handle, offset}
 	if 32+24+len(b)+len(says) <= c.room() {

@@ -13,7 +13,7 @@ const (
 	again     = 32 // packets sent again in one go
 )
 
-// refused says that the peer has refused something.
+// refused means that the peer has refused a message.
 type refused struct{ reason byte }
 
 func (r refused) Error() string { return fmt.Sprintf("stranger: refused, reason %d", r.reason) }
@@ -24,7 +24,7 @@ type sent struct {
 	order uint64
 }
 
-// message is a fragment, a put, an operation or a mark, on its way out.
+// message is a fragment, a put, another operation or a mark that is to be sent.
 type message struct {
 	tag   byte
 	data  []byte
@@ -44,7 +44,7 @@ type message struct {
 	then  func(error) // told with done
 }
 
-// segment is a packet with a sequence number that is not acknowledged.
+// segment is an unacknowledged packet with a sequence number.
 type segment struct {
 	p      *packet
 	msgs   []*message // whose it is; in a Pack that of each record
@@ -57,7 +57,7 @@ type segment struct {
 	bytes  int // of the datagram, in the beginning
 }
 
-// sender is what a connection knows of its own packets.
+// sender is the state of a connection for its own packets.
 type sender struct {
 	queue   []*message
 	first   uint32
@@ -189,13 +189,13 @@ func (c *conn) pump() {
 	}
 }
 
-// opens says whether the windows and the credits allow another packet.
+// opens reports whether windows and credits allow another packet.
 func (c *conn) opens() bool {
 	return int32(c.limit-c.next) >= 0 && c.next-c.una < min(c.peerWindow, 4096) &&
 		(c.out < c.outMost || c.outMost == 0xFFFF<<12)
 }
 
-// transmit sends a segment, for the first time or again.
+// transmit sends a segment for the first time or again.
 func (c *conn) transmit(s *segment) {
 	if s.tries == 0 && !c.holds && c.h.dice.IntN(100) < c.h.opt.withhold {
 		c.withhold(s)
@@ -239,7 +239,8 @@ func (c *conn) transmit(s *segment) {
 	c.numbers[ch][s.number] = sent{s.p.seq, s.order}
 }
 
-// withhold sends a packet only when it would be sent again.
+// withhold holds a packet back as a test for optimistic ACKs, until the time of its first
+// retransmission.
 func (c *conn) withhold(s *segment) {
 	c.held, c.holds = s.p.seq, true
 	c.tests++
@@ -249,7 +250,7 @@ func (c *conn) withhold(s *segment) {
 	c.out += s.bytes
 }
 
-// tellsOfHeld says whether an acknowledgement is of the packet that was withheld.
+// tellsOfHeld reports whether an acknowledgement covers the packet that was held back.
 func (c *conn) tellsOfHeld(p *packet) bool {
 	if !c.holds {
 		return false
@@ -314,7 +315,7 @@ func (c *conn) closed(m *message) {
 	}
 }
 
-// onAck takes the acknowledgement that a packet carries; false: the packet is none.
+// onAck handles the acknowledgement of a packet, and returns false for an invalid one.
 func (c *conn) onAck(p *packet) bool {
 	if p.flags&fAck == 0 {
 		return true
@@ -355,7 +356,7 @@ func (c *conn) onAck(p *packet) bool {
 	return true
 }
 
-// sackFits is what section 6 says of the payload of an Ack, as its receiver can see it.
+// sackFits checks the payload of an Ack by section 6, as far as its receiver can.
 func (c *conn) sackFits(p *packet) bool {
 	s := p.sack
 	if p.kind == kAck && (s != nil) != (c.features&featSack != 0) {

@@ -33,7 +33,7 @@ var (
 	errRestarted = errors.New("stranger: peer restarted")
 )
 
-// rejected is a Reject, ended a Bye of the peer with a code.
+// rejected means a Reject, and ended a Bye of the peer with a code.
 type rejected struct {
 	reason byte
 	code   uint16
@@ -102,7 +102,7 @@ func (h *host) newConn(state int, addr [2]netip.AddrPort) *conn {
 	return c
 }
 
-// begin takes a new tag, and forgets what was learnt.
+// begin takes a new tag, and clears what the endpoint knows of its peer.
 func (c *conn) begin() {
 	h := c.h
 	delete(h.conns, c.tag)
@@ -123,7 +123,8 @@ func (c *conn) begin() {
 	c.law = law{}
 }
 
-// dial begins a handshake with the peer at two addresses. An incarnation of 0 means any.
+// dial begins a handshake with the peer at two addresses. An incarnation of 0 means any
+// incarnation.
 func (h *host) dial(inc uint64, command, data []byte) (*conn, error) {
 	a, ok0 := h.parseAddress(command)
 	b, ok1 := h.parseAddress(data)
@@ -135,7 +136,7 @@ func (h *host) dial(inc uint64, command, data []byte) (*conn, error) {
 	return c, nil
 }
 
-// connect is dial, but for a peer to which there is an endpoint: it is taken (section 11).
+// connect returns an existing endpoint for the peer (section 11), or dials.
 func (h *host) connect(inc uint64, command, data []byte) (*conn, error) {
 	for _, c := range h.conns {
 		if c.peerInc != inc || !bytes.Equal(h.addressOf(c.addr[0]), command) {
@@ -188,7 +189,7 @@ func (c *conn) post(ch int, p *packet) {
 	c.h.post(ch, c.addr[ch], p.encode())
 }
 
-// stamp gives a packet the next number of its channel; some are left out.
+// stamp gives a packet the next number of its channel, and skips some numbers.
 func (c *conn) stamp(ch int, p *packet) {
 	c.number[ch]++
 	if c.h.dice.IntN(500) == 0 {
@@ -340,7 +341,7 @@ func (h *hello) find(kind byte) []byte {
 	return nil
 }
 
-// onHello goes through the table at the end of section 7.
+// onHello handles a Hello by the table at the end of section 7.
 func (h *host) onHello(d *datagram, p *packet) {
 	x := p.hello
 	if int(x.channel) != d.ch || h.opt.mute {
@@ -380,7 +381,7 @@ func (h *host) onHello(d *datagram, p *packet) {
 	}
 }
 
-// endpointOf is rules 6 and 7: which endpoint a Hello with both cookies is for.
+// endpointOf finds the endpoint for a Hello with both cookies, by rules 6 and 7.
 func (h *host) endpointOf(p *packet, a0, a1 []byte) *conn {
 	x := p.hello
 	from, ok0 := h.parseAddress(a0)
@@ -423,7 +424,7 @@ func (c *conn) answer(ch int, x *hello, to netip.AddrPort) {
 	c.h.post(ch, to, p.encode())
 }
 
-// onReturned is a Hello that has a tag of this side.
+// onReturned handles a Hello that contains a tag of this side.
 func (h *host) onReturned(d *datagram, p *packet) {
 	x, c := p.hello, h.conns[p.conn]
 	if c == nil || c.peerInc != 0 && c.peerInc != x.incarnation {

@@ -14,7 +14,7 @@ func (c *conn) startSizes() {
 	c.sizes = sizes{size: min(1200, c.mtu), asked: map[uint64]int{}}
 }
 
-// askSize sends a Ping of the largest size that could be.
+// askSize sends a Ping of the largest possible size.
 func (c *conn) askSize() {
 	if c.size == c.mtu || c.askedNo == 5 {
 		return

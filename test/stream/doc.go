@@ -1,4 +1,4 @@
-// Package stream tests the program btlstream from outside: processes that meet in every way, move
-// data, are killed, stopped and interrupted, find their disk full, are watched by Prometheus and
-// InfluxDB, and hosts in network namespaces whose packet filters lose what they count.
+// Package stream tests the program btlstream in its own processes, with all ways of meeting, with
+// signals and full disks, with Prometheus and InfluxDB, and with packet loss between network
+// namespaces.
 package stream

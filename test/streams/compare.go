@@ -72,7 +72,7 @@ func (c *compareCmd) Run(ctx context.Context) error {
 	return c.updateDocs(text.String())
 }
 
-// wants says whether a load is measured on a path.
+// wants reports whether a load is measured on a path.
 func (c *compareCmd) wants(p *path, l *load) bool {
 	return slices.Contains(p.loads, l.name) && (len(c.Load) == 0 || slices.Contains(c.Load, l.name))
 }
@@ -125,7 +125,8 @@ func (c *compareCmd) updateDocs(text string) error {
 	return nil
 }
 
-// table shows the medians of one path, and those of the rounds' ratios.
+// table shows the medians for one path, and the medians of the ratios between systems within a
+// round.
 func (c *compareCmd) table(p *path, list []*system, cells map[key][]result) string {
 	g := report.Table{Left: []int{0}}
 	head := []string{p.title}
@@ -163,7 +164,7 @@ func (c *compareCmd) table(p *path, list []*system, cells map[key][]result) stri
 	return "\n" + g.String()
 }
 
-// measure has a process serve and another one put a load on it.
+// measure starts a process that serves and another one that applies a load.
 func (c *compareCmd) measure(s *system, l *load, at *ends, cpus pins, each time.Duration,
 ) (res result, err error) {
 	more := []string{}
@@ -213,7 +214,7 @@ func (c *compareCmd) measure(s *system, l *load, at *ends, cpus pins, each time.
 	return res, json.Unmarshal(out.Bytes(), &res)
 }
 
-// ends makes the processes of both sides of a path.
+// ends starts the processes at both ends of a path.
 type ends struct {
 	host           string // the server's address
 	server, client func(args ...string) (*exec.Cmd, error)

@@ -12,8 +12,8 @@ import (
 	"gobtl/test/netns"
 )
 
-// line is a long line, the same in both directions. Packets wait in a queue for their turn. A
-// packet that finds the queue full is dropped.
+// line is a simulated long-distance line with the same properties in both directions. Packets wait
+// in a queue, and a packet that finds the queue full is dropped.
 type line struct {
 	bitsPerSecond float64
 	delay         time.Duration // one way
@@ -29,13 +29,14 @@ type packet struct {
 
 const (
 	lineDevice = "line0"
-	// packetsMax bounds the packets on their way in one direction: more than any line here holds.
+	// packetsMax is the maximum number of packets in flight in one direction, which is more than
+	// any line here needs.
 	packetsMax = 1 << 14
 )
 
 func lineAddress(side int) string { return fmt.Sprintf("10.98.0.%d", side) }
 
-// playLine joins two hosts by a line, until the stand is taken down.
+// playLine joins two hosts by a line, until the network is removed.
 func playLine(s *stand, a, b *netns.Host, mtuBytes int, l line) error {
 	var devices [2]*os.File
 	for i, h := range []*netns.Host{a, b} {
@@ -53,7 +54,7 @@ func playLine(s *stand, a, b *netns.Host, mtuBytes int, l line) error {
 	return nil
 }
 
-// openTUN makes a device of the network namespace that the calling thread is in.
+// openTUN makes a TUN device in the network namespace of the calling thread.
 func openTUN(name string) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -71,7 +72,7 @@ func openTUN(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "/dev/net/tun"), nil
 }
 
-// play carries one direction until a device is closed.
+// play forwards packets in one direction until a device is closed.
 func (l *line) play(from, to *os.File, mtuBytes int) {
 	onWay := make(chan packet, packetsMax)
 	var over atomic.Bool

@@ -29,14 +29,14 @@ const (
 	readBytes  = 128 << 10
 )
 
-// load is what a client does, and what comes of it.
+// load describes what a client does, and the measured results.
 type load struct {
 	name, title, unit string
 	up                bool // more is better
 	run               func(ctx context.Context, d dialer, each time.Duration) (result, error)
 }
 
-// result is a figure, and a second one that some loads have.
+// result is a measured value, with a second value for some loads.
 type result struct {
 	Value  float64 `json:"value"`
 	Spread float64 `json:"spread"` // of busy: the slowest stream by the fastest
@@ -60,7 +60,7 @@ func start(ctx context.Context, d dialer, mode byte) (net.Conn, error) {
 	return c, err
 }
 
-// exchange writes small messages, count of them, and waits for the answer of the last one.
+// exchange writes count small messages, and waits for the reply to the last one.
 func exchange(c net.Conn, count int) error {
 	var b, answer [smallBytes]byte
 	for i := range count {
@@ -113,7 +113,7 @@ func small(ctx context.Context, d dialer, each time.Duration) (result, error) {
 	return result{Value: burst / took.Seconds() / 1e3}, err
 }
 
-// pour writes blocks until it is time, and returns the bytes that have arrived.
+// pour writes blocks until the time is over, and returns the number of bytes that have arrived.
 func pour(c net.Conn, writeBytes int, until time.Time) (sum int64, err error) {
 	block := make([]byte, blockBytes)
 	for last := false; !last; sum += blockBytes {
@@ -186,7 +186,7 @@ func busy(ctx context.Context, d dialer, each time.Duration) (result, error) {
 	}, errors.Join(errs[:]...)
 }
 
-// inUse is the memory of this process that is in use: the heap, and the stacks of goroutines.
+// inUse is the memory of the heap and of goroutine stacks that this process uses.
 func inUse() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -195,7 +195,7 @@ func inUse() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// idle is the memory of a stream over which a byte has gone each way.
+// idle measures the memory of a stream over which one byte was sent in each direction.
 func idle(ctx context.Context, d dialer, _ time.Duration) (result, error) {
 	const count = 1000
 	ask := func() (float64, error) {
@@ -252,7 +252,7 @@ func serve(c net.Conn) error {
 	return fmt.Errorf("no mode %q", mode)
 }
 
-// answer answers each time that count small messages have come, with the last one.
+// answer sends the last message back each time that count small messages have arrived.
 func answer(c net.Conn, count int) error {
 	b := make([]byte, count*smallBytes)
 	for {
@@ -265,7 +265,7 @@ func answer(c net.Conn, count int) error {
 	}
 }
 
-// sink reads blocks up to the one that says it is the last.
+// sink reads blocks until a block says that it is the last one.
 func sink(c net.Conn) error {
 	b := make([]byte, readBytes)
 	var sum int64

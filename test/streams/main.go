@@ -21,7 +21,7 @@ type cli struct {
 	Compare compareCmd `cmd:"" default:"withargs" help:"Measure all systems in turns."`
 }
 
-// profile writes a processor profile into a file of the folder, if there is one.
+// profile writes a CPU profile into a file of the given directory, if there is one.
 func profile(folder, name string) (stop func(), err error) {
 	if folder == "" {
 		return func() {}, nil
@@ -71,7 +71,7 @@ func serveAll(l net.Listener) {
 	}
 }
 
-// addressOf is the address by which others reach a listener.
+// addressOf returns the address by which other hosts reach a listener.
 func addressOf(l net.Listener) string {
 	if g, ok := l.(gobtlListener); ok {
 		return g.node.Address()

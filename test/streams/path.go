@@ -63,8 +63,8 @@ func cable(s *stand, mtuBytes int) (*ends, error) {
 	return between(a.Host, b.Host, a.V4.String())
 }
 
-// lossy is a cable that loses packets, which its ends cut themselves: else dozens of them would be
-// lost in one piece.
+// lossy is a cable that loses packets, whose ports split coalesced packets so that they are lost
+// one by one.
 func lossy(s *stand, mtuBytes int) (*ends, error) {
 	lab := netns.New(s)
 	a, b := lab.Cable(lab.Host("server"), lab.Host("client"), mtuBytes)
@@ -90,7 +90,8 @@ func far(s *stand, mtuBytes int) (*ends, error) {
 	return between(a, b, lineAddress(1))
 }
 
-// stand is what a lab needs of a test, for a program: a failure unwinds to onStand.
+// stand implements the test interface of a lab in a program, where a failure panics to the call of
+// onStand.
 type stand struct {
 	ctx      context.Context
 	cleanups []func()
@@ -100,7 +101,7 @@ type stand struct {
 // failure is why a stand broke down.
 type failure struct{ error }
 
-// onStand measures, and takes the network down again whatever happens.
+// onStand runs measurements, and always removes the network afterwards.
 func onStand(ctx context.Context, measure func(s *stand) error) (err error) {
 	s := &stand{ctx: ctx}
 	defer func() {

@@ -16,7 +16,7 @@ import (
 // protocol is what TLS is told that is spoken.
 const protocol = "streams"
 
-// quicStream is a stream with what a net.Conn has beside.
+// quicStream adds the missing methods of net.Conn to a QUIC stream.
 type quicStream struct {
 	*quic.Stream
 	conn *quic.Conn
@@ -31,7 +31,7 @@ type quicListener struct {
 	streams chan net.Conn
 }
 
-// limits lets a connection have the streams that a load asks for.
+// limits allows a connection as many streams as a load needs.
 func limits() *quic.Config { return &quic.Config{MaxIncomingStreams: 1 << 12} }
 
 func listenQUIC(host string) (net.Listener, error) {
@@ -58,7 +58,7 @@ func listenQUIC(host string) (net.Listener, error) {
 	return all, nil
 }
 
-// accept takes connections until the process ends.
+// accept accepts connections until the process ends.
 func (l *quicListener) accept() {
 	for {
 		conn, err := l.Listener.Accept(context.Background())

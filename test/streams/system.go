@@ -15,7 +15,7 @@ import (
 	"gobtl"
 )
 
-// system is a way to have streams to another process.
+// system is a way to open streams to another process.
 type system struct {
 	name, title string
 	listen      func(host string) (net.Listener, error)
@@ -36,7 +36,7 @@ var systems = []*system{
 	{"gobtl", "gobtl", listenGobtl, dialGobtl},
 }
 
-// base is the system with which the others are compared.
+// base is the system with which the other systems are compared.
 const base = "tcp"
 
 func systemOf(name string) (*system, error) {
@@ -50,7 +50,8 @@ func systemOf(name string) (*system, error) {
 	return nil, fmt.Errorf("no system %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// congestion is a function for net.ListenConfig and net.Dialer that chooses TCP's rules.
+// congestion returns a function for net.ListenConfig and net.Dialer that selects TCP's congestion
+// control.
 func congestion(rules string) func(_, _ string, c syscall.RawConn) error {
 	return func(_, _ string, c syscall.RawConn) (err error) {
 		e := c.Control(func(fd uintptr) {
@@ -90,7 +91,7 @@ func (d tcpDialer) open(ctx context.Context) (net.Conn, error) {
 
 func (tcpDialer) close() error { return nil }
 
-// kcpListener sets the sessions that it accepts up.
+// kcpListener configures the sessions that it accepts.
 type kcpListener struct{ *kcp.Listener }
 
 func listenKCP(host string) (net.Listener, error) {
@@ -106,7 +107,7 @@ func (l kcpListener) Accept() (net.Conn, error) {
 	return fast(s), nil
 }
 
-// fast gives a session the settings that kcp-go's own programs call fast, and large windows.
+// fast gives a session large windows and the settings that kcp-go's own programs call fast.
 func fast(s *kcp.UDPSession) net.Conn {
 	const interval, resend, window = 10, 2, 2048
 	s.SetStreamMode(true)
@@ -139,7 +140,7 @@ func listenGobtl(host string) (net.Listener, error) {
 	return gobtlListener{node.Listener(), node}, nil
 }
 
-// gobtlListener has the address that others dial.
+// gobtlListener also has the address that other hosts dial.
 type gobtlListener struct {
 	net.Listener
 	node *gobtl.Node
@@ -167,7 +168,7 @@ func (d gobtlDialer) close() error {
 	return d.node.Close(ctx)
 }
 
-// chosen are the systems of these names, or all.
+// chosen returns the systems with the given names, or all systems if no name is given.
 func chosen(names []string) (list []*system, err error) {
 	for _, name := range names {
 		s, err := systemOf(name)

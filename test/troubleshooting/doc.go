@@ -1,5 +1,4 @@
-// Package troubleshooting provokes each message of docs/how-to/troubleshooting.md, with programs
-// and nodes over real sockets, and compares the words. A message that needs a lab of its own is
-// provoked by the test beside that lab. Package troubleshooting then checks that this test exists
-// and names the error.
+// Package troubleshooting causes each error of docs/how-to/troubleshooting.md, with programs and
+// nodes over real sockets, and compares the messages. For a message that needs its own lab, the
+// package checks that the test of that lab exists and names the error.
 package troubleshooting

@@ -1,3 +1,3 @@
-// Package vnic tests btlvnic as its users have it: the built program, on hosts made from network
-// namespaces, with the kernel's network on both sides.
+// Package vnic tests the built program btlvnic between network namespaces, with the kernel's
+// network stack on both sides.
 package vnic

@@ -7,6 +7,6 @@
 //	                 what the dissector concludes from other packets, against a model in Go
 //	broken_test.go   what is no packet: the dissector must agree with package frag
 //
-// Nothing here is skipped silently: without tshark the tests fail where CI is set, and say so
-// elsewhere. Capturing needs root or the right to run dumpcap.
+// Without tshark the tests fail if CI is set, and are skipped with a message otherwise. Capturing
+// needs root or the right to run dumpcap.
 package wireshark

@@ -14,7 +14,7 @@ import (
 	_ "gobtl/fabric/udp" // the network of all
 )
 
-// pace is the time between two things that a bad peer does.
+// pace is the time between two actions of a malicious peer.
 const pace = 5 * time.Millisecond
 
 // Bads are all kinds of bad peers.
@@ -49,7 +49,7 @@ func openModule(cfg btl.Config) (*btl.Module, error) {
 	return m, err
 }
 
-// badPeer is a module of a bad peer, driven by a Runner.
+// badPeer is the module of a malicious peer, which a Runner drives.
 type badPeer struct {
 	run  *runner.Runner
 	ep   *btl.Endpoint
@@ -64,7 +64,7 @@ func openBad() (*badPeer, error) {
 	return &badPeer{run: runner.New(m, runner.Config{}, nil)}, nil
 }
 
-// close ends the module without a word, as far as it can.
+// close ends the module without a goodbye, if possible.
 func (b *badPeer) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -72,7 +72,7 @@ func (b *badPeer) close() {
 	_ = b.run.Close(ctx) // It may be late.
 }
 
-// connect has an endpoint, made anew if the target has ended it.
+// connect returns an endpoint, which is new if the target has ended the previous one.
 func (b *badPeer) connect(ctx context.Context, to Target) bool {
 	if b.ep != nil && b.run.Do(ctx, func(*btl.Module) error { return b.ep.Err() }) == nil {
 		return true
@@ -92,7 +92,7 @@ func (b *badPeer) abort(ctx context.Context) {
 	}
 }
 
-// each does a thing again and again, at the pace.
+// each repeats an action at the interval pace.
 func each(ctx context.Context, to Target, do func(ctx context.Context, b *badPeer)) error {
 	b, err := openBad()
 	if err != nil {
@@ -117,7 +117,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// comesAndGoes leaves messages and aborts, again and again.
+// comesAndGoes repeatedly sends messages and aborts the connection.
 func comesAndGoes(ctx context.Context, to Target) error {
 	return each(ctx, to, func(ctx context.Context, b *badPeer) {
 		for _, msg := range to.Leave(b.life) {
@@ -155,8 +155,8 @@ func tooLong(ctx context.Context, to Target) error {
 	})
 }
 
-// takesNothing sends valid messages and then makes no pass for a while, so it receives no answer
-// and acknowledges nothing.
+// takesNothing sends valid messages, and stops calling Progress for a while, so that it neither
+// receives nor acknowledges anything.
 func takesNothing(ctx context.Context, to Target) error {
 	return each(ctx, to, func(ctx context.Context, b *badPeer) {
 		for range 20 {
@@ -171,7 +171,7 @@ func takesNothing(ctx context.Context, to Target) error {
 	})
 }
 
-// strangers sends datagrams that are not of the transport, or only begin like datagrams of the
+// strangers sends datagrams that are not of the transport, or that only begin like datagrams of the
 // transport.
 func strangers(ctx context.Context, to Target) error {
 	first, _, _ := strings.Cut(to.Address, ",")

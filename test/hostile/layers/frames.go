@@ -17,11 +17,13 @@ const (
 	frameBytes   = 1000
 	frameBurst   = 16
 	frameBuffers = 512
-	// frameLost is after how many passes without a frame a burst counts as over.
+	// frameLost is the number of polls without a frame after which the rest of a burst counts as
+	// lost.
 	frameLost = 2000
 )
 
-// ether is a virtual Ethernet: a manager that proves addresses, and two hosts without devices.
+// ether is a virtual Ethernet with a manager that verifies addresses, and two hosts without
+// devices.
 type ether struct {
 	b       *base
 	now     func() mono.Time
@@ -44,8 +46,8 @@ type etherHost struct {
 	lids    map[fabric.Addr]uint32
 }
 
-// openFrames is frames of a virtual Ethernet between two hosts. A bad peer knows the manager, and
-// where one host receives frames.
+// openFrames starts a Load of frames between the two hosts of a virtual Ethernet. A malicious peer
+// knows the manager, and the address at which one host receives frames.
 func openFrames() (Load, error) {
 	e := &ether{b: newBase("vnic (frames)"), now: clock()}
 	m, err := openModule(btl.Config{})
@@ -136,7 +138,8 @@ func (e *ether) newHost(i int, m *btl.Module, manager []byte) (*etherHost, error
 	return h, err
 }
 
-// round has each host send a burst of frames to the other, and ends when all are there, or lost.
+// round makes each host send a burst of frames to the other host, and ends when all frames have
+// arrived or are lost.
 func (e *ether) round(ctx context.Context) error {
 	for i, h := range e.hosts {
 		if err := h.burst(e.now(), uint32(2+(i+1)%clients)); err != nil {
@@ -165,10 +168,10 @@ func (e *ether) round(ctx context.Context) error {
 	return e.alive()
 }
 
-// etherWhole is how long both hosts may lack the manager.
+// etherWhole is the longest time for which both hosts may be without the manager.
 const etherWhole = 5 * time.Second
 
-// alive returns an error if a host that was configured is no longer.
+// alive returns an error if a host has lost its configuration.
 func (e *ether) alive() error {
 	for _, h := range e.manager.Hosts() {
 		if h.Name != "away" && h.SyncedAt != 0 && !h.Connected {
@@ -211,7 +214,7 @@ func (h *etherHost) burst(now mono.Time, to uint32) error {
 	return err
 }
 
-// pass makes a pass of a host, and returns how many frames have come.
+// pass polls a host, and returns the number of received frames.
 func (h *etherHost) pass(now mono.Time) (frames int, err error) {
 	if _, err := h.station.Progress(now); err != nil {
 		return 0, err
@@ -250,7 +253,7 @@ func (h *etherHost) pass(now mono.Time) (frames int, err error) {
 	return frames, nil
 }
 
-// post sends a datagram by a buffer of the next burst.
+// post sends a datagram from a buffer of the next burst.
 func (h *etherHost) post(to, data []byte) error {
 	addr, err := h.dom.Insert(to)
 	if err != nil {
@@ -264,7 +267,7 @@ func (h *etherHost) post(to, data []byte) error {
 	return h.dom.Remove(addr)
 }
 
-// apply does what the threads of an agent do with a change.
+// apply applies a change, as the threads of an agent do.
 func (h *etherHost) apply(now mono.Time, c vnic.Change) error {
 	if c.Vport != 0 {
 		h.agent.SetLink(now, c.Vport, true)

@@ -19,19 +19,19 @@ import (
 type Load interface {
 	Name() string
 	Target() Target
-	// Work is the amount of work done so far, in units of the Load.
+	// Work is the amount of work done so far, in units that depend on the Load.
 	Work() uint64
-	// Err is why the work has failed, nil while it goes on.
+	// Err is the reason why the Load has failed, or nil while it runs.
 	Err() error
 	Close() error
 }
 
-// Target is the knowledge of a bad peer about its target.
+// Target is what a malicious peer knows about its target.
 type Target struct {
 	Module  []byte // its name
 	Address string // for people
 	Tag     btl.Tag
-	// Leave makes messages that fit, for a bad peer's life of that number.
+	// Leave makes valid messages for the malicious peer's connection with the given number.
 	Leave func(life int) [][]byte
 }
 
@@ -45,11 +45,11 @@ type Bad struct {
 // Result is the result of a Load beside a Bad.
 type Result struct {
 	Load, Bad string
-	// Alone and Beside are units of work a second, medians over the pairs; Ratio is the median of the
-	// pairs' ratios.
+	// Alone and Beside are medians over the pairs, in units of work per second, and Ratio is the
+	// median of the ratios within the pairs.
 	Alone, Beside, Ratio float64
-	// GrownBytes is the growth of the heap from the end of the first window with the bad peer to
-	// the end of the last one. PeakBytes is the largest excess over the heap before all windows.
+	// GrownBytes is the growth of the heap from the end of the first window with the malicious peer
+	// to the end of the last one. PeakBytes is the largest excess over the heap before all windows.
 	GrownBytes, PeakBytes int64
 	Err                   error // why honest work has failed
 }
@@ -87,7 +87,7 @@ func Run(ctx context.Context, l Load, b Bad, pairs int, window time.Duration) Re
 	return r
 }
 
-// rate is the work of a window, in units a second.
+// rate is the work of a window, in units per second.
 func rate(l Load, window time.Duration) float64 {
 	begin, work := time.Now(), l.Work()
 	time.Sleep(window)
@@ -125,8 +125,8 @@ func Table(all []Result) string {
 	return t.String()
 }
 
-// All runs each Load whose name contains only beside each Bad, for about so long together, and
-// shows how far it is.
+// All runs each Load whose name contains only beside each Bad, for about the given time in total,
+// and shows the progress.
 func All(ctx context.Context, total time.Duration, only string) (all []Result, err error) {
 	const pairs = 5
 	loads := slices.DeleteFunc(Loads(), func(m Maker) bool { return !strings.Contains(m.Name, only) })

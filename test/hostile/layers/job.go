@@ -15,7 +15,8 @@ import (
 // ranks is the number of ranks of a job.
 const ranks = 3
 
-// board is a job whose ranks are in this process: what a launcher would carry between them.
+// board carries the data that a launcher would carry between the ranks of a job, all of which are
+// in this process.
 type board struct {
 	mu     sync.Mutex
 	rounds map[string]*boardRound
@@ -62,7 +63,7 @@ func (j boardJob) Exchange(ctx context.Context, key string, value []byte) ([][]b
 func (boardJob) Fence(context.Context) error    { return nil }
 func (boardJob) Finalize(context.Context) error { return nil }
 
-// openJob is a job of package mpi whose ranks add up numbers again and again.
+// openJob starts a Load whose ranks, of package mpi, add up numbers repeatedly.
 func openJob() (Load, error) {
 	b := newBase("mpi")
 	shared := &board{rounds: make(map[string]*boardRound)}
@@ -96,8 +97,8 @@ func openJob() (Load, error) {
 	return b, nil
 }
 
-// addUp has a rank add up numbers with the others until the Load is closed. All ranks end in the
-// same step.
+// addUp makes a rank add up numbers with the other ranks until the Load is closed. All ranks end
+// after the same step.
 func (b *base) addUp(w *mpi.World, rank int) error {
 	in, out := make([]uint64, 128), make([]uint64, 128)
 	for step := uint64(1); out[0] == 0; step++ {
@@ -132,7 +133,7 @@ func finalize(w *mpi.World) error {
 	return w.Finalize(ctx)
 }
 
-// addressOf is the address of a module in words.
+// addressOf encodes the address of a module as numbers.
 func addressOf(name []byte) (string, error) {
 	n, err := frag.ParseName(name)
 	if err != nil {

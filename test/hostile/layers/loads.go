@@ -21,7 +21,7 @@ import (
 const (
 	tag     btl.Tag = 9
 	clients int     = 2
-	// patience is how long honest work may stand still.
+	// patience is the longest time for which an honest program may make no progress.
 	patience = 10 * time.Second
 )
 
@@ -86,7 +86,7 @@ func (b *base) aim(m *btl.Module, leave func(life int) [][]byte) {
 	b.target = Target{Module: m.Name(), Address: m.Address(), Tag: tag, Leave: leave}
 }
 
-// openCalls is callers of a server that answers with the request.
+// openCalls starts callers of a server that answers each request with the same bytes.
 func openCalls() (Load, error) {
 	b := newBase("call")
 	open := func() (*btl.Module, *call.Node, *runner.Runner, error) {
@@ -139,13 +139,13 @@ func openCalls() (Load, error) {
 	return b, nil
 }
 
-// numbers are those of messages, which may overtake each other.
+// numbers checks the numbers of messages, which may arrive in another order.
 type numbers struct {
 	next  uint64
 	early map[uint64]bool
 }
 
-// earlyMost is how many messages may have overtaken one that is not lost.
+// earlyMost is how many later messages may arrive before a message that is not lost.
 const earlyMost = 1 << 16
 
 func (n *numbers) add(number uint64) error {
@@ -165,7 +165,7 @@ func (n *numbers) add(number uint64) error {
 	return nil
 }
 
-// openQueue is senders of numbered messages, which a receiver takes.
+// openQueue starts senders of numbered messages, and their receiver.
 func openQueue() (Load, error) {
 	b := newBase("queue")
 	open := func() (*btl.Module, *queue.Queue, *runner.Runner, error) {
@@ -220,7 +220,7 @@ func openQueue() (Load, error) {
 	return b, nil
 }
 
-// openConns is streams to a server that sends all back.
+// openConns starts streams to a server that sends all received bytes back.
 func openConns() (Load, error) {
 	b := newBase("conn")
 	open := func() (*btl.Module, *conn.Node, *runner.Runner, error) {

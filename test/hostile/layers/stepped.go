@@ -14,7 +14,7 @@ import (
 	"gobtl/vnic"
 )
 
-// clock is the time of those that are driven by a goroutine of their own.
+// clock is the clock of modules that are driven by goroutines of the Load.
 func clock() func() mono.Time {
 	begin := time.Now()
 	return func() mono.Time { return mono.Time(1).Add(time.Since(begin)) }
@@ -59,7 +59,7 @@ func openMessages() (Load, error) {
 	return b, nil
 }
 
-// leaveEager makes eager messages that nobody receives.
+// leaveEager makes eager messages that no receive matches.
 func leaveEager(int) [][]byte {
 	all := make([][]byte, 0, 3)
 	for n := range 3 {
@@ -80,7 +80,7 @@ type exchange struct {
 	number uint64
 }
 
-// round has each rank's message go there and back.
+// round sends a message of each rank to another rank and back.
 func (e *exchange) round(ctx context.Context) error {
 	const bytes, there, back = 4096, 1, 2
 	e.number++
@@ -134,8 +134,8 @@ func (e *exchange) round(ctx context.Context) error {
 	return nil
 }
 
-// openEthernet is the management of a virtual Ethernet: a plan that changes, and agents that
-// follow. Frames need devices, which test/vnic has.
+// openEthernet starts the management of a virtual Ethernet, with a changing configuration that the
+// agents follow. Frames are not sent, because they need devices, which test/vnic has.
 func openEthernet() (Load, error) {
 	b := newBase("vnic (management)")
 	now := clock()
@@ -213,7 +213,8 @@ func openEthernet() (Load, error) {
 	return b, nil
 }
 
-// leaveRegistrations makes registrations of a host that is away, with addresses of the manager.
+// leaveRegistrations makes registrations of an unreachable host that claim addresses of the
+// manager.
 func leaveRegistrations(m *btl.Module) func(life int) [][]byte {
 	return func(life int) [][]byte {
 		r := vnic.Registration{Host: "away", Manager: "lab", Instance: uint64(life), Ways: vnic.Ways{
@@ -224,7 +225,7 @@ func leaveRegistrations(m *btl.Module) func(life int) [][]byte {
 	}
 }
 
-// setPlan makes a plan, another one with each step.
+// setPlan makes a configuration, a different one in each step.
 func setPlan(m *vnic.Manager, step uint8) error {
 	p := &vnic.Plan{Hosts: []vnic.PlanHost{{Name: "away", LID: 1}}}
 	sw := vnic.PlanSwitch{Name: "s", ID: 1 + uint16(step%2)}

@@ -33,7 +33,7 @@ type Options struct {
 	IncastBytes int64
 	// Congestion is that of TCP.
 	Congestion string
-	// Calm is how long a measurement waits at most for a machine that does nothing else.
+	// Calm is the longest wait, before a measurement, for a machine without other load.
 	Calm time.Duration
 	// Progress is called with the name of the next measurement.
 	Progress func(done, total int, what string)
@@ -77,7 +77,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Quick makes it one short round of the most telling part.
+// Quick selects one short round with the most important measurements.
 func (o *Options) Quick() {
 	if o.Rounds == 0 {
 		o.Rounds = 1
@@ -107,7 +107,7 @@ type System struct {
 	Provider  string
 }
 
-// systems are those that exist in this build and were asked for.
+// systems returns the systems that this build contains and that were requested.
 func (o Options) systems() ([]System, error) {
 	all := []System{{ID: "usnic", Label: "gobtl usnic", Kind: "btl", Set: []string{"profile=usnic"}}}
 	if _, err := reliability.Profile("adaptive"); err == nil {
@@ -178,7 +178,7 @@ type Result struct {
 	Complete   int    // rounds
 }
 
-// point is something to be measured in every round.
+// point is one quantity that is measured in every round.
 type point struct {
 	setting string
 	system  string
@@ -192,7 +192,8 @@ type bench struct {
 	systems []System
 }
 
-// Run measures. Without the right to make network namespaces, or a program, the TB is told to skip.
+// Run runs the measurements. Without the right to make network namespaces, or without a required
+// program, the TB is told to skip.
 func Run(tb netns.TB, o Options) (*Result, error) {
 	begin := time.Now()
 	o = o.withDefaults()
@@ -240,8 +241,8 @@ func (o *Options) times(c string) int {
 	return 1
 }
 
-// round measures the points of a case, every second time in the opposite order: none always comes
-// first, or behind the same other one.
+// round measures the points of a case, in the opposite order in every second round, so that no
+// point always follows the same one.
 func (b *bench) round(r *Result, c string, points []point, round int, begin time.Time,
 	total int,
 ) error {
@@ -274,7 +275,7 @@ func (b *bench) round(r *Result, c string, points []point, round int, begin time
 	return nil
 }
 
-// calm waits until the processors have little to do.
+// calm waits until the CPUs are nearly idle.
 func (b *bench) calm() {
 	const busyMost = 0.2
 	begin := time.Now()
@@ -308,7 +309,7 @@ func ticks() (idle, total float64) {
 	return idle, total
 }
 
-// note keeps the counters of a process with a sample, without those that are zero.
+// note stores the non-zero counters of a process with a sample.
 func (s *Sample) note(who string, r *Report) {
 	if len(r.Counters) == 0 {
 		return
@@ -318,7 +319,7 @@ func (s *Sample) note(who string, r *Report) {
 	s.Counters[who] = kept
 }
 
-// resent is the share of the packets of some senders that were sent again, in percent.
+// resent is the share of the packets of some senders that were retransmitted, in percent.
 func resent(reports ...*Report) float64 {
 	var sent, again uint64
 	for _, r := range reports {
@@ -328,7 +329,8 @@ func resent(reports ...*Report) float64 {
 	return 100 * float64(again) / float64(max(1, sent))
 }
 
-// jain is Jain's index of fairness: 1 if all are equal, 1/n if one has everything.
+// jain is Jain's index of fairness, which is 1 if all values are equal and 1/n if one has
+// everything.
 func jain(x []float64) float64 {
 	var sum, squares float64
 	for _, v := range x {
@@ -341,7 +343,7 @@ func jain(x []float64) float64 {
 	return sum * sum / (float64(len(x)) * squares)
 }
 
-// serve and send are the parties of a flow of a system.
+// serve and send are the two processes of a flow of a system.
 func (b *bench) serve(sys System, at netns.Port, echo bool) party {
 	return party{at: at, sp: Spec{
 		Kind: sys.Kind, Role: "serve", Set: sys.Set, Provider: sys.Provider, Echo: echo,
@@ -360,8 +362,8 @@ func (b *bench) send(sys System, at netns.Port, server int, role string, sizeByt
 	}}
 }
 
-// patient sets time-outs of gobtl so long that a peer without a processor on a busy machine does
-// not count as dead.
+// patient sets such long time-outs of gobtl that a peer that waits for a CPU does not count as
+// dead.
 func patient(sys System) []string {
 	if sys.Kind != "btl" {
 		return nil
@@ -369,9 +371,8 @@ func patient(sys System) []string {
 	return append([]string{"handshake_timeout=20s", "peer_timeout=20s"}, sys.Set...)
 }
 
-// rxdMessageBytes is the largest message of ofi_rxd without a rendezvous.
+// rxdMessageBytes is the largest message that ofi_rxd sends without a rendezvous.
 const rxdMessageBytes = 16384
 
-// slack is how much longer than its time a measurement may take. After that ofi_rxd counts as
-// hanging.
+// slack is how much longer than planned a measurement may take before ofi_rxd counts as hanging.
 const slack = 15 * time.Second

@@ -28,7 +28,7 @@ type child struct {
 	what  string
 }
 
-// roleArg comes before the Spec on a command line.
+// roleArg precedes the Spec on a command line.
 const roleArg = "role"
 
 // start runs a role on a port's host.
@@ -105,7 +105,7 @@ func firstLines(s string) string {
 	return strings.Join(lines[:min(5, len(lines))], "\n")
 }
 
-// kill ends the process, which may have ended by itself.
+// kill ends the process, which may already have ended.
 func (c *child) kill() {
 	_ = c.in.Close()
 	_ = c.cmd.Process.Kill()
@@ -114,8 +114,8 @@ func (c *child) kill() {
 	<-c.ended
 }
 
-// snmp reads counters of UDP of the network namespace of a process: "RcvbufErrors" counts the
-// datagrams that found their socket's buffer full.
+// snmp reads the UDP counters of the network namespace of a process, such as "RcvbufErrors" for
+// datagrams that found the socket's buffer full.
 func snmp(pid int) (map[string]uint64, error) {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/net/snmp")
 	if err != nil {
@@ -149,16 +149,16 @@ type party struct {
 	sp     Spec
 }
 
-// outcome has the reports of the parties of a measurement.
+// outcome holds the reports of the processes of a measurement.
 type outcome struct {
 	servers, clients []*Report
 }
 
-// connectLimit bounds what comes before a measurement: starting, usnic's handshake with losses.
+// connectLimit is the maximum time for starting processes and for handshakes with losses.
 const connectLimit = 30 * time.Second
 
-// apart gives the two ends of a flow processors of their own. TCP's sleep in the kernel, which
-// knows better where to wake them.
+// apart gives the two ends of a flow different CPUs. The processes of TCP are not pinned, because
+// the kernel chooses the CPU on which a sleeping process wakes.
 func apart(server, client party) (servers, clients []party) {
 	if server.sp.Kind != "tcp" {
 		server.sp.CPU, client.sp.CPU = 2, 1
@@ -166,8 +166,8 @@ func apart(server, client party) (servers, clients []party) {
 	return []party{server}, []party{client}
 }
 
-// play runs servers and clients: all clients are connected before they start together. limit is how
-// long they may need.
+// play runs servers and clients, and connects all clients before they start together. limit is the
+// longest time that the processes may need.
 func play(servers, clients []party, limit time.Duration) (outcome, error) {
 	return playWhile(servers, clients, limit, func([]int) {})
 }

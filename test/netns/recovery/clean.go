@@ -4,15 +4,14 @@ package recovery
 
 import "gobtl/test/netns"
 
-// cleanTimes is how often a round measures on the clean cable, for a share of the time: the systems
-// differ by little there, and many short measurements side by side tell more than a long one.
+// cleanTimes is how often each round repeats the measurement without loss, because many short
+// measurements show small differences better than one long one.
 const (
 	cleanTimes = 2
 	cleanShare = 2
 )
 
-// clean measures variants of gobtl on a cable that loses nothing, with its offloads: figure by
-// figure, so that the systems are close to each other.
+// clean measures variants of gobtl on a cable without loss, one quantity after the other.
 func (b *bench) clean() (points []point) {
 	short := *b
 	short.Each /= cleanShare
@@ -31,7 +30,7 @@ func (b *bench) clean() (points []point) {
 	return points
 }
 
-// rate measures messages of 8 B, in millions a second.
+// rate measures messages of 8 bytes, in millions per second.
 func (b *bench) rate(s *Sample, sys System, from, to netns.Port) error {
 	servers, clients := apart(b.serve(sys, to, false), b.send(sys, from, 0, "stream", pingBytes))
 	o, err := play(servers, clients, b.Each*5/4+slack)

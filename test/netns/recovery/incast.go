@@ -9,13 +9,13 @@ import (
 	"gobtl/test/netns"
 )
 
-// incastBytes is the size of an incast's messages.
+// incastBytes is the size of the messages of an incast.
 const incastBytes = 64 << 10
 
 // incastTime is how long the senders may take.
 const incastTime = 15 * time.Second
 
-// incast has many hosts send to one at once, by way of a router.
+// incast makes many hosts send to one host at once, through a router.
 func (b *bench) incast() (points []point) {
 	lab := netns.New(b.tb)
 	router := lab.Host("router")
@@ -65,7 +65,7 @@ func (b *bench) converge(s *Sample, sys System, from []netns.Port, to netns.Port
 		s.note(fmt.Sprintf("sender %d", i+1), c)
 	}
 	s.note("receiver", server)
-	// Fairness is of what each had done when the first was done.
+	// Fairness is computed at the time when the first sender has finished.
 	shares := make([]float64, len(from))
 	for i := range shares {
 		shares[i] = upTo(server.Ticks, i, first)

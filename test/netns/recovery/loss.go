@@ -15,12 +15,11 @@ import (
 	"gobtl/test/netns"
 )
 
-// streamBytes is the size of the messages of a stream, pingBytes that of a ping-pong.
+// streamBytes is the message size of a stream, and pingBytes that of a ping-pong.
 const streamBytes, pingBytes = 1 << 20, 8
 
-// cable joins two hosts. Unless trains is set, runs of datagrams and of TCP's segments are cut
-// before they enter it, so that a filter sees packets as they are on a wire; else it sees, and
-// drops, what the sender has given to the kernel in one piece.
+// cable joins two hosts. Unless trains is set, coalesced packets are split before the cable, so
+// that a filter drops single packets as on a wire.
 func (b *bench) cable(trains bool) (netns.Port, netns.Port) {
 	lab := netns.New(b.tb)
 	lab.Need("nft", "nftables")
@@ -40,8 +39,8 @@ func cut(ports ...netns.Port) {
 	}
 }
 
-// lose drops a share of what comes in at each of the ports, until restore is called. The filter is
-// there for a share of 0, too: it costs time for each packet.
+// lose drops a share of the packets that each port receives, until restore is called. The filter is
+// also installed for a share of 0, because it costs time for each packet.
 func lose(share float64, ports ...netns.Port) (restore func()) {
 	const million = 1_000_000
 	for _, p := range ports {
@@ -60,7 +59,7 @@ func percent(share float64) string {
 	return strconv.FormatFloat(100*share, 'g', 4, 64) + " %"
 }
 
-// trainsLoss is the share of loss at which the loss of whole trains is shown.
+// trainsLoss is the share of loss at which the loss of coalesced packets is measured.
 const trainsLoss = 0.01
 
 func (b *bench) loss() (points []point) {
@@ -69,7 +68,7 @@ func (b *bench) loss() (points []point) {
 	}
 	from, to := b.cable(false)
 	trainFrom, trainTo := b.cable(true)
-	// What is compared with each other stands together.
+	// Systems that are compared with each other are measured directly after each other.
 	for _, sys := range b.systems {
 		if sys.ID == "fixed" {
 			continue
@@ -181,7 +180,7 @@ func (b *bench) iperf(s *Sample, from, to netns.Port) error {
 // tcpSegment is the payload of a full TCP segment with timestamps.
 const tcpSegment = mtuBytes - 52
 
-// listening waits until the namespace of a process has a listener at a TCP port.
+// listening waits until a process listens on a TCP port in its namespace.
 func listening(pid, port int) error {
 	suffix := fmt.Sprintf(":%04X", port)
 	for begin := time.Now(); time.Since(begin) < connectLimit; time.Sleep(5 * time.Millisecond) {

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pauseTime is how long the receiver's process stands still.
+// pauseTime is the time for which the receiving process is stopped.
 const pauseTime = 200 * time.Millisecond
 
-// pause stops the receiver's process in the middle of a stream, on a cable that loses nothing: a
-// process that does not run is neither dead nor a reason to send everything again.
+// pause stops the receiving process in the middle of a stream without loss, which must neither end
+// the connection nor make the sender retransmit everything.
 func (b *bench) pause() (points []point) {
 	from, to := b.cable(true)
 	for _, sys := range b.systems {
@@ -46,7 +46,7 @@ func (b *bench) pause() (points []point) {
 			s.Values["resent"] = float64(c.Counters["resent"])
 			s.Values["duplicates"] = float64(r.Counters["duplicates"])
 			s.Values["overruns"] = float64(r.Counters["overruns"])
-			// How long until more arrives than what its socket held.
+			// The value is the time until more bytes arrive than the socket had stored.
 			for _, k := range r.Ticks {
 				if k.T > continued && between(r.Ticks, 0, continued, k.T) > socketBytes {
 					s.Values["back_ms"] = float64(k.T-continued) / 1e6
@@ -59,5 +59,5 @@ func (b *bench) pause() (points []point) {
 	return points
 }
 
-// socketBytes is more than a receiver's socket holds.
+// socketBytes is larger than the receiver's socket buffer.
 const socketBytes = 8 << 20

@@ -22,7 +22,7 @@ func colorOf(id string) color.Color {
 	return report.Purple
 }
 
-// PlotNames lists the plots' files in the order of the document.
+// PlotNames lists the files of the plots in the order of the document.
 func PlotNames() []string {
 	return []string{"sockets-goodput.svg", "sockets-latency.svg", "sockets-link.svg"}
 }

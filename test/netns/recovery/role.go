@@ -27,7 +27,7 @@ type Spec struct {
 	Set      []string
 	// Echo has a server answer each message.
 	Echo bool
-	// Tag tells a sender's messages from those of others.
+	// Tag distinguishes the messages of a sender from those of other senders.
 	Tag         int
 	SizeBytes   int
 	Outstanding int   // messages on their way
@@ -37,7 +37,7 @@ type Spec struct {
 	CPU         int    // 1 is the first that the process may use; 0: any
 }
 
-// What a process says, one JSON object per line.
+// Each process writes its reports as JSON objects, one per line.
 type message struct {
 	Event string // "name", "ready", "report", "error"
 	Name  string `json:",omitempty"` // how to reach a server
@@ -45,7 +45,8 @@ type message struct {
 	*Report
 }
 
-// Report has the measurements of a process. Times are of CLOCK_MONOTONIC, which all hosts share.
+// Report holds the measurements of a process. Times are of CLOCK_MONOTONIC, which all processes of
+// the machine share.
 type Report struct {
 	Start, End int64 `json:",omitempty"` // the measured time
 	Messages   int   `json:",omitempty"`
@@ -56,13 +57,13 @@ type Report struct {
 	Counters map[string]uint64 `json:",omitempty"` // during the measured time; a server's: all
 }
 
-// Tick is what a server had got, by tag, at a time.
+// Tick is the number of bytes that a server has received for each tag at one time.
 type Tick struct {
 	T     int64
 	Bytes []int64
 }
 
-// Latency is of whole round trips, in microseconds.
+// Latency is the time of whole round trips, in microseconds.
 type Latency struct {
 	Count                int
 	P50, P99, P999, MaxU float64
@@ -78,7 +79,7 @@ func latencyOf(ns []int64) *Latency {
 	return &Latency{Count: len(ns), P50: at(0.5), P99: at(0.99), P999: at(0.999), MaxU: at(1)}
 }
 
-// clockNs is the monotonic clock that all processes of the machine share.
+// clockNs is the monotonic clock that all processes of the machine share, in nanoseconds.
 func clockNs() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
@@ -87,8 +88,8 @@ func clockNs() int64 {
 	return ts.Nano()
 }
 
-// steering is how the parent steers a process: "go" starts a measurement, "stop" ends it, and so
-// does the end of the input.
+// steering reads the parent's commands, where "go" starts a measurement, and "stop" or the end of
+// the input ends it.
 type steering struct {
 	begun, stopped atomic.Bool
 	stop, begin    chan struct{}
@@ -158,8 +159,8 @@ func RoleMain(spec string, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// pin keeps the thread that calls on one processor: two processes that spin would else often share
-// one, each of them waiting for the other to sleep. With fewer processors it does nothing.
+// pin keeps the calling thread on one CPU, if there are enough CPUs, so that two polling processes
+// do not share one.
 func pin(cpu int) error {
 	var all, one unix.CPUSet
 	if cpu == 0 {
@@ -181,7 +182,7 @@ func pin(cpu int) error {
 	return nil
 }
 
-// ledger records the data that a server receives.
+// ledger records the bytes that a server receives.
 type ledger struct {
 	got   []int64
 	ticks []Tick

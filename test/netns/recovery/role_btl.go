@@ -82,7 +82,7 @@ func openBTL(sp Spec, s *steering) (*btlHost, error) {
 	return h, nil
 }
 
-// pass is one turn of the loop; it sleeps when nothing has happened for a while.
+// pass is one iteration of the loop, which sleeps after some time without work.
 func (h *btlHost) pass() (int64, error) {
 	now := clockNs()
 	n, err := h.m.Progress(btl.Time(now))
@@ -186,7 +186,7 @@ func (h *btlHost) echo(now btl.Time) {
 	}
 }
 
-// connect opens the connection, and says that the host is ready.
+// connect opens the connection, and reports that the host is ready.
 func (h *btlHost) connect() error {
 	name, err := hex.DecodeString(h.sp.Peer)
 	if err != nil {
@@ -250,7 +250,7 @@ func (h *btlHost) client() error {
 	return nil
 }
 
-// stream keeps messages on their way until a time, or until all are acknowledged.
+// stream keeps messages in flight until a given time, or until all are acknowledged.
 func (h *btlHost) stream(until int64, r *Report) error {
 	for now := clockNs(); now < until && !h.s.stopped.Load(); {
 		for h.inFlight < h.sp.Outstanding && (h.sp.LimitBytes == 0 || h.offered < h.sp.LimitBytes) {

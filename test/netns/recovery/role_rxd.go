@@ -14,13 +14,13 @@ import (
 	_ "gobtl/fabric/ofi" // registers the family
 )
 
-// Numbers of buffers of an rxdHost.
+// The constants below are numbers of buffers of an rxdHost.
 const rxdSends, rxdRecvs = 256, 512
 
-// rxdSpins is how many polls find nothing before the processor is offered to others: some 50 us.
+// rxdSpins is the number of empty polls (about 50 us) after which the process yields the CPU.
 const rxdSpins = 100
 
-// rxdHost is a bare reliable endpoint of libfabric.
+// rxdHost is a plain reliable endpoint of libfabric.
 type rxdHost struct {
 	sp   Spec
 	s    *steering
@@ -77,15 +77,15 @@ func rxdRole(sp Spec, s *steering) error {
 	return fmt.Errorf("no such role: %q", sp.Role)
 }
 
-// poll gives each message to got, and posts its buffer again.
+// poll passes each received message to got, and posts its buffer again.
 func (h *rxdHost) poll(got func(b []byte) error) error {
 	var out [32]fabric.Completion
 	n, err := h.ep.Poll(out[:])
 	if h.idle++; n > 0 {
 		h.idle = 0
 	} else if h.idle > rxdSpins {
-		// The timers of rxd run only in polls, so it cannot sleep. It yields, because other
-		// processes may want the processor.
+		// The process cannot sleep, because the timers of rxd run only during polls. Other
+		// processes may want the CPU.
 		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 	for _, c := range out[:n] {
@@ -119,8 +119,8 @@ func (h *rxdHost) send(sizeBytes int) (bool, error) {
 	return err == nil, err
 }
 
-// serve takes messages in. The first is the client's name; it is answered, so that the client knows
-// that the connection stands.
+// serve receives messages, of which the first contains the client's name and is answered to confirm
+// the connection.
 func (h *rxdHost) serve() error {
 	name := hex.EncodeToString(h.ep.Name())
 	if err := h.s.say(message{Event: "name", Name: name}); err != nil {

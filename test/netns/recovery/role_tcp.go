@@ -68,8 +68,8 @@ func tcpServe(sp Spec, s *steering) error {
 	return s.say(message{Event: "report", Report: &Report{Ticks: book.ticks}})
 }
 
-// blocking calls f with a blocking socket, on a thread of its own, as a program in C would have it:
-// Go's network poller would show in latencies.
+// blocking calls f with a blocking socket on a thread of its own, because Go's network poller would
+// increase latencies.
 func blocking(conn net.Conn, cpu int, f func(fd int) error) error {
 	runtime.LockOSThread()
 	if err := pin(cpu); err != nil {
@@ -163,7 +163,7 @@ func tcpClient(sp Spec, s *steering) error {
 	})
 }
 
-// tcpCounters uses the names of btlHost.counters.
+// tcpCounters has the names of btlHost.counters.
 func tcpCounters(fd int) map[string]uint64 {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {

@@ -15,14 +15,15 @@ import (
 const (
 	linkBitsPerS = 100e6
 	linkRate     = "100mbit"
-	// linkBurstBytes is what the bucket of tokens holds: three packets, so that a timer that comes
-	// late does not make the link slower.
+	// linkBurstBytes is the size of the token bucket, which holds three packets so that a late
+	// timer does not slow down the link.
 	linkBurstBytes = 5000
-	// shareBytes is the size of the messages: small beside what the link carries in the measured time.
+	// shareBytes is the size of the messages, which is small compared with the bytes of the whole
+	// measurement.
 	shareBytes = 64 << 10
 )
 
-// payloadPart is the part of a full frame, as tc counts it, that a system fills with payload.
+// payloadPart is the payload's part of a full frame as tc counts it.
 func payloadPart(sys System) float64 {
 	const ethernet, udp4 = 14, 28
 	payload := float64(tcpSegment)
@@ -32,7 +33,7 @@ func payloadPart(sys System) float64 {
 	return payload / (mtuBytes + ethernet)
 }
 
-// narrow is two senders, a router, and a receiver behind the bottleneck.
+// narrow has two senders, a router, and a receiver behind the bottleneck.
 type narrow struct {
 	from [2]netns.Port
 	to   netns.Port
@@ -118,7 +119,7 @@ func (b *bench) bottleneck(s *Sample, n narrow, queueBytes int, flows []System) 
 	if err != nil {
 		return err
 	}
-	// All that follows is of the time in which all flows were measured.
+	// The values below cover the time in which all flows were measured.
 	begin, end := o.clients[0].Start, o.clients[0].End
 	for _, c := range o.clients {
 		begin, end = max(begin, c.Start), min(end, c.End)

@@ -15,7 +15,7 @@ import (
 	"gobtl/internal/report"
 )
 
-// machine describes where the figures come from.
+// machine describes the machine of the measurements.
 func machine(o Options) []string {
 	m := report.ThisMachine()
 	return []string{
@@ -27,7 +27,7 @@ func machine(o Options) []string {
 // place is where a figure stands in the tables.
 type place struct{ measured, setting, system, key string }
 
-// rounds are the figures of a place by their rounds.
+// rounds holds the values of a table cell by round.
 func (r *Result) rounds(p place) map[int]float64 {
 	all := make(map[int]float64)
 	for _, s := range r.Samples {
@@ -45,8 +45,8 @@ func (r *Result) Median(c, setting, system, key string) (value float64, ok bool)
 	return report.Median(all), len(all) > 0
 }
 
-// ratio is the median of what the rounds' values are of those of another place, each of its own
-// round: a machine that was slow for a while was so for both.
+// ratio is the median of the ratios to another cell's value of the same round, because a slow
+// machine slows down both.
 func (r *Result) ratio(of, to place) (value float64, ok bool) {
 	var all []float64
 	base := r.rounds(to)
@@ -62,13 +62,13 @@ func (r *Result) ratio(of, to place) (value float64, ok bool) {
 type column struct {
 	head string
 	key  string
-	// of, if not empty, makes it the percentage of the same figure of another setting or system, the
-	// median of those of the rounds.
+	// If of is not empty, the column shows the percentage of the value of another setting or
+	// system, as the median over the rounds.
 	ofSetting, ofSystem string
 	digits              int // behind the point; -1 as needed
 }
 
-// layout is the table of a case.
+// layouts holds the table of each case.
 var layouts = map[string]struct {
 	title   string
 	columns []column
@@ -171,7 +171,8 @@ func (r *Result) label(id string) string {
 	return id
 }
 
-// table writes the table of a case: a row for each setting and system, in the order of the samples.
+// table writes the table of a case, with a row for each setting and system in the order of the
+// samples.
 func (r *Result) table(b *bytes.Buffer, c string) {
 	type key struct{ setting, system string }
 	var keys []key
@@ -249,8 +250,8 @@ func (r *Result) CSV(w io.Writer) error {
 	return out.Error()
 }
 
-// UpdateDocs returns a document with what stands between its lines "sockets:begin" and
-// "sockets:end" replaced by the tables, with links to the plots beside it.
+// UpdateDocs returns a document in which the tables, with links to the plots, replace the text
+// between the lines "sockets:begin" and "sockets:end".
 func (r *Result) UpdateDocs(doc []byte) ([]byte, error) {
 	var b bytes.Buffer
 	if err := r.Write(&b); err != nil {

@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// link is the knowledge about a connection with a known tag at one side. It is enough to send
-// packets to that side that look like the peer's.
+// link holds what is known about one side of a connection, including the side's tag. The
+// information suffices to send valid packets to that side in the name of the peer.
 type link struct {
 	conn     uint64  // the target's tag
 	from, to int     // nodes
@@ -23,8 +23,7 @@ type link struct {
 	fragID   uint32
 }
 
-// header returns the header of a packet of the connection, mostly with the acknowledgement that is
-// due.
+// header returns a packet header for the connection, mostly with a valid acknowledgement.
 func (l *link) header(kind frag.Kind, n seq.Num) frag.Header {
 	h := frag.Header{Kind: kind, Conn: l.conn, Seq: n, Tag: 1}
 	h.Flags, h.Ack, h.Credit = frag.FlagAck, l.acked, 64
@@ -32,7 +31,7 @@ func (l *link) header(kind frag.Kind, n seq.Num) frag.Header {
 	return h
 }
 
-// number draws the number of the next packet: mostly the next one, or the oldest that is missing.
+// number draws a packet number, which is mostly the next one or the oldest missing one.
 func (a *Attacker) number(l *link) seq.Num {
 	switch a.rng.IntN(16) {
 	case 0, 1, 2, 3, 4:
@@ -53,9 +52,8 @@ func (a *Attacker) give(what act, l *link, h frag.Header, n int) {
 	a.packet(what, from, to, h, n)
 }
 
-// ports draws the channels of a packet. In a reliable connection it mostly takes the channel that
-// the packet belongs to, with no number or the right one, because a wrong number is detected at
-// once.
+// ports draws the channels of a packet. In a reliable connection, number mostly draws no number or
+// the right one, because a wrong one is detected at once.
 func (a *Attacker) ports(l *link, h *frag.Header) (from, to sim.Port) {
 	from, to = sim.Port{Node: l.from}, sim.Port{Node: l.to}
 	if !l.counted || a.chance(64) {
@@ -79,7 +77,7 @@ func (a *Attacker) ports(l *link, h *frag.Header) (from, to sim.Port) {
 	return from, to
 }
 
-// abuse sends a packet that no honest peer sends, or an honest packet at the wrong time.
+// abuse sends a packet that no honest peer sends, or a valid packet at a wrong time.
 func (a *Attacker) abuse(l *link) {
 	switch a.rng.IntN(22) {
 	case 20, 21:
@@ -117,7 +115,8 @@ func (a *Attacker) abuse(l *link) {
 	}
 }
 
-// abuseAck acknowledges unsent packets, acknowledges packets again, or grants absurd credits.
+// abuseAck acknowledges packets that were never sent or already acknowledged, or grants impossible
+// credits.
 func (a *Attacker) abuseAck(l *link) {
 	h := l.header(frag.KindAck, 0)
 	h.Tag = 0
@@ -146,7 +145,7 @@ func (a *Attacker) abuseAck(l *link) {
 	a.give(actAck, l, h, 0)
 }
 
-// abusePut writes where there is nothing, or nothing that it may write.
+// abusePut sends puts to memory that does not exist, or that the sender may not write.
 func (a *Attacker) abusePut(l *link) {
 	h := l.header(frag.KindFrag, a.number(l))
 	h.Flags |= frag.FlagPut
@@ -178,12 +177,12 @@ func (a *Attacker) abusePut(l *link) {
 	a.give(actPut, l, h, n)
 }
 
-// beyond returns the i-th of some offsets that are in no region; n bytes from there may wrap.
+// beyond returns one of several offsets outside of a region, for which offset plus n may overflow.
 func beyond(i, n int) uint64 {
 	return []uint64{1 << 40, 1 << 63, -uint64(n), -uint64(n) - 1, 1<<32 - 1, 1<<31 - 1}[i]
 }
 
-// region draws a region of the target that the attacker was told of.
+// region draws a region of the target whose handle the attacker knows.
 func (a *Attacker) region(l *link) (Region, bool) {
 	if len(a.cfg.Regions) == 0 {
 		return Region{}, false
@@ -192,7 +191,7 @@ func (a *Attacker) region(l *link) (Region, bool) {
 	return r, r.Node == l.to
 }
 
-// abuseWindow sends numbers at both edges of the window and beyond.
+// abuseWindow sends packet numbers at both edges of the window and beyond.
 func (a *Attacker) abuseWindow(l *link) {
 	n := l.base
 	switch a.rng.IntN(6) {
@@ -212,7 +211,7 @@ func (a *Attacker) abuseWindow(l *link) {
 	a.give(actWindow, l, l.header(frag.KindFrag, n), a.rng.IntN(64))
 }
 
-// abuseMark ends the connection early, or fills places that were not refused.
+// abuseMark ends the connection early, or sends Voids for packets that were not refused.
 func (a *Attacker) abuseMark(l *link) {
 	h := l.header(frag.KindFrag, a.number(l))
 	switch a.rng.IntN(8) {
@@ -228,7 +227,7 @@ func (a *Attacker) abuseMark(l *link) {
 	a.give(actMark, l, h, 0)
 }
 
-// abuseHello asks for the connection that there is: with other values, under another name.
+// abuseHello repeats the Hello of an existing connection with other values or another name.
 func (a *Attacker) abuseHello(l *link) {
 	for range 1 + a.rng.IntN(16) {
 		a.fillHello()
@@ -250,7 +249,7 @@ func (a *Attacker) abuseHello(l *link) {
 	}
 }
 
-// knownHello returns the identity that a true Hello of the connection has.
+// knownHello returns the identity fields of a valid Hello of the connection.
 func (a *Attacker) knownHello() (incarnation, tag uint64) {
 	if a.cfg.Mode == Insider {
 		return a.self.incarnation, a.self.tag
@@ -258,7 +257,7 @@ func (a *Attacker) knownHello() (incarnation, tag uint64) {
 	return max(1, a.theft.incarnation), max(1, a.theft.links[a.rng.IntN(2)].conn)
 }
 
-// abuseChunk sends pieces of fragments that do not fit.
+// abuseChunk sends chunks that do not fit into their fragments.
 func (a *Attacker) abuseChunk(l *link) {
 	room := int(max(l.room, frag.ChunkBytesMin))
 	h := l.header(frag.KindChunk, a.number(l))

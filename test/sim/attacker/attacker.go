@@ -14,7 +14,7 @@ import (
 // Mode is the kind of attack.
 type Mode uint8
 
-// The modes. The package comment describes the knowledge of each.
+// The modes are described in the package documentation.
 const (
 	Blind Mode = iota
 	Replayer
@@ -38,13 +38,13 @@ func (m Mode) String() string {
 	return "unknown"
 }
 
-// FeignsLife says whether the attack may keep a module from noticing that a peer is dead: what is
-// replayed or forged with a true tag counts as a sign of life.
+// FeignsLife reports whether the attack may hide a peer's death from a module, because replayed or
+// forged packets with a valid tag count as signs of life.
 func (m Mode) FeignsLife() bool { return m == Replayer || m == TagThief }
 
-// StopsConnecting says whether new connections of honest modules may fail while the attack lasts
-// (btl.ErrUnreachable, btl.ErrRefused): the tables for peers that have not proven their address are
-// bounded, and full of the attacker's. Those of a tainted pair may fail under any mode.
+// StopsConnecting reports whether new connections of honest modules may fail during the attack
+// (btl.ErrUnreachable, btl.ErrRefused), because the bounded tables for unverified peers are full of
+// the attacker's entries. New connections of a tainted pair may fail in every mode.
 func (m Mode) StopsConnecting() bool { return false }
 
 // Config selects the attacker and its targets.
@@ -53,17 +53,17 @@ type Config struct {
 	Node *sim.Node // the attacker's own: nobody may open it
 	Seed uint64
 	Mode Mode
-	// Targets are the nodes of the modules under attack, at least one.
+	// Targets are the nodes of the attacked modules, at least one.
 	Targets []*sim.Node
-	// Rate is the mean time between two acts, most of which are one packet. 0 means 100 us.
+	// Rate is the mean time between two actions of the attacker, and 0 means 100 us.
 	Rate time.Duration
 	// Until is when the attack ends.
 	Until mono.Time
-	// Regions are the regions of the targets that are known to an Insider or TagThief. The attacker
-	// never writes inside them.
+	// Regions are the memory regions of the targets that an Insider or a TagThief knows. The
+	// attacker never writes inside these regions.
 	Regions []Region
-	// Reliable says that the network is reliable and ordered by itself, so that an Insider may say the
-	// same of its connections.
+	// Reliable says that the network is reliable and ordered, so that an Insider may claim a
+	// reliable connection.
 	Reliable bool
 }
 
@@ -74,15 +74,15 @@ type Region struct {
 	SizeBytes uint64
 }
 
-// Filler is each byte of each message that an attacker makes up, so that one that was delivered can
-// be told from an honest one that was altered.
+// Filler is the value of each byte of the attacker's messages, by which they differ from corrupted
+// honest messages.
 const Filler = 0xA7
 
-// poison is each byte in messages of an attacker that no node may accept. A delivered message of
-// these bytes does not count as Forged.
+// poison is the byte value for messages of an attacker that no module may deliver. A delivered
+// message of these bytes does not count as Forged.
 const poison = 0x6B
 
-// Forged says whether a message delivered to a handler can be an attacker's.
+// Forged reports whether a delivered message may come from an attacker.
 func Forged(message []byte) bool {
 	for _, b := range message {
 		if b != Filler {
@@ -92,7 +92,7 @@ func Forged(message []byte) bool {
 	return true
 }
 
-// packetBytesMax is the largest packet sent, and the largest one remembered.
+// packetBytesMax is the size of the largest packet that the attacker sends or stores.
 const packetBytesMax = 1472
 
 // Attacker is an attack that is under way.
@@ -113,7 +113,7 @@ type Attacker struct {
 	hello  frag.Hello
 }
 
-// New starts an attack: the first act comes with one of the next events.
+// New starts an attack, whose first action follows soon after.
 func New(cfg Config) *Attacker {
 	if cfg.Rate <= 0 {
 		cfg.Rate = 100 * time.Microsecond
@@ -191,15 +191,14 @@ func (a *Attacker) ByKind() map[string]uint64 {
 	return m
 }
 
-// Kinds lists the names that ByKind counts under, over all modes.
+// Kinds lists the kinds of ByKind for all modes.
 func Kinds() []string { return slices.Clone(actNames[:]) }
 
 // Mode returns the attack's mode.
 func (a *Attacker) Mode() Mode { return a.cfg.Mode }
 
-// Victim returns the pair of nodes whose connections the attack may harm: the attacker's own and
-// its present target (Insider), or the pair whose tags it knows (TagThief). ok is false while there
-// is none.
+// Victim returns the two nodes whose connections the attack may harm: the attacker's node and its
+// present target, or the pair whose tags the attacker knows. ok is false if there is no such pair.
 func (a *Attacker) Victim() (from, to int, ok bool) {
 	switch {
 	case a.cfg.Mode == Insider && a.self.target != nil:
@@ -210,8 +209,7 @@ func (a *Attacker) Victim() (from, to int, ok bool) {
 	return 0, 0, false
 }
 
-// Tainted says whether the attack may have harmed the connections between nodes x and y, in either
-// direction. It never becomes false again.
+// Tainted reports whether the attack may ever have harmed connections between the nodes x and y.
 func (a *Attacker) Tainted(x, y int) bool {
 	if a.cfg.Mode == TagThief && a.theft.chosen {
 		n := a.theft.nodes
@@ -267,7 +265,7 @@ var actNames = [numActs]string{
 	actPart: "part",
 }
 
-// send puts n bytes of the buffer on the network.
+// send sends n bytes of the buffer.
 func (a *Attacker) send(what act, from, to sim.Port, n int) {
 	a.sent++
 	a.done[what]++
@@ -300,7 +298,7 @@ func (a *Attacker) anyTarget() sim.Port {
 
 func (a *Attacker) target() *sim.Node { return a.cfg.Targets[a.rng.IntN(len(a.cfg.Targets))] }
 
-// anySource draws the claimed source of a packet: the attacker's own node or another node.
+// anySource draws the claimed source of a packet, which is the attacker's node or another one.
 func (a *Attacker) anySource() sim.Port {
 	if a.rng.IntN(4) == 0 {
 		return sim.Port{Node: int(a.own), Index: a.rng.IntN(2)}
@@ -313,10 +311,10 @@ func (a *Attacker) chance(n int) bool { return a.rng.IntN(n) == 0 }
 
 func (a *Attacker) num() seq.Num { return seq.Num(a.rng.Uint32()) }
 
-// near draws a number close to n, on either side.
+// near draws a number that is slightly smaller or larger than n.
 func (a *Attacker) near(n seq.Num) seq.Num { return n + seq.Num(a.rng.IntN(64)) - 32 }
 
-// grid gives a chunk a grid on which it lies, if it can lie on one.
+// grid gives a chunk a valid grid, if there is one for its offset and length.
 func (a *Attacker) grid(h *frag.Header) {
 	n := uint32(max(h.PayloadLen, frag.ChunkBytesMin))
 	h.ChunkBytes = uint16(n)

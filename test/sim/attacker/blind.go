@@ -5,7 +5,7 @@ import (
 	"gobtl/frag"
 )
 
-// blind sends packets that require no knowledge except addresses.
+// blind sends packets for which only addresses must be known.
 func (a *Attacker) blind() {
 	from, to := a.anySource(), a.anyTarget()
 	switch a.rng.IntN(8) {
@@ -22,7 +22,7 @@ func (a *Attacker) blind() {
 	}
 }
 
-// guess draws a connection tag. A tag's low bits are a small index, which is easy to guess.
+// guess draws a connection tag. The low bits of a tag are a small index, which is easy to guess.
 func (a *Attacker) guess() uint64 {
 	switch a.rng.IntN(4) {
 	case 0:
@@ -33,7 +33,7 @@ func (a *Attacker) guess() uint64 {
 	return max(1, a.rng.Uint64())
 }
 
-// header draws the header of a well-formed packet of any kind that is no handshake.
+// header draws the header of a well-formed packet of any kind except the handshake.
 func (a *Attacker) header(conn uint64) frag.Header {
 	h := frag.Header{Conn: conn, Seq: a.num(), Tag: uint8(a.rng.IntN(4))}
 	switch a.rng.IntN(4) {
@@ -60,7 +60,7 @@ func (a *Attacker) header(conn uint64) frag.Header {
 	return h
 }
 
-// junk sends bytes that are no packet, or nearly one.
+// junk sends bytes that are not a valid packet, or nearly one.
 func (a *Attacker) junk(from, to sim.Port) {
 	n := a.rng.IntN(packetBytesMax + 1)
 	if a.chance(2) {
@@ -84,8 +84,8 @@ func (a *Attacker) reject(from, to sim.Port, conn uint64) {
 	a.send(actReject, from, to, n)
 }
 
-// forgeAck sends acknowledgements and refusals with true numbers for connections that nearly are
-// those overheard: the same slot with other random bits, or another slot with the same ones.
+// forgeAck sends acknowledgements and refusals with overheard packet numbers and almost the right
+// tag, with either the index or the random bits changed.
 func (a *Attacker) forgeAck() {
 	from, to := a.anySource(), a.anyTarget()
 	conn, number, ack := a.guess(), a.num(), a.num()

@@ -21,7 +21,7 @@ func (a *Attacker) flood() {
 	}
 }
 
-// helloOf sends a Hello of a node that does not exist, or of another node. Most Hellos are well
+// helloOf sends a Hello of another node or of a node that does not exist. Most Hellos are well
 // formed, some have another version, and some have an invalid field.
 func (a *Attacker) helloOf(from, to sim.Port) {
 	a.fillHello()
@@ -66,8 +66,8 @@ func (a *Attacker) helloV1(from, to sim.Port) {
 	a.send(actForeign, from, to, bytesV1)
 }
 
-// showCookies puts forged or overheard cookies into the Hello. Overheard cookies are used in the
-// name of their owners, with the owners' addresses or other ones.
+// showCookies puts forged or overheard cookies into the Hello. Overheard cookies are sent in the
+// name of their owners, with the addresses of the owners or with other addresses.
 func (a *Attacker) showCookies() {
 	for _, to := range []*[]byte{&a.hello.CommandCookie, &a.hello.DataCookie} {
 		*to = make([]byte, 20)
@@ -122,8 +122,8 @@ func (a *Attacker) fillHello() {
 	}
 }
 
-// namesOf draws the addresses that a Hello claims: the attacker's own, an honest node's, unused
-// ones, or none. They may also be its own on one channel and an honest node's on the other.
+// namesOf draws the addresses that a Hello claims, where each channel may have the attacker's
+// address, an honest node's address, an unused one, or none.
 func (a *Attacker) namesOf() (cmd, data []byte) {
 	port := sim.Port{Node: int(a.own)}
 	switch a.rng.IntN(8) {
@@ -152,7 +152,7 @@ func (a *Attacker) namesOf() (cmd, data []byte) {
 	return cmd, port.Name()
 }
 
-// encodeHello makes the packet, and returns its length.
+// encodeHello encodes the packet, and returns its length.
 func (a *Attacker) encodeHello(kind frag.Kind, conn uint64) int {
 	h := frag.Header{Kind: kind, Conn: conn, Seq: a.num()}
 	return a.hello.Encode(a.buf, &h)

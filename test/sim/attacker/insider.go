@@ -8,7 +8,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// session is a connection that an Insider has opened in order.
+// session is a connection that an Insider has opened as an honest peer would.
 type session struct {
 	link
 
@@ -22,11 +22,11 @@ type session struct {
 	cookies         [frag.ProbeCount][]byte
 }
 
-// askedMax is how many rounds of Hellos go to a target that does not answer.
+// askedMax is how many rounds of Hellos the Insider sends to a target that does not answer.
 const askedMax = 12
 
-// intrude connects to a target as a peer does, then abuses the connection for a while, then goes
-// away: most times without a word.
+// intrude connects to a target as an honest peer does, misuses the connection for a while, and
+// mostly leaves without a goodbye.
 func (a *Attacker) intrude() {
 	s := &a.self
 	switch {
@@ -66,8 +66,8 @@ func (a *Attacker) beginSession() {
 	a.connect()
 }
 
-// connect says Hello by both channels, with cookies when there are some; once the target's tag is
-// known, the Hello that shows it.
+// connect sends Hellos on both channels, with the received cookies, and with the target's tag once
+// it is known.
 func (a *Attacker) connect() {
 	s := &a.self
 	a.hello = frag.Hello{
@@ -98,7 +98,7 @@ func (a *Attacker) connect() {
 	}
 }
 
-// answer takes in what the target sends to this node.
+// answer handles a packet that the target has sent to this node.
 func (a *Attacker) answer(e *sim.Event) {
 	s := &a.self
 	payload, err := frag.Decode(e.Data, &a.hdr)
@@ -131,7 +131,7 @@ func (a *Attacker) learn(h *frag.Header, payload []byte) {
 	s.room = uint32(min(packetBytesMax, int(hello.MTUBytes)) - frag.ChunkHeaderBytes)
 }
 
-// hear takes in the numbers of a packet that the target sends.
+// hear stores the numbers of a packet that the target has sent.
 func (l *link) hear(h *frag.Header) {
 	if h.Flags&frag.FlagAck != 0 {
 		// A jump means that base was a guess.

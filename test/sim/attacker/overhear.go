@@ -12,10 +12,10 @@ import (
 
 var le = binary.LittleEndian
 
-// heardMax bounds the packets that a Replayer remembers.
+// heardMax is the maximum number of packets that a Replayer stores.
 const heardMax = 256
 
-// heard has the packets that a Replayer has overheard, old and new ones.
+// heard holds the packets that a Replayer has overheard.
 type heard struct {
 	packets []overheard
 	total   uint64
@@ -26,8 +26,8 @@ type overheard struct {
 	data     []byte
 }
 
-// add remembers a packet. When there are many, a new one takes the place of any other: so some stay
-// for very long.
+// add stores a packet, which replaces a random one when the store is full, so that some packets
+// stay for very long.
 func (h *heard) add(rng *rand.Rand, e *sim.Event) {
 	if len(e.Data) > packetBytesMax {
 		return
@@ -45,7 +45,7 @@ func (h *heard) add(rng *rand.Rand, e *sim.Event) {
 	p.data = append(p.data[:0], e.Data...)
 }
 
-// replay sends an overheard packet of any time again, mostly to its original destination.
+// replay sends any stored packet again, mostly to its original destination.
 func (a *Attacker) replay() {
 	if len(a.heard.packets) == 0 {
 		return
@@ -66,10 +66,10 @@ func (a *Attacker) replay() {
 	}
 }
 
-// tracksMax bounds what is remembered of packets whose tags are to be guessed.
+// tracksMax is the maximum number of packets that are stored to guess tags.
 const tracksMax = 32
 
-// tracks has the latest packets for an AckForger or a HelloFlood.
+// tracks holds the latest packets for an AckForger or a HelloFlood.
 type tracks struct {
 	latest       [tracksMax]track
 	count        int
@@ -80,7 +80,7 @@ type tracks struct {
 	baked        int
 }
 
-// overheardCookie is a cookie from a target, with the sender of the Hello for which it was made.
+// overheardCookie is a cookie from a target, with the node whose Hello the target answered.
 type overheardCookie struct {
 	incarnation, tag uint64
 	target           int
@@ -88,8 +88,8 @@ type overheardCookie struct {
 	addr, value      []byte
 }
 
-// addCookie remembers the cookie of a packet that is a Retry. The Hello before it tells for which
-// node the cookie is.
+// addCookie stores the cookie of a Retry packet. The preceding Hello tells for which node the
+// cookie was made.
 func (t *tracks) addCookie(e *sim.Event, payload []byte, tag uint64) {
 	var r frag.Retry
 	if frag.DecodeRetry(payload, &r) != nil {
@@ -151,7 +151,7 @@ func (t *tracks) any(rng *rand.Rand) (track, bool) {
 	return t.latest[rng.IntN(min(t.count, tracksMax))], true
 }
 
-// incarnation draws one that was overheard, or makes one up.
+// incarnation draws an overheard incarnation number, or makes one up.
 func (t *tracks) incarnation(rng *rand.Rand) uint64 {
 	if t.hellos > 0 && rng.IntN(2) == 0 {
 		return max(1, t.incarnations[rng.IntN(min(t.hellos, len(t.incarnations)))])

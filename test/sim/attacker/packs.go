@@ -8,8 +8,7 @@ import (
 // nobody is a tag for which no honest module has a handler.
 const nobody = 150
 
-// nackRecord refuses records that an honest peer does not refuse: records of packs, other packets,
-// and records that were never sent.
+// nackRecord refuses records that were never sent or cannot be refused.
 func (a *Attacker) nackRecord(l *link) {
 	h := l.header(frag.KindNack, l.peerNext-seq.Num(a.rng.IntN(16))+4)
 	h.Tag = frag.NackRecord
@@ -22,8 +21,8 @@ func (a *Attacker) nackRecord(l *link) {
 	})
 }
 
-// abusePack sends packs: valid ones, some too large for the channel, some with records without a
-// handler, and some invalid ones.
+// abusePack sends Packs, of which some are valid, some too large for the channel, some without a
+// handler for a record, and some invalid.
 func (a *Attacker) abusePack(l *link) {
 	h := l.header(frag.KindPack, a.number(l))
 	h.Tag = 0
@@ -70,7 +69,7 @@ func (a *Attacker) abusePack(l *link) {
 	}
 }
 
-// records writes records with handlers until they take sizeBytes.
+// records writes records with handlers until they have sizeBytes.
 func (a *Attacker) records(b []byte, sizeBytes int, with byte) int {
 	n, tags := 0, 1
 	if a.chance(2) {
@@ -84,7 +83,7 @@ func (a *Attacker) records(b []byte, sizeBytes int, with byte) int {
 	return n
 }
 
-// badPack writes records of which at least one is none: nothing of them may be delivered.
+// badPack writes records of which at least one is invalid, so that none of them may be delivered.
 func (a *Attacker) badPack(b []byte) int {
 	n := a.records(b, 1+a.rng.IntN(300), poison)
 	last := b[n:] // what makes it bad comes behind some good ones
@@ -112,7 +111,7 @@ func (a *Attacker) badPack(b []byte) int {
 	return 0 // none
 }
 
-// build sends a packet of the connection whose payload write makes.
+// build sends a packet of the connection whose payload the function write makes.
 func (a *Attacker) build(what act, l *link, h frag.Header, write func(b []byte) int) {
 	head := frag.HeaderBytes(h.Kind, h.Flags)
 	n := write(a.buf[head:])

@@ -5,7 +5,7 @@ import (
 	"gobtl/frag"
 )
 
-// abuseSize sends Pings, Pongs and Parts that no peer sends.
+// abuseSize sends Pings, Pongs and Parts that no honest peer sends.
 func (a *Attacker) abuseSize(l *link) {
 	switch a.rng.IntN(6) {
 	case 0: // more than are answered
@@ -38,13 +38,13 @@ func (a *Attacker) ping(l *link, kind frag.Kind, sizeBytes int) {
 	a.send(actPing, from, to, n)
 }
 
-// inner makes a packet of the connection; a bad one is none of those that may come in Parts.
+// inner makes a packet of the connection, and a bad one is of a kind that Parts may not contain.
 func (a *Attacker) inner(l *link, bad bool) []byte {
 	h := frag.Header{Kind: frag.KindFrag, Conn: l.conn, Seq: a.number(l), Tag: 1, PayloadLen: 1200}
 	b := make([]byte, frag.FragHeaderBytes+int(h.PayloadLen))
 	fill(b, Filler)
 	if bad {
-		// Its bytes are those of the good ones, for slices of both may come together.
+		// The bytes agree with those of valid packets, because slices of both may be combined.
 		switch a.rng.IntN(4) {
 		case 0:
 			h.Conn ^= 1 << a.rng.IntN(64)

@@ -5,7 +5,7 @@ import (
 	"gobtl/frag"
 )
 
-// theft is a connection of others whose tags were overheard: one link for each direction.
+// theft is a connection of other nodes whose tags were overheard, with one link for each direction.
 type theft struct {
 	nodes       [2]int
 	links       [2]link
@@ -14,8 +14,7 @@ type theft struct {
 	chosen      bool
 }
 
-// overhear notes the tags and numbers of the chosen connection. Only what is sent between the two
-// nodes counts; a later connection of the same two takes the earlier one's place.
+// overhear stores the tags and numbers of the latest connection between the two chosen nodes.
 func (a *Attacker) overhear(e *sim.Event) {
 	t := &a.theft
 	if t.chosen {
@@ -45,7 +44,7 @@ func (a *Attacker) overhear(e *sim.Event) {
 	t.take(dir, h, payload)
 }
 
-// take notes what a packet in one direction tells.
+// take stores the numbers of a packet in one direction.
 func (t *theft) take(dir int, h *frag.Header, payload []byte) {
 	l, back := &t.links[dir], &t.links[1-dir]
 	if l.conn != h.Conn {
@@ -81,7 +80,7 @@ func (t *theft) take(dir int, h *frag.Header, payload []byte) {
 	}
 }
 
-// steal abuses the connection, in either direction.
+// steal misuses the connection, in either direction.
 func (a *Attacker) steal() {
 	if l := &a.theft.links[a.rng.IntN(2)]; l.conn != 0 && !a.chance(4) {
 		a.abuse(l)

@@ -1,7 +1,7 @@
-// Package cluster is a simulated network with a module on each node. It is the harness of programs
-// that run the transport in virtual time. They add the applications and a judge.
+// Package cluster is a simulated network with a module on each node, for programs that run the
+// transport in virtual time and add applications and a judge.
 //
-// All of it belongs to one goroutine.
+// One goroutine owns everything.
 package cluster
 
 import (
@@ -47,7 +47,8 @@ func (c *Cluster) Add(name string) *Host {
 	return h
 }
 
-// SetPaths makes all paths between hosts alike, also that of each to itself.
+// SetPaths gives all paths between hosts the same properties, including the path from each host to
+// itself.
 func (c *Cluster) SetPaths(p sim.Path) {
 	for _, from := range c.Hosts {
 		for _, to := range c.Hosts {
@@ -67,7 +68,7 @@ func (c *Cluster) Step() error {
 	return nil
 }
 
-// Until steps until cond holds, or fails when the time is end.
+// Until runs events until cond is true, and fails at the time end.
 func (c *Cluster) Until(end mono.Time, cond func() bool) error {
 	for !cond() {
 		if c.Now() >= end {
@@ -96,11 +97,11 @@ func (c *Cluster) each(ask func(*btl.Module) error) error {
 	return nil
 }
 
-// CheckIdle returns an error if something is still under way, or if resources are held although
-// nothing is.
+// CheckIdle returns an error if a packet or an operation is not complete, or if idle modules hold
+// resources.
 func (c *Cluster) CheckIdle() error { return c.each((*btl.Module).CheckIdle) }
 
-// Check returns the first fault in a module, or the first misuse of the fabric.
+// Check returns the first error in a module, or the first misuse of the fabric.
 func (c *Cluster) Check() error {
 	return errors.Join(c.each((*btl.Module).Check), errors.Join(c.Violations()...))
 }
@@ -115,11 +116,11 @@ func (c *Cluster) Close() error {
 	return errors.Join(errs...)
 }
 
-// Judge is called after each pass of a module, with the number of completions and the error of the
-// pass. Its error is reported to the network.
+// Judge is called after each poll of a module, with the number of completions and the error of the
+// poll. An error of Judge is reported to the network.
 type Judge func(completions int, err error) (int, error)
 
-// Host is a node and the module that lives there, if one does.
+// Host is a node of the network, with or without a module.
 type Host struct {
 	*sim.Node
 	Mod *btl.Module
@@ -128,7 +129,7 @@ type Host struct {
 	judge   Judge
 }
 
-// Open opens the node and a module there, whose passes begin with Start.
+// Open opens the node and a module, which is not polled before Start.
 func (h *Host) Open(cfg btl.Config) error {
 	dom, err := h.Domain(cfg)
 	if err != nil {
@@ -138,7 +139,7 @@ func (h *Host) Open(cfg btl.Config) error {
 	return err
 }
 
-// Domain opens the node in the sizes that a module with cfg needs.
+// Domain opens the node with the sizes that a module with cfg needs.
 func (h *Host) Domain(cfg btl.Config) (fabric.Domain, error) {
 	dc, err := cfg.DomainConfig(h.Info())
 	if err != nil {
@@ -147,7 +148,7 @@ func (h *Host) Domain(cfg btl.Config) (fabric.Domain, error) {
 	return h.Node.Open(dc)
 }
 
-// Start begins the passes of the module. Without a judge no check runs between the passes.
+// Start begins to poll the module, with a check after each poll if there is a judge.
 func (h *Host) Start(judge Judge) {
 	h.judge = judge
 	h.Run(h)
@@ -179,7 +180,7 @@ func (h *Host) Dial(to *Host) (*btl.Endpoint, error) {
 	return ep, err
 }
 
-// Connect connects to another host, which may take limit.
+// Connect connects to another host within the time limit.
 func (h *Host) Connect(to *Host, limit time.Duration) (*btl.Endpoint, error) {
 	ep, err := h.Dial(to)
 	if err != nil {

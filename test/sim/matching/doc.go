@@ -1,5 +1,3 @@
-// Package matching runs layers of package pml on simulated hosts: random programs of sends,
-// receives with wildcards, from and into layouts, probes and cancels, under loss, reordering and
-// deaths, held against a naive model of MPI's matching; floods, and peers that do not keep to the
-// protocol.
+// Package matching runs package pml on simulated hosts, with random programs that are compared with
+// a simple model of MPI's matching, with floods, and with peers that violate the protocol.
 package matching

@@ -28,7 +28,7 @@ const (
 	receiverPackets = 8192 // that a receiver holds unread: more than a window
 )
 
-// packetsOf is the number of packets in which a message of so many bytes leaves, if it shares none.
+// packetsOf is the number of packets of a message of the given size, if it shares none.
 func packetsOf(messageBytes int) int {
 	if messageBytes+frag.FragHeaderBytes <= mtuBytes {
 		return 1
@@ -36,7 +36,7 @@ func packetsOf(messageBytes int) int {
 	return (messageBytes + chunkBytes - 1) / chunkBytes
 }
 
-// wireBytes is what such a message takes of a line.
+// wireBytes is the number of bytes that a message occupies on a line, with all headers.
 func wireBytes(messageBytes int) int {
 	if packetsOf(messageBytes) == 1 {
 		return messageBytes + frag.FragHeaderBytes
@@ -44,18 +44,18 @@ func wireBytes(messageBytes int) int {
 	return messageBytes + packetsOf(messageBytes)*frag.ChunkHeaderBytes
 }
 
-// efficiency is the payload's part of what such messages take of a line.
+// efficiency is the payload's part of the bytes that a message occupies on a line.
 func efficiency(messageBytes int) float64 {
 	return float64(messageBytes) / float64(wireBytes(messageBytes))
 }
 
-// Cell is a kind of path, the same in both directions.
+// Cell is a kind of path, with the same properties in both directions.
 type Cell struct {
 	RTT           time.Duration `json:"rttNs"`
 	BitsPerSecond int64         `json:"bitsPerSecond"`
 	// QueueBDP is the length of the bottleneck's queue, in bandwidth-delay products.
 	QueueBDP float64 `json:"queueBdp"`
-	// Loss and Reorder are probabilities of each packet.
+	// Loss and Reorder are the probabilities for each packet.
 	Loss    float64 `json:"loss"`
 	Reorder float64 `json:"reorder"`
 }
@@ -82,7 +82,7 @@ func (c Cell) String() string {
 	return fmt.Sprintf("%s loss %s reorder %s", c.line(), percent(c.Loss), percent(c.Reorder))
 }
 
-// line names what the cell has in common with others of its row in a map.
+// line is the label of the cell's row in a map.
 func (c Cell) line() string {
 	return fmt.Sprintf("%v %s queue %g", c.RTT, bits(c.BitsPerSecond), c.QueueBDP)
 }
@@ -96,7 +96,7 @@ func bits(perSecond int64) string {
 
 func percent(p float64) string { return strconv.FormatFloat(100*p, 'g', 4, 64) + "%" }
 
-// seed makes the run of a cell depend on nothing but the cell.
+// seed returns a random seed that depends only on the cell.
 func (c Cell) seed() uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(c.String())) // never fails
@@ -110,7 +110,8 @@ func (c Cell) bdpBytes() int {
 	return int(float64(c.bytesPerSecond()) * c.RTT.Seconds())
 }
 
-// path is a direction of the cell's path; all that are given the same line share the bottleneck.
+// path returns one direction of the cell's path, and all paths with the same line share the
+// bottleneck.
 func (c Cell) path(line *sim.Line) sim.Path {
 	return sim.Path{
 		Delay:          c.RTT / 2,
@@ -123,8 +124,8 @@ func (c Cell) path(line *sim.Line) sim.Path {
 	}
 }
 
-// ceiling is the payload, in bytes per second, that so many streams of messages of one size get
-// together at best: what the line takes, or what their windows let through, if that is less.
+// ceiling is the highest possible payload rate of several streams together, in bytes per second,
+// limited by the line or by the windows.
 func (c Cell) ceiling(streams, messageBytes int) float64 {
 	packet := min(mtuBytes, wireBytes(messageBytes))
 	window := float64(streams*reliability.WindowDefault*packet) / c.RTT.Seconds()

@@ -1,6 +1,6 @@
-// Package matrix measures how well the transport recovers and shares, on fabric/sim, in virtual
-// time. It has a matrix of paths (Cell) for each recovery profile, with the performance on each
-// path (Result), as text, CSV, JSON and colour maps.
+// Package matrix measures how the transport recovers from loss and shares a bottleneck, on
+// fabric/sim in virtual time. For each recovery profile and each path (Cell), the package gives the
+// performance (Result) as text, CSV, JSON and colour maps.
 //
 //	cell.go     the axes of the matrix; a Cell is one point of it
 //	world.go    modules on a simulated network, and two small applications: a stream, a ping-pong
@@ -9,7 +9,7 @@
 //	report.go   the table, CSV, JSON, and the part of docs/recovery.md
 //	heat.go     the maps
 //
-// A cell gives the same Result whenever it is measured, on every machine. To look at another path,
-// add a value to an axis in cell.go, or write down a Cell and Measure it; the table floors of the
-// tests holds some cells with what must be reached there.
+// A cell always gives the same Result, on every machine. To measure another path, add a value to an
+// axis in cell.go, or call Measure with a new Cell. The table floors of the tests holds the
+// required performance of some cells.
 package matrix

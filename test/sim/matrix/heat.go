@@ -8,8 +8,8 @@ import (
 	"gobtl/internal/report"
 )
 
-// Map is a figure of all cells as colours: a row for each path, a column for each rate of loss and
-// reordering, a panel for each profile.
+// Map shows one value of all cells as colours, with a row for each path, a column for each rate of
+// loss and reordering, and a panel for each profile.
 type Map struct {
 	File  string
 	title string
@@ -32,7 +32,7 @@ func Maps() []Map {
 	}
 }
 
-// late is 1 for a latency of half a round trip, less for each time that it doubles.
+// late is 1 for a latency of half a round trip, and decreases by 1 with each doubling.
 func late(r *Result, x float64) float64 { return 1 - math.Log2(2*x/us(r.RTT))/8 }
 
 // SVG draws the map.
@@ -63,7 +63,7 @@ func (m *Map) SVG(results []Result) (string, error) {
 	return h.SVG()
 }
 
-// axes returns a cell for each row and each column of a map.
+// axes returns one cell for each row and each column of a map.
 func axes(results []Result) (rows, across []Cell) {
 	rows = report.InOrder(results, func(r *Result) Cell {
 		row := r.Cell

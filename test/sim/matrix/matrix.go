@@ -6,8 +6,9 @@ import (
 	"gobtl/fabric/sim"
 )
 
-// Run measures every cell with every profile, on so many goroutines. The results are ordered by
-// cell, then profile. tell is called after each measurement; it may be nil.
+// Run measures every cell with every profile, on the given number of goroutines. The results are
+// ordered by cell, and within a cell by profile. tell, which may be nil, is called after each
+// measurement.
 func Run(cells []Cell, profiles []string, e Effort, workers int, tell func(done, of int),
 ) ([]Result, error) {
 	results := make([]Result, len(cells)*len(profiles))

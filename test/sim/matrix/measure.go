@@ -19,19 +19,21 @@ type Result struct {
 	// MessageBytes is the size of the messages of the streams.
 	MessageBytes int `json:"messageBytes"`
 
-	// Goodput is the payload that one stream delivers, in bytes per second, and Share its part of the
-	// cell's ceiling.
+	// Goodput is the payload that one stream delivers, in bytes per second, and Share is the ratio
+	// of Goodput to the cell's ceiling.
 	Goodput float64 `json:"goodputBytesPerSecond"`
 	Share   float64 `json:"share"`
-	// Resent are packets sent again, and Spurious packets that arrived again after they had arrived,
-	// each for a packet sent, of the same part of the run.
+	// Resent is the number of retransmitted packets, and Spurious the number of duplicates
+	// received, each divided by the number of sent packets.
 	Resent   float64 `json:"resent"`
 	Spurious float64 `json:"spurious"`
-	// Jain is the fairness of two streams at one bottleneck, of which one began later: 1 if they get
-	// the same, 0.5 if one gets all. PairShare is their common part of the ceiling.
+	// Jain is the fairness between two streams at one bottleneck, from 0.5 if one gets everything
+	// to 1 if both get the same. PairShare is the ratio of the payload of both streams to the
+	// ceiling.
 	Jain      float64 `json:"jain"`
 	PairShare float64 `json:"pairShare"`
-	// P50, P99 and P999 are of the times that messages of 8 bytes are under way, one at a time.
+	// P50, P99 and P999 are percentiles of the one-way latency of 8-byte messages, one in flight at
+	// a time.
 	P50  time.Duration `json:"p50Ns"`
 	P99  time.Duration `json:"p99Ns"`
 	P999 time.Duration `json:"p999Ns"`
@@ -39,19 +41,19 @@ type Result struct {
 
 // Effort is how much a measurement sends.
 type Effort struct {
-	// RoundTrips is the length of a stream in round trips, within PacketsMin and PacketsMax packets,
-	// and TimeMax of virtual time, as usnic stalls for 100 ms at a time.
+	// RoundTrips is the length of a stream in round trips, limited to PacketsMin to PacketsMax
+	// packets and to TimeMax of virtual time.
 	RoundTrips             int
 	PacketsMin, PacketsMax int
 	TimeMax                time.Duration
-	// Pings is the number of 8-byte messages. With a loss of 5 % each way, one in a thousand is lost
-	// three times: few messages make their p99.9 a matter of luck.
+	// Pings is the number of 8-byte messages. With a loss of 5 % in each direction one message in a
+	// thousand is lost three times, so few messages give a random p99.9.
 	Pings int
-	// MessageBytes is the size of the messages of the streams; 0 means 16 KiB.
+	// MessageBytes is the size of the messages of the streams, and 0 means 16 KiB.
 	MessageBytes int
 }
 
-// Full is the effort of the whole matrix, Quick that of a test.
+// Full is the effort for the whole matrix, and Quick is the effort for a test.
 var (
 	Full = Effort{
 		RoundTrips: 40, PacketsMin: 5000, PacketsMax: 120000, TimeMax: 4 * time.Second, Pings: 4000,
@@ -61,7 +63,7 @@ var (
 	}
 )
 
-// volume is what a stream delivers in a measurement, in bytes, and the time that it has for it.
+// volume returns the number of bytes of a measurement, and the time limit for them.
 func (e Effort) volume(c Cell) (sizeBytes int, limit time.Duration) {
 	window := min(c.bdpBytes()/mtuBytes, reliability.WindowDefault)
 	packets := min(max(e.RoundTrips*window, e.PacketsMin), e.PacketsMax)
@@ -91,7 +93,7 @@ type pair struct {
 	line     *sim.Line // that all take from from to to
 }
 
-// pairs makes senders and receivers, all with the one bottleneck of the cell between them.
+// pairs makes senders and receivers, which share the bottleneck of the cell.
 func (c Cell) pairs(count int, profile string, memory *sim.Memory) (*world, []pair, error) {
 	w, err := newWorld(sim.Config{
 		Seed: c.seed(), QueueDatagrams: receiverPackets, Memory: memory,
@@ -118,7 +120,7 @@ func (c Cell) pairs(count int, profile string, memory *sim.Memory) (*world, []pa
 	return w, all, nil
 }
 
-// stream starts a stream without end of messages of one size.
+// stream starts an endless stream of messages of one size.
 func (p *pair) stream(messageBytes int) {
 	// Two windows of messages: there is always one to send.
 	depth := 2 * reliability.WindowDefault / packetsOf(messageBytes)
@@ -126,8 +128,8 @@ func (p *pair) stream(messageBytes int) {
 	newStream(p.ep, messageBytes, depth).start(p.from)
 }
 
-// delivered runs until the receivers have got so much more together, or the time is up. It returns
-// what each has got, in bytes per second.
+// delivered runs until the receivers together have received the given number of bytes, or until the
+// time limit. delivered returns the rate of each receiver, in bytes per second.
 func (w *world) delivered(sizeBytes int, limit time.Duration, to ...*host) []float64 {
 	sum := func() (n int) {
 		for _, h := range to {
@@ -169,8 +171,8 @@ func (r *Result) measureOne(e Effort, memory *sim.Memory) error {
 	return w.check()
 }
 
-// measureTwo is two streams at one bottleneck, between two pairs of hosts: the second one begins
-// when the first one has got going, and is given three times as long as that one alone.
+// measureTwo measures two streams at one bottleneck between two pairs of hosts, where the second
+// stream starts after the first one has reached its rate.
 func (r *Result) measureTwo(e Effort, memory *sim.Memory) error {
 	w, all, err := r.pairs(2, r.Profile, memory)
 	if err != nil {

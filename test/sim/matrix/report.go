@@ -58,7 +58,7 @@ func percents(x float64) string {
 	return decimals(0)(100*x) + "%"
 }
 
-// micros writes microseconds as a user reads them: 25us, 1.3ms, 0.1s.
+// micros formats microseconds with a suitable unit, such as 25us, 1.3ms or 0.1s.
 func micros(x float64) string {
 	switch {
 	case x < 999.5:
@@ -71,7 +71,7 @@ func micros(x float64) string {
 	return decimals(1)(x/1e6) + "s"
 }
 
-// profilesOf lists the profiles of results in the order in which they come.
+// profilesOf lists the profiles of the results in the order of their first result.
 func profilesOf(results []Result) []string {
 	return report.InOrder(results, func(r *Result) string { return r.Profile })
 }
@@ -88,7 +88,7 @@ func find(results []Result, c Cell, profile string) *Result {
 // JSON writes the results for programs.
 func JSON(results []Result) ([]byte, error) { return json.MarshalIndent(results, "", "  ") }
 
-// CSV writes the results for spreadsheets, a line for each cell and profile.
+// CSV writes the results as CSV, with a line for each cell and profile.
 func CSV(results []Result) []byte {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
@@ -112,7 +112,8 @@ func CSV(results []Result) []byte {
 	return b.Bytes()
 }
 
-// Table writes the results for people: a line for each cell, the profiles beside each other.
+// Table writes the results as text, with a line for each cell and a group of columns for each
+// profile.
 func Table(results []Result) string {
 	profiles := profilesOf(results)
 	t := report.Table{Heads: heads(inTable, profiles, "rtt", "rate", "queue", "loss", "reorder")}
@@ -135,7 +136,7 @@ func Table(results []Result) string {
 	return t.String()
 }
 
-// cells appends the cells of a row: for each column that has a title, one for each profile.
+// cells appends the cells of a row, one for each titled column and each profile.
 func cells(title func(*column) string, profiles, row []string, text func(*column, string) string,
 ) []string {
 	for i := range columns {
@@ -160,7 +161,8 @@ func heads(title func(*column) string, profiles []string, names ...string) [][]s
 	return [][]string{first, second}
 }
 
-// Summary writes, for each rate of loss and reordering, the median and the worst of all paths.
+// Summary writes, for each rate of loss and reordering, the median and the worst value of all
+// paths.
 func Summary(results []Result) string {
 	profiles := profilesOf(results)
 	t := report.Table{Heads: heads(inSummary, profiles, "loss", "reorder")}
@@ -182,8 +184,8 @@ func Summary(results []Result) string {
 	return t.String()
 }
 
-// spread writes the median and the worst of a figure: the least of goodput and fairness, the
-// greatest of all others.
+// spread writes the median and the worst value, which is the smallest for goodput and fairness, and
+// the greatest for everything else.
 func spread(col *column, all []float64) string {
 	if len(all) == 0 {
 		return "-"
@@ -196,8 +198,8 @@ func spread(col *column, all []float64) string {
 	return col.text(all[len(all)/2]) + "/" + col.text(worst)
 }
 
-// UpdateDocs returns a document with what stands between its lines "matrix:begin" and "matrix:end"
-// replaced by the summary, with links to the maps beside it.
+// UpdateDocs returns a document in which the summary, with links to the maps, replaces the text
+// between the lines "matrix:begin" and "matrix:end".
 func UpdateDocs(doc []byte, results []Result) ([]byte, error) {
 	var plots strings.Builder
 	for _, m := range Maps() {

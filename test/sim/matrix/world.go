@@ -18,8 +18,7 @@ const (
 	tagPong   btl.Tag = 3
 )
 
-// cableDelay is the delay of every path until the connections are made: over a path that loses
-// nothing, because handshakes are not what is measured.
+// cableDelay is the delay of every path during the handshakes, which are not measured.
 const cableDelay = 10 * time.Microsecond
 
 // world is a simulated network and the modules on it.
@@ -57,8 +56,7 @@ func (w *world) open(cfg btl.Config) (*host, error) {
 	return h, nil
 }
 
-// got is the payload that has arrived, in bytes. Of large messages a whole one more or less is
-// much: their chunks count.
+// got is the received payload in bytes, which includes the received chunks of incomplete messages.
 func (h *host) got() int {
 	if h.ofBytes <= 16*streamBytes {
 		return h.gotBytes
@@ -85,7 +83,8 @@ func (h *host) draw() uint64 {
 	return h.random ^ h.random>>29
 }
 
-// connect connects two hosts over a short path without loss, and waits until nothing is under way.
+// connect connects two hosts over a short path without loss, and waits until no packet is in
+// flight.
 func (w *world) connect(from, to *host) (*btl.Endpoint, error) {
 	w.setPaths(from, to, sim.Path{Delay: cableDelay}, sim.Path{Delay: cableDelay})
 	ep, err := from.Connect(to.Host, time.Second)
@@ -98,7 +97,7 @@ func (w *world) setPaths(from, to *host, there, back sim.Path) {
 	w.SetPath(to.Node, from.Node, back)
 }
 
-// check reports what must not happen in any run: a broken module, an endpoint lost, a misuse.
+// check returns an error for a broken module, a failed endpoint, or a misuse of the fabric.
 func (w *world) check() error {
 	for _, h := range w.Hosts {
 		s := h.Mod.Stats()
@@ -110,7 +109,7 @@ func (w *world) check() error {
 	return w.Check()
 }
 
-// stream sends messages of one size as fast as they go: there is always more to send than a window.
+// stream sends messages of one size, and always has more to send than the window allows.
 type stream struct {
 	ep    *btl.Endpoint
 	mem   []byte
@@ -122,7 +121,7 @@ type stream struct {
 	err   error
 }
 
-// start begins, or goes on after left was set anew.
+// start begins to send, or continues after left was set again.
 func (s *stream) start(h *host) {
 	s.fill(h.w.Now())
 	h.Kick()
@@ -158,7 +157,8 @@ func newStream(ep *btl.Endpoint, sizeBytes, depth int) *stream {
 	return &stream{ep: ep, mem: make([]byte, sizeBytes), tag: tagStream, depth: depth, left: -1}
 }
 
-// pings sends a message of 8 bytes to and fro, always one, and notes how long each was under way.
+// pings sends one 8-byte message at a time in alternating directions, and stores the latency of
+// each.
 type pings struct {
 	w      *world
 	ep     *btl.Endpoint

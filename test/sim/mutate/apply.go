@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// errApply: what a fault replaces is not found exactly once.
+// errApply means that the code that a fault replaces is not found exactly once.
 var errApply = errors.New("does not apply")
 
 // sourceFile is a parsed file of the sources.
@@ -27,7 +27,7 @@ type sourceFile struct {
 func (f *sourceFile) offset(p token.Pos) int { return f.pos.Offset(p) }
 func (f *sourceFile) line(offset int) int    { return f.pos.Line(f.pos.Pos(offset)) }
 
-// textOf is the text from the first node to the last.
+// textOf is the source text from the first node to the last one.
 func (f *sourceFile) textOf(nodes ...ast.Node) string {
 	if len(nodes) == 0 {
 		return ""
@@ -35,7 +35,7 @@ func (f *sourceFile) textOf(nodes ...ast.Node) string {
 	return string(f.text[f.offset(nodes[0].Pos()):f.offset(nodes[len(nodes)-1].End())])
 }
 
-// sources are packages as they are on this system, without their tests.
+// sources holds the files of packages as built on this system, without tests.
 type sources struct {
 	root string
 	dirs map[string][]*sourceFile
@@ -145,7 +145,7 @@ func (m *mutation) patterns() (*patterns, error) {
 	return &p, nil
 }
 
-// sourceRoot returns the folder of go.mod, at or above the working directory.
+// sourceRoot returns the directory of go.mod, at or above the working directory.
 func sourceRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

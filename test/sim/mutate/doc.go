@@ -1,15 +1,13 @@
-// Command mutate proves that the tests can fail. It puts deliberate faults into the sources, one
-// after the other, and shows which test detects each of them: the swarm, from a fixed first seed
-// on, or else a named test. It fails if a fault is not detected.
+// Command mutate proves that the tests can fail. The command puts one deliberate fault after the
+// other into the sources, and shows which test detects the fault, either the swarm with its first
+// seeds or a named test. The command fails if a fault is not detected.
 //
 //	go run ./test/sim/mutate [--only NAME,...] [--list] [--rewrite]
 //
-// With --rewrite the table of results replaces what stands between the markers in
-// test/sim/README.md.
+// With --rewrite the table of results replaces the text between the markers in test/sim/README.md.
 //
-// The faults are in the tables. Each is a pattern of the code that it replaces, matched by syntax
-// in all files of a package, so that moving code, renaming what it belongs to, or breaking its
-// lines otherwise does not matter; a test proves that each is found exactly once, and that the
-// result compiles. The sources stay as they are (the go command is given an overlay), but they
-// must not be changed while the command runs.
+// Each fault of the tables has a pattern of Go syntax, which is found in all files of a package
+// independently of layout, names of receivers, and line breaks. A test proves that each pattern is
+// found exactly once, and that the result compiles. The sources stay unchanged (the go command is
+// given an overlay), but nothing else may change them while the command runs.
 package main

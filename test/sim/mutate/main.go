@@ -59,7 +59,7 @@ func (o *options) run() error {
 	return prove(o, all)
 }
 
-// choose returns the faults of these names, all of them for none.
+// choose returns the faults with the given names, or all faults if no name is given.
 func choose(names []string) ([]mutation, error) {
 	all := mutations()
 	if len(names) == 0 {
@@ -133,7 +133,7 @@ func prove(o *options, all []mutation) error {
 	return tell(o, root, results, time.Since(begin))
 }
 
-// tell prints the table and fails if a fault survived.
+// tell prints the table, and returns an error if a fault was not detected.
 func tell(o *options, root string, results []result, took time.Duration) error {
 	text := markdown(results, o)
 	fmt.Print("\n", text)
@@ -161,7 +161,7 @@ func tell(o *options, root string, results []result, took time.Duration) error {
 	return os.WriteFile(path, doc, 0o644)
 }
 
-// marker is the name of the lines in the README between which the table stands.
+// marker is the name of the marker lines in the README around the table.
 const marker = "mutations"
 
 // markdown returns the table of results.

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// A pattern is a piece of Go that is looked for by its syntax: an expression, a run of statements,
-// or a constant ("const a = 1"). Layout, comments and parentheses do not count, and
+// A pattern is Go source, either an expression, a sequence of statements, or a constant ("const a =
+// 1"), which is searched for by its syntax. Layout, comments and parentheses do not count, and
 //
 //	name      matches the name, and what ends with it: rest.name, a.b().name
 //	a.name    matches what ends with name, of something that a matches
@@ -31,12 +31,12 @@ type pattern struct {
 
 var errPattern = errors.New("not an expression, statements, or a constant")
 
-// How metavariables are spelled for the parser. No name of the sources begins so.
+// metaPrefix begins the names by which the parser sees metavariables, and no other name of the sources.
 const metaPrefix, metaRunPrefix = "META_", "METARUN_"
 
 var metaSigns = regexp.MustCompile(`\$(\*?)`)
 
-// parsePattern parses as statements only if they are asked for: an expression is also a statement.
+// parsePattern parses statements only on request, because an expression is also a statement.
 func parsePattern(text string, statements bool) (*pattern, error) {
 	text = metaSigns.ReplaceAllStringFunc(text, func(s string) string {
 		if s == "$*" {
@@ -73,7 +73,7 @@ func parsePattern(text string, statements bool) (*pattern, error) {
 // textOf is the pattern's own text of a node.
 func (p *pattern) textOf(n ast.Node) string { return p.text[n.Pos()-p.base : n.End()-p.base] }
 
-// meta returns the name of a metavariable, and whether it stands for any number of things.
+// meta returns the name of a metavariable, and whether it matches any number of nodes.
 func meta(n any) (name string, run, ok bool) {
 	if s, is := n.(*ast.ExprStmt); is {
 		n = s.X
@@ -89,7 +89,7 @@ func meta(n any) (name string, run, ok bool) {
 	return name, run, run
 }
 
-// matcher compares a pattern with a piece of a file, and notes the text that stands for each part.
+// matcher compares a pattern with a part of a file, and stores the text for each metavariable.
 type matcher struct {
 	p     *pattern
 	src   *sourceFile
@@ -100,8 +100,7 @@ func newMatcher(p *pattern, src *sourceFile) *matcher {
 	return &matcher{p: p, src: src, bound: map[string]string{}}
 }
 
-// bind notes the source's text for a part of the pattern. A name that is there twice must be the
-// same.
+// bind stores the text that a metavariable matches, which must be the same at each of its uses.
 func (m *matcher) bind(part, text string, strict bool) bool {
 	if old, ok := m.bound[part]; ok && strict && old != text {
 		return false
@@ -131,7 +130,7 @@ func (m *matcher) expr(p, s ast.Expr) bool {
 		m.values(reflect.ValueOf(p).Elem(), reflect.ValueOf(s).Elem()) && m.bind(part, text, false)
 }
 
-// lastName is the name that an expression ends with.
+// lastName is the last name in an expression.
 func lastName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -159,8 +158,8 @@ func (m *matcher) nodes(p, s ast.Node) bool {
 
 var posType = reflect.TypeFor[token.Pos]()
 
-// values compares the fields of nodes. Of a position counts only whether there is one: of the dots
-// in f(x...), say. That of a label, a colon or a brace is always there.
+// values compares the fields of two nodes. Of a position only its presence is compared, such as
+// that of the dots in f(x...).
 func (m *matcher) values(p, s reflect.Value) bool {
 	switch p.Kind() {
 	case reflect.Struct:
@@ -198,8 +197,8 @@ func nodesOf(v reflect.Value) []ast.Node {
 	return list
 }
 
-// lists compares lists: all of s, or else its first ones, as many as p asks for. It returns how
-// many of s match, -1 if they do not.
+// lists compares lists and returns the number of matched elements of s, or -1, where s may be
+// longer than p only on request.
 func (m *matcher) lists(p, s []ast.Node, all bool) int {
 	if len(p) == 0 {
 		if len(s) > 0 && all {
@@ -233,7 +232,7 @@ func after(n, rest int) int {
 	return n + rest
 }
 
-// place is where a pattern was found: the matched text, and what its parts stand for.
+// place is a part of a file that a pattern matches, with the texts of the metavariables.
 type place struct {
 	src      *sourceFile
 	from, to int // bytes of the file
@@ -244,7 +243,7 @@ func (pl place) String() string {
 	return fmt.Sprintf("%s:%d", filepath.Base(pl.src.path), pl.src.line(pl.from))
 }
 
-// find returns the places below a node that the pattern matches.
+// find returns all places below a node that the pattern matches.
 func (p *pattern) find(src *sourceFile, below ast.Node) (places []place) {
 	found := func(m *matcher, first, last ast.Node) {
 		places = append(places, place{src, src.offset(first.Pos()), src.offset(last.End()), m.bound})
@@ -272,7 +271,7 @@ func (p *pattern) find(src *sourceFile, below ast.Node) (places []place) {
 	return places
 }
 
-// walk visits a node and what is below it while visit says so, but for the names behind dots.
+// walk visits a node and the nodes below it while visit returns true, except the names behind dots.
 func walk(n ast.Node, visit func(ast.Node) bool) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		if n == nil || !visit(n) {
@@ -286,7 +285,7 @@ func walk(n ast.Node, visit func(ast.Node) bool) {
 	})
 }
 
-// statementsOf returns the runs of statements directly in a node.
+// statementsOf returns the statement lists that belong directly to a node.
 func statementsOf(n ast.Node) (lists [][]ast.Node) {
 	add := func(list []ast.Stmt) { lists = append(lists, nodesOf(reflect.ValueOf(list))) }
 	one := func(s ast.Stmt) {
@@ -309,8 +308,8 @@ func statementsOf(n ast.Node) (lists [][]ast.Node) {
 	return lists
 }
 
-// render writes the pattern as the text that takes the place of a match: the parts that the match
-// has seen become what they stand for there.
+// render returns the text that replaces a match, with the matched texts in place of the
+// metavariables.
 func (p *pattern) render(bound map[string]string) string {
 	var b strings.Builder
 	done := p.base
@@ -336,7 +335,7 @@ func (p *pattern) render(bound map[string]string) string {
 	return b.String()
 }
 
-// functionOf returns the function, or the declaration, around a place.
+// functionOf returns the function, or the declaration, that contains a place.
 func functionOf(pl place) ast.Node {
 	i := slices.IndexFunc(pl.src.file.Decls, func(d ast.Decl) bool {
 		return pl.src.offset(d.Pos()) <= pl.from && pl.to <= pl.src.offset(d.End())

@@ -25,8 +25,7 @@ type result struct {
 	took  time.Duration
 }
 
-// worker proves faults, one after the other: the go command takes the file with the fault instead
-// of the one in the sources, which stay as they are.
+// worker tests faults one after the other, with an overlay that replaces one file of the sources.
 type worker struct {
 	o     *options
 	ctx   context.Context // is over when the user has had enough
@@ -74,7 +73,7 @@ type fault struct {
 	*edit
 }
 
-// try puts one fault into the sources, builds them, and finds out which test detects the fault.
+// try builds the sources with one fault, and finds the test that detects the fault.
 func (w *worker) try(r *result, e *edit) (err error) {
 	if err := w.overlay(e); err != nil {
 		return err
@@ -97,8 +96,8 @@ func (w *worker) try(r *result, e *edit) (err error) {
 	return nil
 }
 
-// overlay writes the file with the fault, and tells the go command that it takes the place of the
-// one in the sources; without a fault, that nothing is replaced.
+// overlay writes the changed file and the overlay description for the go command, which without a
+// fault replaces nothing.
 func (w *worker) overlay(e *edit) error {
 	replace := map[string]string{}
 	if e != nil {
@@ -117,7 +116,7 @@ func (w *worker) overlay(e *edit) error {
 
 func (w *worker) overlayPath() string { return filepath.Join(w.dir, "overlay.json") }
 
-// trySwarm lets the swarm look at the sources as they are.
+// trySwarm runs the swarm with a fault.
 func (w *worker) trySwarm(r *result) error {
 	binary := filepath.Join(w.dir, "swarm.exe")
 	out, err := w.run(w.o.Limit, "go", "build", "-ldflags=-s -w", "-o", binary, "./test/sim/cmd/swarm")
@@ -125,7 +124,7 @@ func (w *worker) trySwarm(r *result) error {
 		r.said = "the swarm does not build: " + gist(out, err)
 		return errBuild
 	}
-	// A fault that keeps the swarm busy for ever is left to the named test.
+	// If a fault makes the swarm hang, the named test decides.
 	out, err = w.run(w.o.SwarmLimit, binary, "--seeds", strconv.Itoa(w.o.Seeds),
 		"--first", strconv.FormatUint(w.o.First, 10), "--workers", "1")
 	if err != nil && !errors.Is(err, errLimit) {
@@ -135,7 +134,7 @@ func (w *worker) trySwarm(r *result) error {
 	return nil
 }
 
-// baseline makes sure that the sources are fine without a fault.
+// baseline returns an error if the sources without a fault fail.
 func (w *worker) baseline() error {
 	r := result{mutation: mutation{name: "no fault"}}
 	if err := w.overlay(nil); err != nil {
@@ -150,13 +149,13 @@ func (w *worker) baseline() error {
 	return nil
 }
 
-// notInSwarm are packages that the swarm has not.
+// notInSwarm lists packages that the swarm does not contain.
 var notInSwarm = []string{"pml", "mpi", "mpi/coll"}
 
-// rapidPackages have tests that would spend half a minute on making a failure smaller.
+// rapidPackages lists packages whose tests would spend half a minute on reducing a failure.
 var rapidPackages = []string{"./reliability", "./frag", "./hotel"}
 
-// testArgs are the arguments of the go command that runs a test of the table.
+// testArgs returns the arguments of the go command for a test of the table.
 func testArgs(test string) []string {
 	words := strings.Fields(test)
 	args := append([]string{"test", "-count=1", "-vet=off"}, words...)
@@ -166,7 +165,7 @@ func testArgs(test string) []string {
 	return args
 }
 
-// errBuild: the sources do not compile, so that nothing was proven.
+// errBuild means that the sources do not compile, so the fault was not tested.
 var errBuild = errors.New("does not build")
 
 // errLimit: a program took too long.
@@ -189,7 +188,7 @@ func (w *worker) run(limit time.Duration, name string, args ...string) (string, 
 
 var seedPattern = regexp.MustCompile(`(?i)\bseed[ =:]+(\d+)`)
 
-// seedOf returns how many seeds it took to the one that a failed swarm names.
+// seedOf returns how many seeds a failed swarm has run.
 func seedOf(out string, first uint64) uint64 {
 	m := seedPattern.FindStringSubmatch(out)
 	if m == nil {
@@ -202,14 +201,14 @@ func seedOf(out string, first uint64) uint64 {
 	return n - first + 1
 }
 
-// noise begins the lines of a go test, a swarm or a panic that do not say what is wrong.
+// noise lists beginnings of output lines that do not explain a failure.
 var noise = regexp.MustCompile(
 	`^\s*(---|===|FAIL|ok|PASS|exit status|goroutine|$|make replay|\?|panic: test timed)|` +
 		`GOBTL_TEST_SEED|\[rapid\]|To reproduce|Failed test output`)
 
 var testPlace = regexp.MustCompile(`^\s*\w+_test\.go:\d+: `)
 
-// failedSeed is the line of a swarm that tells a failure, without seed and time.
+// failedSeed matches the line of a swarm that reports a failure, without seed and time.
 var failedSeed = regexp.MustCompile(`(?m)^FAIL seed \d+: (?:at [^:]*s: )?(.*)$`)
 
 const gistRunesMax = 120

@@ -1,6 +1,6 @@
 package main
 
-// The faults in package btl.
+// btlMutations holds faults in package btl.
 var btlMutations = []mutation{
 	{
 		name:  "fast-receive-duplicate",

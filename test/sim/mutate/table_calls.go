@@ -1,6 +1,6 @@
 package main
 
-// The faults in the layers above runner.Runner.
+// callMutations holds faults in the layers above runner.Runner.
 var callMutations = []mutation{
 	{
 		name:  "queue-without-bound",

@@ -1,6 +1,6 @@
 package main
 
-// The faults in the end of connections, and in the limits for peers.
+// The faults below concern the end of connections, and the limits for peers.
 var endMutations = []mutation{
 	{
 		name:  "life-not-asked",

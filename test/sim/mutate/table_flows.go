@@ -1,6 +1,6 @@
 package main
 
-// The faults of whose turn it is to send.
+// flowMutations holds faults in the choice of the flow that may send next.
 var flowMutations = []mutation{
 	{
 		name:  "tiny-behind-large",

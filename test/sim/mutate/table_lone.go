@@ -1,6 +1,6 @@
 package main
 
-// loneMutations are faults of lone answers, whose ACKs are held back.
+// loneMutations are faults of lone replies (packets whose ACK the peer may delay).
 var loneMutations = []mutation{
 	{
 		name:  "lone-answer-to-lone-answer",

@@ -1,6 +1,6 @@
 package main
 
-// The faults in the layers above the module: the matching of messages, and collective operations.
+// The faults below concern the matching of messages and collective operations.
 var matchingMutations = []mutation{
 	{
 		name:  "reduced-over-itself",

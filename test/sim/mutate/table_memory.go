@@ -1,6 +1,6 @@
 package main
 
-// The faults of memory that the fabric reads and writes without a copy.
+// The faults below concern memory that the fabric reads and writes without a copy.
 var memoryMutations = []mutation{
 	{
 		name:  "landed-not-put-back",

@@ -1,6 +1,6 @@
 package main
 
-// The faults in the numbers of packets, in the answers to a Ping, and in byte credits.
+// The faults below concern packet numbers, answers to Pings, and byte credits.
 var numberMutations = []mutation{
 	{
 		name:  "copies-without-bound",

@@ -1,6 +1,6 @@
 package main
 
-// The faults of packs: packets that small fragments share.
+// packMutations holds faults of Packs, which are packets of several small fragments.
 var packMutations = []mutation{
 	{
 		name:  "pack-delivered-untested",

@@ -1,6 +1,6 @@
 package main
 
-// The faults in the packages below btl.
+// partMutations holds faults in the packages below btl.
 var partMutations = []mutation{
 	{
 		name:  "no-wrap",

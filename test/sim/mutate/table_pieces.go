@@ -1,6 +1,6 @@
 package main
 
-// The faults of pieces: ends and beginnings of fragments that share a pack.
+// The faults below concern ends and beginnings of fragments that share a Pack with other records.
 var pieceMutations = []mutation{
 	{
 		name:  "piece-of-another-fragment",

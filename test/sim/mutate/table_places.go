@@ -1,6 +1,7 @@
 package main
 
-// The faults of messages that are too long for their handler, and of owners that wait for room.
+// The faults below concern messages that are too long for their handler, and applications that wait
+// for free send buffers.
 var placeMutations = []mutation{
 	{
 		name:  "long-guessed",

@@ -1,6 +1,6 @@
 package main
 
-// The faults in the adaptive profile.
+// recoveryMutations holds faults in the adaptive profile.
 var recoveryMutations = []mutation{
 	{
 		name:  "varying-delay-is-queue",

@@ -1,6 +1,6 @@
 package main
 
-// The faults of connections that leave it to their network that nothing is lost.
+// The faults below concern connections over a reliable network.
 var reliableMutations = []mutation{
 	{
 		name:  "reliable-not-counted",

@@ -1,6 +1,6 @@
 package main
 
-// The faults of operations on a peer's memory.
+// remoteMutations holds faults of operations on memory of a peer.
 var remoteMutations = []mutation{
 	{
 		name:  "notice-early",

@@ -1,6 +1,6 @@
 package main
 
-// The faults in the handling of datagram sizes.
+// sizeMutations holds faults in the handling of datagram sizes.
 var sizeMutations = []mutation{
 	{
 		name:  "pong-of-anything",

@@ -53,7 +53,7 @@ type message struct {
 
 func (m *message) name() string { return fmt.Sprintf("m%d", m.number) }
 
-// content makes the bytes of a message, the same whenever asked.
+// content returns the bytes of a message, which are always the same for the same message.
 func (m *message) content(b []byte) []byte {
 	b = b[:0]
 	for i := range m.size {
@@ -65,7 +65,7 @@ func (m *message) content(b []byte) []byte {
 	return b
 }
 
-// latest returns the endpoint of a route that was made last.
+// latest returns the newest endpoint of a route.
 func (w *world) latest(r route) (*side, error) {
 	s := w.sides[r]
 	if s == nil || w.node(r.from).Mod == nil || w.node(r.from).side(s.ep) == nil {
@@ -112,8 +112,8 @@ func (w *world) connect(r route, life int) error {
 	return nil
 }
 
-// parseLink parses a connect whose packets are not what the story is about: the trace leaves them
-// out, and what follows begins at a round time, so that it depends on no detail of the handshake.
+// parseLink parses a connection setup whose packets are not written to the trace, and after which
+// the time is a round number.
 func (p *parser) parseLink() func(*world) error {
 	r := p.route()
 	return func(w *world) error {
@@ -193,7 +193,7 @@ func (w *world) sendFragment(m *message, f *btl.Fragment) (btl.Status, error) {
 	return st, err
 }
 
-// sendMany sends copies of a message under numbers of their own.
+// sendMany sends several messages with equal options and different numbers.
 func (w *world) sendMany(m message, count int, send func(*message) (btl.Status, error)) error {
 	from, to := w.node(m.from), w.node(m.to)
 	var err error
@@ -264,8 +264,8 @@ func (w *world) ended(m *message, err error) {
 	}
 }
 
-// arrivedAsAnother says whether a message has arrived that receive took for another one, perhaps of
-// another sender: shorter than its number, they look alike. The other one is then still to come.
+// arrivedAsAnother reports whether receive took a message for another message that is too short to
+// hold its number, so that the two look alike.
 func (w *world) arrivedAsAnother(m *message) bool {
 	for _, o := range w.msgs {
 		if o.arrived && o.state == statePending && !o.put && o.to == m.to && o.life == m.life &&
@@ -304,7 +304,7 @@ func (n *node) receive(_ *btl.Endpoint, tag btl.Tag, data []byte) {
 		len(data), tag, data)
 }
 
-// checkMessages proves at the end that nothing was forgotten.
+// checkMessages returns an error at the end if a message is not accounted for.
 func (w *world) checkMessages() error {
 	for _, m := range w.msgs {
 		switch {
@@ -353,7 +353,7 @@ func (p *parser) parsePut() func(*world) error {
 	}
 }
 
-// findRivals finds the puts whose packets may still come, and write where m does.
+// findRivals finds the puts whose packets may still arrive and write to the memory of m.
 func (w *world) findRivals(m *message) {
 	for _, r := range w.msgs {
 		if r != m && r.region == m.region && r.state != stateDone && r.state != stateRefused &&
@@ -363,8 +363,7 @@ func (w *world) findRivals(m *message) {
 	}
 }
 
-// inPlace says whether the bytes of a put stand where they belong, or those of rivals. The latest
-// are the likeliest.
+// inPlace reports whether the target memory of a put has the put's bytes, or bytes of its rivals.
 func (m *message) inPlace() bool {
 	want := m.content(nil)
 	if len(m.memory) != m.size {
@@ -382,7 +381,7 @@ func (m *message) inPlace() bool {
 	return bytes.Equal(m.memory, want)
 }
 
-// onSide parses a command that does something with an endpoint.
+// onSide parses a command about an endpoint.
 func (p *parser) onSide(do func(w *world, s *side)) func(*world) error {
 	r := p.route()
 	return func(w *world) error {
@@ -446,7 +445,7 @@ func (p *parser) parseStop() func(*world) error {
 	}
 }
 
-// nameLife tells the trace how to call a module's incarnation.
+// nameLife tells the trace how to name a module's incarnation.
 func (w *world) nameLife(n *node) {
 	name, err := frag.ParseName(n.lives[len(n.lives)-1])
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"gobtl/fabric/sim"
 )
 
-// condition says whether something holds, and how it is instead.
+// condition reports whether it is fulfilled, and describes the actual state.
 type condition func() (holds bool, is string)
 
-// watches returns fresh counters for the conditions that count packets.
+// watches returns new counters for the conditions that count packets.
 func (s *Script) watches() []*watch {
 	all := make([]*watch, len(s.watched))
 	for i := range all {
@@ -40,7 +40,7 @@ func (p *parser) condition() func(*world) condition {
 	return p.nodeCondition()
 }
 
-// packetsSeen counts packets since the beginning, with "run until" since then.
+// packetsSeen counts packets from the beginning, and "run until" counts them from its own start.
 func (p *parser) packetsSeen() func(*world) condition {
 	kind := sim.KindSent
 	if p.w.next("") == "delivered" {
@@ -64,7 +64,7 @@ func isMessage(s string) bool {
 	return len(s) > 1 && s[0] == 'm' && strings.Trim(s[1:], "0123456789.m") == ""
 }
 
-// messageCondition parses m3 done, m1..m4 failed ErrClosed.
+// messageCondition parses conditions such as "m3 done" and "m1..m4 failed ErrClosed".
 func (p *parser) messageCondition() func(*world) condition {
 	lo, hi, isRange := strings.Cut(p.w.next("a message"), "..")
 	first := p.w.number("message", strings.TrimPrefix(lo, "m"), 1, 1<<30)
@@ -157,7 +157,7 @@ func (p *parser) sideCondition() func(*world) condition {
 	}
 }
 
-// nodeCondition parses a delivered 3, a retransmits/timeout = 1, a gauge inflight = 0.
+// nodeCondition parses conditions such as "a delivered 3" and "a retransmits/timeout = 1".
 func (p *parser) nodeCondition() func(*world) condition {
 	name := p.node()
 	if p.w.accept("delivered") {
@@ -221,7 +221,7 @@ func (p *parser) counter() func(*btl.Stats) uint64 {
 	return func(st *btl.Stats) uint64 { return st.Get(all[i]) }
 }
 
-// counterName is the metric without what all have in common, and the label's value.
+// counterName is the name of a metric without the common prefix, and the value of its label.
 func counterName(c btl.Counter) string {
 	s := strings.TrimSuffix(strings.TrimPrefix(c.Metric(), "gobtl_"), "_total")
 	if _, value := c.Label(); value != "" {

@@ -1,10 +1,10 @@
-// Package scenario runs small scripted stories on a simulated network: modules of package btl,
-// faults at chosen packets, and the required outcome. A story is a text file with a golden trace,
-// which is compared with each run. So every change of behaviour on the wire is detected.
+// Package scenario runs short scripts on a simulated network, with modules of package btl, faults
+// at chosen packets, and the required results. Each script file contains a golden trace, so that
+// every change of behaviour on the wire is detected.
 //
 // A file is a txtar archive. Its comment is a title, and a line that begins with "Rule:" and names
-// the rule that the story pins. Section "script" holds commands, one a line; section "trace" what
-// they gave (go test ./test/sim/scenario -rewrite).
+// the tested rule. The section "script" has one command in each line, and the section "trace" has
+// the golden trace, which go test ./test/sim/scenario -rewrite replaces.
 //
 // # Setting up
 //
@@ -41,9 +41,10 @@
 //	inject a>b cmd|data KIND [field=value ...]    a packet made by hand; see injectPacket
 //	inject a>b cmd|data hex=BYTES
 //
-// PACKETS are: a>b [cmd|data] KIND [seq=] [probe=] [tag=] [N | N..M | all]. The Nth packet that
-// matches from now on, the first if not said. KIND is that of the trace, foreign (of another
-// version), or any. Numbers are relative to the connection's first.
+// PACKETS has the form "a>b [cmd|data] KIND [seq=] [probe=] [tag=] [N | N..M | all]", and selects
+// the Nth matching packet from now on, by default the first one. KIND is a kind of the trace,
+// "foreign" (another protocol version), or "any". Numbers are relative to the connection's first
+// number.
 //
 // # Time, and what must be
 //
@@ -52,7 +53,7 @@
 //	expect CONDITION
 //	expect not CONDITION
 //
-// Conditions: idle; sent PACKETS; delivered PACKETS; and
+// A CONDITION is "idle", "sent PACKETS", "delivered PACKETS", or one of the following:
 //
 //	NODE delivered N                              messages handed to handlers
 //	mN|mN..mM done|failed ERR|pending|refused ERR|arrived
@@ -62,5 +63,6 @@
 //	NODE COUNTER =|>=|<= N                        a counter of btl.Stats: retransmits/timeout
 //	NODE gauge endpoints|inflight|buffers|credits =|>=|<= N
 //
-// After every pass of a module its Check must hold; at the end nothing may be left of the story.
+// After every poll of a module its Check must succeed. At the end no operation or packet may be
+// pending.
 package scenario

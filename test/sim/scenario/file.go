@@ -52,8 +52,8 @@ func WithTrace(data []byte, trace string) []byte {
 	return txtar.Format(ar)
 }
 
-// Run runs the file's script. It returns the trace, and what is wrong: with the script, with what
-// came of it, or a golden trace that is another.
+// Run runs the file's script. Run returns the trace, and an error for an invalid script, an
+// unfulfilled condition, or a trace that differs from the golden trace.
 func (f *File) Run() (trace string, err error) {
 	s, err := Parse(f.Script)
 	if err != nil {

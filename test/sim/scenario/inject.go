@@ -13,7 +13,7 @@ import (
 	"gobtl/test/sim/trace"
 )
 
-// parseInject parses the sending of a datagram that no module posted.
+// parseInject parses a command that sends a datagram that no module has posted.
 func (p *parser) parseInject() func(*world) error {
 	if strings.Contains(p.w.peek(), ">") {
 		return p.injectMade()
@@ -114,7 +114,7 @@ var kindOf = map[string]frag.Kind{
 	"part": frag.KindPart, "ping": frag.KindPing, "pong": frag.KindPong,
 }
 
-// gridBytes is the size of chunks where a script says nothing of it.
+// gridBytes is the size of chunks if a script does not define it.
 const gridBytes = 1424
 
 // injectPacket parses the fields of a packet: conn (b:1, by default the latest of the receiver's,
@@ -183,7 +183,8 @@ func (p *parser) injectPacket(r route, kind string) func(*world) ([]byte, error)
 	}
 }
 
-// payload makes the payload of a packet: zeros, or what the keys records and record say.
+// payload makes the payload of a packet, which is zeros or the content of the keys records and
+// record.
 func (p *parser) payload(sizeBytes int) []byte {
 	b := make([]byte, sizeBytes)
 	if s, ok := p.w.key("record"); ok {

@@ -10,7 +10,7 @@ import (
 	"gobtl/test/sim/cluster"
 )
 
-// node is a machine of the story, with or without a living module.
+// node is a host of the script, with or without a running module.
 type node struct {
 	*cluster.Host
 
@@ -40,7 +40,7 @@ type side struct {
 	flushes   int // calls of Flush that wait
 }
 
-// handledTags are the tags that have handlers at first: 1 to this.
+// handledTags is the number of tags, from 1 on, that have handlers at the beginning.
 const handledTags = 9
 
 // open starts a module on the node.
@@ -69,9 +69,9 @@ func (n *node) open() error {
 	return nil
 }
 
-// random gives a module its numbers. The low half of each is the node's first sequence number; the
-// bits above make tags and incarnations unique in the story, which is all that is needed here; of
-// the number that a connection's first numbers come from they are its first fragment id.
+// random gives a module its random numbers. Each number has the node's first sequence number in its
+// lower half and unique bits in its upper half, from which tags, incarnations and first fragment
+// ids are made.
 func (n *node) random() uint64 {
 	n.draws++
 	high := uint32(n.index+1)<<8 | n.draws&0xff | n.draws>>8<<12
@@ -94,7 +94,7 @@ func (n *node) judge(got int, err error) (int, error) {
 	return got, err
 }
 
-// pass gives the module a pass of its own accord, until nothing more arrives.
+// pass polls the module until no more packets arrive.
 func (n *node) pass() {
 	const passesMax = 8
 	for range passesMax {
@@ -214,7 +214,7 @@ func (n *node) addSide(ep *btl.Endpoint, to string) *side {
 	return s
 }
 
-// errorNames are the errors that a script can name.
+// errorNames holds the errors that a script can name.
 var errorNames = []struct {
 	name string
 	err  error

@@ -9,7 +9,7 @@ import (
 	"gobtl/fabric/sim"
 )
 
-// kinds are the names of packets in a script, besides "any".
+// kinds holds the names of packet kinds in a script, besides "any".
 var kinds = []string{
 	"frag", "chunk", "pack", "ack", "hello", "hello-ack", "nack", "reject", "bye", "void", "retry",
 	"foreign", "part", "ping", "pong", "any",
@@ -18,7 +18,7 @@ var kinds = []string{
 // probes are the values of the key probe.
 var probes = []string{"cmd", "data"}
 
-// packets says which packets a command is about: those that match, from the lo-th to the hi-th.
+// packets describes the packets of a command, which are the lo-th to the hi-th matching ones.
 type packets struct {
 	route   route
 	channel int // -1: both
@@ -31,7 +31,7 @@ type packets struct {
 	lo, hi  int
 }
 
-// all is beyond the number of packets of any script.
+// all is larger than the number of packets of any script.
 const all = 1<<31 - 1
 
 // packets parses a description of packets.
@@ -75,7 +75,7 @@ func (p *parser) packets() packets {
 	return m
 }
 
-// match says whether a datagram is one of those described.
+// match reports whether a datagram matches the description.
 func (m *packets) match(w *world, from, to sim.Port, data []byte) bool {
 	if w.nodeAt(from.Node) != m.route.from || w.nodeAt(to.Node) != m.route.to ||
 		m.channel >= 0 && from.Index != m.channel {
@@ -89,7 +89,7 @@ func (m *packets) match(w *world, from, to sim.Port, data []byte) bool {
 		(!m.hasTag || m.tag == int64(pkt.Tag)) && (!m.hasSeq || pkt.SeqKnown && m.seq == pkt.Seq)
 }
 
-// rule is a fault that was ordered for some packets.
+// rule is a fault that a script has ordered for some packets.
 type rule struct {
 	packets
 
@@ -97,7 +97,8 @@ type rule struct {
 	act  func(w *world, d *sim.Datagram, v *sim.Verdict)
 }
 
-// filter applies the rules to a datagram as it leaves its node. Each rule counts for itself.
+// filter applies the rules to a datagram when it leaves its node. Each rule has its own count of
+// packets.
 func (w *world) filter(d *sim.Datagram) sim.Verdict {
 	var v sim.Verdict
 	for _, r := range w.rules {
@@ -169,7 +170,7 @@ func (p *parser) parseKeep() func(*world) error {
 	}
 }
 
-// watch counts packets that the network told of.
+// watch counts packets that the network has reported.
 type watch struct {
 	packets
 
@@ -208,6 +209,6 @@ func (w *world) changePath(r route, change func(*sim.Path)) {
 	w.net.SetPath(from, to, p)
 }
 
-// settle is how long nothing may be due for the network to count as idle: longer than a delayed
-// ACK, shorter than a resend time-out.
+// settle is the time without events after which the network counts as idle, longer than a delayed
+// ACK and shorter than a retransmission time-out.
 const settle = time.Millisecond

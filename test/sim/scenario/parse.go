@@ -30,14 +30,14 @@ const (
 	linesMax = 2000
 )
 
-// parser has the declarations of the lines parsed so far.
+// parser holds the declarations of the lines parsed so far.
 type parser struct {
 	script *Script
 	kept   []string
 	w      *words
 }
 
-// verbs are the commands. A parse function returns the action of the line.
+// verbs maps each command to its parse function, which returns the action of the line.
 var verbs map[string]func(*parser) func(*world) error
 
 func init() {
@@ -134,7 +134,7 @@ func (p *parser) route() route {
 	return route{from, to}
 }
 
-// routes takes a>b, or a<>b for both directions.
+// routes parses "a>b", or "a<>b" for both directions.
 func (p *parser) routes() []route {
 	from, to, ok := strings.Cut(p.w.peek(), "<>")
 	if !ok {

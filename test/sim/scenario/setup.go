@@ -16,7 +16,7 @@ type setup struct {
 	fixed bool // a node was declared
 }
 
-// defaultDelay is the delay of every path at first.
+// defaultDelay is the delay of every path unless the script sets another one.
 const defaultDelay = 10 * time.Microsecond
 
 func (p *parser) parseNetwork() func(*world) error {
@@ -93,7 +93,7 @@ var nodeKeys = []nodeKey{
 	{"closetimeout", 0, 0, func(c *nodeConfig, v int64) { c.btl.CloseTimeout = time.Duration(v) }},
 }
 
-// config takes the keys of a node's configuration: what is to be changed in it.
+// config parses the keys of a node's configuration.
 func (p *parser) config() func(*nodeConfig) {
 	var changes []func(*nodeConfig)
 	if profile, ok := p.w.key("profile"); ok {
@@ -144,9 +144,9 @@ func (p *parser) parseNode() func(*world) error {
 	change := p.config()
 	return func(w *world) error {
 		n := w.node(name)
-		// Stories tell of the profile that they name, whichever is the default.
-		// Small numbers keep the bounds near, and Check cheap. Those of a pass stand here so that traces
-		// do not depend on how the defaults are tuned.
+		// Each script names its recovery profile, so that traces do not depend on the default.
+		// Small numbers make limits easy to reach, and Check fast. The limits for one poll are set
+		// here, so that traces do not depend on the defaults.
 		n.cfg = nodeConfig{
 			first: uint32(0x1000 * (n.index + 1)),
 			btl: btl.Config{

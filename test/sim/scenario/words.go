@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// SyntaxError is a line of a script that means nothing.
+// SyntaxError is the error for an invalid line of a script.
 type SyntaxError struct {
 	Line int
 	Msg  string
@@ -16,8 +16,8 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("script:%d: %s", e.Line, e.Msg) }
 
-// words is a line of a script while it is parsed: words in their order, and key=value pairs. The
-// first thing that is wrong with it is kept, so that callers need not test each word.
+// words is a line of a script, split into words and key=value pairs. The first error is stored, so
+// that callers need not check each word.
 type words struct {
 	line int
 	pos  []string
@@ -26,7 +26,7 @@ type words struct {
 	err  *SyntaxError
 }
 
-// comparisons are words with a = that are no pairs.
+// comparisons lists words with "=" that are not pairs.
 var comparisons = []string{"=", ">=", "<="}
 
 func splitWords(line int, text string) *words {
@@ -104,7 +104,7 @@ func (w *words) key(key string) (val string, ok bool) {
 	return val, ok
 }
 
-// number reads an integer within bounds, decimal or with 0x.
+// number parses an integer within limits, decimal or with the prefix 0x.
 func (w *words) number(what, s string, lo, hi int64) int64 {
 	n, err := strconv.ParseInt(s, 0, 64)
 	if err != nil || n < lo || n > hi {
@@ -118,7 +118,7 @@ func (w *words) nextNumber(what string, lo, hi int64) int64 {
 	return w.number(what, w.next(what), lo, hi)
 }
 
-// keyNumber reads a pair's number, def if there is no such pair.
+// keyNumber parses the number of a pair, or returns def if the pair is missing.
 func (w *words) keyNumber(key string, def, lo, hi int64) int64 {
 	if s, ok := w.key(key); ok {
 		return w.number(key, s, lo, hi)
@@ -126,7 +126,7 @@ func (w *words) keyNumber(key string, def, lo, hi int64) int64 {
 	return def
 }
 
-// durationMax bounds what a script can ask for: virtual time is cheap, keep-alives in it are not.
+// durationMax limits the durations of a script, because simulated keep-alives take real time.
 const durationMax = time.Hour
 
 func (w *words) duration(what, s string) time.Duration {
@@ -143,7 +143,7 @@ func (w *words) nextDuration() time.Duration {
 	return w.duration(what, w.next(what))
 }
 
-// keyDuration reads a pair's duration, 0 if there is no such pair.
+// keyDuration parses the duration of a pair, or returns 0 if the pair is missing.
 func (w *words) keyDuration(key string) time.Duration {
 	if s, ok := w.key(key); ok {
 		return w.duration(key, s)

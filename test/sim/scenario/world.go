@@ -30,13 +30,13 @@ type world struct {
 	waiting bool
 }
 
-// stepsMax bounds the events of a scenario, so that a script that goes wrong ends.
+// stepsMax limits the events of a script, so that a wrong script ends.
 const stepsMax = 2_000_000
 
 // bytesMax bounds what a scenario sends.
 const bytesMax = 64 << 20
 
-// Run runs the script and writes its trace to out. The error tells the line that did not hold.
+// Run runs the script and writes its trace to out. The error names the line that failed.
 func (s *Script) Run(out io.Writer) error {
 	w := &world{
 		script: s, nodes: map[string]*node{}, sides: map[route]*side{},
@@ -93,7 +93,7 @@ func (w *world) now() time.Duration { return w.net.Now().Sub(0) }
 
 func (w *world) errorf(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
-// fail records a fault that a callback has found.
+// fail records an error that a callback has found.
 func (w *world) fail(format string, args ...any) {
 	if w.err == nil {
 		w.err = fmt.Errorf(format, args...)
@@ -138,7 +138,7 @@ func (w *world) runUntil(cond condition, limit time.Duration) error {
 	}
 }
 
-// idle says whether nothing is under way that a packet or a delayed ACK would end.
+// idle reports whether no packet is in flight, and no acknowledgement or retransmission is to come.
 func (w *world) idle() (bool, string) {
 	if n := w.net.InFlight() + w.net.Queued(); n > 0 {
 		return false, fmt.Sprintf("%d datagrams are on their way", n)
@@ -164,7 +164,7 @@ func (w *world) idle() (bool, string) {
 	return true, "idle"
 }
 
-// finish lets the story end, and looks for what it has left.
+// finish runs the network until all modules are idle, and returns an error for what is left.
 func (w *world) finish() error {
 	if err := w.runUntil(w.quiet, finishMax); err != nil {
 		return err
@@ -181,10 +181,10 @@ func (w *world) finish() error {
 	return w.err
 }
 
-// finishMax is virtual time enough for every timer of a story to run out.
+// finishMax is longer in virtual time than all timers of a script.
 const finishMax = 5 * time.Minute
 
-// quiet is idle, and no timer of a module is running but keep-alives.
+// quiet reports whether idle is true and no timer of a module runs, except for keep-alives.
 func (w *world) quiet() (bool, string) {
 	if ok, is := w.idle(); !ok {
 		return ok, is

@@ -7,7 +7,7 @@ import (
 	"gobtl/btl"
 )
 
-// way is one thing that an application does with a connection.
+// way is one kind of action of an application with a connection.
 type way uint8
 
 const (
@@ -36,7 +36,7 @@ type weights struct {
 	sum float64
 }
 
-// usual are the weights before a plan draws its own from them.
+// usual holds the mean weights, from which each plan draws its own weights.
 var usual = [numWays]float64{
 	wayImmediate: 3, wayAlloc: 4, wayPrepare: 4, wayRegistered: 1, wayFree: 0.2, wayPut: 1.5,
 	wayNotice: 1, wayGet: 1, wayAtomic: 1, wayFence: 0.2,
@@ -103,7 +103,7 @@ func (f *flow) tick() {
 	h.node.Kick()
 }
 
-// spent says whether the run has sent all packets that it may.
+// spent reports whether the run has sent all the packets that it may send.
 func (w *world) spent() bool { return w.packets > w.plan.Budget }
 
 // pick chooses the connection to use.
@@ -121,7 +121,8 @@ func (f *flow) pick(l *life) *end {
 	return f.end
 }
 
-// connect connects to a node by the name of its present life, now and then by an earlier one.
+// connect connects to a node by the name of its present incarnation, and sometimes by an earlier
+// one.
 func (l *life) connect(peer int) *end {
 	w := l.w
 	to := w.hosts[peer]
@@ -155,7 +156,7 @@ func (l *life) connect(peer int) *end {
 	return e
 }
 
-// drawSize draws a message size: mostly small, with the borders between the kinds of packets.
+// drawSize draws a message size, which is mostly small or at a limit between two packet kinds.
 func (w *world) drawSize(sizeMax int) int {
 	d, mtu := w.d, w.plan.Net.MTUBytes
 	switch d.IntN(12) {
@@ -317,7 +318,8 @@ type registered struct {
 	reg *btl.Registration
 }
 
-// sendRegistered sends from registered memory: larger than a packet, it is gathered by the network.
+// sendRegistered sends from registered memory, which the network gathers if the message is larger
+// than a packet.
 func (e *end) sendRegistered(tag btl.Tag, size int) bool {
 	w, l := e.w, e.life
 	if len(l.regs) == 0 {
@@ -353,13 +355,13 @@ func (e *end) sendRegistered(tag btl.Tag, size int) bool {
 	return true
 }
 
-// lentMemory is registered memory that a send under way uses.
+// lentMemory is registered memory that an incomplete send uses.
 type lentMemory struct {
 	r   *registered
 	mem []byte
 }
 
-// onSent is the reaction of an application to the end of one of its sends.
+// onSent is the reaction of an application to the end of a send.
 func (l *life) onSent(m *message) {
 	w := l.w
 	if lent, ok := w.lent[m.number]; ok {
@@ -375,12 +377,12 @@ func (l *life) onSent(m *message) {
 	}
 }
 
-// idle says whether a module's callbacks do nothing any more.
+// idle reports whether the callbacks of a module do nothing any more.
 func (w *world) idle(l *life) bool {
 	return w.phase != phaseFaults || l.closing || l.closed || w.spent()
 }
 
-// respond is the action of an application in a handler.
+// respond is the reaction of an application in a message handler.
 func (l *life) respond(e *end, size int) {
 	w := l.w
 	if w.idle(l) {
@@ -427,7 +429,7 @@ func (l *life) react(e *end, ev btl.Event) {
 	}
 }
 
-// flush asks to be told when everything sent so far has been acknowledged.
+// flush asks for a report when all earlier sends have been acknowledged.
 func (e *end) flush() {
 	before := len(e.msgs)
 	e.flushes++

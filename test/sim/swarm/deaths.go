@@ -8,11 +8,11 @@ import (
 	"gobtl/btl"
 )
 
-// awayMax is the most that a node asks for by its Away.
+// awayMax is the longest time that a node announces by Away.
 const awayMax = 3 * time.Second
 
-// drawAways draws how long each node's process announces to be without progress, and how much of
-// such a time it grants to others.
+// drawAways draws how long each node's process may be without polls, and how much of such a time it
+// grants to others.
 func (p *Plan) drawAways() {
 	d := newDraw(p.Seed, 0xA3A1)
 	for i := range p.Nodes {
@@ -29,8 +29,8 @@ func (p *Plan) drawAways() {
 	}
 }
 
-// granted is how much longer than PeerTimeout the peer of an end may be silent: as long as it has
-// asked for, in whole milliseconds, if that much is granted.
+// granted is the time beyond PeerTimeout for which the peer may be silent, because it has announced
+// this time and the node has granted it.
 func (e *end) granted() time.Duration {
 	e.learn()
 	peer := e.peer
@@ -47,9 +47,9 @@ func (e *end) granted() time.Duration {
 	return min(peer.cfg.Away.Truncate(time.Millisecond), most)
 }
 
-// judgeDead judges ErrPeerDead. The error is right only if for PeerTimeout plus the time granted to
-// the peer no packet of the connection has arrived, or no new acknowledgement. It must not be late
-// either: at most slack after the time-out of the oldest unanswered send.
+// judgeDead judges ErrPeerDead. ErrPeerDead is right only if no packet, or no new acknowledgement,
+// of the connection has arrived for PeerTimeout plus the granted time. ErrPeerDead must come at
+// most slack after the time-out of the oldest unacknowledged send.
 func (e *end) judgeDead() string {
 	w := e.w
 	now := w.net.Now()
@@ -90,12 +90,10 @@ func (e *end) judgeDead() string {
 	return ""
 }
 
-// judgeNarrow judges ErrNarrow. No path of a run is too narrow for the least size. But a module
-// sees no more than that its larger packets were lost for PeerTimeout and smaller ones were not,
-// and loss, or a replayed Pong on a path that is cut, can look so. So it may come where
-// ErrPeerDead may, but not on a reliable network, which loses no larger packet before a smaller
-// one, nor where nothing came for PeerTimeout: then the peer is dead, and that is what is to be
-// said.
+// judgeNarrow judges ErrNarrow. No path of a run is too narrow for the smallest packets. A module
+// may suspect a narrow path when loss, or a replayed Pong on an interrupted path, hits only its
+// larger packets for PeerTimeout. ErrNarrow is therefore right where ErrPeerDead would be, except
+// on a reliable network, and except if no packet at all has arrived for PeerTimeout.
 func (e *end) judgeNarrow() string {
 	w := e.w
 	if w.plan.Net.Reliable && !e.life.host.limps() {
@@ -110,7 +108,7 @@ func (e *end) judgeNarrow() string {
 	return e.judgeDead()
 }
 
-// feigned says whether an attacker of a node may keep a death from being noticed.
+// feigned reports whether an attacker may hide a node's death.
 func (w *world) feigned(node int) bool {
 	for i, a := range w.attackers {
 		if to := w.plan.Attackers[i].Target; a.Mode().FeignsLife() && (to < 0 || to == node) {
@@ -120,10 +118,10 @@ func (w *world) feigned(node int) bool {
 	return false
 }
 
-// deadSlack is a tick of the timers and some passes.
+// deadSlack is the time of one timer tick and some polls.
 const deadSlack = 20 * time.Millisecond
 
-// limps says whether faults may hold up a node's own packets.
+// limps reports whether faults may delay the packets that a node sends.
 func (h *host) limps() bool {
 	f := h.plan.Faults
 	return f.PostAgain > 0 || f.LateSends > 0 || f.SendError > 0 || h.plan.Pace > 0 ||

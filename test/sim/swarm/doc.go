@@ -1,25 +1,25 @@
-// Package swarm runs whole clusters of modules through faults, in virtual time and from one seed,
-// and judges everything they do.
+// Package swarm runs clusters of modules with faults, in virtual time and from one seed, and checks
+// everything that the modules do.
 //
-// Run draws a Plan from the seed: two to six nodes, each with a configuration of its own, the
-// faults of each path and node, incidents (pauses, crashes, restarts, partitions), attackers and a
-// workload. Which faults a run has at all is drawn too, so that every fault also comes alone and in
-// every company. A run has three phases:
+// Run draws a Plan from the seed, with two to six nodes and their configurations, faults of paths
+// and nodes, incidents (pauses, crashes, restarts, partitions), attackers, and a workload. The
+// faults of a run are drawn independently, so that every fault occurs alone and with every other
+// fault. Each run has three phases:
 //
 //  1. Faults and workload are on. Only safety is judged.
 //  2. The network is healed and nothing new is sent. Everything must end within a bound of virtual
 //     time (Plan.DrainLimit), and every module be idle.
 //  3. The modules are closed in order. Nothing may be left.
 //
-// The judge (the files ledger.go, ends.go, puts.go) records every message: its sender, the node and
-// the incarnation that it was sent to, how and how often the send ended, and each delivery. After
-// every pass of a module its Check must hold.
+// The judge (the files ledger.go, ends.go, puts.go) records the sender, the destination
+// incarnation, the completions and the deliveries of every message. After every poll of a module
+// its method Check must succeed.
 //
-// Messages are delivered in any order, which is not judged.
+// Messages may be delivered in any order.
 //
-// Two things are not claimed. The protocol leaves the integrity of datagrams to their carrier, so
-// between two nodes whose path silently corrupts datagrams anything may be delivered or lost. An
-// attacker that knows a connection's tag may harm that connection. Such pairs of nodes are tainted.
-// What may not happen even there: a panic, a broken invariant, a send that never ends, a leak, harm
-// to others.
+// The judge makes two exceptions. Datagrams are not protected against corruption, so messages
+// between two nodes whose path corrupts datagrams unnoticed may be changed or lost. An attacker
+// that knows a connection's tag may harm that connection. These pairs of nodes are called tainted.
+// Even tainted connections must not cause a panic, an inconsistent module, a send without an end, a
+// leak, or harm to other connections.
 package swarm

@@ -18,7 +18,8 @@ type end struct {
 	tag  uint64
 	born mono.Time // when the module made it, or told of it
 
-	// Of the peer, once known: its tag for this connection, and which life of it.
+	// The fields below hold the peer's tag for this connection and the peer's incarnation, once
+	// they are known.
 	peerTag uint64
 	peer    *life
 	known   bool
@@ -65,11 +66,11 @@ func (l *life) endOf(ep *btl.Endpoint) *end {
 	return e
 }
 
-// shown says whether the application knows of the endpoint, so that it must hear of its end.
+// shown reports whether the application knows the endpoint, so that its end must be reported.
 func (e *end) shown() bool { return e.ours || e.connected }
 
-// learn reads the identity of the peer as soon as it is known, and the own tag, which may change
-// until then.
+// learn reads the identity of the peer as soon as it is known, and the endpoint's own tag, which
+// may change until then.
 func (e *end) learn() {
 	if e.known || !e.ep.Connected() && !e.connected {
 		return
@@ -95,10 +96,11 @@ func (e *end) peerHost() int {
 	return -1
 }
 
-// tainted says whether nothing is claimed about this connection.
+// tainted reports whether this connection is tainted.
 func (e *end) tainted() bool { return e.w.tainted(e.life.host.index, e.peerHost()) }
 
-// otherEnd is the peer's end, nil if the peer has not shown it yet.
+// otherEnd returns the record of the peer's endpoint, or nil if the peer's application does not
+// know the endpoint.
 func (e *end) otherEnd() *end {
 	if e.learn(); !e.known {
 		return nil
@@ -152,7 +154,7 @@ func (e *end) abort() {
 	e.ep.Abort()
 }
 
-// onEndpoint hears of an endpoint, from its module.
+// onEndpoint handles the event that a module reports for an endpoint.
 func (l *life) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	w := l.w
 	e := l.endOf(ep)
@@ -199,7 +201,7 @@ func (e *end) onEvent(ev btl.Event, err error) {
 	}
 }
 
-// judgeEvent judges why an endpoint says that it ended.
+// judgeEvent checks the reason that an endpoint reports for its end.
 func (e *end) judgeEvent(ev btl.Event, err error) {
 	w := e.w
 	bad := func(why string) { w.fail("%s ended with event %d, %v: %s", e, ev, err, why) }
@@ -223,8 +225,7 @@ func (e *end) judgeEvent(ev btl.Event, err error) {
 	}
 }
 
-// judgeBye judges the end of an endpoint whose peer said goodbye: everything that the peer sent
-// before has been delivered.
+// judgeBye checks, after a peer's goodbye, that everything that the peer had sent was delivered.
 func (e *end) judgeBye(bad func(string)) {
 	o := e.otherEnd()
 	if o == nil || !o.closing && !o.life.closing {
@@ -244,8 +245,8 @@ func (e *end) judgeBye(bad func(string)) {
 	}
 }
 
-// unjustified returns the reason why an error that ended the endpoint or one of its sends is wrong,
-// or "" if the error can be right.
+// unjustified returns why an error of an endpoint or a send is wrong, or "" if the error can be
+// right.
 func (e *end) unjustified(err error) string {
 	w := e.w
 	target := w.byInc[peerIncarnationOf(e.ep)]
@@ -305,8 +306,8 @@ func (e *end) unjustified(err error) string {
 	return ""
 }
 
-// hurried says whether an end that closes in order has no reason yet to give up what is under way:
-// CloseTimeout is not over, and the peer is there and does not close at the same time.
+// hurried reports whether an endpoint that closes in order may not fail yet, because CloseTimeout
+// has not passed, and the peer lives and does not close.
 func (e *end) hurried() bool {
 	if !e.closing || e.aborted || e.life.closing || !e.known ||
 		e.w.net.Now().Sub(e.closedAt) >= e.life.cfg.CloseTimeout {
@@ -316,8 +317,8 @@ func (e *end) hurried() bool {
 	return o != nil && !o.over && !o.closing && !o.aborted && !o.life.closing && !o.life.closed
 }
 
-// endedAny says whether a life has ended a connection to a node, or the whole module, or has seen
-// it end.
+// endedAny reports whether a module has ended a connection to a node, or itself, or has seen the
+// connection end.
 func (l *life) endedAny(host int) bool {
 	if l.closing || l.closed {
 		return true
@@ -330,7 +331,7 @@ func (l *life) endedAny(host int) bool {
 	return false
 }
 
-// attacked says whether an attacker of that mode is about.
+// attacked reports whether an attacker of the given mode takes part.
 func (w *world) attacked(mode attacker.Mode) bool {
 	for _, a := range w.attackers {
 		if a.Mode() == mode {
@@ -340,14 +341,13 @@ func (w *world) attacked(mode attacker.Mode) bool {
 	return false
 }
 
-// peersEnough is the number of peers that a module of a run has room for if it is not one of the
-// few that are to become full.
+// peersEnough is the peer limit of modules that are not meant to reach it.
 const (
 	peersEnough    = 64
 	halfOpenEnough = 48
 )
 
-// crowded says whether a module may have, or have had lately, no room for another endpoint.
+// crowded reports whether a module has, or recently had, no room for another endpoint.
 func (w *world) crowded(l *life) bool {
 	for _, a := range w.attackers {
 		if a.Mode().StopsConnecting() {
@@ -357,11 +357,11 @@ func (w *world) crowded(l *life) bool {
 	if l == nil || l.closed || l.cfg.PeersMax < peersEnough || endpointsOf(l.mod) >= peersEnough/4 {
 		return true
 	}
-	// A refusal was under way for a while, and stays known.
+	// A refusal may arrive late, and is remembered.
 	return l.fullAt != 0 && w.net.Now().Sub(l.fullAt) < 3*l.cfg.HandshakeTimeout
 }
 
-// troubled says whether anything may keep a handshake with another module from being finished.
+// troubled reports whether a fault may prevent a handshake with another module.
 func (e *end) troubled(target *life) bool {
 	w := e.w
 	a, b := e.life.host, target.host
@@ -392,8 +392,8 @@ func (e *end) troubled(target *life) bool {
 		target.cfg.HalfOpenMax < halfOpenEnough || w.besieged(target)
 }
 
-// besieged says whether so many have tried to connect to a module lately, and may have given up,
-// that no half-open place may have been left.
+// besieged reports whether so many peers have recently tried to connect that no half-open endpoint
+// may be free.
 func (w *world) besieged(target *life) bool {
 	n, now := 0, w.net.Now()
 	for _, h := range w.hosts {
@@ -409,7 +409,7 @@ func (w *world) besieged(target *life) bool {
 	return n > target.cfg.HalfOpenMax
 }
 
-// trouble says whether an incident may hold up the path from node i to node j.
+// trouble reports whether an incident may interrupt the path from node i to node j.
 func (w *world) trouble(i, j int) bool {
 	for k := range w.plan.Incidents {
 		in := &w.plan.Incidents[k]

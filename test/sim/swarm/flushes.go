@@ -6,7 +6,8 @@ import (
 	"gobtl/btl"
 )
 
-// onFlush hears that everything sent before the message of that index has been acknowledged.
+// onFlush handles the report that everything sent before the message with the given index was
+// acknowledged.
 func (e *end) onFlush(before int, err error) {
 	w := e.w
 	w.flushes--
@@ -41,8 +42,8 @@ func (e *end) onFlush(before int, err error) {
 	}
 }
 
-// flushRefused says whether a flush has said that something was refused which was told Done before,
-// and judges it: there must be such a message.
+// flushRefused checks the report of a flush that a message was refused after its send was reported
+// as done.
 func (e *end) flushRefused(before int, err error) bool {
 	if !errors.Is(err, btl.ErrNoHandler) && !errors.Is(err, btl.ErrRemoteAccess) {
 		return false
@@ -50,7 +51,8 @@ func (e *end) flushRefused(before int, err error) bool {
 	some := false
 	for _, n := range e.msgs { // also such as came into a pack that was open then
 		m := e.w.ledger.msgs[n]
-		// What was refused may still be delivered: by an old copy, once its tag has a handler again.
+		// An old copy of a refused message may still be delivered, when its tag has a handler
+		// again.
 		refused := m.put != nil || m.delivered == 0 || m.tag == tagFlicker || m.size < smallBytes
 		some = some || !m.queued && refused
 		some = some || e.sharedPack(m)
@@ -67,9 +69,9 @@ func (e *end) flushRefused(before int, err error) bool {
 	return true
 }
 
-// sharedPack says whether a message that was refused, and told so, may have been in a pack with
-// such as were done when they were sent. Over a reliable network a pack is not kept, and a Nack of
-// it names a tag: both kinds may have been of that tag, so both are told, the latter by the flush.
+// sharedPack reports whether a refused message may have shared a Pack with messages whose sends
+// were reported as done when sent. On a reliable network a Pack is not stored and a Nack names only
+// a tag, so the refusal applies to all messages of the Pack with that tag.
 func (e *end) sharedPack(m *message) bool {
 	return e.w.plan.Net.Reliable && errors.Is(m.err, btl.ErrNoHandler)
 }

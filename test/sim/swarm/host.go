@@ -10,7 +10,7 @@ import (
 	"gobtl/test/sim/cluster"
 )
 
-// host is a node of the network with the lives of its module, one after the other.
+// host is a node of the network, with its successive modules.
 type host struct {
 	w      *world
 	plan   *NodePlan
@@ -63,7 +63,7 @@ const (
 	limitBytes          = 20_000 // more than two packets
 )
 
-// nobodys says whether a tag never has a handler.
+// nobodys reports whether a tag never has a handler.
 func nobodys(t btl.Tag) bool { return t >= tagNobody }
 
 // open starts a life.
@@ -109,7 +109,7 @@ func (h *host) open() error {
 	return nil
 }
 
-// Progress is a pass of the module, with the judge behind it.
+// Progress polls the module, and checks the results.
 func (l *life) Progress(now mono.Time) (int, error) {
 	l.passing, l.random.second = true, false
 	n, err := l.mod.Progress(now)
@@ -157,7 +157,7 @@ func (l *life) crash() {
 	l.w.note(l.host, "crash")
 }
 
-// shut closes the module: everything that is not finished ends with ErrClosed.
+// shut closes the module, and all incomplete operations must end with ErrClosed.
 func (l *life) shut() {
 	if l.closed {
 		return
@@ -170,7 +170,7 @@ func (l *life) shut() {
 	l.afterClose()
 }
 
-// judgeClosed judges that a Close for which a callback asked takes effect when the pass ends.
+// judgeClosed checks that a Close in a callback takes effect at the end of the poll.
 func (l *life) judgeClosed() {
 	if _, err := l.mod.Expose(nil, 0); !errors.Is(err, btl.ErrClosed) {
 		l.w.fail("node %s: closed in a callback, and still open after the pass", l.host.node.Name())
@@ -220,7 +220,7 @@ func (l *life) closeInOrder() {
 	l.host.node.Kick()
 }
 
-// notClosed says what is left of the module's endpoints.
+// notClosed describes the endpoints that the module still has.
 func (l *life) notClosed() error {
 	for _, e := range l.ends {
 		if !e.over && e.shown() {
@@ -246,11 +246,9 @@ func (l *life) judgeEnd() {
 	}
 }
 
-// random is a module's Config.Random: good random numbers for incarnations, tags and handles, and
-// first sequence numbers and fragment ids close to where they wrap. A new endpoint asks for its tag
-// and then for a number that has its first sequence number in the lower half and its first fragment
-// id in the upper one; whatever else asks for one number in the same pass costs a few tags
-// their good randomness, and nothing more.
+// random is a module's Config.Random, which makes first sequence numbers and fragment ids close to
+// their overflow. Each new endpoint asks first for its tag, and then for a number from which its
+// first sequence number and its first fragment id are made.
 type random struct {
 	d      draw
 	latest uint64
@@ -277,7 +275,7 @@ func (r *random) next() uint64 {
 	return v
 }
 
-// nearWrap draws a number from which a wrap is near: 0, 2^16, 2^31 or 2^32.
+// nearWrap draws a number slightly below 0, 2^16, 2^31 or 2^32.
 func nearWrap(d draw) uint32 {
 	at := [...]uint32{0, 1 << 16, 1 << 31}[d.IntN(3)]
 	return at - uint32(d.size(1, 300)) + 1

@@ -57,7 +57,7 @@ func (w *world) happen(in *Incident) {
 	}
 }
 
-// after runs fn after d, if the faults are still on then.
+// after runs fn after the time d, if the phase of faults has not ended.
 func (w *world) after(d time.Duration, fn func()) {
 	w.net.After(d, func() {
 		if w.phase == phaseFaults {
@@ -76,7 +76,7 @@ func (w *world) crash(h *host, down time.Duration) {
 	}
 }
 
-// reopen opens a node again after a while, also when the faults have ended by then.
+// reopen opens a node again after some time, even after the phase of faults.
 func (w *world) reopen(h *host, down time.Duration) {
 	h.toOpen++
 	w.net.After(down+1, func() {
@@ -98,13 +98,13 @@ func (w *world) reopen(h *host, down time.Duration) {
 	})
 }
 
-// reopenLater opens a node again whose module is closed by one of its own callbacks.
+// reopenLater opens a node again after one of its own callbacks has closed the module.
 func (w *world) reopenLater(h *host) {
 	h.restless = true
 	w.reopen(h, w.d.dur(10*time.Microsecond, 100*time.Millisecond))
 }
 
-// change makes a path what an incident wants, for a time.
+// change changes a path for a limited time.
 func (w *world) change(in *Incident, from, to int) {
 	path := w.plan.Paths[from][to]
 	if in.Kind == Turn {
@@ -117,7 +117,7 @@ func (w *world) change(in *Incident, from, to int) {
 	w.after(in.For, func() { w.net.SetPath(a, b, w.plan.Paths[from][to]) })
 }
 
-// meet has two nodes connect to each other at the same time.
+// meet makes two nodes connect to each other at the same time.
 func (w *world) meet(h *host, in *Incident) {
 	other := w.hosts[in.Peer]
 	if h.life == nil || other.life == nil || h.life.closing || other.life.closing {
@@ -134,7 +134,7 @@ func (w *world) meet(h *host, in *Incident) {
 	other.node.Kick()
 }
 
-// deaf says whether the module has no handler for tagFlicker.
+// deaf reports whether the module has no handler for tagFlicker.
 func (l *life) deaf() bool { return l.deafened > 0 }
 
 // deafen removes a handler for a time.

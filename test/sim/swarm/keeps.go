@@ -6,8 +6,8 @@ import (
 	"gobtl/btl"
 )
 
-// Every fifth message that comes is kept, or its rear half, until some more have been; then it must
-// be what it was.
+// The application keeps every fifth message, or its second half, until some more are kept, and the
+// message must not change until then.
 
 // keeps is how many messages a life keeps.
 const keeps = 8
@@ -24,7 +24,7 @@ type keptMessage struct {
 	size int
 }
 
-// keep keeps a message that comes at end e, every now and then, in the place of an earlier one.
+// keep keeps some of the messages that arrive at the endpoint e, in place of earlier ones.
 func (l *life) keep(e *end, data []byte) {
 	const every = 5
 	k := &l.kept
@@ -44,7 +44,7 @@ func (l *life) keep(e *end, data []byte) {
 	}
 }
 
-// judge looks whether what is kept is as it was.
+// judge checks that a kept message has not changed.
 func (p *keptMessage) judge(e *end) {
 	b := p.kept.Bytes()
 	if len(b) != p.size || crc32.ChecksumIEEE(b) != p.sum {

@@ -49,13 +49,13 @@ type ledger struct {
 	mems   [][]byte
 }
 
-// smallBytes is the size below which a message has no room for its number: it is only counted.
+// smallBytes is the size below which a message has no room for its number, and is only counted.
 const smallBytes = 8
 
 // block is what messages are cut from.
 var block = makeBlock(1 << 20)
 
-// blockShift bounds where in the block a message begins.
+// blockShift limits the offset at which a message begins in the block.
 const blockShift = 4093
 
 func makeBlock(size int) []byte {
@@ -67,7 +67,7 @@ func makeBlock(size int) []byte {
 	return b
 }
 
-// Ids are the numbers of messages, scattered so that an altered one belongs to no message.
+// Ids are scattered message numbers, so that the id of a corrupted message belongs to no message.
 const (
 	idFactor  = 0x9E3779B97F4A7C15
 	idInverse = 0xF1DE83E19937733D
@@ -83,7 +83,7 @@ func (g *ledger) byID(id uint64) *message {
 	return g.msgs[n]
 }
 
-// body returns the bytes of a message from its ninth on.
+// body returns the bytes of a message from its ninth byte on.
 func body(id uint64, size int) []byte { return block[id%blockShift:][:size] }
 
 // write fills p with a message.
@@ -96,7 +96,7 @@ func write(p []byte, id uint64) {
 	copy(p[smallBytes:], body(id, len(p)-smallBytes))
 }
 
-// enter makes the record of a message about to be sent.
+// enter makes the record of a message before it is sent.
 func (g *ledger) enter(e *end, tag btl.Tag, size int) *message {
 	if len(g.slab) == 0 {
 		g.slab = make([]message, 512)
@@ -143,7 +143,7 @@ func tagIndex(t btl.Tag) int {
 	return int(t) - 1
 }
 
-// takeMem returns memory of a caller for a message of size bytes.
+// takeMem returns caller's memory for a message of size bytes.
 func (g *ledger) takeMem(size int) []byte {
 	if n := len(g.mems); n > 0 {
 		b := g.mems[n-1]
@@ -155,7 +155,7 @@ func (g *ledger) takeMem(size int) []byte {
 	return make([]byte, size, max(size, 256))
 }
 
-// giveMem spoils a caller's memory as soon as it is the caller's again.
+// giveMem overwrites caller's memory as soon as the module has returned it.
 func (g *ledger) giveMem(m *message) {
 	if m.mem == nil {
 		return
@@ -220,13 +220,13 @@ func (g *ledger) end(w *world, m *message, err error) {
 	}
 }
 
-// tooLong says whether a message may be refused, because it is longer than the handler takes.
+// tooLong reports whether a message may be refused because its handler takes only shorter ones.
 func (m *message) tooLong() bool {
 	return m.put == nil && m.tag == tagLimited && m.size > limitBytes
 }
 
-// cutOff says whether a message that was not delivered may have been in a pack, behind another one
-// whose handler ended the endpoint, or removed a handler: the pack as a whole was taken over then.
+// cutOff reports whether an undelivered message may have been in a Pack behind a message whose
+// handler ended the endpoint or removed a handler.
 func (m *message) cutOff() bool {
 	if m.delivered > 0 || m.put != nil || m.from.life.cfg.PackBytes == 1 {
 		return false
@@ -382,7 +382,7 @@ func (g *ledger) deliverSmall(w *world, e *end, tag btl.Tag, data []byte) {
 	}
 }
 
-// abandon forgets the sends of a process that was killed.
+// abandon forgets the sends of a killed process.
 func (g *ledger) abandon(l *life) {
 	for _, e := range l.ends {
 		for _, n := range e.msgs {
@@ -396,8 +396,7 @@ func (g *ledger) abandon(l *life) {
 	}
 }
 
-// missing returns a message of an end that had to be delivered once everything before its goodbye
-// has arrived.
+// missing returns a message that should have been delivered before the peer's goodbye, or nil.
 func (g *ledger) missing(e *end) *message {
 	for _, n := range e.msgs {
 		m := g.msgs[n]
@@ -412,8 +411,8 @@ func (g *ledger) missing(e *end) *message {
 	return nil
 }
 
-// judgeDrained judges what must hold when nothing is under way any more: of every connection that
-// did not fail, everything that was accepted has been delivered.
+// judgeDrained checks, when nothing is in flight any more, that each connection without an error
+// has delivered all accepted messages.
 func (g *ledger) judgeDrained(w *world) {
 	for _, h := range w.hosts {
 		if h.life == nil {
@@ -468,7 +467,7 @@ func (g *ledger) openOf(l *life) *message {
 	return nil
 }
 
-// oldestOpen is the oldest send of an end that has not ended.
+// oldestOpen returns the oldest incomplete send of an endpoint.
 func (g *ledger) oldestOpen(e *end) *message {
 	if e.open == 0 {
 		return nil

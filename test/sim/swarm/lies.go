@@ -7,7 +7,7 @@ import (
 	"gobtl/btl"
 )
 
-// Lie is a way to falsify the reports to the judge. The zero value falsifies nothing.
+// Lie is a way to falsify the reports to the judge, where the zero value falsifies nothing.
 type Lie struct {
 	kind  lieKind
 	after int // how many chances to lie pass before the one that is taken
@@ -80,7 +80,7 @@ func (w *world) lieTwice(kind lieKind) int {
 	return 1
 }
 
-// lieOutcome returns how to tell that a send ended.
+// lieOutcome returns a changed result of a send.
 func (w *world) lieOutcome(m *message, err error) error {
 	switch {
 	case w.honest() || err != nil:
@@ -171,5 +171,5 @@ func (w *world) lieFlush(e *end, before int) {
 	}
 }
 
-// idOf reads the number of a message that has room for one.
+// idOf reads the id of a message that has room for one.
 func idOf(data []byte) uint64 { return binary.LittleEndian.Uint64(data) }

@@ -11,13 +11,10 @@ import (
 	"gobtl/internal/mono"
 )
 
-// numbers is the judge of packet numbers and Pongs. Both rules hold for whatever a module is sent,
-// so nothing is tainted here:
-//
-//   - no number stands in two packets that an end sends on a channel;
-//   - a Pong answers a Ping that came to that end, one Pong for one Ping, with its nonce, by its
-//     channel, to that connection's peer; it is not larger; and there are not more than
-//     pongsAtMost in pongsEvery.
+// numbers checks packet numbers and Pongs. The rules apply even to tainted connections: an endpoint
+// uses each packet number of a channel once, and each Pong answers one Ping of the connection's
+// peer on the same channel, with the Ping's nonce and at most its size, up to pongsAtMost in
+// pongsEvery.
 type numbers struct {
 	used  map[numberKey][]numberSet
 	ends  map[numberKey]map[uint64]bool // of a node that have said Hello to a peer's end
@@ -25,17 +22,17 @@ type numbers struct {
 	pongs map[numberKey]*pongCount
 }
 
-// numberKey is a way from a module's channel to a connection. A peer's tag may stand in several:
-// an end that was given up is followed by another when a Hello comes late, also one that an
-// attacker had brought as far as to be connected. Hellos name the end that sends them; of all else
-// a number may stand in as many packets as there have been ends.
+// numberKey identifies a connection together with a channel of a module. Several endpoints may have
+// the same peer tag, because a late Hello, or a Hello of an attacker, may open a new endpoint after
+// the earlier one was given up. A Hello names its endpoint, and any other number may occur once for
+// each endpoint that has existed.
 type numberKey struct {
 	from  sim.Port
 	conn  uint64
 	hello uint64 // the tag of who says Hello, else 0
 }
 
-// pingKey is a question that came to a module by a channel.
+// pingKey identifies a Ping that a module has received on a channel.
 type pingKey struct {
 	at    sim.Port
 	nonce uint64
@@ -46,14 +43,14 @@ type ping struct {
 	sizeBytes int
 }
 
-// pongCount counts the Pongs of an end by both channels since one of them.
+// pongCount counts the Pongs of an endpoint on both channels since the time of the first one.
 type pongCount struct {
 	since mono.Time
 	count int
 }
 
-// What an end answers: docs/protocol.md, section 17. Two spans in which the module counts may lie
-// within one here.
+// Two intervals of a module's limit for Pongs may lie within one interval here (docs/protocol.md,
+// section 17).
 const (
 	pongsEvery  = 10 * time.Millisecond
 	pongsAtMost = 2 * 32
@@ -78,7 +75,8 @@ func (s *numberSet) add(n uint32) bool {
 	return true
 }
 
-// sent judges a packet of a module. peerOf is the peer's tag of the end with a tag.
+// sent checks a packet that a module sends. peerOf returns the peer's tag of the endpoint with the
+// given tag.
 func (c *numbers) sent(e *sim.Event, peerOf func(tag uint64) (uint64, bool)) error {
 	b := e.Data
 	if len(b) < frag.FragHeaderBytes {
@@ -102,7 +100,7 @@ func (c *numbers) sent(e *sim.Event, peerOf func(tag uint64) (uint64, bool)) err
 	return nil
 }
 
-// helloTag is the end that a packet names as its sender's, 0 if it names none.
+// helloTag returns the tag of the endpoint that a packet names as its sender, or 0.
 func helloTag(kind frag.Kind, b []byte) uint64 {
 	if (kind == frag.KindHello || kind == frag.KindHelloAck) && len(b) >= frag.HelloBytesMin {
 		return binary.LittleEndian.Uint64(b[frag.FragHeaderBytes+8:])
@@ -110,7 +108,7 @@ func helloTag(kind frag.Kind, b []byte) uint64 {
 	return 0
 }
 
-// add says whether a packet to a connection may have the number n.
+// add reports whether a packet to a connection may have the number n.
 func (c *numbers) add(from sim.Port, conn, hello uint64, n uint32) bool {
 	if c.used == nil {
 		c.used, c.ends = map[numberKey][]numberSet{}, map[numberKey]map[uint64]bool{}
@@ -164,7 +162,7 @@ func (c *numbers) pong(e *sim.Event, conn uint64, peerOf func(uint64) (uint64, b
 	return nil
 }
 
-// answers says whether a Pong answers a Ping, which is answered by that.
+// answers reports whether a Pong answers a Ping, and marks the Ping as answered.
 func (c *numbers) answers(
 	e *sim.Event, conn, nonce uint64, peerOf func(uint64) (uint64, bool),
 ) bool {

@@ -6,9 +6,8 @@ import (
 	"gobtl/btl"
 )
 
-// What the judge must know and no application needs: the numbers by which packets name
-// connections. They are read from the module's own fields; a field that is renamed fails here and
-// is found by the first run.
+// The judge needs the tags and numbers by which packets name connections, and reads them from
+// private fields of the module. If a field is renamed, the first run fails.
 
 // The places of those fields, looked up once: the judge reads them at each message.
 var (
@@ -25,12 +24,12 @@ func peerTagOf(ep *btl.Endpoint) uint64 { return peek(ep, endpointPeerTag).Uint(
 
 func peerIncarnationOf(ep *btl.Endpoint) uint64 { return peek(ep, endpointPeerInc).Uint() }
 
-// endpointsOf is the number of endpoints that the module knows of, half-open ones too.
+// endpointsOf returns the number of a module's endpoints, including half-open ones.
 func endpointsOf(m *btl.Module) int {
 	return peek(m, moduleSlots).Len() - peek(m, moduleFreeSlots).Len()
 }
 
-// placeOf is the index of a field, or of one within it, in the form of FieldByIndex.
+// placeOf returns the index of a field, or of a nested field, for FieldByIndex.
 func placeOf(in reflect.Type, names ...string) (index []int) {
 	for _, name := range names {
 		field, ok := in.FieldByName(name)

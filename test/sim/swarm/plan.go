@@ -10,12 +10,13 @@ import (
 	"gobtl/test/sim/attacker"
 )
 
-// Plan is all that a seed decides before a run begins.
+// Plan holds everything that a seed decides before a run begins.
 type Plan struct {
 	Seed  uint64
 	Net   sim.Config
 	Nodes []NodePlan
-	// Paths are the faults of phase 1, by sending and receiving node; Calm is what heals them.
+	// Paths are the paths of phase 1 by sending and receiving node, and Calm is the path of the
+	// later phases.
 	Paths     [][]sim.Path
 	Calm      [][]sim.Path
 	Flows     []FlowPlan
@@ -23,7 +24,8 @@ type Plan struct {
 	Attackers []AttackPlan
 	// Habits of the applications: probabilities of what they do in a callback.
 	Reply, CloseIn, AbortIn, ConnectIn, SendIn, Reconnect, DeafIn float64
-	// T1 is when the faults end; Budget ends the workload earlier, after so many packets.
+	// T1 is the end of the phase of faults, and Budget is the number of packets after which the
+	// workload ends earlier.
 	T1     time.Duration
 	Budget uint64
 
@@ -36,25 +38,25 @@ type NodePlan struct {
 	Faults sim.NodeFaults
 	Pace   time.Duration
 	Slices SlicePlan
-	// Close says whether the node's last module ends by Drain instead of closing each endpoint.
+	// Drain says that the node's last module ends by Drain, instead of closing each endpoint.
 	Drain bool
 }
 
-// FlowPlan is what one application of a node does: it connects to another node, and every now and
-// then sends some messages.
+// FlowPlan describes an application of a node, which connects to another node and sends bursts of
+// messages.
 type FlowPlan struct {
 	Node, Peer int
 	Start, Gap time.Duration
 	Burst      int
 	SizeMax    int
-	// Small is the probability that all messages of a burst are small ones, up to SmallMax.
+	// Small is the probability that all messages of a burst have at most SmallMax bytes.
 	Small    float64
 	SmallMax int
 	ways     weights
 	Wander   float64 // probability to send on any of the node's connections instead
 }
 
-// Incident is something that happens to a node, or to the path between two, at a time.
+// Incident is an event that affects a node, or the path between two nodes, at a given time.
 type Incident struct {
 	At, For    time.Duration
 	Kind       IncidentKind
@@ -108,7 +110,7 @@ func (d draw) chance(p float64) bool { return d.Float64() < p }
 // between returns a number from lo to hi.
 func (d draw) between(lo, hi int) int { return lo + d.IntN(hi-lo+1) }
 
-// size returns a number from lo to hi, each power of two as likely as the next one.
+// size returns a number from lo to hi, where each power of two is equally likely.
 func (d draw) size(lo, hi int) int {
 	return min(hi, int(math.Round(d.scale(float64(lo), float64(hi)))))
 }
@@ -163,7 +165,7 @@ func NewPlan(seed uint64, opts Options) *Plan {
 	return p
 }
 
-// quietOdds is how often a plan leaves out all that can keep packets from arriving.
+// quietOdds is the probability of a plan without any fault that keeps packets from arriving.
 const quietOdds = 0.2
 
 var quietPlan = []string{
@@ -219,7 +221,7 @@ func (p *Plan) drawNode(d draw, opts Options) NodePlan {
 	maybe(0.1, func() { c.SendBuffers = d.size(64, 1024) })
 	c.RecvDepth = d.size(16, 200)
 	maybe(0.1, func() { c.RecvDepth = d.size(16, 1024) })
-	// Drawn with others, so that what is drawn behind stays the same.
+	// The values are derived from other draws, so that the later draws of old seeds do not change.
 	c.KeptPackets, c.KeptBytesMax = c.RecvDepth%7-1, 1<<(c.SendBuffers%20)
 	maybe(0.3, func() { c.TxDepth = d.size(4, 256) })
 	c.FragmentsMax = d.size(16, 512)
@@ -277,8 +279,8 @@ var pathFaults = []fault{
 	{"replay", 0.25, func(d draw, p *sim.Path) { p.Replay = d.scale(0.001, 0.15) }},
 }
 
-// drawPacks draws which modules share packets among small messages, how large such packets are, and
-// which flows have bursts of small messages.
+// drawPacks draws which modules put small messages into common packets, how large these packets
+// are, and which flows send bursts of small messages.
 func (p *Plan) drawPacks(d draw, opts Options) {
 	for i := range p.Nodes {
 		p.drawPackBytes(d, &p.Nodes[i].Config, opts)
@@ -295,8 +297,7 @@ func (p *Plan) drawPacks(d draw, opts Options) {
 	}
 }
 
-// drawPackBytes draws how large such packets are. Large messages share packets too where small ones
-// do, at any MTU of a run.
+// drawPackBytes draws how large the common packets are.
 func (p *Plan) drawPackBytes(d draw, c *btl.Config, opts Options) {
 	c.MixBytes = 65507 // above every MTU that is drawn
 	switch {
@@ -307,7 +308,7 @@ func (p *Plan) drawPackBytes(d draw, c *btl.Config, opts Options) {
 	}
 }
 
-// packsOff is how often a node's module sends every message in packets of its own.
+// packsOff is the probability that a module sends every message in packets of its own.
 const packsOff = 0.2
 
 func (p *Plan) drawPaths(d draw, opts Options) {
@@ -409,7 +410,7 @@ func (p *Plan) drawHabits(d draw) {
 	p.Reconnect = some(0.7, 0.1, 1)
 }
 
-// incidentOdds is how likely a run has incidents of a kind at all, and how many at most.
+// incidentOdds holds the probability and the maximum number of each kind of incidents.
 var incidentOdds = [numIncidents]struct {
 	odds float64
 	most int
@@ -444,7 +445,8 @@ func (p *Plan) drawIncidents(d draw, opts Options) {
 	}
 }
 
-// turned draws what a path becomes: cut short in its datagrams' size, much longer, or bad.
+// turned draws the changed properties of a path, such as smaller datagrams, a longer delay, or more
+// faults.
 func (p *Plan) turned(d draw, from, to int) sim.Path {
 	path := p.Paths[from][to]
 	switch d.IntN(3) {
@@ -476,12 +478,8 @@ func (p *Plan) drawAttackers(d draw, opts Options) {
 	}
 }
 
-// DrainLimit bounds phase 2. Behind it stand the waits that can follow each other once every packet
-// arrives: the largest back-off until what was lost goes out again, and again for what found no
-// room then (reassembly memory that others hold, a receive queue full of first packets):
-// some rounds of it; the longest handshake; and the time-out of a peer that does not come back.
-// A send may wait for several of these: until a dead peer is given up its packets hold the buffers
-// that others need to notice that theirs is dead too. Half-open and closing endpoints run beside.
+// DrainLimit is the time limit of phase 2. The limit covers several rounds of retransmission
+// back-off, the longest handshake, and the time-out of a dead peer, which may follow each other.
 func (p *Plan) DrainLimit() time.Duration {
 	var peer, shake, closing, resend, delay time.Duration
 	wait := func(c *btl.Config) {

@@ -6,8 +6,8 @@ import (
 	"gobtl/reliability"
 )
 
-// profileOdds is how often a node has which recovery profile. Both ends of a connection recover by
-// their own rules, so the nodes of a run need not agree.
+// profileOdds holds the probability of each recovery profile for a node. The two endpoints of a
+// connection may have different profiles.
 var profileOdds = []struct {
 	name string
 	odds float64
@@ -15,12 +15,11 @@ var profileOdds = []struct {
 	{"adaptive", 0.5}, {"usnic", 0.35}, {"lossless", 0.15},
 }
 
-// uniformOdds is how often all nodes have the profile of the first one.
+// uniformOdds is the probability that all nodes have the profile of the first one.
 const uniformOdds = 0.4
 
-// drawProfiles draws the recovery profile of each node, if the options do not name it, and the
-// numbers of the adaptive one. On a reliable network most keep the default. Behind that it draws
-// what their processes ask of others.
+// drawProfiles draws the recovery profile of each node, unless the options name it, and the times
+// without polls that the nodes announce. On a reliable network most nodes keep the default profile.
 func (p *Plan) drawProfiles(opts Options) {
 	d := newDraw(p.Seed, 0xADA7)
 	uniform := d.chance(uniformOdds)
@@ -40,8 +39,8 @@ func (p *Plan) drawProfiles(opts Options) {
 	p.drawWithholding()
 }
 
-// drawWithholding draws how often the nodes try whether their peers tell the truth: many far more
-// often than they do by default, for a run is short.
+// drawWithholding draws how often nodes test their peers for optimistic ACKs, which is mostly more
+// often than by default, because runs are short.
 func (p *Plan) drawWithholding() {
 	d := newDraw(p.Seed, 0x717E)
 	for i := range p.Nodes {

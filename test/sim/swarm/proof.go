@@ -7,9 +7,10 @@ import (
 	"gobtl/frag"
 )
 
-// proofs judges the validation of addresses. An address is validated on a channel when it has
-// returned a value that was sent only to it. Before that an answer must not be longer than the
-// packet from the address. Only answers, and the Hellos of a connecting node, may be sent to it.
+// proofs checks the validation of addresses. An address is validated on a channel when it has
+// returned a value that was sent only to this address. Before the validation an answer must not be
+// longer than the packet from the address. Before the validation only answers, and the Hellos of a
+// connecting node, may be sent to the address.
 //
 //	Retry delivered at X    -- cookie -->   Hello delivered with that cookie, for X     X is proven
 //	Hello delivered at X    -- nonce  -->   HelloAck delivered with that nonce          X is proven
@@ -25,12 +26,12 @@ type proofs struct {
 	hello   frag.Hello
 }
 
-// pathKey is a way from a node by one of its channels to an address.
+// pathKey identifies an address together with a channel of a node.
 type pathKey struct {
 	from, to sim.Port
 }
 
-// nonce is where one was sent, or a cookie, and whether it came there: copies may come elsewhere.
+// nonce records the address to which a nonce or a cookie was sent, and whether it arrived there.
 type nonce struct {
 	pathKey
 
@@ -102,7 +103,7 @@ func (p *proofs) asked(way pathKey, value uint64) {
 }
 
 // delivered records the address that a packet validates for its receiver, and the proofs that the
-// sender of the packet can make with it.
+// sender of the packet can make with its content.
 func (p *proofs) delivered(e *sim.Event, noSource bool) {
 	if len(e.Data) < 2 || e.Data[0] != frag.Magic {
 		return
@@ -138,7 +139,7 @@ func (p *proofs) delivered(e *sim.Event, noSource bool) {
 	}
 }
 
-// claimed is the address that a Hello tells, as the one who answers it must take it.
+// claimed returns the address that a Hello claims, as the receiver must understand it.
 func (p *proofs) claimed(e *sim.Event, payload []byte, err error) (port sim.Port) {
 	var name []byte
 	if err == nil && frag.DecodeHello(payload, &p.hello) == nil {
@@ -156,7 +157,8 @@ func (p *proofs) claimed(e *sim.Event, payload []byte, err error) (port sim.Port
 	return port
 }
 
-// heardHello notes the nonce of a Hello, and what a Hello or its answer proves.
+// heardHello records the nonce of a Hello, and the addresses that the Hello or its answer
+// validates.
 func (p *proofs) heardHello(e *sim.Event, kind frag.Kind) {
 	m := &p.hello
 	if kind == frag.KindHelloAck {

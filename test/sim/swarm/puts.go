@@ -7,7 +7,7 @@ import (
 	"gobtl/btl"
 )
 
-// region is memory that a module exposes, in the middle of memory that it does not.
+// region is memory that a module exposes, within memory that is not exposed.
 type region struct {
 	life   *life
 	all    []byte // with guards on both sides
@@ -107,8 +107,8 @@ func (p *put) judge(w *world, m *message) bool {
 	return false
 }
 
-// check compares the target of a put that ended well. Then its owner writes there, so that a copy
-// that comes late is seen.
+// check compares the target of a successful put with the put's bytes, and overwrites the target so
+// that a late copy is detected.
 func (p *put) check(w *world, m *message) {
 	r := p.region
 	if r == nil || r.closed || w.altered(r.life.host.index) {
@@ -126,8 +126,8 @@ func (p *put) check(w *world, m *message) {
 	}
 }
 
-// missing says whether a put that had to be done by now has not been. Where packets are altered
-// unseen, one of somebody else's may have gone there.
+// missing reports whether a put that should be complete is not. If packets may be corrupted
+// unnoticed, a put may have written to the wrong place.
 func (p *put) missing(m *message) bool {
 	if p.notice && p.must && !p.may && p.notified == 0 && m.err == nil && !p.region.closed &&
 		!m.from.w.altered(p.region.life.host.index) {
@@ -140,7 +140,7 @@ func (p *put) missing(m *message) bool {
 	return !bytes.Equal(p.region.mem[p.offset:][:m.size], body(m.id, m.size))
 }
 
-// judge compares the whole region, guards included, with what the puts may have written.
+// judge compares the whole region and its guards with the possible effects of the puts.
 func (r *region) judge() {
 	w := r.life.w
 	fail := func(at int, why string) {
@@ -200,7 +200,7 @@ func (r *region) judgePut(m *message, got []byte, at int, fail func(int, string)
 	}
 }
 
-// altered reports whether packets to node i may have been corrupted on their way without detection.
+// altered reports whether packets to node i may have been corrupted unnoticed.
 func (w *world) altered(i int) bool {
 	for j := range w.hosts {
 		if w.taint[i][j] {
@@ -228,7 +228,7 @@ func (e *end) sendPut(size int) bool {
 	return true
 }
 
-// anyRegion returns a region of the peer of the kind asked for, nil if there is none.
+// anyRegion returns a region of the peer with the given properties, or nil if there is none.
 func (e *end) anyRegion(ok func(*region) bool) *region {
 	if e.peer == nil || len(e.peer.regions) == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"gobtl/btl"
 )
 
-// Kinds of operations on memory whose coverage is counted.
+// The constants below are the kinds of remote operations whose coverage is counted.
 const (
 	opNotice = iota // delivered
 	opGet           // ended well
@@ -27,7 +27,8 @@ var OpNames = [numOpKinds]string{
 
 const tagNotice btl.Tag = 100
 
-// library is memory that peers may read, which never changes, and numbers that they may change.
+// library holds memory that peers may read and that never changes, and numbers that peers may
+// change.
 type library struct {
 	life   *life
 	mem    []byte
@@ -36,7 +37,8 @@ type library struct {
 	all    []byte // the numbers
 	image  []byte // as they were when they were withdrawn
 	counts *btl.Region
-	// Of each number: how many adds were accepted and have ended well, and what they have found.
+	// For each number, the fields count the accepted and the successful adds, and hold the values
+	// that were returned.
 	tried, done [numCounters]uint64
 	found       [numCounters]map[uint64]*message
 }
@@ -66,8 +68,8 @@ func (l *life) openLibrary() {
 	l.library = b
 }
 
-// closeLibrary withdraws it, and opens another one. What was read until now is right, and what is
-// read from now on must not be had.
+// closeLibrary withdraws the library, and opens another one. Earlier reads must have succeeded, and
+// later ones must fail.
 func (l *life) closeLibrary() {
 	b := l.library
 	if b == nil || l.closed {
@@ -86,19 +88,19 @@ func (l *life) closeLibrary() {
 	l.openLibrary()
 }
 
-// remote is what a get or an atomic operation must do.
+// remote describes the expected effect of a get or an atomic operation.
 type remote struct {
 	library *library
-	// A get: memory of the caller with guards around it, and what shall stand there.
+	// A get has memory of the caller with guards around it, and the expected content.
 	into, want []byte
 	sum        uint32 // of into, when it had ended
-	// An atomic operation: which number, and whether the old value is asked for.
+	// An atomic operation has a number, and may return the old value.
 	counter int
 	fetch   bool
 	bad     bool // the peer must refuse it
 }
 
-// sendNotice sends a put with a notice that is right.
+// sendNotice sends a valid put with a notification.
 func (e *end) sendNotice(size int) bool {
 	e.learn()
 	r := e.anyRegion(func(r *region) bool {
@@ -194,7 +196,7 @@ func (e *end) sendGet(size int) bool {
 	return e.send(f, m)
 }
 
-// sendAtomics sends an add of one, or several in a row, which may share packets.
+// sendAtomics sends one or several adds of one, which may share packets.
 func (e *end) sendAtomics() bool {
 	count := 1
 	if n := len(e.msgs); n%2 == 0 {
@@ -245,15 +247,15 @@ func (e *end) sendAtomic() bool {
 	return true
 }
 
-// fence has what is sent from now on wait for what was sent before.
+// fence makes all later operations wait for all earlier ones.
 func (e *end) fence() {
 	e.ep.Fence(e.w.net.Now())
 	e.fences = append(e.fences, len(e.msgs))
 }
 
-// checkFences judges that everything before the latest fence that was before a message is done: the
-// message has arrived. What was refused may be done before its sender is told: the fabric may have
-// its memory still.
+// checkFences checks, when a message has arrived, that all operations before the last fence are
+// done. A refused operation may be done before its sender is told, because the fabric may still use
+// its memory.
 func (e *end) checkFences(m *message) {
 	w := e.w
 	until := 0
@@ -275,7 +277,8 @@ func (e *end) checkFences(m *message) {
 	}
 }
 
-// judge judges the end of a get or an atomic operation; true if nothing more is to be said.
+// judge checks the end of a get or an atomic operation, and returns true if no other check is
+// needed.
 func (g *remote) judge(w *world, m *message) bool {
 	b := g.library
 	switch {
@@ -312,7 +315,8 @@ func (g *remote) judge(w *world, m *message) bool {
 	return true
 }
 
-// find notes what an atomic operation has found: no two find the same.
+// find records the value that an atomic operation has returned, which no other operation may
+// return.
 func (b *library) find(w *world, m *message, g *remote) {
 	if w.altered(b.life.host.index) || w.altered(m.from.life.host.index) {
 		return
@@ -330,8 +334,8 @@ func (b *library) find(w *world, m *message, g *remote) {
 	b.found[g.counter][m.value] = m
 }
 
-// judge compares the numbers with the adds: each was done at most once, and those that ended well
-// were.
+// judge compares the numbers with the adds, where each add was done at most once, and each
+// successful add exactly once.
 func (b *library) judge() {
 	w := b.life.w
 	if w.altered(b.life.host.index) {
@@ -346,7 +350,7 @@ func (b *library) judge() {
 	}
 }
 
-// judgeClosed judges that nothing was written since it was withdrawn.
+// judgeClosed checks that nothing was written after the library was withdrawn.
 func (b *library) judgeClosed() {
 	if !bytes.Equal(b.all, b.image) {
 		b.life.w.fail("node %s life %d: a number was changed after its region was closed",
@@ -354,14 +358,15 @@ func (b *library) judgeClosed() {
 	}
 }
 
-// settle notes what the memory of a get looks like when it has ended.
+// settle records the content of a get's memory when the get ends.
 func (g *remote) settle() {
 	if g.into != nil {
 		g.sum = crc32.ChecksumIEEE(g.into)
 	}
 }
 
-// judgeEnd judges that nothing was written to the memory of a get after its end, or around it.
+// judgeEnd checks that nothing was written to the memory of a get after its end, or around the
+// memory.
 func (g *remote) judgeEnd(w *world, m *message) {
 	if g.into == nil || !m.ended || m.lost || w.altered(m.from.life.host.index) {
 		return

@@ -8,8 +8,8 @@ import (
 	"gobtl/test/sim/trace"
 )
 
-// Replay runs a seed again and writes everything that happens: as text to text, as a pcapng capture
-// to capture; either may be nil.
+// Replay runs a seed again, and writes all events as text to text and as a pcapng capture to
+// capture, where either may be nil.
 func Replay(seed uint64, opts Options, text, capture io.Writer) (Result, error) {
 	var pcap *trace.Pcap
 	if capture != nil {

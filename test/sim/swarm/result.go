@@ -8,7 +8,7 @@ import (
 	"gobtl/test/sim/attacker"
 )
 
-// Result is what became of a run, or the sum of many.
+// Result is the outcome of one run, or the sum of many outcomes.
 type Result struct {
 	Seed uint64
 	Err  error // the first violation
@@ -24,8 +24,8 @@ type Result struct {
 	Delivered uint64
 	Failed    uint64 // sends that ended with an error
 	Unjudged  uint64 // messages of tainted pairs
-	// SureConnects counts handshakes that nothing disturbed: had they failed, that had been a
-	// violation. DeadJudged counts dead peers that had to be noticed in time.
+	// SureConnects counts undisturbed handshakes, which had to succeed. DeadJudged counts dead
+	// peers that had to be detected in time.
 	SureConnects, DeadJudged uint64
 	Ends                     uint64
 	Connected                uint64
@@ -92,7 +92,7 @@ func (r *Result) Add(o *Result) {
 	}
 }
 
-// Missing names what a sum of many runs should have exercised and has not.
+// Missing names the features that many runs together should have used and have not.
 func (r *Result) Missing() []string {
 	var missing []string
 	lack := func(name string, n uint64) {

@@ -2,9 +2,9 @@ package swarm
 
 import "time"
 
-// SlicePlan says how a node's process shares its CPU with a program that computes. The process
-// runs for up to Run, then the other program runs for up to Away, and so on. The zero value is a
-// CPU of the process's own.
+// SlicePlan says how a node's process shares its CPU with a program that computes. The process runs
+// for up to Run, and the other program for up to Away, alternately. The zero value means that the
+// process has its own CPU.
 type SlicePlan struct {
 	Run, Away time.Duration
 }
@@ -15,8 +15,8 @@ const (
 	sliceMost  = 20 * time.Millisecond
 )
 
-// drawSlices draws the nodes whose processes share their CPUs. It has a source of its own, so that
-// everything else in a run is as without slices.
+// drawSlices draws the nodes whose processes share their CPUs, from a separate random source so
+// that all other draws are unchanged.
 func (p *Plan) drawSlices(opts Options) {
 	d := newDraw(p.Seed, 0x511CE)
 	if !d.chance(slicesOdds) || opts.without("slices") {
@@ -31,7 +31,7 @@ func (p *Plan) drawSlices(opts Options) {
 	}
 }
 
-// share takes the CPU away from the node's process again and again, while the faults are on.
+// share repeatedly takes the CPU from the node's process, until the phase of faults ends.
 func (h *host) share() {
 	s := h.plan.Slices
 	if s.Away == 0 {

@@ -2,12 +2,14 @@ package swarm
 
 import "gobtl/btl"
 
-// Every fourth message that is sent from the application's memory, and every fourth put without a
-// notice, lies in several pieces. That is no draw, so that a plan means what it did.
+// Every fourth message from the application's memory, and every fourth put without a notification,
+// has its memory in several segments. The choice is not random, so that the draws of old seeds do
+// not change.
 
 func (m *message) inPieces() bool { return m.number%4 == 0 }
 
-// cutUp cuts the memory of a message into pieces, as many and as long as its number says.
+// cutUp splits the memory of a message into segments, whose number and sizes depend on the
+// message's number.
 func cutUp(mem []byte, m *message) (pieces [][]byte) {
 	number := m.number / 4
 	for n := 1 + number%btl.PiecesMax; n > 1; n-- {
@@ -25,7 +27,7 @@ func (e *end) prepare(tag btl.Tag, m *message, mem []byte) (*btl.Fragment, error
 	return e.ep.Prepare(tag, mem)
 }
 
-// preparePut prepares a put of a message's bytes.
+// preparePut prepares a put of the bytes of a message.
 func (e *end) preparePut(m *message, handle btl.Handle, offset uint64) (*btl.Fragment, error) {
 	switch {
 	case m.put.notice:

@@ -42,7 +42,7 @@ func (w *world) observe(e *sim.Event) {
 	}
 }
 
-// peerOf returns the peer's tag of the end with a tag, if it has got so far.
+// peerOf returns the peer's tag of the endpoint with the given tag, if it is known.
 func (w *world) peerOf(tag uint64) (uint64, bool) {
 	if e := w.byTag[tag]; e != nil {
 		return e.peerTag, true
@@ -59,9 +59,9 @@ func (w *world) peerOf(tag uint64) (uint64, bool) {
 	return 0, false
 }
 
-// hear notes when the latest whole packet of a connection was delivered: what the receiver must
-// take for a sign of life. Of handshake packets only those of the very endpoint are that: of
-// several ends that a peer has opened one after the other, all can have learnt the same tag.
+// hear records when the latest complete packet of a connection was delivered, which the receiver
+// must take for a sign of life. Handshake packets count only for the very endpoint that they name,
+// because several endpoints of a peer may have learnt the same tag.
 func (w *world) hear(e *sim.Event) {
 	b := e.Data
 	if len(b) < frag.FragHeaderBytes || !whole(b) {
@@ -97,22 +97,22 @@ func (w *world) hear(e *sim.Event) {
 	}
 }
 
-// ackedAt is the latest ACK of something new that was delivered, and when.
+// ackedAt is the latest new acknowledgement that was delivered, and its time.
 type ackedAt struct {
 	at  mono.Time
 	ack seq.Num
 }
 
-// heardKey names the end of a connection to which packets go.
+// heardKey identifies the endpoint to which packets go.
 type heardKey struct {
 	node int
 	conn uint64
 }
 
-// helloKey stands for conn in the key of handshake packets from one end to another.
+// helloKey replaces the connection in the key of handshake packets.
 func helloKey(to, from uint64) uint64 { return to ^ from*idFactor }
 
-// whole says whether a datagram has the length that its header tells.
+// whole reports whether a datagram has the length that follows from its header.
 func whole(b []byte) bool {
 	kind, flags := frag.Kind(b[1]&15), frag.Flags(b[2])
 	n := frag.FragHeaderBytes
@@ -122,8 +122,8 @@ func whole(b []byte) bool {
 	return len(b) == n+int(binary.LittleEndian.Uint16(b[24:]))
 }
 
-// wraps counts the connections that crossed a wrap: the last number before it was sent, and the one
-// behind it delivered.
+// wraps counts the connections in which the last sequence number before an overflow was sent and
+// the first one after it was delivered.
 type wraps struct {
 	count [numWraps]uint64
 	seen  map[wrapKey]bool // false: sent before the wrap; true: crossed
@@ -172,7 +172,7 @@ func (c *wraps) see(b []byte, delivered bool) {
 	}
 }
 
-// behind is the first number behind the wrap that n may stand at.
+// behind is the highest number after the overflow that counts.
 func behind(n uint32, delivered bool) uint32 {
 	if !delivered {
 		n++
@@ -180,7 +180,7 @@ func behind(n uint32, delivered bool) uint32 {
 	return n
 }
 
-// cross notes a number on one of the sides of a wrap.
+// cross records a number before or after the overflow.
 func (c *wraps) cross(b []byte, which int, delivered bool) {
 	key := wrapKey{binary.LittleEndian.Uint64(b[4:]), which}
 	crossed, sent := c.seen[key]

@@ -13,24 +13,26 @@ import (
 	"gobtl/test/sim/cluster"
 )
 
-// Options are what can be said about a run beside its seed.
+// Options are the settings of a run besides its seed.
 type Options struct {
-	// Profile is the recovery profile of all modules; "" draws one for each.
+	// Profile is the recovery profile of all modules, and "" draws one for each.
 	Profile string
-	// Reliable makes the network of every run reliable and ordered by itself.
+	// Reliable makes the network of every run reliable and ordered.
 	Reliable bool
-	// Without names faults, incidents and attacks that are left out, to find out which one matters.
+	// Without names faults, incidents and attacks that are left out, to find the relevant ones.
 	Without []string
-	// Observe sees every event of the network; Note hears what the applications do and are told.
+	// Observe is called with every event of the network, and Note with every action of an
+	// application and every report to an application.
 	Observe func(nw *sim.Network, e *sim.Event)
 	Note    func(at mono.Time, node, text string)
-	// Life hears the incarnation number of each module, under a readable name.
+	// Life is called with the incarnation number and a readable name of each module.
 	Life func(incarnation uint64, name string)
-	// PacketsMax bounds the packets after which the workload ends; 0 leaves it to the plan.
+	// PacketsMax is the number of packets after which the workload ends, and 0 means the number of
+	// the plan.
 	PacketsMax uint64
-	// Lie falsifies what the judge hears, to prove that it notices.
+	// Lie falsifies the reports to the judge, to prove that the judge detects errors.
 	Lie Lie
-	// Limit ends a run after so many events of the network; 0 means 100 million.
+	// Limit ends a run after this number of network events, and 0 means 100 million.
 	Limit uint64
 }
 
@@ -202,8 +204,8 @@ func (w *world) attack(i int, p *AttackPlan) {
 	}))
 }
 
-// tainted says whether nothing is claimed about connections between nodes i and j; j is -1 if the
-// peer is no module.
+// tainted reports whether the connections between nodes i and j are tainted, where j is -1 if the
+// peer is not a module.
 func (w *world) tainted(i, j int) bool {
 	if j < 0 {
 		return w.anyTaint(i)
@@ -219,7 +221,7 @@ func (w *world) tainted(i, j int) bool {
 	return false
 }
 
-// anyTaint says whether node i may have a connection of which nothing is claimed.
+// anyTaint reports whether node i may have a tainted connection.
 func (w *world) anyTaint(i int) bool {
 	for j := range w.hosts {
 		if w.tainted(i, j) {
@@ -242,7 +244,7 @@ const (
 	phaseOver
 )
 
-// drainLook is the time between looks whether a phase is over.
+// drainLook is the interval between checks for the end of a phase.
 const drainLook = 2 * time.Millisecond
 
 // run steps through the three phases.
@@ -290,9 +292,9 @@ func (w *world) heal() {
 	w.net.After(drainLook, look)
 }
 
-// lastWords has every connected end send one more message: an end whose peer is gone, and that has
-// nothing to ask it, would not notice otherwise. It says which one still has to. Tainted ends are
-// aborted: after a forged ACK, say, both sides may be alive and never agree again.
+// lastWords makes every connected endpoint send one more message, because an endpoint without sends
+// would not detect that its peer has gone, and returns an endpoint that has yet to send. Tainted
+// endpoints are aborted, because after a forged ACK the two sides may never agree.
 func (w *world) lastWords(since time.Duration) (err error) {
 	for _, h := range w.hosts {
 		if h.life == nil || h.life.closing {
@@ -344,7 +346,7 @@ func (w *world) closeAll() {
 	w.phase = phaseClose
 	w.ledger.judgeDrained(w)
 	started := w.net.Now()
-	// A Hello that was held up for up to two seconds may open half an endpoint meanwhile.
+	// A Hello that was delayed for up to two seconds may open a half-open endpoint meanwhile.
 	const late = 3 * time.Second
 	limit := time.Duration(0)
 	for i, h := range w.hosts {

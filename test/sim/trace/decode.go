@@ -11,7 +11,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// decoder turns packets into text, relative to what it has learned from the handshakes.
+// decoder converts packets to text, with numbers relative to those of the handshakes.
 type decoder struct {
 	ends  map[uint64]*end // by connection tag
 	names map[string]*end // by name
@@ -40,7 +40,7 @@ func newDecoder() *decoder {
 	}
 }
 
-// learn notes what a packet sent by a node tells about its connection.
+// learn records what a packet of a node tells about its connection.
 func (d *decoder) learn(node string, pkt []byte) {
 	payload, err := frag.Decode(pkt, &d.hdr)
 	if err != nil || d.hdr.Kind != frag.KindHello && d.hdr.Kind != frag.KindHelloAck ||
@@ -82,7 +82,7 @@ type Connection struct {
 	PeerTag   uint64  // the other side's tag, 0 while it is not known
 }
 
-// Look decodes a packet in the light of the handshakes that the Writer has seen.
+// Look decodes a packet with the information of the handshakes that the Writer has seen.
 func (w *Writer) Look(pkt []byte) (Packet, error) {
 	d := w.d
 	payload, err := frag.Decode(pkt, &d.hdr)
@@ -113,7 +113,7 @@ func (w *Writer) Look(pkt []byte) (Packet, error) {
 	return p, nil
 }
 
-// Connection finds a side of a connection by the name that it has in the trace: "a:1".
+// Connection finds a side of a connection by its name in the trace, such as "a:1".
 func (w *Writer) Connection(name string) (c Connection, ok bool) {
 	e := w.d.names[name]
 	if e == nil {
@@ -151,7 +151,7 @@ func (d *decoder) appendBrief(b, pkt []byte) []byte {
 	return b
 }
 
-// sides returns the two ends of the connection of a packet, nil where they are not known.
+// sides returns the two sides of the connection of a packet, or nil for an unknown side.
 func (d *decoder) sides(h *frag.Header) (receiver, sender *end) {
 	if receiver = d.ends[h.Conn]; receiver != nil {
 		sender = receiver.peer
@@ -221,7 +221,7 @@ func (d *decoder) appendData(b []byte, h *frag.Header, sender *end) []byte {
 	}
 	b = appendSeq(b, h.Seq, sender)
 	if h.Flags&frag.FlagPut != 0 {
-		// The upper part of a handle is random, the lower one an index.
+		// The upper part of a handle is random, and the lower part is an index.
 		b = fmt.Appendf(b, " put=%04x.%d+%d", h.Handle>>16&0xffff, h.Handle&0xffff, h.PutOffset)
 	}
 	if h.Kind == frag.KindChunk {
@@ -237,8 +237,8 @@ func (d *decoder) appendData(b []byte, h *frag.Header, sender *end) []byte {
 	return b
 }
 
-// appendRecords appends how many records a pack has, and the tag and the size of each; those that
-// are alike and follow each other are counted: "7:8*3" are three records of 8 bytes with tag 7.
+// appendRecords appends the number of records of a Pack, and their tags and sizes, where "7:8*3"
+// means three records of 8 bytes with tag 7.
 func appendRecords(b, payload []byte) []byte {
 	at := len(b)
 	count, alike := 0, 0
@@ -268,7 +268,7 @@ func appendRecords(b, payload []byte) []byte {
 	return slices.Insert(b, at, fmt.Appendf(nil, " records=%d", count)...)
 }
 
-// appendAck appends the acknowledgement that a packet carries, if it does.
+// appendAck appends the acknowledgement of a packet that has one.
 func (d *decoder) appendAck(b []byte, h *frag.Header) []byte {
 	if h.Flags&frag.FlagAck == 0 {
 		return b
@@ -286,8 +286,8 @@ func (d *decoder) appendAck(b []byte, h *frag.Header) []byte {
 	return b
 }
 
-// appendSack appends what a selective acknowledgement adds to the cumulative one: the number that
-// arrived last and how long ago, the copies counted, and the numbers that arrived beyond the gap.
+// appendSack appends the content of a selective acknowledgement, which is the number that arrived
+// last and its age, the duplicates, and the numbers that arrived beyond a gap.
 func (d *decoder) appendSack(b []byte, h *frag.Header, payload []byte, receiver *end) []byte {
 	if h.Flags&frag.FlagSack == 0 {
 		return b
@@ -343,8 +343,8 @@ func (d *decoder) life(incarnation uint64) string {
 	return fmt.Sprintf("%#x", incarnation)
 }
 
-// appendSeq appends a sequence number, relative to the first one of its side if that is known: "-"
-// if a packet of a reliable connection has none.
+// appendSeq appends a sequence number, relative to its side's first one if that is known, or "-"
+// for a packet without a number.
 func appendSeq(b []byte, n seq.Num, e *end) []byte {
 	b = append(b, " seq="...)
 	if e == nil {

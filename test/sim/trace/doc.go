@@ -1,3 +1,3 @@
-// Package trace writes what happens on a simulated network (fabric/sim) for people: as text, one
-// line per event (Writer), and as a pcapng file that Wireshark opens (Pcap).
+// Package trace writes the events of a simulated network (fabric/sim) as text with one line per
+// event (Writer), or as a pcapng file for Wireshark (Pcap).
 package trace

@@ -13,21 +13,21 @@ import (
 	"gobtl/fabric/sim"
 )
 
-// Pcap writes the datagrams of a network to a pcapng file as Ethernet, IPv4 and UDP: node i has the
-// address 192.0.2.(i+1), its endpoint j the port UDPPort+j, time 0 is the start of 1970. Each
-// datagram stands in it more than once, on the interfaces named in Interfaces: once when it was
-// sent, and again for everything that became of it, with a comment that says what.
+// Pcap writes the datagrams of a network to a pcapng file as Ethernet, IPv4 and UDP, where node i
+// has the address 192.0.2.(i+1), endpoint j has the port UDPPort+j, and time 0 is the start of
+// 1970. Each datagram is written when it is sent, and again with a comment for each later event, on
+// the interfaces named in Interfaces.
 type Pcap struct {
 	w      *pcapgo.NgWriter
 	frames gopacket.SerializeBuffer
 	err    error
 }
 
-// UDPPort is the port of a node's first endpoint: one to which Wireshark knows no protocol.
+// UDPPort is the port of a node's first endpoint, for which Wireshark knows no protocol.
 const UDPPort = 47010
 
-// Interfaces are the names of the capture's interfaces: datagrams as they were posted, as they were
-// handed to a receiver, lost ones, and those that no node posted (junk, replays, duplicates).
+// Interfaces names the interfaces of the capture, for datagrams as posted, datagrams as received,
+// lost datagrams, and datagrams that no node posted (junk, replays, duplicates).
 func Interfaces() []string { return []string{"sent", "delivered", "lost", "made"} }
 
 // Indices of Interfaces.
@@ -60,7 +60,8 @@ func NewPcap(w io.Writer) (*Pcap, error) {
 	return p, nil
 }
 
-// Event writes the datagram of an event, if it has one. It has the form of sim.Config.Observe.
+// Event writes the datagram of an event, if the event has one. Event has the signature of
+// sim.Config.Observe.
 func (p *Pcap) Event(_ *sim.Network, e *sim.Event) {
 	iface := interfaceOf(e.Kind)
 	if p.err != nil || iface == ifaceNone {
@@ -83,7 +84,7 @@ func (p *Pcap) Event(_ *sim.Network, e *sim.Event) {
 	p.err = p.w.WritePacketWithOptions(info, frame, opts)
 }
 
-// frame builds the Ethernet frame of a datagram; it is valid until the next one.
+// frame returns the Ethernet frame of a datagram, which is valid until the next call.
 func (p *Pcap) frame(e *sim.Event) ([]byte, error) {
 	ip := &layers.IPv4{
 		Version: 4, TTL: 64, Id: uint16(e.ID), Protocol: layers.IPProtocolUDP,
@@ -103,7 +104,7 @@ func (p *Pcap) frame(e *sim.Event) ([]byte, error) {
 	return p.frames.Bytes(), err
 }
 
-// Flush writes what is buffered, and returns the first error of all.
+// Flush writes the buffered data, and returns the first error of all writes.
 func (p *Pcap) Flush() error {
 	if p.err == nil {
 		p.err = p.w.Flush()
@@ -117,7 +118,7 @@ func hardware(p sim.Port) net.HardwareAddr {
 	return net.HardwareAddr{2, 0, 0, 0, byte((p.Node + 1) >> 8), byte(p.Node + 1)}
 }
 
-// interfaceOf says where the datagram of an event of this kind is written.
+// interfaceOf returns the interface on which the datagram of an event is written.
 func interfaceOf(k sim.Kind) int {
 	switch k {
 	case sim.KindSent:

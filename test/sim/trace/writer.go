@@ -15,10 +15,10 @@ import (
 //	time_us      node(s) channel  what        datagram  packet
 //	      12.500 a>b     cmd      sent        #7        frag      to=b:1 tag=1 seq=0 ack=-1 credit=8
 //
-// Sequence numbers, acknowledgements and fragments count from the first number that their side told
-// in its handshake: the first packet of a connection has seq=0, and ack=-1 acknowledges nothing.
-// Connection tags are named after the node that chose them, a:1 being the first of node a; numbers
-// and tags of which no handshake was seen stand in hexadecimal.
+// Sequence numbers, acknowledgements and fragment ids are relative to the first number of their side
+// in the handshake, so the first packet of a connection has seq=0, and ack=-1 acknowledges nothing.
+// A connection tag is shown with the node that chose it, such as a:1 for the first tag of node a.
+// Numbers and tags without a known handshake are shown in hexadecimal.
 type Writer struct {
 	w       io.Writer
 	d       *decoder
@@ -34,7 +34,7 @@ type Writer struct {
 // An Option changes what a Writer writes.
 type Option func(*Writer)
 
-// Brief shortens the packets of all events but the first of each datagram to kind and number.
+// Brief shortens packets to their kind and number, except in the first event of each datagram.
 func Brief() Option { return func(w *Writer) { w.brief = true } }
 
 // Without leaves out events of these kinds.
@@ -61,8 +61,8 @@ func (w *Writer) Err() error { return w.err }
 // Life names an incarnation of a module: what Hellos show instead of the number.
 func (w *Writer) Life(incarnation uint64, name string) { w.d.lives[incarnation] = name }
 
-// Mute writes nothing until the next Unmute, which also numbers the datagrams anew, so that what is
-// written does not depend on what was not. What is learned of connections is kept.
+// Mute stops the output until the next Unmute, which also restarts the numbering of datagrams.
+// Information about connections is kept.
 func (w *Writer) Mute() { w.muted = true }
 
 // Unmute ends a Mute.
@@ -121,7 +121,7 @@ func (w *Writer) number(id uint64) string {
 	return "#" + strconv.FormatUint(id-w.base, 10)
 }
 
-// Note writes a line about something that the network does not see: what an application did.
+// Note writes a line about an action of an application, which the network does not see.
 func (w *Writer) Note(at mono.Time, node, text string) {
 	w.begin(at, node, "", "app")
 	w.pad("", idColumns)
@@ -136,7 +136,7 @@ func (w *Writer) begin(at mono.Time, path, channel, kind string) {
 	w.pad(kind, kindColumns)
 }
 
-// pad appends a column, and a blank behind it in any case.
+// pad appends a column and at least one space.
 func (w *Writer) pad(s string, columns int) {
 	w.line = append(w.line, s...)
 	for n := len(s); n < columns-1; n++ {
@@ -157,7 +157,7 @@ func (w *Writer) end() {
 	_, w.err = w.w.Write(w.line)
 }
 
-// ofNode says whether an event is one of a node, without a datagram.
+// ofNode reports whether an event belongs to a node and has no datagram.
 func ofNode(k sim.Kind) bool {
 	switch k {
 	case sim.KindPostAgain, sim.KindPause, sim.KindSlow, sim.KindCrash, sim.KindOpen,
@@ -168,7 +168,7 @@ func ofNode(k sim.Kind) bool {
 	}
 }
 
-// repeats says whether an event of this kind shows a datagram as an earlier event did.
+// repeats reports whether an event of this kind shows the same datagram as an earlier event.
 func repeats(k sim.Kind) bool {
 	switch k {
 	case sim.KindSent, sim.KindInjected, sim.KindBitFlip, sim.KindTruncated, sim.KindJunk,

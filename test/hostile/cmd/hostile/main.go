@@ -1,6 +1,6 @@
-// Command hostile measures honest work beside bad peers: see package layers. It prints one table.
-// It fails if an honest peer has ended, or has less than a minimum share of its throughput without
-// the bad peer.
+// Command hostile measures honest programs beside malicious peers, with package layers. The output
+// is one table. The command fails if an honest peer has ended, or has less than a minimum share of
+// its throughput without the malicious peer.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"gobtl/test/hostile/layers"
 )
 
-// ratioLeast is the share of its work that an honest peer keeps.
+// ratioLeast is the minimum share of its throughput that an honest peer must keep.
 const ratioLeast = 0.9
 
 func main() { os.Exit(run()) }

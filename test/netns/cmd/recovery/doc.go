@@ -1,5 +1,5 @@
 //go:build linux
 
-// Command recovery measures gobtl, TCP and libfabric's reliable datagrams under loss, at a
-// bottleneck and in an incast, between network namespaces. It needs root.
+// Command recovery measures gobtl, TCP and libfabric's reliable datagrams with packet loss, at a
+// bottleneck, and with many senders, between network namespaces. The command needs root.
 package main

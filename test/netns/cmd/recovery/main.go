@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	// A process on one of the hosts is this program again: see package recovery.
+	// This program also runs as the processes on the hosts (see package recovery).
 	if len(os.Args) == 3 && os.Args[1] == "role" {
 		if err := recovery.RoleMain(os.Args[2], os.Stdin, os.Stdout); err != nil {
 			os.Exit(1)

@@ -75,10 +75,10 @@ func (c *cli) run(out, diag io.Writer) error {
 	return errors.Join(err, c.write(r, out))
 }
 
-// roundsLeast is the number of complete rounds whose medians are worth showing.
+// roundsLeast is the minimum number of complete rounds for which medians are shown.
 const roundsLeast = 3
 
-// part says that the tables would not be those that documents show.
+// part says that the tables would not be the complete ones that the documents show.
 func (c *cli) part() bool {
 	return len(c.Case)+len(c.System)+len(c.Variant)+len(c.Loss)+len(c.Queue) > 0 || c.Quick
 }

@@ -11,7 +11,8 @@ import (
 	"gobtl/test/netns/recovery"
 )
 
-// stand implements the test interface of a lab for a program. A failure unwinds to onStand.
+// stand implements the test interface of a lab in a program that is not a test. A failure panics to
+// the call of onStand.
 type stand struct {
 	ctx      context.Context
 	cleanups []func()
@@ -21,7 +22,7 @@ type stand struct {
 // failure is why a stand broke down.
 type failure struct{ error }
 
-// onStand measures, and takes the network down again whatever happens.
+// onStand runs measurements, and always removes the network afterwards.
 func onStand(ctx context.Context, o recovery.Options) (r *recovery.Result, err error) {
 	s := &stand{ctx: ctx}
 	defer func() {

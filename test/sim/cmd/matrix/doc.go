@@ -1,3 +1,3 @@
-// Command matrix measures the recovery profiles on simulated paths of many kinds, and writes the
-// results as a table, CSV, JSON and maps, and into the documentation.
+// Command matrix measures the recovery profiles on many kinds of simulated paths, and writes the
+// results as a table, CSV, JSON and colour maps, and into the documentation.
 package main

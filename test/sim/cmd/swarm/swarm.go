@@ -33,14 +33,15 @@ type cli struct {
 	Pcap      string        `help:"Where a replay's packets go, for Wireshark." type:"path"`
 }
 
-// errFailed: a seed failed, or something was never exercised; it has been told.
+// errFailed means that a seed failed or that a fault never occurred, and that the user was already
+// told.
 var errFailed = errors.New("failed")
 
-// coverageSeeds is the number of seeds from which on a fault that never came is a failure.
+// coverageSeeds is the number of seeds from which on a fault that never occurred counts as a
+// failure.
 const coverageSeeds = 1000
 
-// progressSeeds is the number of seeds between two lines about the progress where there is no
-// terminal.
+// progressSeeds is the number of seeds between two lines of progress if there is no terminal.
 const progressSeeds = 1000
 
 func (c *cli) run(out, diag io.Writer) error {

@@ -1,9 +1,9 @@
-// Command tracecompare runs seeds of the swarm on two states of the sources, a commit and the
-// working tree, and compares what happened on the simulated networks, packet by packet: a change
-// that is meant to leave the wire and the rules alone gives the same traces, byte for byte.
+// Command tracecompare runs seeds of the swarm with a commit and with the working tree, and
+// compares the traces of the simulated networks packet by packet. A change that keeps the wire
+// format and the behaviour gives exactly the same traces.
 //
 //	tracecompare --base COMMIT --seeds 256
 //
-// It checks the commit out into a temporary directory, builds the command swarm of both, replays
-// every seed with both, and shows of a seed that differs the first lines that do.
+// The command checks the commit out into a temporary directory, builds the command swarm of both,
+// replays every seed with both, and shows the first different lines.
 package main

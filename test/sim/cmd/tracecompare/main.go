@@ -66,7 +66,7 @@ func (c *cli) run(out io.Writer) (err error) {
 	return summary(out, diffs)
 }
 
-// summary tells how many seeds differ, and of which the first lines that do.
+// summary tells how many seeds differ, and which seeds have their first different lines shown.
 func summary(out io.Writer, diffs []string) error {
 	const shown = 10
 	differ := 0
@@ -86,7 +86,7 @@ func summary(out io.Writer, diffs []string) error {
 	return nil
 }
 
-// buildBase builds the command swarm as it is in a commit, in a work tree of its own.
+// buildBase builds the command swarm of a commit, in a separate work tree.
 func buildBase(commit, tree, binary string) (err error) {
 	if err := command("", "git", "worktree", "add", "--quiet", "--detach", tree, commit); err != nil {
 		return err
@@ -128,7 +128,8 @@ func (c *cli) compare(dir, base, here string, seed uint64) (string, error) {
 		if len(text) == 0 {
 			return "", fmt.Errorf("seed %d, %v: no trace\n%s", seed, cmd.Args, diag.Bytes())
 		}
-		// The last line has the hash of every event on the network, with all bytes of its packet.
+		// The last line of a trace has the hash of all events on the network, with all bytes of
+		// their packets.
 		traces[i] = append(text, diag.Bytes()...)
 		if err := os.Remove(file); err != nil {
 			return "", err
@@ -140,7 +141,7 @@ func (c *cli) compare(dir, base, here string, seed uint64) (string, error) {
 	return firstDifference(seed, traces[0], traces[1], c.Before), nil
 }
 
-// firstDifference shows the first line in which two traces differ, and some before it.
+// firstDifference shows the first line in which two traces differ, and some lines before it.
 func firstDifference(seed uint64, base, here []byte, before int) string {
 	b, h := bufio.NewScanner(bytes.NewReader(base)), bufio.NewScanner(bytes.NewReader(here))
 	var context []string

@@ -1,4 +1,4 @@
-// Command noprovider imports no provider, and so finds none.
+// Command noprovider imports no provider, and therefore finds none.
 package main
 
 import (

@@ -31,7 +31,8 @@ type pattern struct {
 
 var errPattern = errors.New("not an expression, statements, or a constant")
 
-// metaPrefix begins the names by which the parser sees metavariables, and no other name of the sources.
+// metaPrefix begins the names that replace metavariables for the parser, and no other name of the
+// sources.
 const metaPrefix, metaRunPrefix = "META_", "METARUN_"
 
 var metaSigns = regexp.MustCompile(`\$(\*?)`)

@@ -11,6 +11,6 @@
 //	namespace a: TUN device --> queue (rate, loss, delay) --> TUN device :namespace b
 //	                        <-- queue                     <--
 //
-// The first byte of a stream selects what the server does with the stream. The file load.go contains
-// the loads.
+// The first byte of a stream selects what the server does with the stream. The file load.go
+// contains the loads.
 package main

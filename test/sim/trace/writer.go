@@ -16,7 +16,8 @@ import (
 //	      12.500 a>b     cmd      sent        #7        frag      to=b:1 tag=1 seq=0 ack=-1 credit=8
 //
 // Sequence numbers, acknowledgements and fragment ids are relative to the first number of their
-// side in the handshake, so the first packet of a connection has seq=0, and ack=-1 acknowledges nothing.
+// side in the handshake, so the first packet of a connection has seq=0, and ack=-1 acknowledges
+// nothing.
 // A connection tag is shown with the node that chose it, such as a:1 for the first tag of node a.
 // Numbers and tags without a known handshake are shown in hexadecimal.
 type Writer struct {

@@ -103,7 +103,7 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 			for i := range present {
 				s := present[(i+round)%len(present)] // each round begins with another system
 				tell(fmt.Sprintf("%s, %d ranks", s.name, j.ranks))
-				if s.broken[number] {
+				if s.broken[number] || !s.takes(j) {
 					continue
 				}
 				figures, err := s.measure(ctx, h, j, cfg)

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,12 +21,16 @@ func TestPeers(t *testing.T) {
 	tests := []string{
 		"latency", "bw", "mbw_mr", "barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall",
 	}
-	for _, s := range all(Programs{}, Alone) {
+	for _, s := range all(Programs{}, Quiet) {
 		if s.compiler == "" {
 			continue
 		}
+		tests := tests
+		if s.launcher == "" { // a TCP connection has no more tests
+			tests = tests[:2]
+		}
 		t.Run(s.name, func(t *testing.T) {
-			for _, tool := range []string{s.compiler, s.launcher} {
+			for _, tool := range []string{s.compiler, cmp.Or(s.launcher, s.compiler)} {
 				testenv.Need(t, tool, s.packages)
 			}
 			dir := t.TempDir()
@@ -147,7 +152,9 @@ func TestReport(t *testing.T) {
 func busyReport(t *testing.T) {
 	t.Helper()
 	r := &Report{Rounds: 1, Versions: map[string]string{openMPI: "4.1"}, Beside: Sessions}
-	for system, median := range map[string]float64{gobtl: 5, gobtlEvent: 10, openMPI: 4} {
+	for system, median := range map[string]float64{
+		gobtl: 5, gobtlEvent: 10, openMPI: 4, tcpWait: 16, tcpPoll: 3,
+	} {
 		r.add(system, []bench.Result{{
 			Schema: bench.Schema, Test: "latency", Size: 8, Ranks: 2, Median: median,
 		}}, nil)
@@ -156,7 +163,7 @@ func busyReport(t *testing.T) {
 	words := strings.Join(strings.Fields(text), " ")
 	for _, want := range []string{
 		"Beside the ranks: an endless loop of another session on each CPU. ", "gobtl event",
-		"latency 2 8 5 4 - 1.25 10",
+		"latency 2 8 5 4 - 1.25 10 16 3",
 	} {
 		if !strings.Contains(words, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -184,7 +191,11 @@ func TestWrap(t *testing.T) {
 	for _, s := range all(cfg.Programs, cfg.Beside) {
 		name, args := s.line(besideJobs()[0], cfg)
 		line := strings.Join(append([]string{name}, args...), " ")
-		if !strings.HasPrefix(line, "mpibench beside loops 0,1 "+s.launcher+" ") ||
+		first := s.launcher
+		if first == "" {
+			first = s.program
+		}
+		if !strings.HasPrefix(line, "mpibench beside loops 0,1 "+first+" ") ||
 			strings.Contains(line, "--wait event") != (s.name == gobtlEvent) {
 			t.Errorf("%s: %s", s.name, line)
 		}

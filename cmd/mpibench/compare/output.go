@@ -67,12 +67,13 @@ func (r *Report) versions() string {
 }
 
 func (r *Report) figures() *report.Table {
-	last := btlOwn
+	last := []string{btlOwn}
 	if r.busy() {
-		last = gobtlEvent
+		last = []string{gobtlEvent, tcpWait, tcpPoll}
 	}
 	t := &report.Table{
-		Heads: [][]string{{"test", "ranks", "size", gobtl, openMPI, mpich, "x", last}}, Left: []int{0},
+		Heads: [][]string{append([]string{"test", "ranks", "size", gobtl, openMPI, mpich, "x"}, last...)},
+		Left:  []int{0},
 	}
 	points := report.InOrder(r.Figures, func(f *Figure) Point { return f.Point })
 	above := ""
@@ -82,11 +83,14 @@ func (r *Report) figures() *report.Table {
 			name = ""
 		}
 		above = p.Test
-		t.Rows = append(t.Rows, []string{
+		row := []string{
 			name, strconv.Itoa(p.Ranks), plan.SizeText(p.Size), text(r.value(gobtl, p)),
 			text(r.value(openMPI, p)), text(r.value(mpich, p)), ratio(r.value(gobtl, p), r.better(p)),
-			text(r.value(last, p)),
-		})
+		}
+		for _, system := range last {
+			row = append(row, text(r.value(system, p)))
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }

@@ -23,12 +23,19 @@ import (
 //go:embed mpi/peer.c
 var peerSource []byte
 
+// floorSource is the source of the C program that measures a bare TCP connection.
+//
+//go:embed tcp/floor.c
+var floorSource []byte
+
 // The constants below are the names of the compared systems.
 const (
 	gobtl   = "gobtl mpi"
 	openMPI = "Open MPI"
 	mpich   = "MPICH"
 	btlOwn  = "btl"
+	tcpWait = "TCP block" // two processes in C that sleep in the kernel whenever they wait
+	tcpPoll = "TCP poll"  // two processes in C that poll a TCP connection
 )
 
 // job describes one run of a program in the comparison. A job runs each test with each size, among
@@ -61,14 +68,15 @@ func jobs(quick bool) []job {
 	}
 }
 
-// system is an MPI library that is measured.
+// system is an MPI library, or a bare TCP connection, that is measured.
 type system struct {
 	name     string
-	compiler string // compiler of the C program; "" is package mpi
-	launcher string
+	compiler string   // compiler of the C program; "" is package mpi
+	source   []byte   // source of the C program
+	launcher string   // "" starts the C program, which itself starts the second of two processes
 	args     []string // arguments of the launcher before "-n"
 	env      []string
-	wait     string   // value of --wait for package mpi; "" is the default
+	wait     string   // value of --wait for package mpi, "" is the default; or how TCP waits
 	version  []string // the command that prints the version
 	pattern  string   // regular expression that finds the version
 	packages string
@@ -84,9 +92,9 @@ func all(programs Programs, beside Beside) []*system {
 			name: gobtlEvent, launcher: programs.Btlrun, program: programs.Mpibench, wait: "event",
 		})
 	}
-	return append(list, []*system{
+	list = append(list, []*system{
 		{
-			name: openMPI, compiler: "mpicc.openmpi", launcher: "mpirun.openmpi",
+			name: openMPI, compiler: "mpicc.openmpi", source: peerSource, launcher: "mpirun.openmpi",
 			args: []string{
 				"--bind-to", "none", "--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
 				"--mca", "btl_tcp_if_include", "lo",
@@ -97,13 +105,22 @@ func all(programs Programs, beside Beside) []*system {
 			packages: "openmpi-bin and libopenmpi-dev",
 		},
 		{
-			name: mpich, compiler: "mpicc.mpich", launcher: "mpiexec.hydra",
+			name: mpich, compiler: "mpicc.mpich", source: peerSource, launcher: "mpiexec.hydra",
 			env:      []string{"UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo", "MPIR_CVAR_NOLOCAL=1"},
 			version:  []string{"mpichversion"},
 			pattern:  `MPICH Version:\s+(\S+)`,
 			packages: "mpich and libmpich-dev",
 		},
 	}...)
+	if beside.named() != Name {
+		for _, wait := range []string{"block", "poll"} {
+			list = append(list, &system{
+				name: "TCP " + wait, compiler: "gcc", source: floorSource, wait: wait, packages: "gcc",
+				version: []string{"gcc", "-dumpfullversion"}, pattern: `(\S+)`,
+			})
+		}
+	}
+	return list
 }
 
 // errMissing means that an MPI library is not installed.
@@ -115,6 +132,9 @@ func (s *system) probe(ctx context.Context, h *systems.Host, dir string) error {
 		return nil
 	}
 	for _, tool := range []string{s.compiler, s.launcher, s.version[0]} {
+		if tool == "" {
+			continue
+		}
 		if _, err := exec.LookPath(tool); err != nil {
 			return fmt.Errorf("%s: %s: %w (packages %s)", s.name, tool, errMissing, s.packages)
 		}
@@ -128,8 +148,8 @@ func (s *system) probe(ctx context.Context, h *systems.Host, dir string) error {
 		return fmt.Errorf("%s: %s is another program", s.name, s.version[0])
 	}
 	s.found = string(found[1])
-	source := filepath.Join(dir, "peer.c")
-	if err := os.WriteFile(source, peerSource, 0o600); err != nil {
+	source := filepath.Join(dir, s.compiler+".c")
+	if err := os.WriteFile(source, s.source, 0o600); err != nil {
 		return err
 	}
 	s.program = filepath.Join(dir, s.compiler)
@@ -147,18 +167,27 @@ func (s *system) line(j job, cfg *Config) (name string, args []string) {
 	}
 	tests, list := strings.Join(j.tests, ","), strings.Join(sizes, ",")
 	args = append(append(args, s.args...), "-n", strconv.Itoa(j.ranks), s.program)
-	if s.compiler == "" {
+	name = s.launcher
+	switch {
+	case s.launcher == "":
+		name, args = s.program, []string{
+			cfg.CPUs.String(), strconv.FormatInt(cfg.Each.Milliseconds(), 10), "64", tests, list, s.wait,
+		}
+	case s.compiler == "":
 		args = append(args, "--test", tests, "--size", list, "--format", "json",
 			"--duration", cfg.Each.String(), "--cpus", cfg.CPUs.String(), "--provider", "udp")
 		if s.wait != "" {
 			args = append(args, "--wait", s.wait)
 		}
-	} else {
+	default:
 		args = append(args, cfg.CPUs.String(), strconv.FormatInt(cfg.Each.Milliseconds(), 10), "64",
 			tests, list)
 	}
-	return cfg.Beside.wrap(cfg.Programs.Mpibench, cfg.CPUs, s.launcher, args)
+	return cfg.Beside.wrap(cfg.Programs.Mpibench, cfg.CPUs, name, args)
 }
+
+// takes reports whether a system can run a job. A TCP connection has two ends.
+func (s *system) takes(j job) bool { return s.launcher != "" || j.ranks == 2 }
 
 // figures returns the number of values that a job measures.
 func (j job) figures() (n int) {

@@ -99,9 +99,9 @@ type Config struct {
 	// PeersMax is the largest number of endpoints, 1 to 1<<20. PeersMax = 0 means 4096.
 	PeersMax int
 	// HalfOpenMax is the largest number of half-open endpoints. The peer of a half-open endpoint
-	// has proven its addresses, but has not yet completed the handshake. If PeersPerHost is in
-	// force, one host may hold a quarter of HalfOpenMax, and at least one. HalfOpenMax = 0 means
-	// 256.
+	// has proven its addresses, but has not yet completed the handshake. Where the fabric tells
+	// hosts apart, one host may hold a quarter of HalfOpenMax, and at least one. The share of a
+	// host is a half if PeersPerHost sets no bound. HalfOpenMax = 0 means 256.
 	HalfOpenMax int
 	// PeersPerAddress is the largest number of endpoints that a peer at one address may open here,
 	// 1 to 1<<20. Endpoints that are being closed count. PeersPerAddress = 0 means 16.
@@ -109,8 +109,8 @@ type Config struct {
 	// PeersPerHost is the largest number of endpoints that peers on one host may open here, up to
 	// 1<<20. Hosts that share an address behind a router count as one host. PeersPerHost has effect
 	// where the fabric tells hosts apart, and does not bound the endpoints that this side opens.
-	// PeersPerHost = 0 means a quarter of PeersMax, and 256 at least. A negative PeersPerHost sets
-	// no bound.
+	// PeersPerHost = 0 means a quarter of PeersMax, and 256 at least, but never the last eighth of
+	// PeersMax. A negative PeersPerHost sets no bound.
 	PeersPerHost int
 	// Advertise is the address that peers are told instead of the bound address, in the notation of
 	// Module.Dial. Advertise is needed, for example, if a router maps another address to this host.
@@ -193,8 +193,8 @@ func profileFor(info fabric.Info) string {
 // WithDefaults returns c with its zero fields replaced by the defaults for a provider with that
 // Info. The error is that of Validate.
 func (c Config) WithDefaults(info fabric.Info) (Config, error) {
-	setString(&c.Profile, profileFor(info))
-	setString(&c.Reliability, reliabilityAuto)
+	set(&c.Profile, profileFor(info))
+	set(&c.Reliability, reliabilityAuto)
 	rules, err := reliability.Profile(c.Profile)
 	if err != nil {
 		return c, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -227,7 +227,7 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.PeersMax, 4096)
 	set(&c.HalfOpenMax, 256)
 	set(&c.PeersPerAddress, 16)
-	set(&c.PeersPerHost, max(c.PeersMax/4, 256))
+	set(&c.PeersPerHost, min(max(c.PeersMax/4, 256), c.PeersMax-c.PeersMax/8))
 	c.PeersPerHost = max(c.PeersPerHost, -1)
 	set(&c.RegionsMax, 1024)
 	set(&c.HandshakeTimeout, 3*time.Second)
@@ -245,14 +245,8 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	return c, c.Validate()
 }
 
-func set[T int | int64 | uint32 | time.Duration](p *T, v T) {
-	if *p == 0 {
-		*p = v
-	}
-}
-
-func setString(p *string, v string) {
-	if *p == "" {
+func set[T comparable](p *T, v T) {
+	if *p == *new(T) {
 		*p = v
 	}
 }

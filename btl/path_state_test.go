@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 )
@@ -51,5 +52,50 @@ func TestPathOfEndpoint(t *testing.T) {
 		t.Errorf("%d packets again: %d probes, %d lost, %d in vain, %d throttled", s.Retransmits(),
 			s.Get(CntRetransmitProbe), s.Get(CntRetransmitLost), s.Get(CntSpurious),
 			s.Get(CntThrottled))
+	}
+}
+
+// smallCounted is a domain whose endpoints tell what a small datagram takes of the receive buffer,
+// and do not count overruns of that buffer.
+type smallCounted struct{ fabric.Domain }
+
+func (d smallCounted) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
+	ep, err := d.Domain.OpenEndpoint(cfg)
+	return smallEndpoint{ep}, err
+}
+
+type smallEndpoint struct{ fabric.Endpoint }
+
+func (e smallEndpoint) Caps() fabric.Caps {
+	c := e.Endpoint.Caps()
+	c.RecvFixedBytes, c.RecvFullBytes = 100, 4000
+	return c
+}
+
+// A provider may tell the room of small datagrams without counting overruns.
+func TestSmallWithoutOverruns(t *testing.T) {
+	cfg := smallConfig()
+	cfg.PackBytes = 1
+	b := newBench(t, mem.Config{}, 0, cfg)
+	b.wrap = func(d fabric.Domain) fabric.Domain { return smallCounted{d} }
+	for range 2 {
+		b.mods = append(b.mods, b.open(cfg))
+	}
+	mustHandleTag(t, b.mods[1], 1, func(*Endpoint, Tag, []byte) {})
+	ep := b.connect(0, 1)
+	stretched := false
+	for range 400 {
+		for range 8 {
+			if f, err := ep.Alloc(1, 200); err == nil {
+				if _, err := ep.Send(b.now, f); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		b.step(20 * time.Microsecond)
+		stretched = stretched || b.mods[1].credits.Stretched()
+	}
+	if !stretched {
+		t.Error("small packets never had more credits than places")
 	}
 }

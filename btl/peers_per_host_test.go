@@ -20,10 +20,17 @@ func (oneHost) ParseAddress(string) (first, second []byte, err error) {
 func (oneHost) FormatName([]byte) string { return "host:1" }
 func (oneHost) Host(name []byte) []byte  { return name[:0] }
 
-// What one host may open is bounded, without being asked for; what this side opens is not.
+// What one host may open is bounded, without being asked for, and leaves room for other hosts
+// however few peers a module may have. What this side opens is not bounded.
 func TestPeersPerHost(t *testing.T) {
 	for _, c := range []struct{ peersMax, asked, want int }{
-		{0, 0, 1024}, {16, 0, 256}, {1 << 20, 0, 1 << 18}, {0, 7, 7}, {0, -5, -1},
+		{0, 0, 1024},
+		{16, 0, 14},
+		{1, 0, 1},
+		{256, 0, 224},
+		{1 << 20, 0, 1 << 18},
+		{0, 7, 7},
+		{0, -5, -1},
 	} {
 		cfg, err := Config{PeersMax: c.peersMax, PeersPerHost: c.asked}.WithDefaults(
 			fabric.Info{MTUBytes: 1472})
@@ -78,9 +85,11 @@ func (d townOfTwo) Host(name []byte) []byte {
 }
 
 // A host that opens and never answers holds a quarter of the half-open endpoints: another one finds
-// room. Without a bound for hosts there is no share.
+// room. Without a bound for hosts the share is a half.
 func TestHalfOpenPerHost(t *testing.T) {
-	for _, c := range []struct{ perHost, most, want int }{{0, 8, 2}, {0, 3, 1}, {-1, 8, 8}} {
+	for _, c := range []struct{ perHost, most, want int }{
+		{0, 8, 2}, {0, 3, 1}, {-1, 8, 4}, {-1, 2, 1},
+	} {
 		cfg := smallConfig()
 		cfg.HalfOpenMax, cfg.PeersPerHost = c.most, c.perHost
 		cfg.HandshakeTimeout = 50 * time.Millisecond

@@ -45,8 +45,8 @@ func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 
 // ExposeAs is Expose with a Region of the caller, either new or closed, and allocates nothing. If
 // only is not nil, no other peer has access. Besides the errors of Expose, ExposeAs returns
-// ErrState if r is already exposed, ErrEndpoint if only belongs to another module, and ErrConfig
-// for undefined rights.
+// ErrState if r is already exposed, ErrEndpoint if only belongs to another module, the error of an
+// endpoint that has ended, and ErrConfig for undefined rights.
 func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) error {
 	switch {
 	case m.closed:
@@ -55,6 +55,8 @@ func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) 
 		return fmt.Errorf("%w: the region is exposed", ErrState)
 	case only != nil && only.m != m:
 		return ErrEndpoint
+	case only != nil && only.err != nil:
+		return only.err
 	case rights&^RemoteAll != 0:
 		return fmt.Errorf("%w: rights %#x, of which %#x are none", ErrConfig, rights, rights&^RemoteAll)
 	case !m.remote.MayExpose():

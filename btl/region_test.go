@@ -65,3 +65,59 @@ func TestGetAnsweredByOwnerAlone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Peers that answer no get hold their share of the gets that a module may have in progress, and
+// another peer always finds a place.
+func TestGetsOfSilentPeers(t *testing.T) {
+	cfg := smallConfig()
+	cfg.FragmentsMax, cfg.PeersMax = 1<<14, 32
+	b := newBench(t, mem.Config{}, 19, cfg)
+	handle := Handle(1)
+	into := make([]byte, 8)
+	var held []*Fragment
+	for i := 1; i < len(b.mods)-1; i++ {
+		ep := b.connect(0, i)
+		for {
+			f, err := ep.PrepareGet(into, handle, 0)
+			if errors.Is(err, ErrAgain) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, f)
+		}
+	}
+	last := b.connect(0, len(b.mods)-1)
+	f, err := last.PrepareGet(into, handle, 0)
+	if err != nil {
+		t.Fatalf("17 peers hold all gets: %v", err)
+	}
+	held = append(held, f)
+	if _, err := b.mods[0].Expose(into, RemoteAll); err != nil {
+		t.Errorf("gets hold the places of regions: %v", err)
+	}
+	for _, f := range held {
+		if err := f.Endpoint().Free(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.mods[0].Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A region for one peer cannot be exposed after the endpoint of that peer has ended: nobody could
+// ever use that region.
+func TestExposeForEnded(t *testing.T) {
+	b := newBench(t, mem.Config{}, 2, smallConfig())
+	ep := b.connect(0, 1)
+	ep.Abort()
+	var r Region
+	if err := b.mods[0].ExposeAs(&r, make([]byte, 8), RemoteAll, ep); !errors.Is(err, ErrClosed) {
+		t.Errorf("exposed for an endpoint that has ended: %v", err)
+	}
+	if n := b.mods[0].remote.Exposed(); n != 0 {
+		t.Errorf("%d regions are exposed", n)
+	}
+}

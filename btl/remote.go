@@ -141,14 +141,16 @@ func (ep *Endpoint) mayNotify(tag Tag, says []byte) error {
 // use mem before OnDone. After an error mem may be partly written. The region needs RemoteRead.
 //
 // The errors are those of PreparePut. PrepareGet also returns ErrAgain while 256 operations of this
-// endpoint wait for a reply, and ErrUnsupported if the peer does not support gets.
+// endpoint wait for a reply, or while the endpoint's share of the module's 4096 gets waits.
+// PrepareGet returns ErrUnsupported if the peer does not support gets.
 func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragment, error) {
 	m := ep.m
 	if uint64(len(mem)) > uint64(min(ep.fragBytesMax, m.cfg.FragmentBytesMax)) {
 		return nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(mem))
 	}
 	random := m.random() // the random number takes most of the time of a call
-	f, err := ep.prepareAsk(frag.GetBytes, target, offset, true, m.remote.Full())
+	f, err := ep.prepareAsk(frag.GetBytes, target, offset, true,
+		!m.remote.MayGet(ep.remote, m.peers.Alone()))
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ func (ep *Endpoint) prepareAsk(sizeBytes int, target Handle, offset uint64, answ
 		return nil, err
 	}
 	if answered && ep.memory().Full() || full {
-		return nil, ep.again(wantsFragment)
+		return nil, ep.again(wantsAsk)
 	}
 	f, err := ep.m.takeFrag(ep, sizeBytes)
 	if err != nil {

@@ -12,6 +12,7 @@ type wants uint8
 const (
 	wantsFragment  wants = 1 << iota // Alloc and the Prepare methods
 	wantsImmediate                   // SendImmediate
+	wantsAsk                         // PrepareGet and PrepareAtomic
 )
 
 // OnRoom registers the function that Progress calls when a send is worth a new attempt after
@@ -82,7 +83,8 @@ func (m *Module) hasRoom(ep *Endpoint) bool {
 		return true
 	}
 	most := m.cfg.FragmentsMax
-	return ep.wants&wantsFragment != 0 && !m.remote.Full() && !ep.remote.Full() &&
+	asks := ep.wants&wantsAsk != 0 && m.remote.MayGet(ep.remote, alone)
+	return (asks || ep.wants&wantsFragment != 0) &&
 		share.MayHave(ep.descriptors, most-d.count+len(d.free), most, alone)
 }
 

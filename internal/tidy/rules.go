@@ -100,7 +100,7 @@ var policies = []policy{
 		libs: []string{"github.com/google/btree"},
 	},
 	{
-		dir: "btl/internal/remote", imports: []string{"frag", "internal/slots"},
+		dir: "btl/internal/remote", imports: []string{"btl/internal/share", "frag", "internal/slots"},
 		deny: with(pureDeny, "time"),
 	},
 	{dir: "btl/internal/share", deny: with(pureDeny, "time")},

@@ -88,15 +88,18 @@ func (c *Census) At(addr string) int { return int(c.atAddr[addr]) }
 func (c *Census) HalfOpen() int { return c.half }
 
 // HalfOpenFull reports whether no more half-open endpoints may be made for an address. Either
-// the total limit is reached, or the host of the address has a quarter of that limit. The
-// quarter keeps a host that never answers, from many ports, from locking out all others until
-// the handshakes time out.
+// the total limit is reached, or the host of the address has its share of that limit. The share
+// is a quarter, or half if hosts may open any number of endpoints. The share keeps a host that
+// never answers, from many ports, from locking out all others until the handshakes time out.
 func (c *Census) HalfOpenFull(addr string) bool {
 	if c.half >= c.limits.HalfOpen {
 		return true
 	}
-	return c.limits.PerHost > 0 && c.hosts != nil &&
-		int(c.halfAt[c.hostOf(addr)]) >= max(c.limits.HalfOpen/4, 1)
+	share := c.limits.HalfOpen / 4
+	if c.limits.PerHost <= 0 {
+		share = c.limits.HalfOpen / 2
+	}
+	return c.hosts != nil && int(c.halfAt[c.hostOf(addr)]) >= max(share, 1)
 }
 
 // AddressFull reports whether an address has reached its limit of endpoints. Parameter less of

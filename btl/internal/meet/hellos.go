@@ -108,7 +108,7 @@ func (s *Handshakes[E]) Reject(
 func (s *Handshakes[E]) retry(
 	by frag.Probe, hello *frag.Hello, to []byte, helloBytes int,
 ) bool {
-	if !s.strangers.MayRetry(s.host.Pass(), len(to), helloBytes) {
+	if !s.strangers.MayRetry(s.host.Pass(), by, to, helloBytes) {
 		return false
 	}
 	return s.host.SendRetry(by, to, hello.Tag, func() *frag.Retry {

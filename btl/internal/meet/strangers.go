@@ -18,8 +18,10 @@ import (
 //	Hello with cookies  -->  each seals an address and a channel: the sender receives at both
 type Strangers struct {
 	jar   *cookie.Jar
-	spent int    // Retries sent in that pass
 	pass  uint64 // number of the latest progress pass with a Retry
+	spent int    // Retries sent in that pass
+	// retried holds the Retries of that pass, by hash slot of the channel and address.
+	retried [retryPlaces]uint8
 	// refused holds the latest progress pass with a Reject, by channel and hash slot of the
 	// address.
 	refused [frag.ProbeCount][RejectPlaces]uint64
@@ -32,6 +34,10 @@ const (
 	// retriesPerPass bounds the Retries in a progress pass, because Retries use the same
 	// buffers as ACKs.
 	retriesPerPass = port.ControlBuffers / 2
+	// An address gets at most retriesOfPlace Retries in a progress pass through each channel. The
+	// address is hashed to one of retryPlaces slots, to another slot in every progress pass.
+	retryPlaces    = 64
+	retriesOfPlace = 4
 	// RejectPlaces bounds the Rejects in a progress pass, for each channel. An address is hashed
 	// to one of RejectPlaces slots, to another slot in every progress pass. A sender that sends
 	// Hellos without end therefore hardly keeps other senders from an answer.
@@ -86,21 +92,29 @@ func (s *Strangers) Proves(now Time, hello *frag.Hello, source []byte) bool {
 		jar.Good(at, sealed(hello, frag.ProbeData), hello.DataName, hello.DataCookie)
 }
 
-// MayRetry reports whether an unproven Hello may be answered by a Retry in a progress pass. The
-// Retry must not be longer than the Hello, and the number of Retries per progress pass is
-// limited.
-func (s *Strangers) MayRetry(pass uint64, toBytes, helloBytes int) bool {
+// MayRetry reports whether an unproven Hello of helloBytes, which came through channel by, may be
+// answered in a progress pass by a Retry to an address, and counts the Retry. The Retry must not
+// be longer than the Hello. The numbers of Retries per progress pass, and per progress pass to one
+// address, are limited.
+func (s *Strangers) MayRetry(pass uint64, by frag.Probe, to []byte, helloBytes int) bool {
 	if s.pass != pass {
-		s.pass, s.spent = pass, 0
+		s.pass, s.spent, s.retried = pass, 0, [retryPlaces]uint8{}
 	}
-	return s.spent < retriesPerPass && frag.RetryBytes(toBytes, cookie.Bytes) <= helloBytes
+	if s.spent >= retriesPerPass || frag.RetryBytes(len(to), cookie.Bytes) > helloBytes {
+		return false
+	}
+	sent := &s.retried[s.place(by, to, pass)%retryPlaces]
+	if *sent >= retriesOfPlace {
+		return false
+	}
+	*sent++
+	s.spent++
+	return true
 }
 
-// Retry returns the answer to a Hello that proves nothing, and counts the answer. The sender
-// must repeat the Hello with the cookie in that answer. The cookie's memory is valid until the
-// next call.
+// Retry returns the answer to a Hello that proves nothing. The sender must repeat the Hello with
+// the cookie in that answer. The cookie's memory is valid until the next call.
 func (s *Strangers) Retry(now Time, hello *frag.Hello, to []byte) *frag.Retry {
-	s.spent++
 	return &frag.Retry{
 		Nonce: hello.Nonce, Probe: hello.Probe, Addr: to,
 		Cookie: s.jar.Bake(slot(now), sealed(hello, hello.Probe), to),
@@ -110,7 +124,7 @@ func (s *Strangers) Retry(now Time, hello *frag.Hello, to []byte) *frag.Retry {
 // MayReject reports whether a Reject may be sent to an address in a progress pass, and counts the
 // Reject. Each channel and hash slot allows one Reject per progress pass.
 func (s *Strangers) MayReject(pass uint64, by frag.Probe, to []byte) bool {
-	latest := s.rejectPlace(by, to, pass)
+	latest := &s.refused[by][s.place(by, to, pass)%RejectPlaces]
 	if *latest == pass {
 		return false
 	}
@@ -118,10 +132,10 @@ func (s *Strangers) MayReject(pass uint64, by frag.Probe, to []byte) bool {
 	return true
 }
 
-// rejectPlace returns the hash slot of an address in a progress pass. Nobody outside can
+// place returns the hash of an address and a channel in a progress pass. Nobody outside can
 // predict which addresses share a slot, and two addresses rarely share one in two successive
 // passes.
-func (s *Strangers) rejectPlace(by frag.Probe, to []byte, pass uint64) *uint64 {
+func (s *Strangers) place(by frag.Probe, to []byte, pass uint64) uint8 {
 	sum := s.jar.Bake(uint32(pass), cookie.For{Channel: uint8(by)}, to)
-	return &s.refused[by][sum[len(sum)-1]%RejectPlaces]
+	return sum[len(sum)-1]
 }

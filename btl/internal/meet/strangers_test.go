@@ -62,9 +62,8 @@ func TestRetriesOfAPass(t *testing.T) {
 	s := newStrangers()
 	for pass := range uint64(3) {
 		answered := 0
-		for range 1000 {
-			if s.MayRetry(pass, 6, frag.HelloBytesMax) {
-				s.Retry(1, &frag.Hello{}, []byte("here:1"))
+		for i := range 1000 {
+			if s.MayRetry(pass, 0, []byte{byte(i), byte(i >> 8)}, frag.HelloBytesMax) {
 				answered++
 			}
 		}
@@ -72,8 +71,35 @@ func TestRetriesOfAPass(t *testing.T) {
 			t.Errorf("pass %d answers %d", pass, answered)
 		}
 	}
-	if s.MayRetry(9, 6, 8) {
+	if s.MayRetry(9, 0, []byte("here:1"), 8) {
 		t.Error("more is sent to a stranger than came in its name")
+	}
+}
+
+// An address that sends Hellos without end gets a few answers in a pass. Nearly all of many others,
+// which send one Hello each behind it, get theirs.
+func TestRetriesOfAnAddress(t *testing.T) {
+	s := newStrangers()
+	const others = 40
+	answered := 0
+	for pass := uint64(1); pass <= 100; pass++ {
+		flood := 0
+		for range 1000 {
+			if s.MayRetry(pass, 0, []byte("flood"), frag.HelloBytesMax) {
+				flood++
+			}
+		}
+		if flood != retriesOfPlace {
+			t.Fatalf("pass %d answers %d of one address", pass, flood)
+		}
+		for i := range others {
+			if s.MayRetry(pass, 0, []byte{byte(i)}, frag.HelloBytesMax) {
+				answered++
+			}
+		}
+	}
+	if answered < others*100*95/100 {
+		t.Errorf("%d of %d others are answered", answered, others*100)
 	}
 }
 

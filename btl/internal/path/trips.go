@@ -123,7 +123,7 @@ func (o *Overruns) Rest() { o.looking = false }
 // total number of packets received. The result known of Look is false if no query was made, or if
 // there was no earlier query to compare with.
 func (o *Overruns) Look(now Time, received uint64) (overrun, known bool) {
-	if !o.due(now, received) {
+	if o.channels[0] == nil || !o.due(now, received) {
 		return false, false
 	}
 	overruns := o.channels[0].Overruns() + o.channels[1].Overruns()

@@ -25,6 +25,14 @@ func TestTripOfSeveral(t *testing.T) {
 	}
 }
 
+// Channels that count no overruns are not asked for them.
+func TestOverrunsOfNobody(t *testing.T) {
+	var o Overruns
+	if overrun, known := o.Look(1, 7); overrun || known {
+		t.Errorf("overrun %v, known %v", overrun, known)
+	}
+}
+
 // The fabric is asked for overruns at first, and then when a while is over and as many packets have
 // come as were before one that is lost.
 func TestOverrunsLooked(t *testing.T) {

@@ -25,6 +25,7 @@ const noticePlaces = 64
 type Peer[F any] struct {
 	asks    slots.Table[*Operation[F]] // operations that get an answer, by number
 	waiting int                        // how many of asks were sent and are not answered
+	gets    int                        // how many of asks are gets, each of which holds a region
 
 	lastPut uint32 // number of the latest put with a notice in chunks
 	places  uint64 // one bit for each such put in progress, by number
@@ -140,7 +141,7 @@ func (p *Peer[F]) Check() error {
 	if p == nil {
 		return nil
 	}
-	waiting := 0
+	waiting, gets := 0, 0
 	for slot, o := range p.asks.Values() {
 		if o == nil {
 			continue
@@ -152,10 +153,13 @@ func (p *Peer[F]) Check() error {
 		if o.waits {
 			waiting++
 		}
+		if o.code == frag.OpGet {
+			gets++
+		}
 	}
-	if waiting != p.waiting || p.answering < 0 {
-		return fmt.Errorf("remote: %d operations wait for an answer, %d counted; %d are owed", waiting,
-			p.waiting, p.answering)
+	if waiting != p.waiting || gets != p.gets || p.answering < 0 {
+		return fmt.Errorf("remote: %d operations wait for an answer and %d are gets, counted %d and %d; "+
+			"%d are owed", waiting, gets, p.waiting, p.gets, p.answering)
 	}
 	return p.asks.Check()
 }

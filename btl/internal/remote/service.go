@@ -3,6 +3,7 @@ package remote
 import (
 	"fmt"
 
+	"gobtl/btl/internal/share"
 	"gobtl/frag"
 	"gobtl/internal/slots"
 )
@@ -12,7 +13,8 @@ import (
 const regionSlotBits = 17
 
 // getRegionsMax bounds the regions that are exposed only for answers to gets. Regions exposed
-// by the owner do not count.
+// by the owner do not count. Package share divides these regions among the peers, because a peer
+// that does not answer holds its regions until its endpoint ends.
 const getRegionsMax = 4096
 
 // Service holds the exposed regions of one module, and its operations. Init makes a Service
@@ -20,6 +22,7 @@ const getRegionsMax = 4096
 type Service[F any] struct {
 	regions slots.Table[*Region[F]]
 	users   int // number of regions exposed by the owner
+	gets    int // number of regions exposed for answers to gets
 	most    int
 	free    []*Operation[F]
 }
@@ -33,11 +36,18 @@ func (s *Service[F]) Init(exposedMax int) {
 // Exposed is the number of regions that the owner has exposed.
 func (s *Service[F]) Exposed() int { return s.users }
 
-// Full reports whether no further region can be exposed, neither by Expose nor for a get.
-func (s *Service[F]) Full() bool { return s.regions.Full() }
+// MayGet reports whether another get from peer p can be made. Parameter alone of MayGet is true if
+// the owner has no other peer. Peer p may be nil, as may that of Full.
+func (s *Service[F]) MayGet(p *Peer[F], alone bool) bool {
+	held := 0
+	if p != nil {
+		held = p.gets
+	}
+	return !p.Full() && share.MayHave(held, getRegionsMax-s.gets, getRegionsMax, alone)
+}
 
 // MayExpose reports whether another region can be exposed by Expose.
-func (s *Service[F]) MayExpose() bool { return s.users < s.most && !s.regions.Full() }
+func (s *Service[F]) MayExpose() bool { return s.users < s.most }
 
 // Expose exposes mem as region r, under a new handle. MayExpose must be true, and r must not be
 // exposed already. If only is not nil, only that peer may access the region.
@@ -100,9 +110,9 @@ func (s *Service[F]) NotifyPut(f F, tag uint8, says []byte) *Operation[F] {
 	return o
 }
 
-// AskGet makes a get that reads bytes of a peer's region into mem. Neither the peer nor the
-// service may be Full. The get's number and the handle of mem share one random number, because
-// both are visible in the same packet.
+// AskGet makes a get that reads bytes of a peer's region into mem. MayGet must be true for the
+// peer. The get's number and the handle of mem share one random number, because both are visible
+// in the same packet.
 func (s *Service[F]) AskGet(p *Peer[F], f F, mem []byte, target Handle, offset, random uint64) (
 	o *Operation[F],
 ) {
@@ -111,6 +121,8 @@ func (s *Service[F]) AskGet(p *Peer[F], f F, mem []byte, target Handle, offset, 
 	o.into = Region[F]{mem: mem, rights: Write, only: p, get: o}
 	handle, _ := s.regions.Add(random, &o.into)
 	o.into.handle = Handle(handle)
+	s.gets++
+	p.gets++
 	get := frag.Get{
 		Handle: uint64(target), Offset: offset, Answer: handle, SizeBytes: uint32(len(mem)),
 	}
@@ -138,6 +150,8 @@ func (s *Service[F]) End(p *Peer[F], o *Operation[F]) (room bool) {
 	if o.into.get != nil {
 		s.regions.Remove(uint64(o.into.handle))
 		o.into = Region[F]{}
+		s.gets--
+		p.gets--
 	}
 	if !o.numbered {
 		return false
@@ -153,7 +167,7 @@ func (s *Service[F]) End(p *Peer[F], o *Operation[F]) (room bool) {
 
 // Check verifies the exposed regions, and returns nil if they are consistent.
 func (s *Service[F]) Check() error {
-	users := 0
+	users, gets := 0, 0
 	for slot, r := range s.regions.Values() {
 		if r == nil {
 			continue
@@ -164,6 +178,8 @@ func (s *Service[F]) Check() error {
 		}
 		if r.exposed {
 			users++
+		} else {
+			gets++
 		}
 		for _, o := range r.readers {
 			if o.from != r {
@@ -171,8 +187,9 @@ func (s *Service[F]) Check() error {
 			}
 		}
 	}
-	if users != s.users {
-		return fmt.Errorf("remote: %d regions are exposed, %d counted", users, s.users)
+	if users != s.users || gets != s.gets {
+		return fmt.Errorf("remote: %d regions are exposed and %d are of gets, counted %d and %d", users,
+			gets, s.users, s.gets)
 	}
 	return s.regions.Check()
 }

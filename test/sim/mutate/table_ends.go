@@ -129,8 +129,8 @@ var endMutations = []mutation{
 		name:  "rejects-by-first-come",
 		fault: "a pass has one Reject of a channel, for whoever comes first",
 		in:    "btl/internal/meet",
-		old:   "$sum[len($sum)-1]%RejectPlaces",
-		new:   "$sum[0]&0",
+		old:   "s.place(by, to, pass)%RejectPlaces",
+		new:   "s.place(by, to, pass)&0",
 		test:  "./btl -run TestRejectsAreShared",
 	},
 	{

@@ -8,8 +8,7 @@ import "gobtl/fabric"
 // copied.
 type Hooks struct{ m *Module }
 
-// Hooks returns the module's methods for drivers. A program that calls Progress itself does not
-// need Hooks.
+// Hooks returns the methods for drivers. A program that calls Progress itself does not need them.
 func (m *Module) Hooks() Hooks { return Hooks{m} }
 
 // TakeOver prepares the module for a driver that sleeps when the module is idle. Timers of peers
@@ -32,17 +31,18 @@ func (h Hooks) Sleeper() (fabric.Sleeper, fabric.Hastener) {
 	return s, e
 }
 
-// Owns says whether ep is an endpoint of the module; false if ep is nil. Any goroutine may call
-// Owns.
+// Owns says whether ep, which may be nil, belongs to the module. Any goroutine may call Owns.
 func (h Hooks) Owns(ep *Endpoint) bool { return ep != nil && ep.m == h.m }
+
+// Handles says whether a tag of up to TagMax has a handler.
+func (h Hooks) Handles(tag Tag) bool { return tag <= TagMax && h.m.handlers[tag] != nil }
 
 // Enter sets the module's time before calls of the module's methods outside of Progress. The next
 // call of Progress examines all state, because the methods may have left work. An instant before
 // the latest instant counts as the latest instant.
 func (h Hooks) Enter(now Time) { h.m.at(now) }
 
-// Advance sets the module's time for later calls of methods that take no instant, and has no other
-// effect.
+// Advance only sets the module's time, for later calls of methods that take no instant.
 func (h Hooks) Advance(now Time) { h.m.tick(now) }
 
 // AcknowledgeAll sends the owed ACKs whose timers would soon wake the driver. In a callback

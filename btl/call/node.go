@@ -245,10 +245,13 @@ func getHead(b []byte) (h head, name, body []byte, ok bool) {
 
 // New makes a Node that uses one tag of a module. Register the methods, then call Start. Until
 // Start, the Node belongs to the goroutine that owns the module. The errors of New are ErrConfig,
-// and those of btl.Module.HandleUpTo.
+// also if the tag has a handler already, and btl.ErrTag.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
+	}
+	if m.Hooks().Handles(cfg.Tag) {
+		return nil, fmt.Errorf("%w: tag %d has a handler already", ErrConfig, cfg.Tag)
 	}
 	n := &Node{
 		cfg: cfg, m: m,

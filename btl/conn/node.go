@@ -82,11 +82,14 @@ const refusedMax = 1024
 
 // New makes a Node that uses one tag of a module. Call Start next, or pass the Node's Layer to a
 // Runner. Until the Runner starts, the Node belongs to the goroutine that owns the module. The
-// errors of New are ErrConfig and btl.ErrTag.
+// error of New is ErrConfig, also if the tag has a handler already.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
+	}
+	if m.Hooks().Handles(cfg.Tag) {
+		return nil, fmt.Errorf("%w: tag %d has a handler already", ErrConfig, cfg.Tag)
 	}
 	n := &Node{
 		cfg: cfg, m: m, local: localAddress(m),

@@ -103,8 +103,8 @@ type inbox struct {
 }
 
 // New makes a Queue that uses one tag of a module. Call Start next. Until Start, the Queue
-// belongs to the goroutine that owns the module. The errors of New are ErrConfig, and those of
-// btl.Module.HandleUpTo.
+// belongs to the goroutine that owns the module. The errors of New are ErrConfig,
+// also if the tag has a handler already, and btl.ErrTag.
 func New(m *btl.Module, cfg Config) (*Queue, error) {
 	if cfg.Bytes == 0 {
 		cfg.Bytes = bytesDefault
@@ -119,6 +119,9 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 	if cfg.GoneBytes < 0 || cfg.GoneBytes > bytesMost {
 		return nil, fmt.Errorf("%w: GoneBytes is %d, want 0 to %d", ErrConfig, cfg.GoneBytes,
 			int64(bytesMost))
+	}
+	if m.Hooks().Handles(cfg.Tag) {
+		return nil, fmt.Errorf("%w: tag %d has a handler already", ErrConfig, cfg.Tag)
 	}
 	q := &Queue{
 		cfg: cfg, m: m, to: map[*btl.Endpoint]*sender{}, from: map[*btl.Endpoint]*inbox{},

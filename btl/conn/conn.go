@@ -36,6 +36,9 @@ type request struct {
 	w    runner.Waker
 	buf  []byte
 	n    int   // bytes of buf that are read or written
+	lent int   // messages in flight that the transport reads from buf
+	over bool  // nothing more of buf will be sent; the Write ends when lent is 0
+	err  error // result of the Write, if over
 	conn *Conn // the Conn of Read or Write, or the result of Accept
 
 	beginRead, beginWrite func(*btl.Module, runner.Waker) error // the methods, made once
@@ -62,7 +65,7 @@ func (q *request) end(op string, err error) (int, error) {
 	if err != nil {
 		return n, c.wrap(op, err)
 	}
-	q.w, q.conn, q.buf = runner.Waker{}, nil, nil
+	q.w, q.conn, q.buf, q.over = runner.Waker{}, nil, nil, false
 	requests.Put(q)
 	return n, nil
 }
@@ -87,12 +90,18 @@ func (q *request) read(_ *btl.Module, w runner.Waker) error {
 	return nil
 }
 
-// Write writes all of b, which Write copies. A Write waits only while the peer has no room for
-// more bytes. A single Write is sent before it returns. A Write of up to 4 KiB within 10 us after
-// the previous one belongs to a burst, and is buffered. The buffered bytes of a burst are sent
-// together as soon as the writing goroutine blocks, another processor is free, 64 KiB are
-// buffered, or a Write finds buffered bytes older than 50 us. No Write waits for a timer or an
-// acknowledgement. After SetNoDelay(true), each Write is sent before it returns.
+// Write writes all of b, which the caller may change when Write has returned. A Write waits while
+// the peer has no room for more bytes. A Write larger than the bytes in flight also waits until the
+// peer's transport has acknowledged its first bytes, which are sent without a copy, unless the Conn
+// has a write deadline. If such a Write is ended by Close, or by a deadline that is set meanwhile,
+// it returns when those bytes are acknowledged, or when the peer is given up
+// (btl.Config.PeerTimeout).
+//
+// A single Write is sent before it returns. A Write of up to 4 KiB within 10 us after the previous
+// one belongs to a burst, and is buffered. The buffered bytes of a burst are sent together as soon
+// as the writing goroutine blocks, another processor is free, 64 KiB are buffered, or a Write finds
+// buffered bytes older than 50 us. No buffered Write waits for a timer or an acknowledgement. After
+// SetNoDelay(true), each Write is sent before it returns.
 //
 // Write returns the number of bytes written, also with an error. The errors of Write are
 // os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, and the error that ended the Conn, wrapped

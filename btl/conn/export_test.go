@@ -51,3 +51,14 @@ func (n *Node) Received(to uint64, id uint32) (all bool) {
 	})
 	return all
 }
+
+// Lent is the largest number of messages that were in flight from the memory of Writes since the
+// latest call of Lent. No Write may be pending.
+func (n *Node) Lent() (count int) {
+	_ = n.r.Do(context.Background(), func(*btl.Module) error {
+		count = len(n.lents)
+		n.lents = nil
+		return nil
+	})
+	return count
+}

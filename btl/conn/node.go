@@ -34,6 +34,7 @@ type Node struct {
 	dirty    dirty                   // Conns with bytes to send; any goroutine may use it
 	flush    func()                  // the method flushes, as a value made once
 	flushAll func(*btl.Module) error // the method flushConns, as a value made once
+	lents    []*lent                 // unused, for messages sent from the caller's memory
 }
 
 // flushSoon makes a Conn's buffered bytes be sent soon, by a new goroutine or by the next one

@@ -196,14 +196,20 @@ func chunkBytes(limits btl.Limits) int {
 
 // sendData sends the next bytes of a Write.
 func (c *Conn) sendData(q *request) error {
-	n, err := c.sendSome(q.buf[q.n:])
+	rest := q.buf[q.n:]
+	n, err := 0, error(nil)
+	if c.lends(rest) {
+		n, err = c.lend(q, rest[:c.chunk])
+	} else {
+		n, err = c.sendSome(rest)
+	}
 	if err != nil {
 		return err
 	}
 	q.n += n
 	if q.n == len(q.buf) {
 		c.writers = pop(c.writers)
-		q.w.Wake(nil)
+		q.endWrite(nil)
 	}
 	return nil
 }
@@ -250,7 +256,7 @@ func (c *Conn) shutWrites() { c.buffer.setShut(c.mayWrite() != nil, c.stopped ||
 // endWriters ends the pending Writes.
 func (c *Conn) endWriters(err error) {
 	for _, q := range c.writers {
-		q.w.Wake(err)
+		q.endWrite(err)
 	}
 	c.writers = nil
 }

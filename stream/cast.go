@@ -30,12 +30,12 @@ type caster struct {
 	sentTo   uint64 // all lower ordinals have been sent
 
 	batch   []fabric.Send
-	bytes   int // payload bytes in the batch
-	targets []fabric.Addr
-	at      int    // current target of the batch
-	posted  int    // number of datagrams of the batch already posted
-	behind  uint64 // value of sentTo after the batch is posted
-	open    []int  // by slot: sends without a completion yet
+	bytes   int     // payload bytes in the batch
+	targets []*link // destinations of the batch; nil stands for the multicast group
+	at      int     // current target of the batch
+	posted  int     // number of datagrams of the batch already posted
+	behind  uint64  // value of sentTo after the batch is posted
+	open    []int   // by slot: sends without a completion yet
 }
 
 const (
@@ -155,7 +155,7 @@ func (c *caster) fill(budget int) {
 		last := len(c.port.txBuf) - 1
 		buf := c.port.txBuf[last]
 		c.port.txBuf = c.port.txBuf[:last]
-		c.port.owner[buf], c.port.holds[buf] = sentFrom{c, slot}, 1
+		c.port.owner[buf], c.port.holds[buf] = sentFrom{caster: c, slot: slot}, 1
 		h := header{
 			key: s.key, ordinal: s.ring.get(slot, wordFirst) + c.message, datagram: c.datagram,
 		}
@@ -177,11 +177,11 @@ func (c *caster) fill(budget int) {
 	c.targets = c.targets[:0]
 	for _, k := range s.links {
 		if k.state == linkReady && k.hasAddr {
-			c.targets = append(c.targets, k.addr)
+			c.targets = append(c.targets, k)
 		}
 	}
 	if c.inGroup {
-		c.targets = append(c.targets[:0], c.group)
+		c.targets = append(c.targets[:0], nil)
 	}
 	c.at, c.posted = 0, 0
 }
@@ -199,16 +199,17 @@ func (c *caster) step(slot int, ordinal uint64) {
 }
 
 // post posts the batch to each destination. The result of post is true when the fabric has accepted
-// the whole batch.
+// the whole batch, or when the rest of the batch has no destination any more.
 func (c *caster) post() bool {
 	for ; c.at < len(c.targets); c.at, c.posted = c.at+1, 0 {
-		for i := range c.batch[c.posted:] {
-			c.batch[c.posted+i].To = c.targets[c.at]
-		}
-		for c.posted < len(c.batch) {
+		k := c.targets[c.at]
+		for c.posted < len(c.batch) && (k == nil || k.state == linkReady) {
+			if !c.aim(k) {
+				return false
+			}
 			n, err := c.ep.Post(c.batch[c.posted:])
 			for i := range c.batch[c.posted : c.posted+n] {
-				c.await(&c.batch[c.posted+i])
+				c.await(&c.batch[c.posted+i], k)
 			}
 			c.posted += n
 			c.s.stats.Datagrams += uint64(n)
@@ -218,7 +219,7 @@ func (c *caster) post() bool {
 				return false
 			default:
 				c.posted++
-				if c.s.stats.SendErrors++; c.refused(err) {
+				if c.s.stats.SendErrors++; c.refused(err, k) {
 					return false
 				}
 			}
@@ -227,26 +228,64 @@ func (c *caster) post() bool {
 	return true
 }
 
-// refused handles an error of a send. If the error is permanent, refused ends the stream and
-// returns true.
-func (c *caster) refused(err error) bool {
-	switch {
-	case errors.Is(err, fabric.ErrClosed):
-		c.s.fail(err)
-	case errors.Is(err, syscall.EMSGSIZE):
-		c.s.fail(fmt.Errorf("%w: the path takes no datagrams of %d bytes: %w", ErrMismatch,
-			c.perMsg+headerBytes, err))
-	default:
-		return false
+// aim prepares the rest of the batch for the destination k. A buffer with a send that has no
+// completion yet must not be posted again, so aim copies such a buffer to a free one. If no buffer
+// is free, the result of aim is false, and the caller must try again after a completion.
+func (c *caster) aim(k *link) bool {
+	to := c.group
+	if k != nil {
+		to = k.addr
+	}
+	d := c.port
+	for i := range c.batch[c.posted:] {
+		send := &c.batch[c.posted+i]
+		send.To = to
+		if d.holds[send.Buf] == 1 {
+			continue // only the batch holds the buffer
+		}
+		last := len(d.txBuf) - 1
+		if last < 0 {
+			return false
+		}
+		buf := d.txBuf[last]
+		d.txBuf = d.txBuf[:last]
+		copy(d.arena.Bytes(buf), d.arena.Bytes(send.Buf)[:send.Len])
+		d.owner[buf], d.holds[buf] = sentFrom{caster: c, slot: d.owner[send.Buf].slot}, 1
+		d.drop(send.Buf)
+		send.Buf = buf
 	}
 	return true
 }
 
-// await counts a send that will have a completion, which small sends do not have.
-func (c *caster) await(s *fabric.Send) {
+// refused handles an error of a send to the destination k, where nil stands for the group. If the
+// path to a receiver does not carry datagrams of this size, the receiver leaves the stream, and the
+// sender continues with its other receivers. If the error ends the stream, the result of refused is
+// true.
+func (c *caster) refused(err error, k *link) bool {
+	switch {
+	case errors.Is(err, fabric.ErrClosed):
+		c.s.fail(err)
+		return true
+	case !errors.Is(err, syscall.EMSGSIZE):
+		return false
+	}
+	err = fmt.Errorf("%w: the path takes no datagrams of %d bytes: %w", ErrMismatch,
+		c.perMsg+headerBytes, err)
+	if k == nil {
+		c.s.fail(err)
+		return true
+	}
+	c.s.e.abort(k.ep, c.s.key, "", err.Error())
+	k.fail(err)
+	return false
+}
+
+// await counts a send to the destination k that will have a completion, which small sends do not
+// have.
+func (c *caster) await(s *fabric.Send, k *link) {
 	if int(s.Len+s.RegionLen) > c.caps.InjectBytes {
 		c.open[c.port.owner[s.Buf].slot]++
-		c.port.holds[s.Buf]++
+		c.port.await(s.Buf, k)
 		c.s.underWay++
 	}
 }
@@ -286,6 +325,7 @@ func (c *caster) release() {
 type sentFrom struct {
 	caster *caster
 	slot   int
+	link   *link // destination of a send without a completion yet; nil: the group
 }
 
 // giveBack drops the batch's references to its buffers.
@@ -294,6 +334,14 @@ func (c *caster) giveBack() {
 		c.port.drop(c.batch[i].Buf)
 	}
 	c.batch = c.batch[:0]
+}
+
+// await records that a send of the buffer b to the destination k will have a completion.
+func (d *dataPort) await(b fabric.Buf, k *link) {
+	d.holds[b]++
+	if d.owner[b].link = k; k != nil {
+		k.underWay++
+	}
 }
 
 // drop drops one reference to a send buffer, and frees the buffer after the last reference.
@@ -306,7 +354,12 @@ func (d *dataPort) drop(b fabric.Buf) {
 // completed handles the completion of a send.
 func (d *dataPort) completed(b fabric.Buf) {
 	o := d.owner[b]
+	d.owner[b].link = nil
 	d.drop(b)
+	if o.link != nil {
+		o.link.underWay--
+		o.link.forget()
+	}
 	if o.caster == nil {
 		return // the send was a probe
 	}
@@ -317,18 +370,16 @@ func (d *dataPort) completed(b fabric.Buf) {
 	}
 }
 
-// close frees the batch and the multicast address of the caster.
-func (c *caster) close() {
-	c.giveBack()
+// close returns the buffers of the batch.
+func (c *caster) close() { c.giveBack() }
+
+// letGo removes the multicast address, and deregisters the ring's memory. The caller must call
+// letGo after the completion of the last send.
+func (c *caster) letGo() {
 	if c.inGroup {
 		_ = c.port.dom.Remove(c.group)
 		c.inGroup = false
 	}
-}
-
-// letGo deregisters the ring's memory. The caller must call letGo after the completion of the last
-// send.
-func (c *caster) letGo() {
 	for _, region := range c.regions {
 		_ = c.port.dom.DeregisterRegion(region)
 	}

@@ -60,7 +60,8 @@ func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 		outboxes: make(map[*btl.Endpoint]*outbox), suitors: make(map[uint64]*suitor),
 	}
 	e.onDone = e.putDone
-	err := errors.Join(m.Handle(tagLetter, e.onLetter), m.Handle(tagNotice, e.onNotice))
+	err := errors.Join(m.HandleUpTo(tagLetter, letterBytesMax, e.onLetter),
+		m.HandleUpTo(tagNotice, noticeBytes, e.onNotice))
 	if err == nil && data != nil {
 		e.data, err = newDataPort(data)
 	}

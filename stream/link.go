@@ -43,6 +43,7 @@ type link struct {
 	// The following fields are for the unreliable mode.
 	addr          fabric.Addr
 	hasAddr       bool
+	underWay      int // sends to addr without a completion yet
 	datagramBytes int
 	nonce         uint64 // random number of the probes
 	probes        int
@@ -275,9 +276,14 @@ func (k *link) unmet(why Reason, err error) {
 func (k *link) close(err error) {
 	k.state, k.err = linkDone, err
 	k.s.prunes = true
-	if k.hasAddr {
+	k.forget()
+	k.s.e.dropLink(k)
+}
+
+// forget removes the data address of an ended link, after the completion of the last send to it.
+func (k *link) forget() {
+	if k.hasAddr && k.state == linkDone && k.underWay == 0 {
 		_ = k.s.e.data.dom.Remove(k.addr)
 		k.hasAddr = false
 	}
-	k.s.e.dropLink(k)
 }

@@ -42,7 +42,7 @@ func (k *link) prove(now mono.Time) {
 			fmt.Errorf("%w: no datagram has come to the address that the receiver gives", ErrTimeout))
 		return
 	}
-	if k.s.cast.probe(k.addr, header{key: k.probe, ordinal: k.nonce, datagram: probeDatagram}) {
+	if k.s.cast.probe(k, header{key: k.probe, ordinal: k.nonce, datagram: probeDatagram}) {
 		k.probes++
 		k.probeAt = now.Add(probeEvery)
 	}
@@ -65,9 +65,9 @@ func (s *Sender) proveAll(now mono.Time) {
 	}
 }
 
-// probe posts a header without payload. If no buffer is free or the fabric is busy, probe returns
-// false.
-func (c *caster) probe(to fabric.Addr, h header) bool {
+// probe posts a header without payload to a receiver's data address. If no buffer is free or the
+// fabric is busy, probe returns false.
+func (c *caster) probe(k *link, h header) bool {
 	d := c.port
 	last := len(d.txBuf) - 1
 	if last < 0 {
@@ -77,9 +77,9 @@ func (c *caster) probe(to fabric.Addr, h header) bool {
 	d.txBuf = d.txBuf[:last]
 	d.owner[buf], d.holds[buf] = sentFrom{}, 1
 	h.put(d.arena.Bytes(buf))
-	n, err := c.ep.Post([]fabric.Send{{Buf: buf, Len: headerBytes, To: to}})
+	n, err := c.ep.Post([]fabric.Send{{Buf: buf, Len: headerBytes, To: k.addr}})
 	if n == 1 && headerBytes > c.caps.InjectBytes {
-		d.holds[buf]++
+		d.await(buf, k)
 	}
 	d.drop(buf)
 	return !errors.Is(err, fabric.ErrAgain)

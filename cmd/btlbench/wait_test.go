@@ -22,9 +22,11 @@ var waitModes = []string{"busy", "adaptive", "event"}
 
 // pairRun is what is read of a report.
 type pairRun struct {
-	Iterations int64                                             `json:"iterations"`
-	CPUPercent struct{ Client, Server float64 }                  `json:"cpu_percent"`
-	Waits      struct{ Client, Server struct{ Crowded uint64 } } `json:"waits"`
+	Iterations int64                            `json:"iterations"`
+	CPUPercent struct{ Client, Server float64 } `json:"cpu_percent"`
+	Waits      struct {
+		Client, Server struct{ Crowded, Sleeps uint64 }
+	} `json:"waits"`
 }
 
 // pairJSON runs a pair of processes, each this test binary as the program, and returns the one row
@@ -106,6 +108,24 @@ func TestWaitSleeps(t *testing.T) {
 				(2*u.cpu > polls.cpu || 2*u.client > polls.client || 2*u.server > polls.server) {
 				t.Errorf("%s: in %d s of silence %s spends %+v, polling %+v", provider, gaps, mode, u, polls)
 			}
+		}
+	}
+}
+
+// TestWaitStream holds that the sender of a stream that has nothing to do sleeps, where it waits by
+// sleeping.
+func TestWaitStream(t *testing.T) {
+	for _, mode := range []string{"busy", "event"} {
+		// 300 messages, a millisecond apart
+		stdout, _ := runProcess(t, "pair", "--provider", "udp", "--wait", mode, "--test", "bw", "--size",
+			"1000", "--rate", "8M", "--duration", "300ms", "--rounds", "1", "--format", "json")
+		var report struct{ Runs []pairRun }
+		if err := json.Unmarshal(stdout, &report); err != nil || len(report.Runs) != 1 {
+			t.Fatalf("%v in\n%s", err, stdout)
+		}
+		slept := report.Runs[0].Waits.Client.Sleeps
+		if mode == "busy" && slept > 0 || mode == "event" && slept < 50 {
+			t.Errorf("%s: the sender has slept %d times", mode, slept)
 		}
 	}
 }

@@ -19,42 +19,75 @@ import (
 // "make tunnel-compare" asks for more. The test sees that the measurement works.
 var tunnelRounds = flag.Int("tunnel.rounds", 0, "rounds of TestTunnelCompare; 0 is one short round")
 
+// far is the address at which the hosts of TestTunnelCompare reach the server through the tunnel.
+const far = "10.95.0.2"
+
+// tunnelRows are the measurements of each round of TestTunnelCompare, beside iperf3. A window is
+// that of testdata/floor.c, in datagrams; the other rows are btlbench with further flags.
+var tunnelRows = []struct {
+	name   string
+	window string
+	flags  []string
+}{
+	{"C, 32 datagrams under way", "32", nil},
+	{"C, 64 datagrams under way", "64", nil},
+	{"C, 128 datagrams under way", "128", nil},
+	{"btlbench", "", nil},
+	{"btlbench --wait event", "", []string{"--wait", "event"}},
+	{
+		"btlbench --wait event, target_delay=5ms", "",
+		[]string{"--wait", "event", "--set", "target_delay=5ms"},
+	},
+}
+
 // TestTunnelCompare measures streams through a tunnel of a user-space program, wireguard-go, which
-// hands packets on in batches: btlbench beside iperf3, in turns.
+// hands packets on in batches: btlbench beside iperf3, in turns. The rows in C are the floor: a
+// window of datagrams of the same size and their ACKs, without retransmission.
 func TestTunnelCompare(t *testing.T) {
 	lab := New(t)
 	for program, debian := range map[string]string{
-		"wireguard-go": "wireguard-go", "wg": "wireguard-tools", "iperf3": "iperf3",
+		"wireguard-go": "wireguard-go", "wg": "wireguard-tools", "iperf3": "iperf3", "cc": "gcc",
 	} {
 		lab.Need(program, debian)
 	}
-	program := filepath.Join(t.TempDir(), "btlbench")
-	build := exec.Command("go", "build", "-o", program, "gobtl/cmd/btlbench")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building btlbench: %v\n%s", err, out)
-	}
+	program, floor := filepath.Join(t.TempDir(), "btlbench"), filepath.Join(t.TempDir(), "floor")
+	build(t, exec.Command("go", "build", "-o", program, "gobtl/cmd/btlbench"))
+	build(t, exec.Command("cc", "-O2", "-Wall", "-Werror", "-o", floor, "testdata/floor.c"))
 	a, b := lab.Cable(lab.Host("a"), lab.Host("b"), 1500)
 	tunnel(t, a, b)
-	const far = "10.95.0.2"
 	serve(t, b.Host, "listening", "iperf3", "-s", "--forceflush")
 	serve(t, b.Host, "istening", program, "serve", "--listen", far+":7700")
+	serve(t, b.Host, "listening", floor, "serve", "7800")
 	seconds, rounds := "2", *tunnelRounds
 	if rounds == 0 {
 		seconds, rounds = "1", 1
 	}
-	targets := []string{"", "5ms"}
-	shares := make(map[string][]float64)
+	shares, rates := make([][]float64, len(tunnelRows)), make([][]float64, len(tunnelRows))
 	for range rounds {
 		tcp := iperfMBps(t, a.Host, far, seconds)
-		for _, target := range targets {
-			got := btlMBps(t, a.Host, program, far+":7700", seconds, target)
-			shares[target] = append(shares[target], got/tcp)
-			t.Logf("target_delay %q: %.1f MB/s, TCP %.1f: %.2f", target, got, tcp, got/tcp)
+		for i, row := range tunnelRows {
+			var got float64
+			if row.window != "" {
+				got = floorMBps(t, a.Host, floor, row.window, seconds)
+			} else {
+				got = btlMBps(t, a.Host, program, seconds, row.flags)
+			}
+			rates[i], shares[i] = append(rates[i], got), append(shares[i], got/tcp)
+			t.Logf("%s: %.1f MB/s, TCP %.1f: %.2f", row.name, got, tcp, got/tcp)
 		}
 	}
-	for _, target := range targets {
-		t.Logf("target_delay %q: median %.2f of TCP", target, report.Median(shares[target]))
+	for i, row := range tunnelRows {
+		t.Logf("median of %d: %-40s %6.1f MB/s, %.2f of TCP", rounds, row.name,
+			report.Median(rates[i]), report.Median(shares[i]))
+	}
+}
+
+// build runs a compiler, without cgo.
+func build(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
 	}
 }
 
@@ -142,16 +175,26 @@ func iperfMBps(t *testing.T, h *Host, to, seconds string) float64 {
 	return r.End.Received.Bits / 8e6
 }
 
-// btlMBps is the rate of messages of 64 KiB, with a target_delay if one is given.
-func btlMBps(t *testing.T, h *Host, program, to, seconds, target string) float64 {
+// floorMBps is the rate of the payload of datagrams in a window of fixed size.
+func floorMBps(t *testing.T, h *Host, program, window, seconds string) float64 {
 	t.Helper()
-	args := []string{
-		"run", to, "--test", "bw", "--size", "64K", "--duration", seconds + "s", "--rounds", "1",
-		"--format", "json",
+	const payload = "1392" // of a tunnel with an MTU of 1420
+	out := h.Run(program, "send", far, "7800", payload, window, seconds)
+	var rate float64
+	if _, err := fmt.Sscanf(out, "%f MB/s", &rate); err != nil || rate == 0 {
+		t.Fatalf("floor: %v\n%s", err, out)
 	}
-	if target != "" {
-		args = append(args, "--set", "target_delay="+target)
-	}
+	t.Logf("C, %s datagrams under way: %s", window, strings.TrimSpace(out))
+	return rate
+}
+
+// btlMBps is the rate of messages of 64 KiB, with further flags.
+func btlMBps(t *testing.T, h *Host, program, seconds string, flags []string) float64 {
+	t.Helper()
+	args := append([]string{
+		"run", far + ":7700", "--test", "bw", "--size", "64K", "--duration", seconds + "s",
+		"--rounds", "1", "--format", "json",
+	}, flags...)
 	var r struct {
 		Runs []struct {
 			MBps float64 `json:"bandwidth_mb_per_s"`

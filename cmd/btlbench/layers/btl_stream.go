@@ -78,7 +78,7 @@ func (p *btlPort) streamPhase(r *Round, l limit) error {
 			break
 		}
 		var err error
-		if now, err = p.streamPass(r, most, now); err != nil {
+		if now, err = p.streamPass(r, most, now, l.until); err != nil {
 			return err
 		}
 		if r.reportDue(now) {
@@ -114,8 +114,10 @@ func (p *btlPort) peerFinished() bool {
 	return p.finPhase == p.phase && p.received >= p.finSent
 }
 
-// streamPass sends as many messages as there is room for, and then calls Progress once.
-func (p *btlPort) streamPass(r *Round, most int64, now mono.Time) (mono.Time, error) {
+// streamPass sends as many messages as there is room for, and then calls Progress once. A pass that
+// finds nothing to do waits, until the instant until at most.
+func (p *btlPort) streamPass(r *Round, most int64, now, until mono.Time) (mono.Time, error) {
+	sent := r.Sent
 	room := int64(r.Window - p.inFlight)
 	if r.Test == plan.TestRate {
 		// In the test rate, a whole window is in flight until the peer has received it.
@@ -137,13 +139,18 @@ func (p *btlPort) streamPass(r *Round, most int64, now mono.Time) (mono.Time, er
 	if err := p.serveDue(r); err != nil {
 		return now, err
 	}
-	now = clock()
-	if n > 0 {
+	if n > 0 || r.Sent != sent {
 		p.waiter.busy()
-	} else if r.Test == plan.TestReverse && p.waiter.idle() && p.stuck(now) {
-		return now, errStuck
+	} else {
+		p.waiter.until = p.pace.next(until)
+		looks := p.waiter.idle()
+		p.waiter.until = mono.Never
+		// A sender with a rate, or whose peer lives and takes nothing, may have to wait for long.
+		if looks && r.Test == plan.TestReverse && p.stuck(clock()) {
+			return clock(), errStuck
+		}
 	}
-	return now, p.check()
+	return clock(), p.check()
 }
 
 // sendSome sends up to the given number of messages, as far as there is room and the rate permits.

@@ -2,6 +2,7 @@ package layers
 
 import (
 	"math"
+	"time"
 
 	"gobtl/internal/mono"
 )
@@ -26,4 +27,13 @@ func (p *pace) due(now mono.Time, sizeBytes int) int64 {
 		return 0
 	}
 	return int64(ahead/float64(sizeBytes)) + 1
+}
+
+// next is the earlier of the instant until and the instant at which the rate allows the next
+// message. Without a rate next is until.
+func (p *pace) next(until mono.Time) mono.Time {
+	if p.bytesPerNs == 0 {
+		return until
+	}
+	return until.Min(p.since.Add(time.Duration(p.offered/p.bytesPerNs) + 1))
 }

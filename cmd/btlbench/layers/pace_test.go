@@ -83,3 +83,21 @@ func TestDatagramBytes(t *testing.T) {
 		}
 	}
 }
+
+// TestPaceNext checks the instant up to which a stream without room may sleep.
+func TestPaceNext(t *testing.T) {
+	var p pace
+	p.start(0, 1000)
+	if got := p.next(5000); got != 5000 {
+		t.Errorf("without a rate the next message is due at %d", got)
+	}
+	p.start(1, 1000) // a byte a nanosecond
+	p.offered = 300
+	next := p.next(5000)
+	if p.due(next-2, 100) != 0 || p.due(next, 100) != 1 {
+		t.Errorf("%d messages are due before %d, %d then", p.due(next-2, 100), next, p.due(next, 100))
+	}
+	if got := p.next(1200); got != 1200 {
+		t.Errorf("sleeps until %d, and the phase ends at 1200", got)
+	}
+}

@@ -726,39 +726,3 @@ func TestPathIdlePolls(t *testing.T) {
 		t.Errorf("%d polls of the data channel in %d passes that are far apart", polls[n.data], passes)
 	}
 }
-
-// A pass that does nothing but deliver leaves the timers to the next one, which knows for how long
-// the module has stood still: what the peer has sent meanwhile may not all be read yet.
-func TestPathTimersSparedAfterFastReceive(t *testing.T) {
-	n := newNullBench(t, 1472, true, Config{})
-	n.m.Handle(1, func(*Endpoint, Tag, []byte) {})
-	sendOrFail(t, n.ep, 1, []byte("x"))
-	for range 20 {
-		n.pass()
-	}
-	next := nullPeerFirst
-	n.data.arrive = func(out []fabric.Completion) int {
-		if next == nullPeerFirst.Add(2) {
-			return 0
-		}
-		n.data.fill(&out[0], func(p []byte) int {
-			n.hdr = frag.Header{Kind: frag.KindFrag, Conn: n.ep.id.Tag, Tag: 1, Seq: next}
-			next++
-			return n.hdr.Encode(p)
-		})
-		return 1
-	}
-	n.now = n.now.Add(time.Second) // the timer of what was sent has long run out
-	n.pass()
-	if !n.m.deferred.pending {
-		t.Fatal("the first packet was not received fast")
-	}
-	n.pass()
-	if c := n.m.stats.Retransmits(); c != 0 {
-		t.Errorf("%d packets sent again before the peer's were read", c)
-	}
-	n.pass()
-	if c := n.m.stats.Retransmits(); c == 0 {
-		t.Error("nothing was sent again")
-	}
-}

@@ -154,7 +154,7 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	}
 	m.findRoom()
 	m.callOut()
-	m.expire(n > 0)
+	m.expire()
 	m.sendAgain()
 	m.serve()
 	m.acks.NoteLull(n == 0)

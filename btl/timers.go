@@ -1,8 +1,6 @@
 package btl
 
 import (
-	"time"
-
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/path"
 	"gobtl/frag"
@@ -17,13 +15,10 @@ type peerTimers struct {
 	shedAt  Time                        // earliest time of the next check of peers that hold memory
 }
 
-// expire handles expired timers. The argument received says whether this call of Progress has
-// received a packet.
-func (m *Module) expire(received bool) {
-	if !m.recovery.Spare(m.gap > lateGap && received) {
-		for s := m.recovery.Expire(m.now); s != nil; s = m.recovery.Expire(m.now) {
-			m.sched.rearm(m.peers.At(s.Number()))
-		}
+// expire handles expired timers.
+func (m *Module) expire() {
+	for s := m.recovery.Expire(m.now); s != nil; s = m.recovery.Expire(m.now) {
+		m.sched.rearm(m.peers.At(s.Number()))
 	}
 	if m.draining && m.now >= m.drainUntil {
 		for _, ep := range m.peers.All() {
@@ -75,10 +70,6 @@ func (m *Module) leave(ep *Endpoint) {
 		m.credits.Leave()
 	}
 }
-
-// lateGap is the gap between two calls of Progress from which on expired packet timers are handled
-// in the next call, to read waiting acknowledgements first.
-const lateGap = time.Millisecond
 
 // posted starts the retransmission timer of packet n in send buffer t. The timer is limited to a
 // quarter of PeerTimeout, so that the packet is sent several times before the peer is declared

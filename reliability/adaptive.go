@@ -111,7 +111,6 @@ type adaptiveShared struct {
 	rules   *Rules
 	timers  *hotel.Hotel[*Sender] // a room for each Sender
 	counted Counts
-	spared  bool // due timers already wait, until the received packets are read
 	stops   bool // a timer stops when there is nothing in flight
 }
 

@@ -31,13 +31,6 @@ func (shared *adaptiveShared) deadline() mono.Time { return shared.timers.Deadli
 
 func (shared *adaptiveShared) running() int { return shared.timers.Len() }
 
-// spare defers expired timers until the next progress call if the module has unread packets,
-// because these may be ACKs. Timers are deferred at most once.
-func (shared *adaptiveShared) spare(behind bool) bool {
-	shared.spared = behind && !shared.spared
-	return shared.spared
-}
-
 func (shared *adaptiveShared) stopIdle() { shared.stops = true }
 
 func (shared *adaptiveShared) counts() Counts { return shared.counted }

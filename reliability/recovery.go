@@ -24,8 +24,6 @@ type profile interface {
 	deadline() mono.Time
 	// running is the number of timers that run.
 	running() int
-	// See Recovery.Spare.
-	spare(behind bool) bool
 	counts() Counts
 	checkTimers() error
 	// See Recovery.StopIdle.
@@ -63,11 +61,6 @@ func (r *Recovery) Join(s *Sender, peerDelay time.Duration, selective bool) {
 	r.profile.join(s, peerDelay, selective)
 	s.updateSendLimit()
 }
-
-// Spare reports whether expired timers should be deferred until the next progress call. A profile
-// with short time-outs defers timers if the module has unread packets, because the unread packets
-// may be ACKs.
-func (r *Recovery) Spare(behind bool) bool { return r.profile.spare(behind) }
 
 // Expire moves the segments whose time-out is over to the retransmission list. Expire returns a
 // Sender whose window may have opened, or nil if there is none. If Expire returned a Sender, the

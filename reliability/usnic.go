@@ -129,8 +129,6 @@ func (u *usnic) deadline() mono.Time { return u.rooms.Deadline() }
 
 func (u *usnic) running() int { return u.rooms.Len() }
 
-func (u *usnic) spare(bool) bool { return false }
-
 func (u *usnic) checkTimers() error {
 	for i := range u.segs.segs {
 		if u.segs.segs[i].state != Posted {

@@ -55,7 +55,7 @@ var recoveryMutations = []mutation{
 		in:    "btl",
 		old: `$m.pass++
 $m.stats.counters[CntPasses]++`,
-		new: `$m.expire(false)
+		new: `$m.expire()
 $m.sendAgain()
 $m.postAll()
 $m.pass++

@@ -98,7 +98,7 @@ func TestFootprint(t *testing.T) {
 	for _, f := range []footprint{usual, widest} {
 		t.Logf("%+v", f)
 	}
-	const idleMost, slack = 2500, 64
+	const idleMost, slack = 1540, 64
 	if widest.idle > usual.idle+slack || usual.idle > idleMost {
 		t.Errorf("an idle endpoint costs %d bytes, with the widest window %d; at most %d, and the same",
 			usual.idle, widest.idle, idleMost)

@@ -111,7 +111,8 @@ type adaptiveShared struct {
 	rules   *Rules
 	timers  *hotel.Hotel[*Sender] // a room for each Sender
 	counted Counts
-	stops   bool // a timer stops when there is nothing in flight
+	first   int32 // what a Sender without packets in flight and measurements may send
+	stops   bool  // a timer stops when there is nothing in flight
 }
 
 // adaptiveTickNs is the resolution of the retransmission timers in nanoseconds.

@@ -89,3 +89,37 @@ func TestPlainAckNotLate(t *testing.T) {
 		t.Errorf("late by %v", got)
 	}
 }
+
+// The state of the profile is made by the first packet. Before that packet, an ACK makes no state,
+// and the window, the path and the checks are as if the state was there.
+func TestStateBeginsWithFirstPacket(t *testing.T) {
+	for _, congestion := range []string{CongestionDelay, CongestionFixed} {
+		idle := newDriven(t, func(r *Rules) { r.Congestion = congestion })
+		begun := newDriven(t, func(r *Rules) { r.Congestion = congestion })
+		begun.policy()
+		begun.snd.updateSendLimit()
+		for _, a := range []*driven{idle, begun} {
+			if _, verdict := a.snd.OnAck(a.now, adaptiveFirst-1, 4000, false, nil); verdict != AckIdle {
+				t.Errorf("%s: the ACK of nothing is %v", congestion, verdict)
+			}
+			if err := a.snd.Check(); err != nil {
+				t.Error(err)
+			}
+		}
+		if idle.snd.policy.adaptive != nil || begun.snd.policy.adaptive == nil {
+			t.Fatalf("%s: the state is there: %v", congestion, idle.snd.policy.adaptive != nil)
+		}
+		if i, b := idle.snd.Room(), begun.snd.Room(); i != b || i == 0 {
+			t.Errorf("%s: room for %d packets, and for %d with the state", congestion, i, b)
+		}
+		if i, b := idle.snd.Path(), begun.snd.Path(); i != b {
+			t.Errorf("%s: path %+v, and %+v with the state", congestion, i, b)
+		}
+		idle.send(1, Data)
+		begun.send(1, Data)
+		if i, b := *idle.snd.policy.adaptive, *begun.snd.policy.adaptive; i.roundEnd != b.roundEnd ||
+			i.newest != b.newest || i.timerAt != b.timerAt || i.cong.window != b.cong.window {
+			t.Errorf("%s: %+v, and %+v when made before", congestion, i, b)
+		}
+	}
+}

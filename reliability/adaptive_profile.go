@@ -10,12 +10,22 @@ import (
 
 func newAdaptive(peers int, rules *Rules) (*adaptiveShared, error) {
 	timers, err := hotel.New[*Sender](hotel.Config{Rooms: peers, TickNs: adaptiveTickNs})
-	return &adaptiveShared{rules: rules, timers: timers}, err
+	first := int32(rules.InitialWindow)
+	if rules.Congestion == CongestionFixed {
+		first = unlimited
+	}
+	return &adaptiveShared{rules: rules, timers: timers, first: first}, err
 }
 
 func (shared *adaptiveShared) join(s *Sender, peerDelay time.Duration, selective bool) {
+	s.policy.joined, s.selective = joined{shared: shared, peerDelay: peerDelay}, selective
+}
+
+// begin returns the state of a Sender that has sent nothing.
+func (j joined) begin(s *Sender) *adaptive {
+	shared := j.shared
 	a := &adaptive{
-		shared: shared, peerDelay: peerDelay, selective: selective, resendBudget: budgetFirst,
+		shared: shared, peerDelay: j.peerDelay, selective: s.selective, resendBudget: budgetFirst,
 		lossAt: mono.Never, roundEnd: s.next, newest: s.next - 1, waitMax: shared.rules.ResendTimeoutMax,
 		sentAt: [channels]mono.Time{longAgo, longAgo}, ackedAt: longAgo, progressAt: longAgo,
 		restartedAt: longAgo, sweepAt: mono.Never,
@@ -24,7 +34,7 @@ func (shared *adaptiveShared) join(s *Sender, peerDelay time.Duration, selective
 	a.cong.init(shared.rules)
 	a.cong.calm = s.next
 	a.setWait()
-	s.policy.adaptive = a
+	return a
 }
 
 func (shared *adaptiveShared) deadline() mono.Time { return shared.timers.Deadline() }

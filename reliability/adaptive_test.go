@@ -38,7 +38,11 @@ func newDriven(t failer, change func(*Rules)) *driven {
 	return a
 }
 
-func (a *driven) policy() *adaptive { return a.snd.policy.adaptive }
+// policy returns the state of the profile adaptive, also before the first packet.
+func (a *driven) policy() *adaptive {
+	a.snd.policy.begin(&a.snd)
+	return a.snd.policy.adaptive
+}
 
 func (a *driven) after(d time.Duration) *driven {
 	a.now = a.now.Add(d)

@@ -7,23 +7,24 @@ import (
 )
 
 // marks are bitmaps of the packets in flight, indexed like the ring of their Sender. The bitmaps
-// let a search in a large window skip 64 packets at a time. The bitmaps are allocated when the
-// first packet arrives out of order or is declared lost.
-type marks struct {
-	early []uint64 // arrived before an older packet; the ring holds noToken
-	aside []uint64 // adaptive: declared lost, or on the resend list
-}
+// let a search in a large window skip 64 packets at a time. The two bitmaps are the halves of one
+// slice, which is allocated when the first packet arrives out of order or is declared lost.
+type marks []uint64
 
 // sized returns empty marks for a ring of places entries, a power of two.
-func sized(places int) marks {
-	words := (places + 63) / 64
-	both := make([]uint64, 2*words)
-	return marks{early: both[:words:words], aside: both[words:]}
-}
+func sized(places int) marks { return make(marks, 2*((places+63)/64)) }
+
+// early is the bitmap of the packets that arrived before an older packet. The ring holds noToken
+// for these packets.
+func (m marks) early() []uint64 { return m[:len(m)/2] }
+
+// aside is the bitmap of the packets that the profile adaptive has declared lost, or that are on
+// the resend list.
+func (m marks) aside() []uint64 { return m[len(m)/2:] }
 
 // needMarks allocates the marks if there are none.
 func (s *Sender) needMarks() {
-	if len(s.marks.early) == 0 {
+	if len(s.marks) == 0 {
 		s.marks = sized(len(s.ring))
 	}
 }
@@ -37,43 +38,44 @@ func (s *Sender) place(n seq.Num) (word uint32, bit uint64) {
 func (s *Sender) markEarly(n seq.Num) {
 	s.needMarks()
 	word, bit := s.place(n)
-	s.marks.early[word] |= bit
+	s.marks.early()[word] |= bit
 }
 
 func (s *Sender) unmarkEarly(n seq.Num) {
 	word, bit := s.place(n)
-	s.marks.early[word] &^= bit
+	s.marks.early()[word] &^= bit
 }
 
 func (s *Sender) setAside(n seq.Num) {
 	s.needMarks()
 	word, bit := s.place(n)
-	s.marks.aside[word] |= bit
+	s.marks.aside()[word] |= bit
 }
 
 func (s *Sender) takeBack(n seq.Num) {
 	word, bit := s.place(n)
-	s.marks.aside[word] &^= bit
+	s.marks.aside()[word] &^= bit
 }
 
 // marked returns the two marks of a number in flight.
 func (s *Sender) marked(n seq.Num) (early, aside bool) {
-	if len(s.marks.early) == 0 {
+	if len(s.marks) == 0 {
 		return false, false
 	}
 	word, bit := s.place(n)
-	return s.marks.early[word]&bit != 0, s.marks.aside[word]&bit != 0
+	return s.marks.early()[word]&bit != 0, s.marks.aside()[word]&bit != 0
 }
 
 // nextOpen returns the first number, from n on, that has neither of the two marks. If all numbers
 // have a mark, nextOpen returns s.next.
 func (s *Sender) nextOpen(n seq.Num) seq.Num {
-	if len(s.marks.early) == 0 {
+	if len(s.marks) == 0 {
 		return n
 	}
+	early, aside := s.marks.early(), s.marks.aside()
 	for n.Before(s.next) {
 		word, shift, left := s.from(n)
-		open := ^(s.marks.early[word] | s.marks.aside[word]) >> shift
+		open := ^(early[word] | aside[word]) >> shift
 		if k := uint32(bits.TrailingZeros64(open)); k < left {
 			if n = n.Add(k); n.Before(s.next) {
 				return n
@@ -87,12 +89,13 @@ func (s *Sender) nextOpen(n seq.Num) seq.Num {
 
 // nextAside returns the first number, from n on, with the mark aside, or s.next if there is none.
 func (s *Sender) nextAside(n seq.Num) seq.Num {
-	if len(s.marks.early) == 0 {
+	if len(s.marks) == 0 {
 		return s.next
 	}
+	aside := s.marks.aside()
 	for n.Before(s.next) {
 		word, shift, left := s.from(n)
-		if k := uint32(bits.TrailingZeros64(s.marks.aside[word] >> shift)); k < left {
+		if k := uint32(bits.TrailingZeros64(aside[word] >> shift)); k < left {
 			return n.Add(k)
 		}
 		n = n.Add(left)
@@ -112,10 +115,11 @@ func (s *Sender) from(n seq.Num) (word, shift, left uint32) {
 // that the packet arrived before an older packet. For a ring of fewer than 64 entries the result is
 // 0, and the caller must search bit by bit.
 func (s *Sender) earlyFrom(n seq.Num) uint64 {
-	if len(s.ring) < 64 || len(s.marks.early) == 0 {
+	if len(s.ring) < 64 || len(s.marks) == 0 {
 		return 0
 	}
 	word, shift, _ := s.from(n)
-	behind := (word + 1) & uint32(len(s.marks.early)-1)
-	return s.marks.early[word]>>shift | s.marks.early[behind]<<(64-shift)
+	early := s.marks.early()
+	behind := (word + 1) & uint32(len(early)-1)
+	return early[word]>>shift | early[behind]<<(64-shift)
 }

@@ -13,16 +13,35 @@ import (
 // struct and not an interface, which avoids indirect calls and heap allocations for each packet.
 // The methods of policy are all events that a profile handles.
 type policy struct {
-	usnic    *usnic // one for all Senders of a module
-	adaptive *adaptive
+	usnic    *usnic    // one for all Senders of a module
+	adaptive *adaptive // nil before the first packet: see begin
+	joined   joined
 }
 
+// joined is what begin needs to make a Sender's adaptive. In other profiles, field shared is nil.
+type joined struct {
+	shared    *adaptiveShared
+	peerDelay time.Duration
+}
+
+// some reports whether the policy has a state, so that packets may be in flight.
 func (p *policy) some() bool { return p.usnic != nil || p.adaptive != nil }
+
+// begin makes the state of the profile adaptive, before the first packet is sent. An idle Sender
+// thus costs little memory.
+func (p *policy) begin(s *Sender) {
+	if p.adaptive == nil && p.joined.shared != nil {
+		p.adaptive = p.joined.begin(s)
+	}
+}
 
 // allows is the number of packets that may be sent now, or unlimited.
 func (p *policy) allows(s *Sender) int32 {
-	if p.adaptive != nil {
+	switch {
+	case p.adaptive != nil:
 		return p.adaptive.allows(s)
+	case p.joined.shared != nil:
+		return p.joined.shared.first
 	}
 	return unlimited
 }
@@ -89,8 +108,11 @@ func (p *policy) abandon(s *Sender) {
 
 // path returns the estimates of the path.
 func (p *policy) path(s *Sender) PathState {
-	if p.adaptive != nil {
+	switch {
+	case p.adaptive != nil:
 		return p.adaptive.path(s)
+	case p.joined.shared != nil:
+		return p.joined.begin(s).path(s)
 	}
 	return s.windowState()
 }

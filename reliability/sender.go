@@ -39,17 +39,18 @@ type Sender struct {
 	sendLimit seq.Num // first number that may not be sent now
 	window    uint32
 	number    uint32
-	sacked    int32 // packets of the window that have arrived before an older one
-	bytes     int   // bytes in flight, as reported by the caller
-	bytesMax  int   // limit of bytes in flight: see BoundBytes
+	sacked    int32   // packets of the window that have arrived before an older one
+	withheld  seq.Num // number of the withheld packet
+	bytes     int     // bytes in flight, as reported by the caller
+	bytesMax  int     // limit of bytes in flight: see BoundBytes
 	raisedAt  mono.Time
 	rested    bool // half of the credits were given up since raisedAt, or none was raised yet
 	// The field blocked says that a packet had to wait for the window to open. The policy resets
 	// blocked.
 	blocked   bool
-	patient   bool    // a lone reply is in flight, whose ACK may be delayed: see lone.go
-	withholds bool    // the packet numbered withheld was not sent yet
-	withheld  seq.Num // number of the withheld packet
+	patient   bool // a lone reply is in flight, whose ACK may be delayed: see lone.go
+	withholds bool // the packet numbered withheld was not sent yet
+	selective bool // the peer sends selective ACKs; only with the profile adaptive
 }
 
 // unlimited is the number of packets or bytes that means no limit.
@@ -142,13 +143,11 @@ func (s *Sender) rest() {
 // window stays open for one packet, because a packet may have a reserved number.
 func (s *Sender) updateSendLimit() {
 	room := min(max(s.limit.Sub(s.next), 0), int32(s.window)-s.next.Sub(s.oldest))
-	if s.policy.some() {
-		most := s.policy.allows(s)
-		if s.next.Before(s.sendLimit) {
-			most = max(most, 1)
-		}
-		room = min(room, most)
+	most := s.policy.allows(s)
+	if s.next.Before(s.sendLimit) {
+		most = max(most, 1)
 	}
+	room = min(room, most)
 	s.sendLimit = s.next.Add(uint32(room))
 }
 
@@ -227,7 +226,9 @@ func (s *Sender) AdmitRun(run []Token) seq.Num {
 }
 
 // grow doubles the ring of segments in flight. An idle peer thus needs only a few words of memory.
+// Before the first packet, grow also makes the policy's state.
 func (s *Sender) grow() {
+	s.policy.begin(s)
 	bigger := Sender{ring: make([]Token, max(8, 2*len(s.ring)))}
 	for n := s.oldest; n != s.next; n++ {
 		bigger.ring[uint32(n)&uint32(len(bigger.ring)-1)] = s.at(n)
@@ -394,7 +395,7 @@ func (s *Sender) Abort(done []Token) []Token {
 		done = append(done, t)
 	}
 	s.limit, s.sendLimit = s.next, s.next
-	s.ring, s.marks, s.sacked, s.bytes, s.withholds = nil, marks{}, 0, 0, false
+	s.ring, s.marks, s.sacked, s.bytes, s.withholds = nil, nil, 0, 0, false
 	s.patient = false
 	return done
 }

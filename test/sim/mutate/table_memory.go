@@ -5,7 +5,7 @@ var memoryMutations = []mutation{
 	{
 		name:  "landed-not-put-back",
 		fault: "what landed and was not expected there is not put behind its header again",
-		in:    "btl",
+		in:    "btl/internal/landing",
 		old:   "copy($b[Len-$landed:Len], mem[LandedOff:])",
 		new:   "_, _ = $b, $landed",
 		test:  "./btl -run TestLanding",
@@ -13,7 +13,7 @@ var memoryMutations = []mutation{
 	{
 		name:  "landed-anywhere",
 		fault: "a chunk that landed at the place of another one counts as in its place",
-		in:    "btl",
+		in:    "btl/internal/landing",
 		old:   "$h.OffsetBytes != $base+$c.LandedOff",
 		new:   "$base+$c.LandedOff == $h.SizeBytes",
 		test:  "./btl -run TestLanding",
@@ -21,8 +21,8 @@ var memoryMutations = []mutation{
 	{
 		name:  "landed-in-another-fragment",
 		fault: "a chunk that landed in another fragment of its connection counts as in its place",
-		in:    "btl",
-		old:   "$h.FragID != $l.fragID",
+		in:    "btl/internal/landing",
+		old:   "$h.FragID != $x.fragID",
 		with:  "LandedOff",
 		new:   "false",
 		test:  "./btl -run TestLanding",
@@ -46,10 +46,10 @@ var memoryMutations = []mutation{
 	{
 		name:  "landed-run-anywhere",
 		fault: "of a run that landed only the first packet's place is looked at",
-		in:    "btl",
+		in:    "btl/internal/landing",
 		old:   "LandedOff != $at",
 		new:   "$at == 0",
-		test:  "./btl -run TestLandingRuns|TestFollowing",
+		test:  "./btl/internal/landing -run TestRun",
 	},
 	{
 		name:  "landed-run-out-of-order",
@@ -87,7 +87,7 @@ var memoryMutations = []mutation{
 	{
 		name:  "put-lands-on-what-came",
 		fault: "chunks of a put land where others of it have come already",
-		in:    "btl",
+		in:    "btl/internal/landing",
 		old:   "return $end == high",
 		new:   "return true",
 		test:  "./btl -run TestPutLands",
@@ -95,18 +95,18 @@ var memoryMutations = []mutation{
 	{
 		name:  "next-put-swallowed",
 		fault: "the poll that brings the last chunk of a put takes those of the next one in, too",
-		in:    "btl",
-		old:   "$l.to.region != nil && $x.chunk >= aloneBytesMin",
+		in:    "btl/internal/landing",
+		old:   "$p.to.Flags != 0 && $x.chunk >= AloneBytesMin",
 		new:   "false",
 		test:  "./btl -run TestPutsLand",
 	},
 	{
 		name:  "put-as-small-as-its-end",
 		fault: "a put whose last chunk is small is taken for one of small packets",
-		in:    "btl",
+		in:    "btl/internal/landing",
 		old:   "max($x.chunk, $h.PayloadLen)",
 		new:   "$h.PayloadLen",
-		test:  "./btl -run TestPutEndsSmall",
+		test:  "./btl/internal/landing -run TestPutEndsSmall",
 	},
 	{
 		name:  "gathered-from-the-start",

@@ -12,10 +12,21 @@ type Arrival struct {
 // arrivals is the queue of received messages that wait for PullArrivals, the oldest first.
 type arrivals struct {
 	waiting fifo[Arrival]
-	copied  int64    // bytes of the messages that are copies
-	full    bool     // the queue has reached a bound, so polling stops
-	own     [][]byte // memory of released copies, for reuse
+	copied  int64         // bytes of the messages that are copies
+	full    bool          // the queue has reached a bound, so polling stops
+	own     [][]byte      // memory of released copies, for reuse
+	bounds  arrivalBounds // set by Open
 }
+
+// arrivalBounds are the numbers of messages, and of bytes of copied messages, at which the queue
+// for PullArrivals is full. One call of Progress may add several messages beyond the bounds.
+type arrivalBounds struct {
+	messages    int
+	copiedBytes int64
+}
+
+// arrivalsMax are the bounds of the queue for PullArrivals.
+var arrivalsMax = arrivalBounds{messages: 1 << 16, copiedBytes: 256 << 20}
 
 // arrivalsOwnMax is the maximum number of released buffers that are kept for later copies, each of
 // up to ownBytesMax bytes.
@@ -24,9 +35,9 @@ const arrivalsOwnMax = 64
 // HandlePulled queues the messages of a tag for PullArrivals, instead of calling a handler. A later
 // call of Handle for the tag ends the queueing of messages for PullArrivals. Up to
 // Config.KeptPackets packets and KeptBytesMax bytes are queued without a copy, and further messages
-// are copied. While Config.ArrivalsMax messages, or ArrivalsBytesMax bytes of copies, are queued,
-// Progress does nothing and Deadline is Never. While the queue is full, packets of peers are not
-// read, and the peers stop sending for lack of credits. A caller that waits for any event of the
+// are copied. While 65536 messages, or 256 MiB of copies, are queued, Progress does nothing and
+// Deadline is Never. While the queue is full, packets of peers are not read, and the peers stop
+// sending for lack of credits. A caller that waits for any event of the
 // module must therefore also call PullArrivals. Error: ErrTag.
 func (m *Module) HandlePulled(tag Tag) error { return m.Handle(tag, m.arrive) }
 
@@ -45,11 +56,16 @@ func (m *Module) arrive(ep *Endpoint, tag Tag, data []byte) {
 	m.boundArrivals()
 }
 
+// reached reports whether the queue, with that many bytes of copies, has reached a bound.
+func (q *arrivals) reached(copiedBytes int64) bool {
+	return q.waiting.len() >= q.bounds.messages || copiedBytes >= q.bounds.copiedBytes
+}
+
 // boundArrivals records whether the queue for PullArrivals has reached a bound, which stops
 // polling.
 func (m *Module) boundArrivals() {
 	q := &m.keeping.arrivals
-	q.full = q.waiting.len() >= m.cfg.ArrivalsMax || q.copied >= m.cfg.ArrivalsBytesMax
+	q.full = q.reached(q.copied)
 }
 
 // PullArrivals releases the messages in buf and refills buf from the queue of HandlePulled.
@@ -83,14 +99,14 @@ func (m *Module) PullArrivals(buf []Arrival) int {
 }
 
 // check verifies the counts of the queue for PullArrivals.
-func (q *arrivals) check(m *Module) error {
+func (q *arrivals) check() error {
 	copied := int64(0)
 	for _, a := range q.waiting.all() {
 		if a.in == keptCopy {
 			copied += int64(len(a.data))
 		}
 	}
-	full := q.waiting.len() >= m.cfg.ArrivalsMax || copied >= m.cfg.ArrivalsBytesMax
+	full := q.reached(copied)
 	if copied != q.copied || full != q.full {
 		return fmt.Errorf("%d messages wait to be pulled, copies of %d bytes, %d counted; full: %v",
 			q.waiting.len(), copied, q.copied, q.full)

@@ -105,12 +105,18 @@ func TestPullArrivalsAllocs(t *testing.T) {
 // owner pulls, once.
 func TestPullArrivalsBounded(t *testing.T) {
 	const messages = 2000
-	for _, cfg := range []Config{
-		{ArrivalsMax: 8}, {KeptPackets: -1, ArrivalsBytesMax: 1000}, {KeptPackets: 4, ArrivalsMax: 1},
+	for _, c := range []struct {
+		kept   int
+		bounds arrivalBounds
+	}{
+		{0, arrivalBounds{8, arrivalsMax.copiedBytes}},
+		{-1, arrivalBounds{arrivalsMax.messages, 1000}},
+		{4, arrivalBounds{1, arrivalsMax.copiedBytes}},
 	} {
-		cfg.PollBatch = 4
+		cfg := Config{KeptPackets: c.kept, PollBatch: 4}
 		p := newPuller(t, cfg)
 		m := p.mods[1]
+		m.keeping.bounds = c.bounds
 		sent, most := uint32(0), 0
 		push := func() {
 			for sent < messages {

@@ -279,7 +279,7 @@ func (m *Module) checkPort(*checker) error {
 		return fmt.Errorf("%d bytes kept, one is being delivered: %v", m.keeping.bytes,
 			m.keeping.msg != nil)
 	}
-	return errors.Join(m.port.Check(lent), m.keeping.arrivals.check(m))
+	return errors.Join(m.port.Check(lent), m.keeping.arrivals.check())
 }
 
 // checkStats verifies that the statistics counters are consistent with each other.

@@ -89,12 +89,6 @@ type Config struct {
 	// addition to ReassemblyBytesMax. KeptBytesMax = 0 means 256 MiB, and a negative value means
 	// none.
 	KeptBytesMax int64
-	// ArrivalsMax bounds the messages in the queue of Module.PullArrivals, and ArrivalsBytesMax the
-	// bytes of the copied messages there. The queue may exceed ArrivalsMax and ArrivalsBytesMax by
-	// the messages of one call of Progress. ArrivalsMax = 0 means 65536 messages, and
-	// ArrivalsBytesMax = 0 means 256 MiB.
-	ArrivalsMax      int
-	ArrivalsBytesMax int64
 
 	// PeersMax is the largest number of endpoints, 1 to 1<<20. PeersMax = 0 means 4096.
 	PeersMax int
@@ -222,8 +216,6 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	c.KeptPackets = max(c.KeptPackets, -1)
 	set(&c.KeptBytesMax, 256<<20)
 	c.KeptBytesMax = max(c.KeptBytesMax, -1)
-	set(&c.ArrivalsMax, 1<<16)
-	set(&c.ArrivalsBytesMax, 256<<20)
 	set(&c.PeersMax, 4096)
 	set(&c.HalfOpenMax, 256)
 	set(&c.PeersPerAddress, 16)
@@ -296,8 +288,6 @@ func (c Config) Validate() error {
 		{"reassembly_keep_bytes", c.ReassemblyKeepBytes, 0, 1 << 40},
 		{"kept_packets", int64(c.KeptPackets), -1, 1 << 20},
 		{"kept_bytes_max", c.KeptBytesMax, -1, 1 << 40},
-		{"arrivals_max", int64(c.ArrivalsMax), 1, 1 << 30},
-		{"arrivals_bytes_max", c.ArrivalsBytesMax, 1, 1 << 40},
 		{"peers_max", int64(c.PeersMax), 1, 1 << 20},
 		{"half_open_max", int64(c.HalfOpenMax), 1, 1 << 20},
 		{"peers_per_address", int64(c.PeersPerAddress), 1, 1 << 20},

@@ -246,6 +246,7 @@ func (m *Module) openTables(dom fabric.Domain) (err error) {
 	m.done = make([]reliability.Token, 0, min(cfg.Rules.WindowPackets, reliability.WindowDefault))
 	m.remote.Init(cfg.RegionsMax)
 	m.frags.registered.Init(dom, cfg.RegistrationsKept)
+	m.keeping.bounds = arrivalsMax
 	return nil
 }
 

@@ -153,14 +153,6 @@ var params = []Param{
 		func(c *Config) any { return &c.KeptBytesMax },
 	},
 	{
-		"arrivals_max", "65536", "messages that wait to be pulled, at most",
-		func(c *Config) any { return &c.ArrivalsMax },
-	},
-	{
-		"arrivals_bytes_max", "256M", "bytes of those that are copies, at most",
-		func(c *Config) any { return &c.ArrivalsBytesMax },
-	},
-	{
 		"peers_max", "4096", "endpoints, at most",
 		func(c *Config) any { return &c.PeersMax },
 	},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -377,22 +378,42 @@ func (q *port) expectAnyOrder(want ...[]byte) {
 // head returns the first bytes of b, for error messages.
 func head(b []byte) []byte { return b[:min(len(b), 16)] }
 
-// pattern returns size bytes, each of which depends on key. A missing or shifted byte, or a byte
-// from another datagram, is therefore detected.
+// pattern returns size bytes that depend on key. A missing or shifted byte, or a byte from another
+// datagram, is therefore detected.
 func pattern(key uint64, size int) []byte {
 	b := make([]byte, size)
 	fill(b, key)
 	return b
 }
 
+// fill writes eight bytes made from key into b, and then runs of noise whose places depend on key.
+// The race detector makes it too slow to compute each byte.
 func fill(b []byte, key uint64) {
-	x := key*0x9e3779b97f4a7c15 + 0x6a09e667f3bcc909
+	x := next(key*0x9e3779b97f4a7c15 + 0x6a09e667f3bcc909)
 	var word [8]byte
-	for len(b) > 0 { // a xorshift generator of words, because the race detector makes bytes slow
-		x ^= x << 13
-		x ^= x >> 7
-		x ^= x << 17
-		binary.LittleEndian.PutUint64(word[:], x)
-		b = b[copy(b, word[:]):]
+	binary.LittleEndian.PutUint64(word[:], x)
+	b = b[copy(b, word[:]):]
+	for len(b) > 0 {
+		b = b[copy(b, noise()[x%noiseBytes:]):]
+		x = next(x)
 	}
+}
+
+const noiseBytes = 1 << 17
+
+// noise returns bytes that are the same in each call, and do not repeat.
+var noise = sync.OnceValue(func() []byte {
+	b := make([]byte, 0, noiseBytes)
+	for x := uint64(1); len(b) < noiseBytes; {
+		x = next(x)
+		b = binary.LittleEndian.AppendUint64(b, x)
+	}
+	return b
+})
+
+// next is the successor of x in a xorshift generator.
+func next(x uint64) uint64 {
+	x ^= x << 13
+	x ^= x >> 7
+	return x ^ x<<17
 }

@@ -53,6 +53,11 @@ type Config struct {
 	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. RecvDepth = 0
 	// means 1024.
 	RecvDepth int
+	// CommandDepth is the number of receive buffers posted on the command channel, 16 to RecvDepth.
+	// CommandDepth also bounds the sends that may wait for completion there. CommandDepth = 0 means
+	// RecvDepth and TxDepth, because all small fragments use the command channel. A provider without
+	// a socket buffer of its own holds only so many packets, which bounds the credits of all peers.
+	CommandDepth int
 	// TxDepth is the number of sends that may wait for completion on each channel. TxDepth = 0
 	// means the provider's depth.
 	TxDepth int
@@ -207,6 +212,7 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.PackBytes, 8<<10)
 	set(&c.SendBuffers, max(c.Rules.WindowPackets, reliability.WindowDefault))
 	set(&c.RecvDepth, 1024)
+	set(&c.CommandDepth, c.RecvDepth)
 	set(&c.FragmentsMax, 4096)
 	set(&c.FragmentBytesMax, 1<<30)
 	set(&c.ReassemblyBytesMax, 2<<30)
@@ -280,6 +286,7 @@ func (c Config) Validate() error {
 		{"mix_bytes", int64(c.MixBytes), 1, mtuBytesMax},
 		{"send_buffers", int64(c.SendBuffers), 64, 1 << 20},
 		{"recv_depth", int64(c.RecvDepth), 16, 1 << 16},
+		{"command_depth", int64(c.CommandDepth), 16, int64(c.RecvDepth)},
 		{"tx_depth", int64(c.TxDepth), 0, 1 << 16},
 		{"ring_bytes", int64(c.RingBytes), 0, 1 << 30},
 		{"fragments_max", int64(c.FragmentsMax), 16, 1 << 20},
@@ -321,18 +328,22 @@ func (c Config) DomainConfig(info fabric.Info) (fabric.DomainConfig, error) {
 		return fabric.DomainConfig{}, err
 	}
 	return fabric.DomainConfig{
-		Buffers:     c.SendBuffers + port.ControlBuffers + 2*c.recvDepth(info) + max(c.KeptPackets, 0),
-		BufferBytes: c.MTUBytes,
-		RingBytes:   c.RingBytes,
+		Buffers: c.arenaBuffers(info), BufferBytes: c.MTUBytes, RingBytes: c.RingBytes,
 	}, nil
 }
 
-// recvDepth is the number of receive buffers posted on each channel.
-func (c Config) recvDepth(info fabric.Info) int {
+// arenaBuffers is the number of packet buffers that a module needs.
+func (c Config) arenaBuffers(info fabric.Info) int {
+	command, data := c.recvDepths(info)
+	return c.SendBuffers + port.ControlBuffers + command + data + max(c.KeptPackets, 0)
+}
+
+// recvDepths returns the numbers of receive buffers posted on the two channels.
+func (c Config) recvDepths(info fabric.Info) (command, data int) {
 	if info.RxDepth > 0 {
-		return min(c.RecvDepth, info.RxDepth)
+		return min(c.CommandDepth, info.RxDepth), min(c.RecvDepth, info.RxDepth)
 	}
-	return c.RecvDepth
+	return c.CommandDepth, c.RecvDepth
 }
 
 // segmentRoom returns the largest payload, in bytes, of a packet of that kind in a datagram of

@@ -451,6 +451,8 @@ func TestContract11ConfigBounds(t *testing.T) {
 		func(c *Config) { c.SendBuffers = 63 },
 		func(c *Config) { c.SendBuffers = 1<<20 + 1 },
 		func(c *Config) { c.RecvDepth = 15 },
+		func(c *Config) { c.CommandDepth = 15 },
+		func(c *Config) { c.RecvDepth, c.CommandDepth = 64, 65 },
 		func(c *Config) { c.TxDepth = -1 },
 		func(c *Config) { c.FragmentsMax = -1 },
 		func(c *Config) { c.FragmentBytesMax = 1023 },

@@ -159,8 +159,7 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 	if m.cfg.Random == nil {
 		m.cfg.Random = cryptoRandom
 	}
-	depth := cfg.recvDepth(info)
-	need := cfg.SendBuffers + port.ControlBuffers + 2*depth + max(cfg.KeptPackets, 0)
+	need := cfg.arenaBuffers(info)
 	if arena.Len() < need || arena.Size() < cfg.MTUBytes {
 		return fmt.Errorf("%w: domain has %d buffers of %d bytes, needs %d of %d",
 			ErrConfig, arena.Len(), arena.Size(), need, cfg.MTUBytes)
@@ -168,7 +167,7 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 	if err := m.openTables(dom); err != nil {
 		return err
 	}
-	if err := m.openPort(dom, depth); err != nil {
+	if err := m.openPort(dom); err != nil {
 		return err
 	}
 	bulk := &m.port.Data
@@ -198,11 +197,12 @@ func (m *Module) openSmall() {
 }
 
 // openPort opens the command and the data channel.
-func (m *Module) openPort(dom fabric.Domain, depth int) error {
+func (m *Module) openPort(dom fabric.Domain) error {
 	cfg := &m.cfg
+	command, data := cfg.recvDepths(dom.Info())
 	err := m.port.Open(dom, port.Config{
-		SendBuffers: cfg.SendBuffers, RecvDepth: depth, Spare: max(cfg.KeptPackets, 0),
-		TxDepth: cfg.TxDepth, RecvBufferBytes: cfg.RecvBufferBytes,
+		SendBuffers: cfg.SendBuffers, CommandDepth: command, RecvDepth: data, TxDepth: cfg.TxDepth,
+		Spare: max(cfg.KeptPackets, 0), RecvBufferBytes: cfg.RecvBufferBytes,
 		CommandBytes: cfg.TinyBytes, DataBytes: cfg.MTUBytes,
 		PollBatch: cfg.PollBatch, IdlePollEvery: cfg.IdlePollEvery,
 		Reliable: cfg.Reliability == reliabilityAuto,

@@ -117,6 +117,10 @@ var params = []Param{
 		func(c *Config) any { return &c.RecvDepth },
 	},
 	{
+		"command_depth", "recv_depth", "receive buffers posted on the command channel, and sends there",
+		func(c *Config) any { return &c.CommandDepth },
+	},
+	{
 		"tx_depth", "the provider's", "sends waiting for completion on each channel",
 		func(c *Config) any { return &c.TxDepth },
 	},

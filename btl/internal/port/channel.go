@@ -59,11 +59,10 @@ type Channel struct {
 	queued   time.Duration // longest wait of the packets of the latest poll
 }
 
-func (c *Channel) open(p *Port, which Which, first fabric.Buf, mtu int) error {
-	cfg := &p.cfg
-	ep, err := p.Dom.OpenEndpoint(fabric.EndpointConfig{
-		TxDepth: cfg.TxDepth, RxDepth: cfg.RecvDepth, RecvBufferBytes: cfg.RecvBufferBytes,
-	})
+func (c *Channel) open(
+	p *Port, which Which, first fabric.Buf, mtu int, cfg fabric.EndpointConfig,
+) error {
+	ep, err := p.Dom.OpenEndpoint(cfg)
 	if err != nil {
 		return err
 	}
@@ -75,14 +74,14 @@ func (c *Channel) open(p *Port, which Which, first fabric.Buf, mtu int) error {
 	c.batch = make([]fabric.Send, 0, BatchMax)
 	// A poll asks for PollBatch completions. A poll with direct placement of data may ask for
 	// all that can be pending.
-	c.comps = make([]fabric.Completion, max(cfg.PollBatch, cfg.RecvDepth+c.caps.TxDepth))
-	c.repost = make([]fabric.Buf, 0, cfg.RecvDepth)
-	for i := range cfg.RecvDepth {
+	c.comps = make([]fabric.Completion, max(p.cfg.PollBatch, cfg.RxDepth+c.caps.TxDepth))
+	c.repost = make([]fabric.Buf, 0, cfg.RxDepth)
+	for i := range cfg.RxDepth {
 		c.repost = append(c.repost, first+fabric.Buf(i))
 	}
 	c.PostReceives()
-	if len(c.repost) == cfg.RecvDepth {
-		return fmt.Errorf("%w: not one of %d receive buffers could be posted", ErrConfig, cfg.RecvDepth)
+	if len(c.repost) == cfg.RxDepth {
+		return fmt.Errorf("%w: not one of %d receive buffers could be posted", ErrConfig, cfg.RxDepth)
 	}
 	return nil
 }

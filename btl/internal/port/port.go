@@ -18,7 +18,8 @@ var ErrConfig = errors.New("port: invalid configuration")
 // Config holds the sizes of a Port.
 type Config struct {
 	SendBuffers     int  // buffers at the beginning of the arena that the owner sends from
-	RecvDepth       int  // receive buffers that are posted on each channel
+	RecvDepth       int  // receive buffers that are posted on the data channel
+	CommandDepth    int  // receive buffers that are posted on the command channel
 	TxDepth         int  // sends that a channel may have posted; 0 is the provider's default
 	RecvBufferBytes int  // kernel receive buffer of each channel; 0 is the provider's default
 	CommandBytes    int  // largest datagram of the command channel
@@ -50,8 +51,8 @@ type Port struct {
 }
 
 // Open opens the two channels on a Domain. The Domain's arena must have SendBuffers +
-// ControlBuffers + 2 x RecvDepth + Spare buffers. The caller closes the Domain, also if Open
-// fails. The errors of Open are ErrConfig and those of the provider.
+// ControlBuffers + CommandDepth + RecvDepth + Spare buffers. The caller closes the
+// Domain, also if Open fails. The errors of Open are ErrConfig and those of the provider.
 func (p *Port) Open(dom fabric.Domain, cfg Config) error {
 	p.Dom, p.Info, p.Arena, p.cfg = dom, dom.Info(), dom.Arena(), cfg
 	p.reliable = p.Info.Reliable && p.Info.Ordered && cfg.Reliable
@@ -59,11 +60,18 @@ func (p *Port) Open(dom fabric.Domain, cfg Config) error {
 	p.buffers.init(cfg.SendBuffers, p.Arena.Len())
 	p.addresses.init()
 	first := p.FirstReceive()
-	p.Keeper.init(&p.Arena, first, 2*cfg.RecvDepth, cfg.Spare)
-	if err := p.Command.open(p, Command, first, cfg.CommandBytes); err != nil {
+	p.Keeper.init(&p.Arena, first, cfg.CommandDepth+cfg.RecvDepth, cfg.Spare)
+	data := fabric.EndpointConfig{
+		TxDepth: cfg.TxDepth, RxDepth: cfg.RecvDepth, RecvBufferBytes: cfg.RecvBufferBytes,
+	}
+	command := data
+	if command.RxDepth = cfg.CommandDepth; cfg.CommandDepth < cfg.RecvDepth {
+		command.TxDepth = min(cmp.Or(cfg.TxDepth, cfg.CommandDepth), cfg.CommandDepth)
+	}
+	if err := p.Command.open(p, Command, first, cfg.CommandBytes, command); err != nil {
 		return fmt.Errorf("command channel: %w", err)
 	}
-	err := p.Data.open(p, Data, first+fabric.Buf(cfg.RecvDepth), cfg.DataBytes)
+	err := p.Data.open(p, Data, first+fabric.Buf(cfg.CommandDepth), cfg.DataBytes, data)
 	if err != nil {
 		return fmt.Errorf("data channel: %w", err)
 	}

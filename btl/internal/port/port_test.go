@@ -29,8 +29,8 @@ func open(t *testing.T) *Port {
 	t.Cleanup(func() { _ = dom.Close() })
 	p := new(Port)
 	err = p.Open(dom, Config{
-		SendBuffers: testSends, RecvDepth: testDepth, Spare: testSpare, CommandBytes: 512,
-		DataBytes: 2048,
+		SendBuffers: testSends, RecvDepth: testDepth, CommandDepth: testDepth, Spare: testSpare,
+		CommandBytes: 512, DataBytes: 2048,
 		PollBatch: 8, IdlePollEvery: 16, Reliable: true,
 	})
 	if err != nil {

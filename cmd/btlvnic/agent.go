@@ -14,6 +14,7 @@ import (
 
 	"gobtl/cmd/btlvnic/agent"
 	"gobtl/fabric"
+	"gobtl/vnic/tap"
 )
 
 // addressEvery is the interval at which the agent looks for a missing local address.
@@ -27,18 +28,23 @@ func (c *agentCmd) Run(env *environment) error {
 	// The network device may get its address only after this program has started.
 	_, err := net.InterfaceByName(c.Node)
 	wait := err == nil
-	var kept map[string]bool
+	var kept map[uint8]*tap.Device // open devices on their way from one agent to the next
+	defer func() { agent.CloseDevices(kept) }()
 	for {
 		info, err := c.await(env, wait)
 		if err != nil {
 			return err
 		}
-		a, err := c.serve(env, info, kept)
-		if !errors.Is(err, agent.ErrAddress) || len(c.fds) > 0 {
+		a, err := c.start(env, info, kept)
+		if err != nil {
+			return err
+		}
+		err = c.serve(env, info, a)
+		if kept = a.Kept(); !errors.Is(err, agent.ErrAddress) {
 			return err
 		}
 		env.notef("%v: binding anew", err)
-		wait, kept = true, a.Kept()
+		wait = true
 	}
 }
 
@@ -99,18 +105,19 @@ func fits(own, em string) bool {
 	return from.Is4() == to.Is4() && from.IsLinkLocalUnicast() == to.IsLinkLocalUnicast()
 }
 
-// serve runs an agent on a network until the agent ends.
-func (c *agentCmd) serve(
-	env *environment, info fabric.Info, kept map[string]bool,
+// start opens an agent on a network. The agent owns the kept devices if it is opened.
+func (c *agentCmd) start(
+	env *environment, info fabric.Info, kept map[uint8]*tap.Device,
 ) (*agent.Agent, error) {
-	a, err := agent.New(agent.Config{
+	return agent.New(agent.Config{
 		Host: string(c.Host), Manager: string(c.Manager), Managers: c.EM, Fabric: info, Queues: c.Queues,
 		Device: c.Device, FDs: c.fds, Kept: kept, NoOffload: c.NoOffload, Impair: c.faults,
 		Log: env.notef,
 	})
-	if err != nil {
-		return nil, err
-	}
+}
+
+// serve runs an agent until the agent ends.
+func (c *agentCmd) serve(env *environment, info fabric.Info, a *agent.Agent) error {
 	ended := make(chan error, 1)
 	ctx, cancel := withCancel(env.ctx)
 	defer cancel()
@@ -121,8 +128,8 @@ func (c *agentCmd) serve(
 			info.MTUBytes)
 		err = <-ended
 		stop()
-		return a, err
+		return err
 	}
 	cancel()
-	return a, errors.Join(err, <-ended)
+	return errors.Join(err, <-ended)
 }

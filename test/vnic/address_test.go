@@ -4,6 +4,7 @@ package vnic
 
 import (
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -45,5 +46,52 @@ func TestAddressMoves(t *testing.T) {
 	l.stop("a", 15)
 	if out, err := l.try("a", "ip", "link", "show", "vnic1"); err == nil {
 		t.Errorf("the interface is still there:\n%s", out)
+	}
+}
+
+// TestInterfacesGo ends an agent whose network has no address at the moment, in several ways. The
+// interface of its port is gone with the agent.
+func TestInterfacesGo(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		sig  syscall.Signal
+		anew bool // the agent ends after it was bound anew, without its manager, and lost that address
+	}{
+		{"ended", syscall.SIGTERM, false},
+		{"killed", syscall.SIGKILL, false},
+		{"ended after a second loss", syscall.SIGTERM, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLab(t, 1700)
+			l.write(blue("", "a", "b"))
+			l.manager()
+			l.agent("a")
+			l.settled("a")
+			a := l.hosts["a"]
+			a.IP("addr add 10.88.0.1/24 dev vnic1", "link set vnic1 up")
+			l.forwarding("a", 1)
+			says := func(text string, times int) {
+				l.eventually("the agent says "+text, func() bool {
+					return strings.Count(l.procs["a"].out.String(), text) == times
+				})
+			}
+			a.IP("addr flush dev eth0")
+			says("waiting for an address", 1)
+			if c.anew {
+				l.stop("m", syscall.SIGTERM)
+				a.IP("addr add 10.77.0.11/24 dev eth0")
+				says("host a on 10.77.0.11", 1)
+				a.IP("addr flush dev eth0")
+				says("waiting for an address", 2)
+			}
+			if out, err := l.try("a", "ip", "-4", "-br", "addr", "show", "vnic1"); err != nil ||
+				!strings.Contains(out, "10.88.0.1/24") {
+				t.Errorf("while the agent waits: %v\n%s", err, out)
+			}
+			l.stop("a", c.sig)
+			if out, err := l.try("a", "ip", "link", "show", "vnic1"); err == nil {
+				t.Errorf("the interface is still there:\n%s", out)
+			}
+		})
 	}
 }

@@ -272,32 +272,6 @@ func (d *Device) SetCarrier(on bool) error {
 	return nil
 }
 
-// Keep sets whether the interface and its addresses stay after Close. The result news reports
-// whether Keep has changed the setting.
-func (d *Device) Keep(on bool) (news bool, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return false, os.ErrClosed
-	}
-	ifr, err := unix.NewIfreq("")
-	if err == nil {
-		err = unix.IoctlIfreq(d.queues[0].fd, unix.TUNGETIFF, ifr)
-	}
-	if err != nil {
-		return false, os.NewSyscallError("TUNGETIFF", err)
-	}
-	if was := ifr.Uint16()&unix.IFF_PERSIST != 0; was == on {
-		return false, nil
-	}
-	v := 0
-	if on {
-		v = 1
-	}
-	err = unix.IoctlSetInt(d.queues[0].fd, unix.TUNSETPERSIST, v)
-	return err == nil, os.NewSyscallError("TUNSETPERSIST", err)
-}
-
 // Close closes all queues. No other goroutine may be in Read or Write of a queue.
 func (d *Device) Close() {
 	d.mu.Lock()

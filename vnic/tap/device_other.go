@@ -56,7 +56,6 @@ func (*Device) Headed() bool                  { return false }
 func (*Device) LargeTCP() bool                { return false }
 func (*Device) LargeUDP() bool                { return false }
 func (*Device) Given() bool                   { return false }
-func (*Device) Keep(bool) (bool, error)       { return false, ErrDevice }
 func (*Device) SetCarrier(bool) error         { return ErrDevice }
 func (*Device) SetMTU(int) error              { return ErrDevice }
 func (*Device) SetMAC(net.HardwareAddr) error { return ErrDevice }

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"gobtl/fabric/impair"
 	"gobtl/internal/mono"
 	"gobtl/vnic"
+	"gobtl/vnic/tap"
 )
 
 // Config is the configuration of an agent.
@@ -33,8 +35,9 @@ type Config struct {
 	Device string
 	// FDs holds descriptors of devices that another process has opened, by port.
 	FDs map[uint8][]int
-	// Kept holds the names of interfaces that an earlier Agent has left (see Agent.Kept).
-	Kept      map[string]bool
+	// Kept holds the open devices of an earlier Agent by port (see Agent.Kept). The new Agent owns
+	// these devices if New succeeds.
+	Kept      map[uint8]*tap.Device
 	NoOffload bool
 	// Impair injects faults into received packets, for tests. A nil Impair injects no faults.
 	Impair *impair.Faults
@@ -65,6 +68,7 @@ type Agent struct {
 	flying     int // trains that the module is sending
 	mates      map[uint32]*peer
 	byEnd      map[*btl.Endpoint]*peer
+	ordered    OrderReport // counts of peers that are gone
 
 	ops      chan func()
 	sleeping atomic.Bool
@@ -75,7 +79,7 @@ type Agent struct {
 	proving    atomic.Bool    // datagrams of a manager's address check are expected
 
 	lookAt, dialAt mono.Time
-	kept           map[string]bool
+	kept           map[uint8]*tap.Device // open devices that no port uses
 	refused        string // the latest logged reason why the manager refuses this host
 }
 
@@ -146,6 +150,7 @@ func New(cfg Config) (*Agent, error) {
 		a.close()
 		return nil, err
 	}
+	a.kept = maps.Clone(cfg.Kept)
 	return a, nil
 }
 
@@ -198,6 +203,7 @@ func (a *Agent) close() {
 			p.dev.Close()
 		}
 	}
+	CloseDevices(a.kept)
 	for _, r := range a.receivers {
 		_ = r.link.dom.Close()
 	}
@@ -245,10 +251,12 @@ func (a *Agent) Run(ctx context.Context) error {
 		s.end()
 	}
 	threads.Wait()
+	var kept map[uint8]*tap.Device
 	if errors.Is(err, ErrAddress) {
-		a.keepDevices()
+		kept = a.releaseDevices()
 	}
 	a.close()
+	a.kept = kept
 	return err
 }
 
@@ -275,23 +283,37 @@ func (a *Agent) checkAddress() error {
 	return fmt.Errorf("%w: %v", ErrAddress, own)
 }
 
-// keepDevices lets the interfaces, and the addresses that the administrator has given them, persist
-// after the agent has closed them.
-func (a *Agent) keepDevices() {
-	a.kept = make(map[string]bool)
+// releaseDevices returns the devices of all ports, and those of an earlier Agent that no port has
+// used. The devices no longer belong to the Agent. The kernel removes an interface with the last
+// descriptor of its device, so the interfaces and their addresses remain while the devices are open.
+// The interfaces have no carrier, so that the kernel queues no frames in them.
+func (a *Agent) releaseDevices() map[uint8]*tap.Device {
+	kept := make(map[uint8]*tap.Device)
 	for _, p := range a.ports {
-		if p == nil || p.dev == nil || p.dev.Given() {
-			continue
-		}
-		if news, err := p.dev.Keep(true); err == nil && (news || a.cfg.Kept[p.dev.Name()]) {
-			a.kept[p.dev.Name()] = true
+		if p != nil && p.dev != nil {
+			_ = p.dev.SetCarrier(false) // the interface may be gone
+			kept[p.num], p.dev = p.dev, nil
 		}
 	}
+	for num, dev := range a.kept {
+		if kept[num] == nil {
+			kept[num] = dev
+		}
+	}
+	a.kept = nil
+	return kept
 }
 
-// Kept returns the names of the interfaces that an Agent has left behind, because its Run has ended
-// with ErrAddress. The next Agent takes over these interfaces, and removes them when it ends.
-func (a *Agent) Kept() map[string]bool { return a.kept }
+// Kept returns the open devices by port, if the Agent's Run has ended with ErrAddress. The caller
+// owns these devices: the next Agent gets them in Config.Kept, or CloseDevices closes them.
+func (a *Agent) Kept() map[uint8]*tap.Device { return a.kept }
+
+// CloseDevices closes devices. The kernel removes the interfaces that a device has created.
+func CloseDevices(devices map[uint8]*tap.Device) {
+	for _, dev := range devices {
+		dev.Close()
+	}
+}
 
 // control is the main loop of the control thread.
 func (a *Agent) control(ctx context.Context) error {

@@ -126,6 +126,31 @@ func TestSlowMember(t *testing.T) {
 	}
 }
 
+// TestOrdersNeverFall: the counts of trains out of order stay when a peer's endpoint ends, and when
+// the peer leaves the switch.
+func TestOrdersNeverFall(t *testing.T) {
+	a, ends, leaves := newAgent(t), newAgent(t), newAgent(t)
+	pe, pl := a.mate(2, ends.module.Name()), a.mate(3, leaves.module.Name())
+	ends.mate(1, a.module.Name())
+	leaves.mate(1, a.module.Name())
+	passes(t, func() bool { return pe.ep.Connected() && pl.ep.Connected() }, a, ends, leaves)
+	pe.order.Early, pe.order.Late = 3, 5
+	pl.order.Early, pl.order.Skipped = 10, 20
+	want := OrderReport{Early: 13, Late: 5, Skipped: 20}
+	if got := a.orders(); got != want {
+		t.Fatalf("before: %+v", got)
+	}
+	pe.ep.Abort()
+	passes(t, func() bool { return pe.ep == nil }, a, leaves)
+	if got := a.orders(); got != want {
+		t.Errorf("after an endpoint has ended: %+v, want %+v", got, want)
+	}
+	a.dial(clock()) // no port names a peer
+	if got := a.orders(); len(a.mates) > 0 || got != want {
+		t.Errorf("after %d peers are left: %+v, want %+v", len(a.mates), got, want)
+	}
+}
+
 // TestTwoLIDsOneName: a name belongs to the LID that had it first.
 func TestTwoLIDsOneName(t *testing.T) {
 	a, b := newAgent(t), newAgent(t)

@@ -116,9 +116,29 @@ func (a *Agent) newPort(num uint8) *port {
 	return &port{num: num, problems: make(map[string]string)}
 }
 
-// openTAP opens the device of a port. If the device cannot be opened, openTAP stores the error as a
-// problem of the port and returns nil.
+// openTAP takes over a port's device from an earlier Agent, or opens the device. After an error
+// openTAP records the error as a problem of the port and returns nil.
 func (a *Agent) openTAP(p *port) *tap.Device {
+	dev := a.kept[p.num]
+	delete(a.kept, p.num)
+	if dev != nil && dev.Check() != nil && !dev.Given() { // somebody has removed the interface
+		dev.Close()
+		dev = nil
+	}
+	if dev == nil {
+		if dev = a.makeTAP(p); dev == nil {
+			return nil
+		}
+	}
+	p.try("carrier", dev.SetCarrier(false))
+	p.try("dormant", dev.SetDormant(true))
+	p.carrier, p.mtu, p.mac = false, 0, 0
+	return dev
+}
+
+// makeTAP opens a port's device by its name or its descriptors. After an error makeTAP records the
+// error as a problem of the port and returns nil.
+func (a *Agent) makeTAP(p *port) *tap.Device {
 	name := a.cfg.Device
 	if strings.Contains(name, "%d") {
 		name = strings.Replace(name, "%d", fmt.Sprint(p.num), 1)
@@ -140,13 +160,6 @@ func (a *Agent) openTAP(p *port) *tap.Device {
 		a.notef("port %d: of %d descriptors %d are used (--queues); the others are closed", p.num, n,
 			len(dev.Queues()))
 	}
-	if a.cfg.Kept[dev.Name()] {
-		_, err := dev.Keep(false)
-		p.try("keep", err)
-	}
-	p.try("carrier", dev.SetCarrier(false))
-	p.try("dormant", dev.SetDormant(true))
-	p.carrier, p.mtu, p.mac = false, 0, 0
 	return dev
 }
 

@@ -48,11 +48,29 @@ type HostReport struct {
 	Ports      []PortReport    `json:"ports"`
 }
 
-// OrderReport counts messages with all packets of one frame (trains) that arrived out of order.
+// OrderReport counts trains (messages with the packets of one frame) that arrived out of order, from
+// all peers since the start of the agent.
 type OrderReport struct {
 	Early   uint64 `json:"early"`
 	Late    uint64 `json:"late"`
 	Skipped uint64 `json:"skipped"`
+}
+
+// orders returns the counts of the peers that are there, and of those that are gone.
+func (a *Agent) orders() OrderReport {
+	r := a.ordered
+	for _, p := range a.mates {
+		if p.order != nil {
+			r.add(p.order)
+		}
+	}
+	return r
+}
+
+func (r *OrderReport) add(o *vnic.Order) {
+	r.Early += o.Early
+	r.Late += o.Late
+	r.Skipped += o.Skipped
 }
 
 // Entry is an Ethernet address in a table of a port.
@@ -80,14 +98,7 @@ func (a *Agent) Report(ctx context.Context) (r HostReport, err error) {
 			Host: a.cfg.Host, LID: a.core.LID(), Manager: a.cfg.Manager,
 			Connected: a.station.Connected() > 0, Leased: leased, Management: a.core.Stats,
 			Refused: a.refusal(), Strangers: a.station.Strangers,
-			TrainsLost: a.trainsLost.Load(), Ports: []PortReport{},
-		}
-		for _, p := range a.mates {
-			if p.order != nil {
-				r.Trains.Early += p.order.Early
-				r.Trains.Late += p.order.Late
-				r.Trains.Skipped += p.order.Skipped
-			}
+			TrainsLost: a.trainsLost.Load(), Trains: a.orders(), Ports: []PortReport{},
 		}
 		for _, p := range a.ports {
 			if p != nil {

@@ -173,6 +173,7 @@ func (a *Agent) dial(now mono.Time) {
 				delete(a.byEnd, p.ep)
 				p.ep.Close(now)
 			}
+			a.endOrder(p)
 			a.loseQueue(p)
 			delete(a.mates, lid)
 		}
@@ -204,8 +205,17 @@ func (a *Agent) connect(now mono.Time, p *peer) {
 func (a *Agent) mateEvent(ep *btl.Endpoint, ev btl.Event, _ error) {
 	if p := a.byEnd[ep]; p != nil && ev != btl.EventConnected {
 		delete(a.byEnd, ep)
-		p.ep, p.order = nil, nil
+		p.ep = nil
+		a.endOrder(p)
 		a.loseQueue(p)
+	}
+}
+
+// endOrder drops the order of a peer's trains, whose counts stay in the total of the agent.
+func (a *Agent) endOrder(p *peer) {
+	if p.order != nil {
+		a.ordered.add(p.order)
+		p.order = nil
 	}
 }
 

@@ -163,8 +163,8 @@ func (r *rendezvous) leave(conn net.Conn) {
 func (r *rendezvous) serve(conn net.Conn) {
 	_ = conn.SetDeadline(soon(r.limit / proofPart))
 	in := bounded.NewLines(conn, pmi.LineBytesMax-1)
-	rank, err := r.welcome(conn, in)
-	if err != nil {
+	rank, ok, err := r.welcome(conn, in)
+	if !ok {
 		return // an unauthenticated client gets no reply
 	}
 	_ = conn.SetDeadline(time.Time{})
@@ -182,33 +182,34 @@ func (r *rendezvous) serve(conn net.Conn) {
 	}
 }
 
-// welcome authenticates a client, and returns the client's rank.
-func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, err error) {
+// welcome authenticates a client. ok reports whether the connection is that of a rank. The error is
+// that of the replies to the rank.
+func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, ok bool, err error) {
 	mine := rand.Text()
 	if _, err := fmt.Fprintf(conn, "cmd=challenge nonce=%s\n", mine); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	line, err := in.Next()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	m, err := pmi.Parse(line)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if rank, err = m.Int("pmiid", 0, r.size-1); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	yours, _ := m.Get("nonce")
 	proof, _ := m.Get("proof")
 	want := r.at.proof(fmt.Sprint("rank ", rank), mine, yours)
 	if m.Cmd != "initack" || !hmac.Equal([]byte(proof), []byte(want)) {
-		return 0, ErrRendezvous
+		return 0, false, nil
 	}
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	if r.over || r.conns[rank] != nil {
-		return 0, ErrRendezvous
+		return 0, false, nil
 	}
 	r.conns[rank] = conn
 	r.known(conn)
@@ -218,7 +219,7 @@ func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, err er
 			_, err = io.WriteString(conn, line)
 		}
 	}
-	return rank, err
+	return rank, true, err
 }
 
 // handle passes a line from a rank to the PMI-1 server, and sends the server's replies.

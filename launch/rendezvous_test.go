@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gobtl/internal/testenv"
+	"gobtl/launch/pmi"
 )
 
 // ompiEnvs are the environments of the ranks of a job of mpirun on one node.
@@ -273,5 +274,59 @@ func TestRendezvousAcceptFails(t *testing.T) {
 	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if _, err := conn.Read(make([]byte, 1)); err != nil {
 		t.Errorf("nobody has asked for a proof: %v", err)
+	}
+}
+
+// mute is a listener of connections whose writes after the first one fail, as after a reset.
+type mute struct{ net.Listener }
+
+type muteConn struct {
+	net.Conn
+	writes int
+}
+
+func (m mute) Accept() (net.Conn, error) {
+	conn, err := m.Listener.Accept()
+	return &muteConn{Conn: conn}, err
+}
+
+func (c *muteConn) Write(b []byte) (int, error) {
+	if c.writes++; c.writes > 1 {
+		return 0, syscall.EPIPE
+	}
+	return c.Conn.Write(b)
+}
+
+// TestRendezvousReplyFails: the connection of a rank breaks before the rank has its reply. The rank
+// keeps no place, and the others hear of its death.
+func TestRendezvousReplyFails(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := meeting{network: "tcp", address: listener.Addr().String(), name: "job", secret: []byte("s")}
+	server, err := pmi.NewServer(pmi.Config{Size: 2, Name: "job"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRendezvous(at, server, 2, time.Minute, mute{listener})
+	defer r.close()
+	conn, err := net.Dial("tcp", at.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var nonce string
+	if _, err := fmt.Fscanf(conn, "cmd=challenge nonce=%s\n", &nonce); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "cmd=initack pmiid=1 nonce=n proof=%s\n", at.proof("rank 1", nonce, "n"))
+	if err := r.wait(t.Context(), 20*time.Second); !errors.Is(err, ErrGone) {
+		t.Errorf("the others hear %v, want ErrGone", err)
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if r.conns[1] != nil {
+		t.Error("the rank keeps its place")
 	}
 }

@@ -27,8 +27,10 @@ const (
 	// guestLineMost is the maximum length in bytes of a peer's line, which holds the peer's
 	// identity.
 	guestLineMost = 1024
-	// later is the line that tells a peer to connect again later.
-	later = "later\n"
+	// later is the line that makes a peer connect again. wrongSide is the line that tells a peer of
+	// this side's role why it is refused.
+	later     = "later\n"
+	wrongSide = "no: that is a %[1]v's, want the other side of a stream: this is a %[1]v, too\n"
 )
 
 // findPlace finds the local address to which peers connect, if no option names the address.
@@ -75,8 +77,8 @@ func (s *session) findPeer(ctx context.Context, i int, address string) error {
 	}
 }
 
-// findGuest waits for the first peer that sends its identity. findGuest keeps the local address of
-// the connection, and tells the peer to connect again.
+// findGuest waits for the first peer of the opposite role that sends its identity. findGuest keeps
+// the local address of the peer's connection, and tells the peer to connect again.
 func (s *session) findGuest(ctx context.Context) error {
 	l, err := net.Listen("tcp", s.c.Listen)
 	if err != nil {
@@ -93,7 +95,12 @@ func (s *session) findGuest(ctx context.Context) error {
 		if err != nil {
 			return
 		}
-		if _, err := stream.ParseIdentity(string(line)); err != nil {
+		id, err := stream.ParseIdentity(string(line))
+		if err != nil {
+			return
+		}
+		if id.Role == s.role() {
+			_, _ = fmt.Fprintf(g, wrongSide, id.Role)
 			return
 		}
 		g.Proven()
@@ -115,7 +122,16 @@ func (s *session) findGuest(ctx context.Context) error {
 	return fmt.Errorf("%w: nobody came to %v", stream.ErrTimeout, l.Addr())
 }
 
-// hostOf returns the host of an address HOST:PORT, or an empty string if the host is unspecified.
+// role returns the role of this side.
+func (s *session) role() stream.Role {
+	if s.c.Send {
+		return stream.RoleSender
+	}
+	return stream.RoleReceiver
+}
+
+// hostOf returns the address of a meeting without the port. An unspecified address results in an
+// empty string.
 func hostOf(a net.Addr) string {
 	at, ok := a.(*net.TCPAddr)
 	if !ok || at.IP.IsUnspecified() {

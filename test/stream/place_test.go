@@ -61,8 +61,9 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestSecondNetwork: a peer comes by the second network of a host that listens at all addresses. A
-// stranger who came before, by the first one, has not chosen for it.
+// TestSecondNetwork: a peer comes by the second network of a host that listens at all addresses.
+// Others who came before, by the first one, have not chosen for it: a stranger, and another
+// receiver, which is told why it is refused.
 func TestSecondNetwork(t *testing.T) {
 	lab := netns.New(t)
 	a, b, c := lab.Host("a"), lab.Host("b"), lab.Host("c")
@@ -84,6 +85,12 @@ func TestSecondNetwork(t *testing.T) {
 		fmt.Fprintln(conn, "GET / HTTP/1.0")
 		conn.Close()
 	})
+	cmd = a.Command(program, "-t5", "--connect", net.JoinHostPort(first.V4.String(), port))
+	cmd.Dir = t.TempDir()
+	again := run(t, cmd)
+	if status := again.wait(); status == 0 || !strings.Contains(again.stderr.String(), "a receiver") {
+		t.Errorf("a second receiver: status %d, %s", status, again.stderr.String())
+	}
 	cmd = c.Command(program, "-s", "-t5", "--connect", net.JoinHostPort(second.V4.String(), port))
 	cmd.Dir = t.TempDir()
 	tx := run(t, cmd)

@@ -1,10 +1,6 @@
 package vnic
 
-import (
-	"slices"
-
-	"gobtl/internal/mono"
-)
+import "gobtl/internal/mono"
 
 // Neighbours maps IP addresses to MAC addresses. A port learns the pairs from ARP messages and
 // neighbour advertisements. With Neighbours a port answers the ARP and neighbour requests of its
@@ -27,24 +23,32 @@ type nearValue struct {
 	// told lists the devices that know the neighbour's MAC address. A device is in told if the port
 	// has answered its request, or if the device has asked the neighbour directly. A repeated
 	// broadcast request from a device in told goes to all members, because the neighbour did not
-	// reply to the device.
-	told  [4]MAC
-	tells uint8 // number of insertions into told
+	// reply to the device. The next message of the neighbour empties told.
+	told [toldMax]MAC
 }
 
-func (v *nearValue) knows(asker MAC) bool { return slices.Contains(v.told[:], asker) }
-
-func (v *nearValue) tell(asker MAC) {
-	if !v.knows(asker) {
-		v.told[v.tells%uint8(len(v.told))] = asker
-		v.tells++
+// tell adds a device to told. tell reports false if the device is in told already. tell also reports
+// false if told is full, because the port cannot tell whether the device asks for the first time.
+func (v *nearValue) tell(asker MAC) bool {
+	for i, mac := range v.told {
+		switch mac {
+		case asker:
+			return false
+		case 0:
+			v.told[i] = asker
+			return true
+		}
 	}
+	return false
 }
 
 func (v nearValue) owner() uint32 { return v.lid }
 
 const (
 	neighboursMax = 4096
+	// toldMax is the number of devices behind a port that the port answers between two messages of a
+	// neighbour. Requests of further devices go to all members, so the neighbour answers them.
+	toldMax = 8
 	// nearSeconds is how long a port may answer for a neighbour after the neighbour's latest
 	// message. Operating systems refresh their neighbour entries at similar intervals.
 	nearSeconds = 30
@@ -170,10 +174,9 @@ func (n *Neighbours) answer(now mono.Time, f []byte, i *FrameInfo, out []byte) i
 	if !ok || now.Sub(v.seen).Seconds() > nearSeconds {
 		return 0
 	}
-	again := v.knows(i.Src)
-	v.tell(i.Src)
+	first := v.tell(i.Src)
 	n.byIP.rows[key] = v
-	if again || !i.Dst.Group() {
+	if !first || !i.Dst.Group() {
 		return 0
 	}
 	i.Src.Put(out)

@@ -2,6 +2,7 @@ package vnic
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,30 @@ func TestSuppressionOfThoseWhoAskAgain(t *testing.T) {
 	s.hear(1, tell)
 	s.wants("the owner alone", arpFrame(s.peer, s.own, arpRequest, own4, v4), false)
 	s.wants("after the owner was asked alone in vain", ask, false)
+}
+
+// TestSuppressionOfMany: more devices behind a port than it remembers ask for a neighbour that does
+// not answer. None of them is told a second time, however many others ask in between, and the
+// further ones ask all members. When the neighbour has spoken, all begin anew.
+func TestSuppressionOfMany(t *testing.T) {
+	const v4, own4 = 0x0A000001, 0x0A000100
+	s := newSuppression(t)
+	tell := arpFrame(s.own, s.peer, arpReply, v4, own4)
+	ask := func(what string, i uint32, answered bool) {
+		t.Helper()
+		from := MAC(0x020000000100) + MAC(i)
+		s.wants(fmt.Sprintf("%s, device %d", what, i),
+			arpFrame(Broadcast, from, arpRequest, own4+i, v4), answered)
+	}
+	for range 2 {
+		s.hear(1, tell)
+		for i := range uint32(3 * toldMax) {
+			ask("first", i, i < toldMax)
+		}
+		for i := range uint32(3 * toldMax) {
+			ask("again", i, false)
+		}
+	}
 }
 
 // TestClaims: a host whose device reports an address that another one has, by the file or by its

@@ -3,9 +3,12 @@
 package vnic
 
 import (
+	"os"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestAddressMoves has an agent begin before its device has an address: it waits. Then the address
@@ -94,4 +97,50 @@ func TestInterfacesGo(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestGivenDeviceMoves: an agent with a device that was handed over keeps the device when the
+// address of the network below changes.
+func TestGivenDeviceMoves(t *testing.T) {
+	l := newLab(t, 1700)
+	l.write(blue("", "a", "b"))
+	l.manager()
+	l.agent("b")
+	var device *os.File
+	a := l.hosts["a"]
+	a.Do(func() {
+		fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		device = os.NewFile(uintptr(fd), "tun")
+		ifr, err := unix.NewIfreq("given0")
+		if err == nil {
+			ifr.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+			err = unix.IoctlIfreq(fd, unix.TUNSETIFF, ifr)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	cmd := l.command("a", l.agentArgs("a", "--fd", "1=3")...)
+	cmd.ExtraFiles = []*os.File{device}
+	l.start("a", cmd)
+	device.Close()
+	l.settled("a")
+	l.settled("b")
+	a.IP("addr add 10.88.0.1/24 dev given0", "link set given0 up")
+	l.hosts["b"].IP("addr add 10.88.0.2/24 dev vnic1", "link set vnic1 up")
+	l.forwarding("a", 1)
+	l.forwarding("b", 1)
+	l.ping("a", "10.88.0.2")
+	a.IP("addr flush dev eth0", "addr add 10.77.0.11/24 dev eth0")
+	l.eventually("the agent binds anew", func() bool {
+		return strings.Contains(l.procs["a"].out.String(), "host a on 10.77.0.11")
+	})
+	l.eventually("the port forwards again", func() bool {
+		_, err := l.try("a", "ping", "-c", "1", "-W", "1", "-q", "10.88.0.2")
+		return err == nil
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"gobtl/btl/queue"
 	"gobtl/btl/runner"
 	"gobtl/fabric"
+	"gobtl/internal/bounded"
 )
 
 // Link is one address of this host that a Node uses. A Link consists of a module of the transport
@@ -39,9 +39,9 @@ type Link struct {
 	streams  *conn.Node
 	queue    *queue.Queue
 	listener *conn.Listener
-	door     net.Listener // Unix socket that announces shared memory; may be nil
-	cards    cards        // of other Nodes, if the Link uses shared memory
-	peers    sync.Map     // *btl.Endpoint to *Peer, for connections not ended
+	door     *bounded.Listener // Unix socket that announces shared memory; may be nil
+	cards    cards             // of other Nodes, if the Link uses shared memory
+	peers    sync.Map          // *btl.Endpoint to *Peer, for connections not ended
 }
 
 // Runner drives the module of the Link.
@@ -287,7 +287,7 @@ func (l *Link) peerOf(ep *btl.Endpoint) *Peer {
 // close closes the layers, and then the connections.
 func (l *Link) close(ctx context.Context) error {
 	if l.door != nil {
-		_ = l.door.Close()
+		_ = l.door.CloseAll()
 	}
 	err := errors.Join(l.calls.Close(ctx), l.streams.Close(ctx), l.queue.Close(ctx), l.run.Close(ctx))
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/fabric"
+	"gobtl/internal/bounded"
 )
 
 // Two Nodes of one host find each other's shared memory through a Unix socket, whose name
@@ -28,7 +29,6 @@ import (
 // Each side accepts cards only from a process of its own user. The handshake runs through
 // /dev/shm, and thereby proves that both sides see the same /dev/shm. If any step fails, Dial
 // uses UDP.
-// the handshake, which goes through it. If any step fails, Dial uses UDP.
 
 const (
 	memoryProvider = "shm"
@@ -38,6 +38,9 @@ const (
 	cardBytesMax = 4 << 10
 	// cardsMax is the maximum number of stored cards of other Nodes.
 	cardsMax = 64
+	// visitorsMax is the maximum number of processes that exchange cards with a Node at one time. A
+	// further process replaces the process that has been connected for the longest time.
+	visitorsMax = 64
 )
 
 // card introduces a Node to another Node on the same host.
@@ -100,8 +103,7 @@ func (n *Node) offerMemory() {
 	if !n.sharesMemory() {
 		return
 	}
-	memory, err := n.memoryLink()
-	if err != nil {
+	if _, err := n.memoryLink(); err != nil {
 		n.noMemory("this host", err)
 		return
 	}
@@ -114,8 +116,10 @@ func (n *Node) offerMemory() {
 			n.noMemory(l.Address(), err)
 			continue
 		}
-		l.door = door
-		n.work.Go(func() { memory.introduce(door, l.Address()) })
+		l.door = bounded.NewListener(door, visitorsMax, "")
+		n.work.Go(func() {
+			l.door.Serve(func(visitor *bounded.Guest) { n.introduce(visitor.Conn, l.Address()) })
+		})
 	}
 }
 
@@ -129,20 +133,20 @@ func (n *Node) noMemory(where string, err error) {
 // doorName is the name of the Unix socket that belongs to a UDP address.
 func doorName(address string) string { return fmt.Sprintf("@gobtl/%d/%s", userID(), address) }
 
-// introduce exchanges cards with the Nodes that connect to the Unix socket, one after the
-// other. A Node's card is stored before that Node can connect over shared memory.
-func (l *Link) introduce(door net.Listener, address string) {
-	for {
-		visitor, err := door.Accept()
-		if err != nil {
-			return
-		}
-		if theirs, err := readCard(visitor); err == nil {
-			l.cards.add(theirs)
-			_ = l.writeCard(visitor, address) // A visitor that is gone does not read it.
-		}
-		_ = visitor.Close()
+// introduce exchanges cards with a Node that has connected to the Unix socket of an address. The
+// other Node's card is stored before that Node can connect over shared memory.
+func (n *Node) introduce(visitor net.Conn, address string) {
+	theirs, err := readCard(visitor)
+	if err != nil {
+		return
 	}
+	memory, err := n.memoryLink()
+	if err != nil {
+		n.noMemory(address, err)
+		return
+	}
+	memory.cards.add(theirs)
+	_ = memory.writeCard(visitor, address) // A visitor that is gone does not read it.
 }
 
 var errForeign = errors.New("gobtl: the Unix socket is of another user")
@@ -173,6 +177,7 @@ func (n *Node) dialMemory(ctx context.Context, t target, from *Link) (*Peer, err
 		return nil, err
 	}
 	defer func() { _ = c.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })() // ends the exchange of cards
 	memory, err := n.memoryLink()
 	if err != nil {
 		return nil, err

@@ -62,6 +62,17 @@ func (l *Listener) Close() error {
 	return l.listener.Close()
 }
 
+// CloseAll does what Close does, and closes all guests.
+func (l *Listener) CloseAll() error {
+	err := l.Close()
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	for _, g := range l.guests {
+		_ = g.Conn.Close() // ends the goroutine that serves the guest
+	}
+	return err
+}
+
 // Accept implements net.Listener. Accept returns an error only if the listener is closed, and that
 // error wraps net.ErrClosed.
 func (l *Listener) Accept() (net.Conn, error) {
@@ -109,11 +120,16 @@ func (l *Listener) Refusals() Refusals {
 	return l.refusals
 }
 
-// enter registers a new connection, or returns nil if there is no room.
+// enter registers a new connection, or returns nil if there is no room or the Listener is closed.
 func (l *Listener) enter(conn net.Conn) *Guest {
 	g := &Guest{Conn: conn, of: l, host: hostOf(conn.RemoteAddr())}
 	l.lock.Lock()
 	defer l.lock.Unlock()
+	select {
+	case <-l.closed: // CloseAll may have closed the guests already
+		return nil
+	default:
+	}
 	if len(l.guests) >= l.most {
 		i := l.silent()
 		if i < 0 {

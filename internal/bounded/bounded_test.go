@@ -224,3 +224,29 @@ func TestHTTP(t *testing.T) {
 		t.Errorf("%d guests", n)
 	}
 }
+
+// TestCloseAll: the goroutines of silent guests end with the listener.
+func TestCloseAll(t *testing.T) {
+	l := listen(t, 4)
+	got, ended := make(chan *Guest), make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.Serve(func(g *Guest) {
+			got <- g
+			_, _ = g.Read(make([]byte, 1)) // no deadline
+		})
+	}()
+	for range 2 {
+		if _, g := visit(t, l, got); g == nil {
+			t.Fatal("no guest")
+		}
+	}
+	if err := l.CloseAll(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Error("a guest stays")
+	}
+}

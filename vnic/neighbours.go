@@ -1,6 +1,10 @@
 package vnic
 
-import "gobtl/internal/mono"
+import (
+	"slices"
+
+	"gobtl/internal/mono"
+)
 
 // Neighbours maps IP addresses to MAC addresses. A port learns the pairs from ARP messages and
 // neighbour advertisements. With Neighbours a port answers the ARP and neighbour requests of its
@@ -27,19 +31,15 @@ type nearValue struct {
 	told [toldMax]MAC
 }
 
-// tell adds a device to told. tell reports false if the device is in told already. tell also reports
-// false if told is full, because the port cannot tell whether the device asks for the first time.
+// tell adds a device to told. tell reports false if the device is in told already, or if told is
+// full. If told is full, nothing shows whether the device asks for the first time.
 func (v *nearValue) tell(asker MAC) bool {
-	for i, mac := range v.told {
-		switch mac {
-		case asker:
-			return false
-		case 0:
-			v.told[i] = asker
-			return true
-		}
+	i := slices.IndexFunc(v.told[:], func(mac MAC) bool { return mac == asker || mac == 0 })
+	if i < 0 || v.told[i] == asker {
+		return false
 	}
-	return false
+	v.told[i] = asker
+	return true
 }
 
 func (v nearValue) owner() uint32 { return v.lid }

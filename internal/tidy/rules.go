@@ -113,7 +113,7 @@ var policies = []policy{
 		dir: ".",
 		imports: []string{
 			"btl", "btl/call", "btl/conn", "btl/queue", "btl/runner", "fabric", "fabric/net",
-			"fabric/ofi", "fabric/shm", "fabric/udp", "internal/version",
+			"fabric/ofi", "fabric/shm", "fabric/udp", "internal/bounded", "internal/version",
 		},
 	},
 	{

@@ -80,7 +80,7 @@ type Agent struct {
 
 	lookAt, dialAt mono.Time
 	kept           map[uint8]*tap.Device // open devices that no port uses
-	refused        string // the latest logged reason why the manager refuses this host
+	refused        string                // the latest logged reason why the manager refuses this host
 }
 
 // The constants below are limits and times of the control thread.
@@ -284,9 +284,10 @@ func (a *Agent) checkAddress() error {
 }
 
 // releaseDevices returns the devices of all ports, and those of an earlier Agent that no port has
-// used. The devices no longer belong to the Agent. The kernel removes an interface with the last
-// descriptor of its device, so the interfaces and their addresses remain while the devices are open.
-// The interfaces have no carrier, so that the kernel queues no frames in them.
+// used. The devices no longer belong to the Agent. The interfaces and their addresses remain while
+// the devices are open. The kernel removes an interface when the last descriptor of its device is
+// closed, as at the end of the process. The interfaces have no carrier, so the kernel queues no
+// frames in them.
 func (a *Agent) releaseDevices() map[uint8]*tap.Device {
 	kept := make(map[uint8]*tap.Device)
 	for _, p := range a.ports {

@@ -48,8 +48,8 @@ type HostReport struct {
 	Ports      []PortReport    `json:"ports"`
 }
 
-// OrderReport counts trains (messages with the packets of one frame) that arrived out of order, from
-// all peers since the start of the agent.
+// OrderReport counts trains (messages with the packets of one frame) that arrived out of order. The
+// counts are those of all peers since the start of the agent.
 type OrderReport struct {
 	Early   uint64 `json:"early"`
 	Late    uint64 `json:"late"`

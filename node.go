@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -116,7 +115,7 @@ func Open() (*Node, error) { return Config{}.Open() }
 // Open makes a Node like the function Open, with this configuration.
 func (c Config) Open() (*Node, error) {
 	if c.Provider == "" {
-		c.Provider = defaultProvider()
+		c.Provider = fabric.Sockets()
 	}
 	if _, err := c.Transport.LoadEnv(os.Environ()); err != nil {
 		return nil, fmt.Errorf("gobtl: the environment: %w", err)
@@ -127,19 +126,8 @@ func (c Config) Open() (*Node, error) {
 	}, nil
 }
 
-// defaultProvider returns the name of the UDP provider on this system.
-func defaultProvider() string {
-	if runtime.GOOS == "linux" {
-		return "udp"
-	}
-	return "net"
-}
-
 // overUDP reports whether the Node's addresses are those of UDP sockets.
-func (n *Node) overUDP() bool {
-	family := fabric.FamilyOf(n.cfg.Provider)
-	return family == "udp" || family == "net"
-}
+func (n *Node) overUDP() bool { return fabric.OverSockets(n.cfg.Provider) }
 
 // Listen makes a Node like the function Listen, with this configuration.
 func (c Config) Listen(address string) (*Node, error) {

@@ -33,6 +33,24 @@ func Choose(infos []Info) (chosen int, reason string) {
 // sharedMemory is the name of the provider for a single host.
 const sharedMemory = "shm"
 
+// Sockets returns the name of the provider of UDP sockets that this program has: "udp", or else
+// "net". A program with neither provider gets "udp", which is the name that an error should give.
+func Sockets() string { return socketsOf(Families()) }
+
+func socketsOf(families []string) string {
+	if !slices.Contains(families, "udp") && slices.Contains(families, "net") {
+		return "net"
+	}
+	return "udp"
+}
+
+// OverSockets reports whether a provider uses UDP sockets of the kernel, whose addresses are IP
+// addresses and ports. The variants of a provider count, too.
+func OverSockets(provider string) bool {
+	family := FamilyOf(provider)
+	return family == "udp" || family == "net"
+}
+
 func chooseNetwork(infos []Info) (chosen int, reason string) {
 	if i := slices.IndexFunc(infos, isHardware); i >= 0 {
 		_, device, _ := strings.Cut(infos[i].Provider, "/")

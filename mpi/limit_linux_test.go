@@ -50,7 +50,7 @@ func TestFilesForSharing(t *testing.T) {
 	if some.Provider != memoryProvider || errSome != nil {
 		t.Errorf("20 ranks, 120 files each: %v, %v", some, errSome)
 	}
-	if more.Provider != networkProvider || errMore != nil ||
+	if more.Provider != fabric.Sockets() || errMore != nil ||
 		!strings.Contains(more.Reason, "limit of open files (ulimit -n)") {
 		t.Errorf("60 ranks, 120 files each: %v, %v", more, errMore)
 	}

@@ -15,11 +15,9 @@ type Network struct {
 	Reason   string // why the World uses that provider
 }
 
-// The constants are the providers from which a World chooses if the Config names none.
-const (
-	networkProvider = "udp"
-	memoryProvider  = "shm"
-)
+// memoryProvider is the provider of shared memory. If the Config names no provider, a World chooses
+// between memoryProvider and fabric.Sockets.
+const memoryProvider = "shm"
 
 // sharingRanksMax is the largest number of ranks on one host that use shared memory by default. A
 // process needs filesForPeer file descriptors for each peer, and the usual limit is 1024
@@ -41,9 +39,9 @@ func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, e
 	case hints.Provider != "" && (job.Nodes() != 1 || job.Size() == 1):
 		return Network{hints.Provider, "the configuration names it"}, nil
 	case job.Nodes() != 1:
-		return Network{networkProvider, fmt.Sprintf("the job is on %d hosts", job.Nodes())}, nil
+		return Network{fabric.Sockets(), fmt.Sprintf("the job is on %d hosts", job.Nodes())}, nil
 	case job.Size() == 1:
-		return Network{networkProvider, "the job has one rank"}, nil
+		return Network{fabric.Sockets(), "the job has one rank"}, nil
 	}
 	mine := wish{Provider: hints.Provider}
 	if hints.Node == "" && hints.Domain == "" && job.Size() <= sharingRanksMax {
@@ -86,22 +84,31 @@ func agreeOnNetwork(wishes []wish) (Network, error) {
 	}
 	if len(wishes) > sharingRanksMax {
 		why := fmt.Sprintf("more than %d ranks are on this host", sharingRanksMax)
-		return Network{networkProvider, why}, nil
+		return Network{fabric.Sockets(), why}, nil
 	}
 	for rank, w := range wishes {
 		switch {
 		case w.Lack != "":
 			why := fmt.Sprintf("rank %d cannot share memory: %s", rank, w.Lack)
-			return Network{networkProvider, why}, nil
+			return Network{fabric.Sockets(), why}, nil
 		case w.Memory == "":
 			why := fmt.Sprintf("rank %d cannot use shared memory", rank)
-			return Network{networkProvider, why}, nil
+			return Network{fabric.Sockets(), why}, nil
 		case w.Memory != wishes[0].Memory:
 			why := fmt.Sprintf("rank %d does not see the shared memory of rank 0", rank)
-			return Network{networkProvider, why}, nil
+			return Network{fabric.Sockets(), why}, nil
 		}
 	}
 	return Network{memoryProvider, "all ranks are on this host and see the same memory"}, nil
+}
+
+// localNode returns the address at which the ranks of a job on one host meet, or an empty string if
+// the provider has no IP addresses.
+func localNode(provider string) string {
+	if fabric.OverSockets(provider) {
+		return "127.0.0.1"
+	}
+	return ""
 }
 
 // sharedMemory returns an identity of the shared memory that this process sees. Processes of other

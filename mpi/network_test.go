@@ -38,3 +38,14 @@ func TestAgreeOnNetwork(t *testing.T) {
 		}
 	}
 }
+
+// TestLocalNode: ranks of one host meet at the loopback address over every provider of UDP sockets.
+func TestLocalNode(t *testing.T) {
+	for provider, want := range map[string]string{
+		"udp": "127.0.0.1", "udp;nogso": "127.0.0.1", "net": "127.0.0.1", "shm": "", "ofi/tcp": "",
+	} {
+		if got := localNode(provider); got != want {
+			t.Errorf("%s: node %q, want %q", provider, got, want)
+		}
+	}
+}

@@ -79,8 +79,8 @@ func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 		return nil, err
 	}
 	cfg.Fabric.Provider = network.Provider
-	if cfg.Fabric.Node == "" && job.Nodes() == 1 && cfg.Fabric.Provider == networkProvider {
-		cfg.Fabric.Node = "127.0.0.1"
+	if cfg.Fabric.Node == "" && job.Nodes() == 1 {
+		cfg.Fabric.Node = localNode(network.Provider)
 	}
 	w, err := openWorld(ctx, job, cfg)
 	if err != nil {

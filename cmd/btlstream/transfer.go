@@ -151,7 +151,7 @@ func (s *session) openData(
 // findNetwork chooses the network by the options -r and --node, or by the address at which the
 // peers connect.
 func (s *session) findNetwork() (fabric.Info, error) {
-	hints := fabric.Hints{Provider: "udp", Node: s.node()}
+	hints := fabric.Hints{Provider: fabric.Sockets(), Node: s.node()}
 	device := s.c.Device
 	switch { // other providers would load libfabric to be listed
 	case device == "":

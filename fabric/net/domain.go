@@ -209,7 +209,10 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	if err != nil {
 		return nil, err
 	}
-	e := newEndpoint(d, s, cfg)
+	e, err := newEndpoint(d, s, cfg)
+	if err != nil {
+		return nil, err
+	}
 	d.endpoints = append(d.endpoints, e)
 	return e, nil
 }

@@ -17,6 +17,7 @@ type endpoint struct {
 	conn   *net.UDPConn
 	name   netip.AddrPort
 	caps   fabric.Caps
+	out    *sender
 	inbox  *inbox
 	closed bool
 
@@ -34,7 +35,12 @@ var (
 
 // newEndpoint makes an endpoint that owns the given socket, and starts the endpoint's reader
 // goroutine.
-func newEndpoint(d *domain, s socket, cfg fabric.EndpointConfig) *endpoint {
+func newEndpoint(d *domain, s socket, cfg fabric.EndpointConfig) (*endpoint, error) {
+	out, err := newSender(s.conn)
+	if err != nil {
+		_ = s.conn.Close()
+		return nil, newError("send", err)
+	}
 	e := &endpoint{
 		domain: d,
 		conn:   s.conn,
@@ -52,16 +58,17 @@ func newEndpoint(d *domain, s socket, cfg fabric.EndpointConfig) *endpoint {
 		origins: make([]netip.AddrPort, 0, cfg.RxDepth),
 		lastSeq: 1<<64 - 1,
 	}
+	e.out = out
 	go e.inbox.read(s.conn, d.buffers, d.bell, d.polls)
-	return e
+	return e, nil
 }
 
 func (e *endpoint) Caps() fabric.Caps { return e.caps }
 
 func (e *endpoint) Name() []byte { return inet.EncodeName(e.name) }
 
-// Post implements fabric.Endpoint. Post waits while the socket's send buffer is full. ErrAgain
-// means that the queue of the network device is full.
+// Post implements fabric.Endpoint. ErrAgain means that the socket's send buffer or the device's
+// queue is full. On Windows, Post waits while the send buffer is full.
 func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -87,7 +94,7 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 	case uint64(s.Len) > uint64(e.domain.mtuBytes):
 		return errTooLong
 	}
-	if _, err := e.conn.WriteToUDPAddrPort(bufs.bytes(s.Buf)[:s.Len], to.to); err != nil {
+	if err := e.out.send(bufs.bytes(s.Buf)[:s.Len], to); err != nil {
 		return sendError(err)
 	}
 	return nil

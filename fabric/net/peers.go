@@ -3,6 +3,7 @@ package net
 import (
 	"fmt"
 	"net/netip"
+	"syscall"
 
 	"gobtl/fabric"
 )
@@ -25,6 +26,8 @@ type peer struct {
 	name    netip.AddrPort // without
 	gen     uint32
 	inserts int
+
+	sockaddr syscall.Sockaddr // to, for the sender; made by the first send
 }
 
 // get returns the entry of an Addr that is inserted now, or nil.
@@ -64,7 +67,7 @@ func (t *peerTable) insert(name netip.AddrPort, zone string) (fabric.Addr, error
 	i := t.free[len(t.free)-1]
 	t.free = t.free[:len(t.free)-1]
 	p := &t.peers[i]
-	p.name, p.to, p.inserts = name, name, 1
+	p.name, p.to, p.inserts, p.sockaddr = name, name, 1, nil
 	if name.Addr().IsLinkLocalUnicast() && name.Addr().Is6() {
 		p.to = netip.AddrPortFrom(name.Addr().WithZone(zone), name.Port())
 	}

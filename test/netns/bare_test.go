@@ -12,6 +12,7 @@ import (
 
 	"gobtl/fabric"
 	"gobtl/fabric/fabrictest"
+	_ "gobtl/fabric/net"
 	_ "gobtl/fabric/udp" // registers the family
 )
 
@@ -377,11 +378,18 @@ func TestFiltered(t *testing.T) {
 // TestSlowCable offers much more than a slow device takes: Post succeeds or returns ErrAgain, and
 // what arrives is in order.
 func TestSlowCable(t *testing.T) {
+	for _, provider := range []string{"udp", "net"} {
+		t.Run(provider, func(t *testing.T) { slowCable(t, provider) })
+	}
+}
+
+func slowCable(t *testing.T, provider string) {
 	lab := New(t)
 	a, b := lab.Cable(lab.Host("a"), lab.Host("b"), 1500)
 	for _, limitBytes := range []int{5000, 20 << 20} { // the device drops; the socket's buffer is full
 		a.Slow("40mbit", 5000, limitBytes)
-		tx, rx := openEnd(t, a.Host, "udp", a.V4.String()), openEnd(t, b.Host, "udp", b.V4.String())
+		tx := openEnd(t, a.Host, provider, a.V4.String())
+		rx := openEnd(t, b.Host, provider, b.V4.String())
 		to := tx.insert(rx)
 		offered, again, arrived, last := 0, 0, 0, -1
 		take := func() {

@@ -1,0 +1,16 @@
+//go:build !unix
+
+package net
+
+import "net"
+
+// sender sends the datagrams of a socket. send may wait while the socket's send buffer is full,
+// because the system offers no other way through package net.
+type sender struct{ conn *net.UDPConn }
+
+func newSender(conn *net.UDPConn) (*sender, error) { return &sender{conn}, nil }
+
+func (s *sender) send(b []byte, p *peer) error {
+	_, err := s.conn.WriteToUDPAddrPort(b, p.to)
+	return err
+}

@@ -1,0 +1,62 @@
+//go:build unix
+
+package net
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"strconv"
+	"syscall"
+)
+
+// sender sends the datagrams of a socket without waiting: a full send buffer is an error.
+type sender struct {
+	raw  syscall.RawConn
+	once func(fd uintptr) bool // sends b to to, made once because a closure is allocated
+	b    []byte
+	to   syscall.Sockaddr
+	err  error
+}
+
+func newSender(conn *net.UDPConn) (*sender, error) {
+	raw, err := conn.SyscallConn()
+	s := &sender{raw: raw}
+	s.once = func(fd uintptr) bool {
+		for {
+			s.err = syscall.Sendto(int(fd), s.b, 0, s.to)
+			if !errors.Is(s.err, syscall.EINTR) {
+				return true // RawConn does not wait
+			}
+		}
+	}
+	return s, err
+}
+
+// send sends a datagram. The error is EAGAIN if the socket's send buffer is full.
+func (s *sender) send(b []byte, p *peer) error {
+	if p.sockaddr == nil {
+		p.sockaddr = sockaddrOf(p.to)
+	}
+	s.b, s.to = b, p.sockaddr
+	if err := s.raw.Write(s.once); err != nil {
+		return err
+	}
+	return s.err
+}
+
+// sockaddrOf returns an address for system calls.
+func sockaddrOf(to netip.AddrPort) syscall.Sockaddr {
+	if to.Addr().Is4() {
+		return &syscall.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}
+	}
+	sa := &syscall.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()}
+	if zone := to.Addr().Zone(); zone != "" {
+		if dev, err := net.InterfaceByName(zone); err == nil {
+			sa.ZoneId = uint32(dev.Index)
+		} else if n, err := strconv.ParseUint(zone, 10, 32); err == nil {
+			sa.ZoneId = uint32(n)
+		}
+	}
+	return sa
+}

@@ -17,9 +17,9 @@ import (
 func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n, next seq.Num,
 	rules *Rules,
 ) {
-	high := target(p.base, p.jitter, rules)
+	high := c.target(p.base, p.jitter, rules)
 	if c.slow {
-		high = max(rules.TargetDelay, p.base+p.base/8+delayNoise+p.jitter)
+		high = max(rules.TargetDelay+c.wobble.room(rules), p.base+p.base/8+delayNoise+p.jitter)
 	}
 	known := most <= high || least > high || most-least <= unreadLeast
 	over := max(least-p.base, 0)
@@ -54,17 +54,18 @@ func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n
 		c.beginDip(p)
 		c.overshot = c.unhalved >= fitLeast
 	case !c.slow && !c.compete && c.above >= enough && now.Sub(c.aboveAt) >= p.base/2:
-		holds := c.holds(p, c.aboveMin)
+		holds := c.holds(p, c.aboveMin, c.wobble.room(rules))
 		c.shrink(max(holds-holds/8, c.window/4, windowLeast))
 		c.peak, c.above, c.calm, c.met, c.ramp = holds, 0, next, true, spreadTime
 	}
 }
 
-// holds is the number of packets that the path holds with empty queues, if the present queues add
-// the delay over.
-func (c *congestion) holds(p *path, over time.Duration) int32 {
+// holds is the number of packets that the path holds with empty queues, if the present delay is
+// longer than the base by over. The part room of the delay over is no queue.
+func (c *congestion) holds(p *path, over, room time.Duration) int32 {
 	own := p.base + p.jitter
-	return max(int32(int64(c.window)*int64(own)/int64(own+over)), windowLeast)
+	over = max(over, room)
+	return max(int32(int64(c.window)*int64(own+room)/int64(own+over)), windowLeast)
 }
 
 // dip divides the congestion window for two round trips if the window has limited the sender since

@@ -77,6 +77,7 @@ type congestion struct {
 	excused  int32         // of these losses, packets that were only late
 	undo     int32         // the window before the latest shrink
 	undoSlow bool
+	wobble   wobble // of the least round trips
 }
 
 const (
@@ -119,8 +120,8 @@ func (c *congestion) init(rules *Rules) {
 }
 
 // target is the round trip above which the congestion window is reduced.
-func target(base, jitter time.Duration, rules *Rules) time.Duration {
-	return max(rules.TargetDelay, base+base/4+delayNoise+jitter)
+func (c *congestion) target(base, jitter time.Duration, rules *Rules) time.Duration {
+	return max(rules.TargetDelay+c.wobble.room(rules), base+base/4+delayNoise+jitter)
 }
 
 // grow counts delivered packets. In slow start, grow also increases the window by the delivered
@@ -162,7 +163,7 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 		c.counted[0] += c.acked
 		c.counted[1] += c.lost
 	}
-	goal := target(c.base, c.jitter, rules)
+	goal := c.target(c.base, c.jitter, rules)
 	if c.lowFor++; c.lowFor >= lowRounds {
 		c.low, c.lowFor = [2]time.Duration{0, c.low[0]}, 0
 	}
@@ -173,7 +174,7 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 		c.queued--
 	}
 	c.press(goal)
-	slow := c.slow
+	slow, before := c.slow, c.window
 	switch {
 	case c.dip(p, took):
 	case c.compete:
@@ -197,6 +198,7 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 	default:
 		c.window += c.step()
 	}
+	c.wobble.round(c.least, p.srtt/time.Duration(before), c.unhalved == 0 && c.window >= before)
 	c.spread -= min(c.spread, 1)
 	c.ramp -= min(c.ramp, 1)
 	c.easy = min(c.easy, 254) + 1

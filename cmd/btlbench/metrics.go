@@ -16,6 +16,7 @@ import (
 
 	"gobtl/btl/btlprom"
 	"gobtl/cmd/btlbench/layers"
+	"gobtl/internal/bounded"
 )
 
 // metricsServer serves the transport's counters to Prometheus while the program runs. A nil
@@ -45,9 +46,9 @@ func serveMetrics(env *environment, addr string) (*metricsServer, error) {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
-	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	s.http = bounded.HTTPServer(mux)
 	go func() {
-		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(bounded.HTTPListener(listener)); !errors.Is(err, http.ErrServerClosed) {
 			env.notef("metrics: %v", err)
 		}
 	}()

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"gobtl/cmd/btlvnic/agent"
+	"gobtl/internal/bounded"
 	"gobtl/vnic"
 )
 
@@ -36,7 +37,9 @@ func serve(
 	if err != nil {
 		return nil, err
 	}
-	servers := []*http.Server{start(env, local, mux)}
+	inside := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second} // a dump has no end
+	start(env, local, inside)
+	servers := []*http.Server{inside}
 	if metrics != "" {
 		l, err := net.Listen("tcp", metrics)
 		if err != nil {
@@ -45,7 +48,9 @@ func serve(
 		}
 		public := http.NewServeMux()
 		public.Handle("GET /metrics", handler)
-		servers = append(servers, start(env, l, public))
+		outside := bounded.HTTPServer(public)
+		start(env, bounded.HTTPListener(l), outside)
+		servers = append(servers, outside)
 		env.notef("metrics on http://%v/metrics", l.Addr())
 	}
 	return func() {
@@ -55,14 +60,13 @@ func serve(
 	}, nil
 }
 
-func start(env *environment, l net.Listener, mux *http.ServeMux) *http.Server {
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+// start serves a listener until the server's end.
+func start(env *environment, l net.Listener, s *http.Server) {
 	go func() {
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			env.notef("%v: %v", l.Addr(), err)
 		}
 	}()
-	return s
 }
 
 // listenUnix creates the unix socket with access for its owner only. The socket of an ended process

@@ -1,0 +1,79 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// noted is a standard error that tells the address of the metrics.
+type noted struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (n *noted) Write(b []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(b)
+}
+
+func (n *noted) address(t *testing.T) string {
+	t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, rest, ok := strings.Cut(n.text.String(), "http://")
+	addr, _, found := strings.Cut(rest, "/metrics")
+	if !ok || !found {
+		t.Fatalf("no address: %q", n.text.String())
+	}
+	return addr
+}
+
+// TestMetricsGuests: guests that stay after their answer give way to others.
+func TestMetricsGuests(t *testing.T) {
+	out := &noted{}
+	env := &environment{stderr: out, stdout: io.Discard, ctx: t.Context()}
+	stop, err := serve(env, filepath.Join(t.TempDir(), "s"), http.NewServeMux(), "127.0.0.1:0",
+		prometheus.NewGauge(prometheus.GaugeOpts{Name: "one"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	addr := out.address(t)
+	var guests []net.Conn
+	answered := func(c net.Conn) {
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		if _, err := c.Read(make([]byte, 512)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 100 {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		answered(c)
+		guests = append(guests, c)
+	}
+	// The first guest has been displaced: the read ends before its deadline.
+	if _, err := io.Copy(io.Discard, guests[0]); err != nil {
+		var timeout net.Error
+		if errors.As(err, &timeout) && timeout.Timeout() {
+			t.Error("the first of 100 guests is still served")
+		}
+	}
+	answered(guests[99])
+}

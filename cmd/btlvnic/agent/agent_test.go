@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -294,6 +295,36 @@ func TestNarrow(t *testing.T) {
 	for _, c := range []struct{ tell, want int }{{4304, 4304}, {1232, 1232}, {8952, 1232}} {
 		if p.narrow(c.tell) != (c.tell == c.want) || p.pathMTU.Load() != int64(c.want) {
 			t.Errorf("after %d the path carries %d, want %d", c.tell, p.pathMTU.Load(), c.want)
+		}
+	}
+}
+
+// TestPathFloor: one host's path does not take IPv6 off the interface of all hosts, and frames up
+// to the floor still go to the others.
+func TestPathFloor(t *testing.T) {
+	if n := usableMTU(pathFloorBytes); n < 1280 || n > 1287 {
+		t.Fatalf("the floor is an MTU of %d", n)
+	}
+	a := newAgent(t)
+	for _, cut := range []bool{false, true} {
+		p := &port{num: 1, problems: map[string]string{}}
+		p.tables = &vnic.Tables{Info: vnic.VportInfo{EthMTU: 1500}, Options: vnic.Options{Cut: cut}}
+		o := &outlet{
+			port: p, mtuBytes: 1472, out: vnic.NewEgress(&p.fdb, &p.near, &p.learnMu, 1),
+		}
+		o.out.SetTables(p.tables)
+		for _, n := range []uint32{1472, 1452, 1352, 1232} { // all too large for one host's path
+			a.senders[0].lost(o, fabric.Send{Len: n}, syscall.EMSGSIZE)
+		}
+		want, mtu := pathFloorBytes, usableMTU(pathFloorBytes)
+		if cut {
+			want, mtu = 528, 1500
+		}
+		if o.mtuBytes != want || p.wantedMTU(1472) != mtu {
+			t.Errorf("cut %v: datagrams of %d, MTU %d", cut, o.mtuBytes, p.wantedMTU(1472))
+		}
+		if n := o.out.Counts[vnic.TxOversize]; n != 4 {
+			t.Errorf("cut %v: %d frames counted", cut, n)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (a *Agent) exchange(p *port) {
 		p.outlets[i].out.SetTables(p.tables)
 		p.outlets[i].mtuBytes = s.link.caps.MTUBytes
 		if m := int(p.pathMTU.Load()); m > 0 {
-			p.outlets[i].mtuBytes = min(p.outlets[i].mtuBytes, m)
+			p.outlets[i].mtuBytes = min(p.outlets[i].mtuBytes, pathLimit(p.tables, m))
 		}
 		s.mu.Unlock()
 	}

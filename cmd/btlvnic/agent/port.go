@@ -63,6 +63,20 @@ func plateau(tooLarge int) int {
 	return plateaus[len(plateaus)-1]
 }
 
+// pathFloorBytes is the smallest datagram size to which a path reduces an interface. Linux takes
+// IPv6 off a device with an MTU below 1280 bytes.
+const pathFloorBytes = (1280 + 4 + 14 + vnic.OverheadBytesMax - 7 + 7) &^ 7
+
+// pathLimit returns the size of datagrams to which a path of packetBytes bytes reduces a port. The
+// path of one host does not reduce the port below pathFloorBytes, unless larger frames can be cut.
+// Larger frames to that host are then lost and counted.
+func pathLimit(t *vnic.Tables, packetBytes int) int {
+	if t != nil && t.Options.Cut {
+		return packetBytes
+	}
+	return max(packetBytes, pathFloorBytes)
+}
+
 // narrow records that the path to a host carries packets of at most packetBytes bytes. narrow
 // returns true if the limit was not known before.
 func (p *port) narrow(packetBytes int) bool {
@@ -88,7 +102,7 @@ func (p *port) wantedMTU(datagramBytes int) int {
 		return mtu
 	}
 	if path := int(p.pathMTU.Load()); path > 0 {
-		datagramBytes = min(datagramBytes, path)
+		datagramBytes = min(datagramBytes, pathLimit(t, path))
 	}
 	return max(min(mtu, usableMTU(datagramBytes)), vnic.MTUMin)
 }

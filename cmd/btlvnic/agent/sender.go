@@ -330,8 +330,9 @@ func (s *sender) lost(o *outlet, f fabric.Send, err error) {
 	}
 	o.out.Counts.DropTx(vnic.TxOversize)
 	if int(f.Len) <= o.mtuBytes {
-		o.mtuBytes = plateau(int(f.Len))
-		s.agent.pathShrunk(o.port, o.mtuBytes)
+		path := plateau(int(f.Len))
+		o.mtuBytes = min(o.mtuBytes, pathLimit(o.out.Tables(), path))
+		s.agent.pathShrunk(o.port, path)
 	}
 }
 

@@ -32,6 +32,10 @@ type Manager struct {
 	failed   []int
 	traps    []TrapSeen
 	tid      uint64
+	// claimsMade counts the reported addresses of all hosts. contested says that two hosts report the
+	// same address.
+	claimsMade uint64
+	contested  bool
 	// The function proves reports whether all names that a host registers belong to the validated
 	// source address of the host's connection. If proves is nil, there is no such check.
 	proves func(conn int, w *Ways) bool
@@ -84,6 +88,9 @@ type report struct {
 	// earlier manager.
 	told       bool
 	generation uint16
+	// since has, by address, the number of the claim in the order of all claims. An address of a host
+	// that is not connected has no number.
+	since map[MAC]uint64
 }
 
 // problem records the fault of a part of a host. If text is empty, problem removes the fault.
@@ -274,6 +281,7 @@ func (m *Manager) Disconnect(conn int) {
 	if s.host != nil && m.byHost[s.host.Name] == s {
 		delete(m.byHost, s.host.Name)
 		s.host.Connected, s.host.Synced = false, false
+		m.unclaimAll(s.host)
 	}
 }
 
@@ -369,6 +377,7 @@ func (m *Manager) answer(now mono.Time, conn int, msg *Message, r *Registration,
 		}
 	}
 	m.sessions[conn], m.byHost[r.Host] = s, s
+	m.claimAll(h)
 	if changed {
 		m.touchNear(r.Host)
 	}

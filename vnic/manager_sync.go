@@ -234,18 +234,14 @@ func (m *Manager) wantedPort(host string, vport uint8) (wanted, bool) {
 }
 
 // reported returns the LIDs of the addresses that the devices on a switch have reported. If two
-// hosts report the same address, the host with the smaller LID gets the address. If the MAC table
+// hosts report the same address, beats decides which host gets the address. If the MAC table
 // is too small for all addresses, the hosts get rows in turn. No host can therefore displace all
 // addresses of another host.
 func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	if !s.Reported {
 		return nil
 	}
-	type list struct {
-		lid  uint32
-		macs []MAC
-	}
-	var lists []list
+	var lists []reportClaims
 	room := MACEntriesMax - len(s.MACs)
 	planned := make(map[MAC]bool)
 	for _, row := range s.MACs {
@@ -259,24 +255,26 @@ func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 			planned[mac] = true
 		}
 		if h := m.hosts[p.Host]; h != nil && len(h.reportOf(p.Vport).macs) > 0 {
-			lists = append(lists, list{h.LID, h.reportOf(p.Vport).macs})
+			r := h.reportOf(p.Vport)
+			lists = append(lists, reportClaims{r, h.LID, r.macs})
 		}
 	}
-	slices.SortFunc(lists, func(a, b list) int { return int(a.lid) - int(b.lid) })
+	slices.SortFunc(lists, func(a, b reportClaims) int { return int(a.lid) - int(b.lid) })
 	all := make(map[MAC]uint32)
+	by := make(map[MAC]*reportClaims)
 	for more := true; more && len(all) < room; {
 		more = false
 		for i := range lists {
 			l := &lists[i]
-			for len(l.macs) > 0 && len(all) < room {
-				mac := l.macs[0]
-				l.macs, more = l.macs[1:], true
-				lid, taken := all[mac]
+			for len(l.left) > 0 && len(all) < room {
+				mac := l.left[0]
+				l.left, more = l.left[1:], true
+				first, taken := by[mac]
 				if mac.Group() || mac == 0 || planned[mac] {
 					continue
 				}
-				if !taken || l.lid < lid {
-					all[mac] = l.lid
+				if !taken || l.beats(first, mac) {
+					all[mac], by[mac] = l.lid, l
 				}
 				if !taken {
 					break
@@ -285,6 +283,28 @@ func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 		}
 	}
 	return all
+}
+
+// reportClaims are the addresses of a port's report that reported has not looked at yet.
+type reportClaims struct {
+	*report
+	lid  uint32
+	left []MAC
+}
+
+// beats reports whether this claim of an address comes before another one. The earliest claim of
+// the connected hosts comes first. The next claims are those of hosts that have left, and the last
+// ones are those of hosts that have not reported to this manager. The smaller LID decides between
+// equal claims.
+func (c *reportClaims) beats(other *reportClaims, mac MAC) bool {
+	mine, theirs := c.since[mac], other.since[mac]
+	switch {
+	case mine != theirs:
+		return theirs == 0 || mine != 0 && mine < theirs
+	case c.told != other.told:
+		return c.told
+	}
+	return c.lid < other.lid
 }
 
 // lidsFor returns messages with the endpoint names of all hosts that share a switch with the given

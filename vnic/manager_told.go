@@ -155,9 +155,52 @@ func (m *Manager) takeReport(s *session, vport uint8, r report) {
 	slices.Sort(r.macs)
 	was := s.host.reportOf(vport)
 	same := slices.Equal(was.macs, r.macs)
+	r.since = was.since
 	*was = r
+	m.claim(was)
 	if !same {
 		m.touchNear(s.host.Name)
+		m.noteClaims()
+	}
+}
+
+// claim gives each new address of a connected host's report the next number in the order of claims.
+func (m *Manager) claim(r *report) {
+	was := r.since
+	r.since = make(map[MAC]uint64, len(r.macs))
+	for _, mac := range r.macs {
+		n := was[mac]
+		if n == 0 {
+			m.claimsMade++
+			n = m.claimsMade
+		}
+		r.since[mac] = n
+	}
+}
+
+// claimAll numbers the addresses that a host reported before it connected again.
+func (m *Manager) claimAll(h *HostState) {
+	for _, r := range h.unicast {
+		if r.told {
+			m.claim(r)
+		}
+	}
+	m.claimsChanged(h)
+}
+
+// unclaimAll takes the numbers from the addresses of a host that has left. Another host that
+// reports the same address then gets the address.
+func (m *Manager) unclaimAll(h *HostState) {
+	for _, r := range h.unicast {
+		r.since = nil
+	}
+	m.claimsChanged(h)
+}
+
+// claimsChanged updates the tables if two hosts report the same address.
+func (m *Manager) claimsChanged(h *HostState) {
+	if m.contested {
+		m.touchNear(h.Name)
 		m.noteClaims()
 	}
 }
@@ -167,9 +210,10 @@ func (m *Manager) takeReport(s *session, vport uint8, r report) {
 const claimsAttr Attribute = 0xFFFE
 
 // noteClaims records a problem for each host whose device reports an address that belongs to
-// another host. An address in the manager's file belongs to the host named in the file. Any other
-// address belongs to the reporting host with the smallest LID.
+// another host. An address in the manager's file belongs to the host named in the file. For any
+// other address, reportClaims.beats says which host has it.
 func (m *Manager) noteClaims() {
+	m.contested = false
 	for i := range m.plan.Switches {
 		sw := &m.plan.Switches[i]
 		if !sw.Reported {
@@ -195,6 +239,7 @@ func (m *Manager) noteClaims() {
 				if lid, ok := has[mac]; ok && lid != h.LID {
 					text = fmt.Sprintf("port %d: its device reports %v, which another host has, at LID %d",
 						p.Vport, mac, lid)
+					m.contested = true
 					break
 				}
 			}

@@ -318,6 +318,23 @@ func (e *Engine) linkOf(ep *btl.Endpoint, key uint64) *link {
 	return nil
 }
 
+// uses reports whether a stream of this engine uses the endpoint ep.
+func (e *Engine) uses(ep *btl.Endpoint) bool {
+	for _, s := range e.sending {
+		for _, k := range s.links {
+			if k.ep == ep && k.state != linkDone {
+				return true
+			}
+		}
+	}
+	for _, r := range e.receiving {
+		if r.ep == ep || r.suitorOf(ep) != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // onEndpoint handles the events of all endpoints, which report new and ended connections.
 func (e *Engine) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	for _, s := range e.sending {

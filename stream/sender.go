@@ -267,7 +267,11 @@ func (s *Sender) makeRoom() {
 		}
 	}
 	if pending >= pendingMax {
+		connecting := first.state == linkConnecting
 		first.refuse(RefusedTaken, errTaken)
+		if connecting && !s.e.uses(first.ep) {
+			first.ep.Abort() // no more handshake packets to an address that has not answered
+		}
 	}
 }
 

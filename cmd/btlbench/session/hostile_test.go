@@ -166,6 +166,33 @@ func TestPatience(t *testing.T) {
 	}
 }
 
+// TestGrantedSet: a client's tunables do not make the server allocate or wait beyond its bounds.
+func TestGrantedSet(t *testing.T) {
+	addr := serveHere(t)
+	for set, want := range map[string]string{
+		"fragments_max=1048576": "serve --set", "send_buffers=65536": "serve --set",
+		"recv_depth=65536": "serve --set", "window_packets=65536": "serve --set",
+		"peers_max=1048576": "serve --set", "peer_timeout=24h": "--patience",
+		"handshake_timeout=24h": "--patience", "away=24h": "--patience", "away_max=24h": "--patience",
+		"window_packets=16384": "",
+	} {
+		cfg := layers.Config{
+			Provider: "mem/local", Layers: []string{plan.LayerBTL}, PeerTimeoutNs: 1e9, TimeoutNs: 1e9,
+			Set: []string{set},
+		}
+		c := dialIdle(t, addr)
+		err := c.send(&message{Type: msgSetup, Setup: &setupMsg{Config: cfg}}, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.receive(5 * time.Second)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", set, err)
+		}
+		c.close()
+	}
+}
+
 // TestHostileClient sends a server what a well-behaved client does not.
 func TestHostileClient(t *testing.T) {
 	addr := serveHere(t)

@@ -329,6 +329,27 @@ func TestPathFloor(t *testing.T) {
 	}
 }
 
+// TestProbeFromGroup: a probe that says that it comes from a group is not answered to the group.
+func TestProbeFromGroup(t *testing.T) {
+	const own, other, group vnic.MAC = 0x02_00_00_00_00_01, 0x02_00_00_00_00_02, 0x03_00_00_00_00_02
+	a := newAgent(t)
+	p := &port{num: 1}
+	n := newInlet(p)
+	new(vnic.Host).SetTables(n.in, &vnic.Tables{Info: vnic.VportInfo{BaseMAC: own}})
+	for src, answers := range map[vnic.MAC]int{other: 1, group: 0} {
+		a.senders[0].inject = nil
+		ar := vnic.Arrival{
+			Port: n.in, Info: vnic.FrameInfo{Src: src, Dst: own},
+			Frame: probeFrame(own, src, probeAsks, 1),
+		}
+		a.probe(p, &ar)
+		a.runOps()
+		if got := len(a.senders[0].inject); got != answers {
+			t.Errorf("from %v: %d answers, want %d", src, got, answers)
+		}
+	}
+}
+
 // TestOpsBounded: who asks without end does not keep the control thread from frames.
 func TestOpsBounded(t *testing.T) {
 	a := newAgent(t)

@@ -106,3 +106,23 @@ func withLatest(err, latest error) error {
 	}
 	return fmt.Errorf("%w; the latest that came: %w", err, latest)
 }
+
+// makeRoom refuses the oldest of pendingMax receivers without a validated address.
+func (s *Sender) makeRoom() {
+	var first *link
+	pending := 0
+	for _, k := range s.links {
+		if k.state < linkWelcomed {
+			if pending++; first == nil {
+				first = k
+			}
+		}
+	}
+	if pending >= pendingMax {
+		connecting := first.state == linkConnecting
+		first.refuse(RefusedTaken, errTaken)
+		if connecting && !s.e.uses(first.ep) {
+			first.ep.Abort() // no more handshake packets to an address that has not answered
+		}
+	}
+}

@@ -46,6 +46,38 @@ func ApplySettings(c *btl.Config, settings []string) error {
 	return nil
 }
 
+// GrantSettings reports whether a client may have the NAME=VALUE pairs that it asks a server for. A
+// client cannot make a server allocate memory for more than a few times the default numbers. The
+// function wait decides about each time-out.
+func GrantSettings(settings []string, wait func(time.Duration) error) error {
+	var c btl.Config
+	if err := ApplySettings(&c, settings); err != nil {
+		return err
+	}
+	for _, asked := range []time.Duration{
+		c.PeerTimeout, c.HandshakeTimeout, c.CloseTimeout, c.Away, c.AwayMax,
+	} {
+		if err := wait(asked); err != nil {
+			return err
+		}
+	}
+	for _, n := range []struct {
+		name        string
+		asked, most int64
+	}{
+		{"window_packets", int64(c.Rules.WindowPackets), 16 << 10},
+		{"send_buffers", int64(c.SendBuffers), 16 << 10},
+		{"recv_depth", int64(c.RecvDepth), 4 << 10},
+		{"fragments_max", int64(c.FragmentsMax), 16 << 10},
+		{"peers_max", int64(c.PeersMax), 4 << 10},
+	} {
+		if n.asked > n.most {
+			return fmt.Errorf("%s=%d: this server grants up to %d (serve --set)", n.name, n.asked, n.most)
+		}
+	}
+	return nil
+}
+
 // paramNames lists the transport's tunables.
 func paramNames() []string {
 	var names []string

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"gobtl/btl"
 	"gobtl/cmd/btlbench/layers"
 	"gobtl/cmd/btlbench/plan"
 )
@@ -45,7 +44,7 @@ func serveClient(ctx context.Context, conn *controlConn, o Options, slot int,
 			return s.served, s.refuse(err)
 		}
 	}
-	if err := s.grantsSet(m.Setup.Config.Set); err != nil {
+	if err := layers.GrantSettings(m.Setup.Config.Set, s.grants); err != nil {
 		return s.served, s.refuse(err)
 	}
 	m.Setup.Config.Server = true
@@ -78,38 +77,6 @@ func (s *serverSession) grants(asked time.Duration) error {
 	if asked > s.patience {
 		return fmt.Errorf("a time-out of %v: this server grants up to %v (serve --patience)", asked,
 			s.patience)
-	}
-	return nil
-}
-
-// grantsSet reports whether a client may have the tunables that it asks for. A client cannot make
-// this side allocate more memory than a few times the defaults, or wait for longer than the
-// patience.
-func (s *serverSession) grantsSet(settings []string) error {
-	var c btl.Config
-	if err := layers.ApplySettings(&c, settings); err != nil {
-		return err
-	}
-	for _, asked := range []time.Duration{
-		c.PeerTimeout, c.HandshakeTimeout, c.CloseTimeout, c.Away, c.AwayMax,
-	} {
-		if err := s.grants(asked); err != nil {
-			return err
-		}
-	}
-	for _, n := range []struct {
-		name        string
-		asked, most int64
-	}{
-		{"window_packets", int64(c.Rules.WindowPackets), 16 << 10},
-		{"send_buffers", int64(c.SendBuffers), 16 << 10},
-		{"recv_depth", int64(c.RecvDepth), 4 << 10},
-		{"fragments_max", int64(c.FragmentsMax), 16 << 10},
-		{"peers_max", int64(c.PeersMax), 4 << 10},
-	} {
-		if n.asked > n.most {
-			return fmt.Errorf("%s=%d: this server grants up to %d (serve --set)", n.name, n.asked, n.most)
-		}
 	}
 	return nil
 }
